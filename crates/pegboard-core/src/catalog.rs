@@ -1,0 +1,309 @@
+//! Immutable snapshots of tools, cheap to share and cheap to change.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use crate::{
+    naming, text,
+    tool::{Location, RawTool, Server, Tool},
+};
+
+/// A snapshot of tools in a stable order.
+///
+/// Cloning shares it. A change makes a new snapshot that shares every tool the change did
+/// not touch, so that whoever indexes tools can tell by address what is new.
+#[derive(Clone)]
+pub struct Catalog {
+    snapshot: Arc<Snapshot>,
+}
+
+struct Snapshot {
+    version: u64,
+    groups: Vec<Arc<Group>>,
+    len: usize,
+}
+
+/// Neighbouring tools of one server. Input order is kept even where servers alternate;
+/// a server may then have several groups.
+struct Group {
+    server: Option<Arc<Server>>,
+    tools: Vec<Arc<Tool>>,
+    positions: OnceLock<HashMap<Box<str>, usize>>,
+}
+
+/// What differs between two snapshots.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// Tools of the newer snapshot only, in its order.
+    pub added: Vec<Arc<Tool>>,
+    /// Tools of the older snapshot only, in its order.
+    pub removed: Vec<Arc<Tool>>,
+}
+
+/// What a warning is about, by the name that people can look up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// A second tool with the identity of an earlier one; the first is kept.
+    DuplicateTool,
+    /// A tool without a name; it is left out.
+    EmptyName,
+    /// A schema that is not a JSON object; the tool is kept without it.
+    SchemaNotObject,
+    /// A line that is not JSON; it is left out.
+    MalformedLine,
+    /// A JSON value that does not describe a tool; it is left out.
+    NotATool,
+    /// A field of the wrong type; it is taken as missing.
+    WrongType,
+    /// A text or schema over its limit; what is over is left out.
+    TooLong,
+}
+
+impl WarningKind {
+    /// The name that messages and documentation use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DuplicateTool => "duplicate-tool",
+            Self::EmptyName => "empty-name",
+            Self::SchemaNotObject => "schema-not-object",
+            Self::MalformedLine => "malformed-line",
+            Self::NotATool => "not-a-tool",
+            Self::WrongType => "wrong-type",
+            Self::TooLong => "too-long",
+        }
+    }
+}
+
+/// Something that a source got wrong, while the rest of it is usable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// What it is about.
+    pub kind: WarningKind,
+    /// What was found and what became of it.
+    pub message: String,
+    /// Where it was found.
+    pub location: Option<Location>,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(location) = &self.location {
+            write!(f, "{location}: ")?;
+        }
+        write!(f, "{} [{}]", self.message, self.kind.as_str())
+    }
+}
+
+impl Catalog {
+    /// A catalog without tools.
+    pub fn empty() -> Self {
+        Self::from_groups(Vec::new(), 0)
+    }
+
+    /// A catalog of `tools` in their order. Tools that cannot be kept are reported.
+    pub fn from_tools(tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
+        let mut warnings = Vec::new();
+        let servers = servers_of(&tools);
+        let mut seen = HashSet::with_capacity(tools.len());
+        let mut groups: Vec<(Option<Arc<Server>>, Vec<Arc<Tool>>)> = Vec::new();
+        for raw in tools {
+            let location = raw.location.clone();
+            let server = server_name(&raw).and_then(|name| servers.get(name)).cloned();
+            let Some(tool) = admit(raw, server, &mut warnings) else { continue };
+            if !seen.insert(Box::<str>::from(tool.id())) {
+                warnings.push(duplicate(tool.id(), location));
+                continue;
+            }
+            let same_group = groups.last().is_some_and(|(server, _)| same_server(server.as_ref(), tool.server()));
+            match groups.last_mut() {
+                Some((_, tools)) if same_group => tools.push(Arc::new(tool)),
+                _ => groups.push((tool.server().cloned(), vec![Arc::new(tool)])),
+            }
+        }
+        let groups = groups.into_iter().map(|(server, tools)| Group::new(server, tools)).collect();
+        (Self::from_groups(groups, 1), warnings)
+    }
+
+    fn from_groups(groups: Vec<Arc<Group>>, version: u64) -> Self {
+        let len = groups.iter().map(|group| group.tools.len()).sum();
+        Self { snapshot: Arc::new(Snapshot { version, groups, len }) }
+    }
+
+    /// Grows with every change along a line of snapshots.
+    pub fn version(&self) -> u64 {
+        self.snapshot.version
+    }
+
+    /// How many tools there are.
+    pub fn len(&self) -> usize {
+        self.snapshot.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All tools in catalog order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Tool>> {
+        self.snapshot.groups.iter().flat_map(|group| &group.tools)
+    }
+
+    /// The servers in the order in which they first appear.
+    pub fn servers(&self) -> Vec<&Arc<Server>> {
+        let mut seen = HashSet::new();
+        self.snapshot
+            .groups
+            .iter()
+            .filter_map(|group| group.server.as_ref())
+            .filter(|server| seen.insert(server.name.as_str()))
+            .collect()
+    }
+
+    /// The tool with this identity.
+    pub fn find(&self, id: &str) -> Option<&Arc<Tool>> {
+        self.snapshot.groups.iter().find_map(|group| group.find(id))
+    }
+
+    /// Whether both are the same snapshot, not merely equal ones.
+    pub fn same_snapshot(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.snapshot, &other.snapshot)
+    }
+
+    /// A snapshot in which `server` has exactly `tools`, in the place where it first had
+    /// some, else at the end. Tools that did not change stay shared.
+    pub fn with_server(&self, server: Server, tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
+        let mut warnings = Vec::new();
+        let server = Arc::new(server);
+        let is_replaced = |group: &Arc<Group>| same_server(group.server.as_ref(), Some(&server));
+        let mut seen = HashSet::with_capacity(tools.len());
+        let mut kept = Vec::with_capacity(tools.len());
+        for mut raw in tools {
+            let location = raw.location.clone();
+            raw.origin = server.origin;
+            let Some(tool) = admit(raw, Some(Arc::clone(&server)), &mut warnings) else { continue };
+            let elsewhere =
+                self.snapshot.groups.iter().any(|group| !is_replaced(group) && group.find(tool.id()).is_some());
+            if elsewhere || !seen.insert(Box::<str>::from(tool.id())) {
+                warnings.push(duplicate(tool.id(), location));
+                continue;
+            }
+            let before = self.snapshot.groups.iter().filter(|group| is_replaced(group)).find_map(|g| g.find(tool.id()));
+            kept.push(match before {
+                Some(before) if before.same_content(&tool) => Arc::clone(before),
+                _ => Arc::new(tool),
+            });
+        }
+        let mut replacement = Some(Group::new(Some(Arc::clone(&server)), kept));
+        let mut groups = Vec::with_capacity(self.snapshot.groups.len() + 1);
+        for group in &self.snapshot.groups {
+            if is_replaced(group) {
+                groups.extend(replacement.take());
+            } else {
+                groups.push(Arc::clone(group));
+            }
+        }
+        groups.extend(replacement);
+        groups.retain(|group| !group.tools.is_empty());
+        (Self::from_groups(groups, self.version() + 1), warnings)
+    }
+
+    /// A snapshot without the tools of `server`.
+    #[must_use]
+    pub fn without_server(&self, server: &str) -> Self {
+        let stays = |group: &&Arc<Group>| group.server.as_ref().is_none_or(|known| known.name != server);
+        let groups = self.snapshot.groups.iter().filter(stays).map(Arc::clone).collect();
+        Self::from_groups(groups, self.version() + 1)
+    }
+
+    /// What an index of `older` must take in and let go to become one of `self`.
+    ///
+    /// Work grows with the number of groups and the size of the changed ones, not with
+    /// the catalog.
+    pub fn changes_since(&self, older: &Self) -> Changes {
+        let addresses =
+            |catalog: &Self| -> HashSet<*const Group> { catalog.snapshot.groups.iter().map(Arc::as_ptr).collect() };
+        let (before, after) = (addresses(older), addresses(self));
+        let only_in = |catalog: &Self, other: &HashSet<*const Group>| -> Vec<Arc<Tool>> {
+            let groups = catalog.snapshot.groups.iter().filter(|group| !other.contains(&Arc::as_ptr(group)));
+            groups.flat_map(|group| group.tools.iter().cloned()).collect()
+        };
+        let mut added = only_in(self, &before);
+        let mut removed = only_in(older, &after);
+        let kept: HashSet<*const Tool> = removed.iter().map(Arc::as_ptr).collect();
+        let kept: HashSet<*const Tool> = added.iter().map(Arc::as_ptr).filter(|tool| kept.contains(tool)).collect();
+        added.retain(|tool| !kept.contains(&Arc::as_ptr(tool)));
+        removed.retain(|tool| !kept.contains(&Arc::as_ptr(tool)));
+        Changes { added, removed }
+    }
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalog").field("version", &self.version()).field("tools", &self.len()).finish()
+    }
+}
+
+impl Group {
+    fn new(server: Option<Arc<Server>>, tools: Vec<Arc<Tool>>) -> Arc<Self> {
+        Arc::new(Self { server, tools, positions: OnceLock::new() })
+    }
+
+    fn find(&self, id: &str) -> Option<&Arc<Tool>> {
+        let positions = self
+            .positions
+            .get_or_init(|| self.tools.iter().enumerate().map(|(at, tool)| (tool.id().into(), at)).collect());
+        positions.get(id).map(|at| &self.tools[*at])
+    }
+}
+
+fn same_server(a: Option<&Arc<Server>>, b: Option<&Arc<Server>>) -> bool {
+    a.map(|server| &server.name) == b.map(|server| &server.name)
+}
+
+/// The name of the server that a tool belongs to, given or in its own name.
+fn server_name(raw: &RawTool) -> Option<&str> {
+    let given = raw.server.as_deref().filter(|server| !server.is_empty());
+    given.or_else(|| naming::server_prefix(&raw.name))
+}
+
+/// One server for each name; the first description that any of its tools carries counts.
+fn servers_of(tools: &[RawTool]) -> HashMap<Box<str>, Arc<Server>> {
+    let mut servers: HashMap<Box<str>, Server> = HashMap::new();
+    for raw in tools {
+        let Some(name) = server_name(raw) else { continue };
+        if !servers.contains_key(name) {
+            let server = Server { name: name.into(), description: String::new(), origin: raw.origin };
+            servers.insert(name.into(), server);
+        }
+        if let (Some(server), Some(description)) = (servers.get_mut(name), &raw.server_description)
+            && server.description.is_empty()
+        {
+            server.description = text::clean(description.clone());
+        }
+    }
+    servers.into_iter().map(|(name, server)| (name, Arc::new(server))).collect()
+}
+
+fn admit(raw: RawTool, server: Option<Arc<Server>>, warnings: &mut Vec<Warning>) -> Option<Tool> {
+    let location = raw.location.clone();
+    let tool = Tool::new(raw, server);
+    if tool.name().trim().is_empty() {
+        let message = "a tool without a name is left out".to_owned();
+        warnings.push(Warning { kind: WarningKind::EmptyName, message, location });
+        return None;
+    }
+    Some(tool)
+}
+
+fn duplicate(id: &str, location: Option<Location>) -> Warning {
+    let message = format!("a second tool `{id}` is left out, the first is kept");
+    Warning { kind: WarningKind::DuplicateTool, message, location }
+}
+
+#[cfg(test)]
+mod tests;

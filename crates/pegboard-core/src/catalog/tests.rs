@@ -1,0 +1,84 @@
+use super::*;
+
+fn raw(server: &str, name: &str, description: &str) -> RawTool {
+    RawTool {
+        name: name.into(),
+        description: description.into(),
+        server: (!server.is_empty()).then(|| server.into()),
+        ..RawTool::default()
+    }
+}
+
+fn ids(catalog: &Catalog) -> Vec<&str> {
+    catalog.iter().map(|tool| tool.id()).collect()
+}
+
+fn server(name: &str) -> Server {
+    Server { name: name.into(), ..Server::default() }
+}
+
+#[test]
+fn input_order_is_kept_where_servers_alternate() {
+    let (catalog, warnings) =
+        Catalog::from_tools(vec![raw("b", "x", ""), raw("a", "y", ""), raw("b", "z", ""), raw("", "q", "")]);
+    assert_eq!(ids(&catalog), ["b/x", "a/y", "b/z", "q"]);
+    assert_eq!(warnings, []);
+    let servers: Vec<&str> = catalog.servers().iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(servers, ["b", "a"]);
+}
+
+#[test]
+fn the_server_in_a_prefixed_name_counts() {
+    let (catalog, _) = Catalog::from_tools(vec![raw("", "github___create_issue", "")]);
+    assert_eq!(catalog.iter().next().and_then(|tool| tool.server_name()), Some("github"));
+}
+
+#[test]
+fn duplicates_and_nameless_tools_are_reported_and_left_out() {
+    let (catalog, warnings) = Catalog::from_tools(vec![
+        raw("a", "x", "first"),
+        raw("a", "x", "second"),
+        raw("a", "X", "names are case-sensitive"),
+        raw("a", " \u{7}", ""),
+        raw("b", "x", "another server"),
+    ]);
+    assert_eq!(ids(&catalog), ["a/x", "a/X", "b/x"]);
+    assert_eq!(catalog.find("a/x").map(|tool| tool.description()), Some("first"));
+    let kinds: Vec<&str> = warnings.iter().map(|warning| warning.kind.as_str()).collect();
+    assert_eq!(kinds, ["duplicate-tool", "empty-name"]);
+}
+
+#[test]
+fn replacing_a_server_shares_what_did_not_change() {
+    let (before, _) =
+        Catalog::from_tools(vec![raw("a", "x", "1"), raw("b", "y", "1"), raw("a", "z", "1"), raw("c", "w", "1")]);
+    let (after, _) = before.with_server(server("a"), vec![raw("", "x", "1"), raw("", "z", "2"), raw("", "new", "1")]);
+    assert_eq!(ids(&after), ["a/x", "a/z", "a/new", "b/y", "c/w"]);
+    let shared = |id: &str| match (before.find(id), after.find(id)) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    };
+    assert!(shared("a/x") && shared("b/y") && shared("c/w"));
+    assert!(!shared("a/z"));
+
+    let changes = after.changes_since(&before);
+    let names = |tools: &[Arc<Tool>]| tools.iter().map(|tool| tool.name().to_owned()).collect::<Vec<_>>();
+    assert_eq!((names(&changes.added), names(&changes.removed)), (vec!["z".into(), "new".into()], vec!["z".into()]));
+}
+
+#[test]
+fn a_server_can_come_and_go() {
+    let (catalog, _) = Catalog::from_tools(vec![raw("a", "x", "")]);
+    let (catalog, _) = catalog.with_server(server("b"), vec![raw("", "y", "")]);
+    assert_eq!(ids(&catalog), ["a/x", "b/y"]);
+    let catalog = catalog.without_server("a");
+    assert_eq!((ids(&catalog), catalog.version()), (vec!["b/y"], 3));
+}
+
+#[test]
+fn an_id_that_another_server_uses_is_a_duplicate() {
+    let (catalog, _) = Catalog::from_tools(vec![raw("a", "x", "")]);
+    let clash = RawTool { id: Some("a/x".into()), ..raw("", "other", "") };
+    let (catalog, warnings) = catalog.with_server(server("b"), vec![clash]);
+    assert_eq!((ids(&catalog), warnings.len()), (vec!["a/x"], 1));
+}

@@ -1,0 +1,360 @@
+//! Catalog files in every form that tools come in.
+//!
+//! The form is guessed from the content: an MCP `tools/list` result (bare, or inside its
+//! JSON-RPC reply), an array of tools, or JSON Lines. A tool names its schema
+//! `inputSchema`, `input_schema` or `parameters`, or is an OpenAI function in either of
+//! its two shapes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    catalog::{Warning, WarningKind},
+    tool::{Annotations, Location, RawTool},
+};
+
+/// Bounds on what a catalog file may contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A whole file. Default 64 MiB.
+    pub file_bytes: usize,
+    /// A tool's name. Default 1 KiB.
+    pub name_bytes: usize,
+    /// A description, hint or other text. Default 64 KiB.
+    pub text_bytes: usize,
+    /// A schema. Default 1 MiB.
+    pub schema_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { file_bytes: 64 << 20, name_bytes: 1 << 10, text_bytes: 64 << 10, schema_bytes: 1 << 20 }
+    }
+}
+
+/// The tools of one file, and what was wrong with some of them.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// The usable tools, in file order.
+    pub tools: Vec<RawTool>,
+    /// What had to be left out.
+    pub warnings: Vec<Warning>,
+}
+
+/// Why a catalog file is not usable at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// More bytes than [`Limits::file_bytes`].
+    #[error("{location}: the catalog is larger than the limit of {limit} bytes")]
+    TooLarge {
+        /// Where the limit is reached.
+        location: Location,
+        /// The limit.
+        limit: usize,
+    },
+    /// Bytes that are not UTF-8.
+    #[error("{location}: invalid UTF-8")]
+    NotUtf8 {
+        /// Where the first bad byte is.
+        location: Location,
+        /// What the decoder said.
+        source: std::str::Utf8Error,
+    },
+    /// A file that is not JSON.
+    #[error("{location}: not JSON")]
+    NotJson {
+        /// Where it stops being JSON.
+        location: Location,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+    /// JSON without tools in any known form.
+    #[error("{location}: no tools here, found {found}")]
+    NotACatalog {
+        /// Where the document begins.
+        location: Location,
+        /// What was found instead.
+        found: &'static str,
+    },
+    /// A file without content.
+    #[error("{location}: the file is empty")]
+    Empty {
+        /// The file.
+        location: Location,
+    },
+}
+
+impl LoadError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "split the catalog, or raise `--max-catalog-bytes`",
+            Self::NotUtf8 { .. } => "convert the file to UTF-8",
+            Self::NotJson { .. } | Self::NotACatalog { .. } | Self::Empty { .. } => {
+                "a catalog is an MCP `tools/list` result, a JSON array of tools, or one tool per line"
+            }
+        }
+    }
+}
+
+/// Reads the tools out of a catalog file; `source` is its name for messages.
+///
+/// # Errors
+/// When nothing in the file is usable; see [`LoadError`]. What is wrong with single tools
+/// is a warning.
+pub fn parse(source: &str, bytes: &[u8], limits: &Limits) -> Result<Loaded, LoadError> {
+    let source: Arc<str> = source.into();
+    let at = |offset: usize| Location { source: Arc::clone(&source), line: line_of(bytes, offset) };
+    if bytes.len() > limits.file_bytes {
+        return Err(LoadError::TooLarge { location: at(limits.file_bytes), limit: limits.file_bytes });
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| LoadError::NotUtf8 { location: at(error.valid_up_to()), source: error })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim().is_empty() {
+        return Err(LoadError::Empty { location: at(0) });
+    }
+    let mut reader = Reader { lines: Lines::new(Arc::clone(&source), text), limits, loaded: Loaded::default() };
+    if is_json_lines(text) {
+        reader.read_lines(text)?
+    } else {
+        reader.read_document(text)?
+    }
+    Ok(reader.loaded)
+}
+
+/// Several lines, the first of which is a whole JSON value.
+fn is_json_lines(text: &str) -> bool {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first_is_whole = lines.next().is_some_and(|line| serde_json::from_str::<&RawValue>(line).is_ok());
+    first_is_whole && lines.next().is_some()
+}
+
+fn line_of(bytes: &[u8], offset: usize) -> usize {
+    1 + bytes[..offset.min(bytes.len())].iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// Line numbers of places that are asked for from front to back.
+struct Lines<'a> {
+    source: Arc<str>,
+    text: &'a str,
+    offset: usize,
+    line: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(source: Arc<str>, text: &'a str) -> Self {
+        Self { source, text, offset: 0, line: 1 }
+    }
+
+    /// The place of `part`, a slice of the text.
+    fn locate(&mut self, part: &str) -> Location {
+        let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize).min(self.text.len());
+        let (from, to) = (self.offset.min(offset), self.offset.max(offset));
+        let between = self.text.as_bytes()[from..to].iter().filter(|byte| **byte == b'\n').count();
+        self.line = if offset >= self.offset { self.line + between } else { self.line - between };
+        self.offset = offset;
+        Location { source: Arc::clone(&self.source), line: self.line }
+    }
+}
+
+type Fields<'a> = BTreeMap<String, &'a RawValue>;
+
+struct Reader<'a> {
+    lines: Lines<'a>,
+    limits: &'a Limits,
+    loaded: Loaded,
+}
+
+impl<'a> Reader<'a> {
+    fn read_lines(&mut self, text: &'a str) -> Result<(), LoadError> {
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            match serde_json::from_str::<&RawValue>(line) {
+                Ok(value) => {
+                    if self.read_value(value).is_err() {
+                        let location = self.lines.locate(line);
+                        self.warn(WarningKind::NotATool, "a line without a tool is left out".into(), Some(location));
+                    }
+                }
+                Err(error) => {
+                    let location = self.lines.locate(line);
+                    let message = format!("a line that is not JSON is left out: {error}");
+                    self.warn(WarningKind::MalformedLine, message, Some(location));
+                }
+            }
+        }
+        if self.loaded.tools.is_empty() {
+            return Err(LoadError::NotACatalog { location: self.lines.locate(text), found: "lines without a tool" });
+        }
+        Ok(())
+    }
+
+    fn read_document(&mut self, text: &'a str) -> Result<(), LoadError> {
+        let value = serde_json::from_str::<&RawValue>(text).map_err(|source| LoadError::NotJson {
+            location: Location { source: Arc::clone(&self.lines.source), line: source.line() },
+            source,
+        })?;
+        self.read_value(value)
+            .map_err(|found| LoadError::NotACatalog { location: self.lines.locate(value.get()), found })
+    }
+
+    /// Takes the tools out of a list, a reply or a single tool; `Err` says what else it is.
+    fn read_value(&mut self, value: &'a RawValue) -> Result<(), &'static str> {
+        if let Ok(tools) = serde_json::from_str::<Vec<&RawValue>>(value.get()) {
+            tools.into_iter().for_each(|tool| self.read_element(tool));
+            return Ok(());
+        }
+        let Ok(fields) = serde_json::from_str::<Fields<'a>>(value.get()) else {
+            return Err("a JSON value that is neither an object nor an array");
+        };
+        if let Some(tools) = fields.get("tools") {
+            return self.read_value(tools);
+        }
+        if let Some(result) = fields.get("result") {
+            return self.read_value(result);
+        }
+        if is_tool(&fields) {
+            self.read_tool(value, fields);
+            return Ok(());
+        }
+        Err("an object without `tools` and without `name`")
+    }
+
+    fn read_element(&mut self, value: &'a RawValue) {
+        match serde_json::from_str::<Fields<'a>>(value.get()) {
+            Ok(fields) if is_tool(&fields) => self.read_tool(value, fields),
+            _ => {
+                let location = self.lines.locate(value.get());
+                self.warn(WarningKind::NotATool, "a value that is not a tool is left out".into(), Some(location));
+            }
+        }
+    }
+
+    fn read_tool(&mut self, value: &'a RawValue, mut fields: Fields<'a>) {
+        let location = self.lines.locate(value.get());
+        if let Some(function) = fields.remove("function")
+            && let Ok(inner) = serde_json::from_str::<Fields<'a>>(function.get())
+        {
+            fields.extend(inner);
+        }
+        let mut tool = ToolFields { fields, limits: self.limits, location: &location, warnings: Vec::new() };
+        let raw = tool.into_raw(value);
+        let warnings = std::mem::take(&mut tool.warnings);
+        self.loaded.warnings.extend(warnings);
+        self.loaded.tools.push(RawTool { location: Some(location), ..raw });
+    }
+
+    fn warn(&mut self, kind: WarningKind, message: String, location: Option<Location>) {
+        self.loaded.warnings.push(Warning { kind, message, location });
+    }
+}
+
+fn is_tool(fields: &Fields<'_>) -> bool {
+    fields.contains_key("name") || fields.contains_key("function")
+}
+
+/// One tool's fields on their way to a [`RawTool`].
+struct ToolFields<'a> {
+    fields: Fields<'a>,
+    limits: &'a Limits,
+    location: &'a Location,
+    warnings: Vec<Warning>,
+}
+
+impl ToolFields<'_> {
+    fn into_raw(&mut self, original: &RawValue) -> RawTool {
+        let meta = self.json("_meta", Value::is_object);
+        let hint_of_meta = meta.as_ref().and_then(|meta| meta.get("anthropic/searchHint")?.as_str().map(str::to_owned));
+        let always_load = meta.as_ref().and_then(|meta| meta.get("anthropic/alwaysLoad")?.as_bool());
+        let annotations = self.json("annotations", Value::is_object).unwrap_or_default();
+        let hint = |name: &str| annotations.get(name).and_then(Value::as_bool);
+        let text_bytes = self.limits.text_bytes;
+        RawTool {
+            id: self.text("id", self.limits.name_bytes),
+            name: self.text("name", self.limits.name_bytes).unwrap_or_default(),
+            title: self
+                .text("title", text_bytes)
+                .or_else(|| annotations.get("title").and_then(Value::as_str).map(str::to_owned)),
+            description: self.text("description", text_bytes).unwrap_or_default(),
+            input_schema: ["inputSchema", "input_schema", "parameters"].iter().find_map(|key| self.schema(key)),
+            output_schema: ["outputSchema", "output_schema"].iter().find_map(|key| self.schema(key)),
+            annotations: Annotations {
+                read_only: hint("readOnlyHint"),
+                destructive: hint("destructiveHint"),
+                idempotent: hint("idempotentHint"),
+                open_world: hint("openWorldHint"),
+            },
+            server: self.text("server", self.limits.name_bytes),
+            server_description: self.text("server_description", text_bytes),
+            origin: crate::Origin::File,
+            category: self.text("category", text_bytes),
+            search_hint: self.text("search_hint", text_bytes).or(hint_of_meta),
+            prompt_instructions: self.text("prompt_instructions", text_bytes),
+            aliases: self.aliases(),
+            deferred: self
+                .json("deferred", Value::is_boolean)
+                .and_then(|deferred| deferred.as_bool())
+                .or(always_load.map(|always| !always)),
+            original: Some(original.to_owned()),
+            location: None,
+        }
+    }
+
+    /// A field as JSON if it is there, is not `null` and has the right type.
+    fn json(&mut self, key: &str, right_type: impl Fn(&Value) -> bool) -> Option<Value> {
+        let raw = self.fields.get(key)?;
+        let value = serde_json::from_str::<Value>(raw.get()).ok();
+        if value.as_ref().is_some_and(Value::is_null) {
+            return None;
+        }
+        let value = value.filter(right_type);
+        if value.is_none() {
+            self.warn(WarningKind::WrongType, format!("`{key}` has the wrong type and is ignored"));
+        }
+        value
+    }
+
+    fn text(&mut self, key: &str, limit: usize) -> Option<String> {
+        let Value::String(mut text) = self.json(key, Value::is_string)? else { return None };
+        if text.len() > limit {
+            self.warn(WarningKind::TooLong, format!("`{key}` has {} bytes and is cut to {limit}", text.len()));
+            text.truncate(text.floor_char_boundary(limit));
+        }
+        Some(text)
+    }
+
+    fn aliases(&mut self) -> Vec<String> {
+        let aliases = self.json("aliases", Value::is_array).unwrap_or_default();
+        let names = aliases.as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.filter(|name| name.len() <= self.limits.name_bytes).map(str::to_owned).collect()
+    }
+
+    fn schema(&mut self, key: &str) -> Option<Box<RawValue>> {
+        let raw = *self.fields.get(key)?;
+        let text = raw.get();
+        if text == "null" {
+            return None;
+        }
+        if !text.starts_with('{') {
+            let message = format!("`{key}` is not an object; the tool is kept without it");
+            self.warn(WarningKind::SchemaNotObject, message);
+            return None;
+        }
+        if text.len() > self.limits.schema_bytes {
+            let limit = self.limits.schema_bytes;
+            let message = format!("`{key}` has {} bytes, over the limit of {limit}, and is ignored", text.len());
+            self.warn(WarningKind::TooLong, message);
+            return None;
+        }
+        Some(raw.to_owned())
+    }
+
+    fn warn(&mut self, kind: WarningKind, message: String) {
+        self.warnings.push(Warning { kind, message, location: Some(self.location.clone()) });
+    }
+}
+
+#[cfg(test)]
+mod tests;

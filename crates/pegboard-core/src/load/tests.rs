@@ -1,0 +1,128 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn check(text: &str, expected: &[(&str, bool)]) -> Vec<String> {
+    let loaded = parse("t.json", text.as_bytes(), &Limits::default()).expect("the file is usable");
+    let found: Vec<(&str, bool)> =
+        loaded.tools.iter().map(|tool| (tool.name.as_str(), tool.input_schema.is_some())).collect();
+    assert_eq!(found, expected, "{text}");
+    loaded.warnings.iter().map(ToString::to_string).collect()
+}
+
+fn check_error(bytes: &[u8], expected: &str) {
+    let error = parse("t.json", bytes, &Limits { file_bytes: 100, ..Limits::default() }).expect_err("must fail");
+    assert_eq!(error.to_string(), expected);
+    assert!(!error.hint().is_empty());
+}
+
+#[test]
+fn every_input_form() {
+    let none: [&str; 0] = [];
+    assert_eq!(check(r#"{"tools": [{"name": "a", "inputSchema": {}}]}"#, &[("a", true)]), none);
+    assert_eq!(check(r#"{"jsonrpc": "2.0", "result": {"tools": [{"name": "a"}]}}"#, &[("a", false)]), none);
+    assert_eq!(check(r#"[{"name": "a", "input_schema": {}}, {"name": "b"}]"#, &[("a", true), ("b", false)]), none);
+    assert_eq!(
+        check("{\"name\": \"a\", \"parameters\": null}\n\n{\"name\": \"b\"}\n", &[("a", false), ("b", false)]),
+        none
+    );
+    assert_eq!(check("\u{feff}[\n{\"name\": \"a\"}\n]", &[("a", false)]), none);
+    assert_eq!(check(r#"{"name": "only"}"#, &[("only", false)]), none);
+    assert_eq!(check(r#"{"tools": []}"#, &[]), none);
+    let chat = r#"[{"type": "function", "function": {"name": "a", "parameters": {"type": "object"}}}]"#;
+    assert_eq!(check(chat, &[("a", true)]), none);
+    assert_eq!(check(r#"[{"type": "function", "name": "a", "parameters": {}}]"#, &[("a", true)]), none);
+}
+
+#[test]
+fn extra_fields_reach_the_tool() {
+    let text = r#"[{"id": "x", "name": "n", "title": "T", "server": "s", "server_description": "sd", "category": "c",
+        "prompt_instructions": "p", "aliases": ["m"], "annotations": {"readOnlyHint": true},
+        "_meta": {"anthropic/searchHint": "h", "anthropic/alwaysLoad": true}}]"#;
+    let tool = parse("t", text.as_bytes(), &Limits::default()).unwrap().tools.remove(0);
+    assert_eq!(tool.id.as_deref(), Some("x"));
+    assert_eq!(tool.title.as_deref(), Some("T"));
+    assert_eq!(tool.server_description.as_deref(), Some("sd"));
+    assert_eq!(tool.search_hint.as_deref(), Some("h"));
+    assert_eq!(tool.deferred, Some(false));
+    assert_eq!(tool.aliases, ["m"]);
+    assert_eq!(tool.annotations.read_only, Some(true));
+    assert!(tool.original.unwrap().get().contains("\n        \"prompt_instructions\""));
+}
+
+#[test]
+fn what_is_wrong_with_one_tool_is_a_warning_with_its_line() {
+    let warnings = check(
+        "[\n {\"name\": \"a\", \"inputSchema\": [1]},\n 7,\n {\"name\": \"b\", \"description\": 5}\n]",
+        &[("a", false), ("b", false)],
+    );
+    assert_eq!(
+        warnings,
+        [
+            "t.json:2: `inputSchema` is not an object; the tool is kept without it [schema-not-object]",
+            "t.json:3: a value that is not a tool is left out [not-a-tool]",
+            "t.json:4: `description` has the wrong type and is ignored [wrong-type]",
+        ]
+    );
+    let warnings =
+        check("{\"name\": \"a\"}\n{\"name\": \n{\"x\": 1}\n{\"name\": \"b\"}", &[("a", false), ("b", false)]);
+    assert_eq!(
+        warnings,
+        [
+            "t.json:2: a line that is not JSON is left out: EOF while parsing a value at line 1 column 9 [malformed-line]",
+            "t.json:3: a line without a tool is left out [not-a-tool]",
+        ]
+    );
+}
+
+#[test]
+fn long_texts_are_cut_with_a_warning() {
+    let text = format!(r#"[{{"name": "a", "description": "{}"}}]"#, "é".repeat(10));
+    let limits = Limits { text_bytes: 5, ..Limits::default() };
+    let loaded = parse("t", text.as_bytes(), &limits).unwrap();
+    assert_eq!(loaded.tools[0].description, "éé");
+    assert_eq!(loaded.warnings[0].to_string(), "t:1: `description` has 20 bytes and is cut to 5 [too-long]");
+}
+
+#[test]
+fn unusable_files() {
+    check_error(b"", "t.json:1: the file is empty");
+    check_error(b"\n\nhello", "t.json:3: not JSON");
+    check_error(b"[\n{\"name\": \"a\"},\n", "t.json:3: not JSON");
+    check_error(b"{\n\xff", "t.json:2: invalid UTF-8");
+    check_error(b"{\"x\": 1}", "t.json:1: no tools here, found an object without `tools` and without `name`");
+    check_error(b"{\"x\": 1}\n{\"y\": 2}", "t.json:1: no tools here, found lines without a tool");
+    check_error(b"5", "t.json:1: no tools here, found a JSON value that is neither an object nor an array");
+    check_error(
+        &[b"\n\n\n".as_slice(), &[b' '; 200]].concat(),
+        "t.json:4: the catalog is larger than the limit of 100 bytes",
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_tools_warnings_or_an_error(bytes: Vec<u8>) {
+        let _ = parse("f", &bytes, &Limits::default());
+    }
+
+    #[test]
+    fn any_json_like_text_is_tools_warnings_or_an_error(text in r#"[\[\]{}":,a-z0-9 \n]{0,60}(name|tools|function|result)?[\[\]{}":,a-z\n]{0,60}"#) {
+        let _ = parse("f", text.as_bytes(), &Limits::default());
+    }
+
+    #[test]
+    fn a_well_formed_tool_survives_every_form(name in "[a-zA-Z_.-]{1,20}", description in ".{0,40}") {
+        let tool = serde_json::json!({"name": name, "description": description, "inputSchema": {"type": "object"}});
+        let forms = [
+            format!("[{tool}]"),
+            format!("{{\"tools\":[{tool}]}}"),
+            format!("{tool}\n{tool}"),
+            serde_json::to_string_pretty(&tool).unwrap(),
+        ];
+        for form in forms {
+            let loaded = parse("f", form.as_bytes(), &Limits::default()).unwrap();
+            prop_assert_eq!(&loaded.tools[0].name, &name);
+            prop_assert_eq!(&loaded.tools[0].description, &description);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What is asked of a ranker, and what it answers.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use crate::{Catalog, Selection, Tool};
+
+/// The longest query that a ranker takes, in bytes. `sequence` takes less, because its
+/// work grows with the square of the length.
+pub const MAX_QUERY_BYTES: usize = 16 * 1024;
+
+/// One request to a [`Ranker`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Query<'a> {
+    /// What to look for, in the ranker's own query language.
+    pub text: &'a str,
+    /// At most this many hits.
+    pub limit: usize,
+    /// Drops hits that score less than this share of the best one; 0 keeps all.
+    pub threshold: f64,
+    /// Fill in [`Hit::why`].
+    pub explain: bool,
+}
+
+impl<'a> Query<'a> {
+    /// Asks for the ten best tools for `text`.
+    pub fn new(text: &'a str) -> Self {
+        Self { text, limit: 10, threshold: 0.0, explain: false }
+    }
+
+    /// Asks for at most `limit` tools.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Asks for tools that score at least this share of the best one.
+    #[must_use]
+    pub fn threshold(mut self, threshold: f64) -> Self {
+        self.threshold = threshold;
+        self
+    }
+
+    /// Asks for the reasons of every hit.
+    #[must_use]
+    pub fn explain(mut self, explain: bool) -> Self {
+        self.explain = explain;
+        self
+    }
+
+    /// The text, if it is neither blank nor longer than `limit` bytes.
+    ///
+    /// # Errors
+    /// [`QueryError::Empty`] or [`QueryError::TooLong`].
+    pub fn checked(&self, limit: usize) -> Result<&'a str, QueryError> {
+        if self.text.trim().is_empty() {
+            return Err(QueryError::Empty);
+        }
+        self.checked_length(limit)
+    }
+
+    /// The text, if it is not longer than `limit` bytes.
+    ///
+    /// # Errors
+    /// [`QueryError::TooLong`].
+    pub fn checked_length(&self, limit: usize) -> Result<&'a str, QueryError> {
+        if self.text.len() > limit {
+            return Err(QueryError::TooLong { bytes: self.text.len(), limit });
+        }
+        Ok(self.text)
+    }
+}
+
+/// Why a query cannot be answered. No hit is an answer, not an error.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// Nothing to look for.
+    #[error("query is required")]
+    Empty,
+    /// Only operators, no words.
+    #[error("the query has no scorable terms")]
+    NoTerms,
+    /// Longer than the ranker takes.
+    #[error("the query is {bytes} bytes long, the limit is {limit}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The ranker's limit.
+        limit: usize,
+    },
+    /// A regular expression that does not parse, or is too large to run safely.
+    #[error("invalid regex pattern: {reason}")]
+    InvalidRegex {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The index behind the ranker failed.
+    #[error("the {ranker} index could not answer: {reason}")]
+    Index {
+        /// Whose index.
+        ranker: &'static str,
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// A part of a tool that can be searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Field {
+    /// The tool's name.
+    Name,
+    /// Its title.
+    Title,
+    /// One of its aliases.
+    Alias,
+    /// Its description.
+    Description,
+    /// The name of a parameter, at any depth.
+    ParameterName,
+    /// The description of a parameter, at any depth.
+    ParameterDescription,
+    /// A value that a parameter may take.
+    ParameterValue,
+    /// Its search hint.
+    SearchHint,
+    /// Its usage instructions.
+    PromptInstructions,
+    /// Its server's name.
+    Server,
+    /// Its server's description.
+    ServerDescription,
+    /// Its category.
+    Category,
+    /// Name and description (and instructions) taken as one text.
+    Text,
+}
+
+impl Field {
+    /// The name that output and documentation use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Title => "title",
+            Self::Alias => "alias",
+            Self::Description => "description",
+            Self::ParameterName => "parameter",
+            Self::ParameterDescription => "parameter_description",
+            Self::ParameterValue => "parameter_value",
+            Self::SearchHint => "search_hint",
+            Self::PromptInstructions => "prompt_instructions",
+            Self::Server => "server",
+            Self::ServerDescription => "server_description",
+            Self::Category => "category",
+            Self::Text => "text",
+        }
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One share of a hit's score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    /// Where the term was found.
+    pub field: Field,
+    /// What was found, with the query's word in front where the two differ.
+    pub term: String,
+    /// How much of the score it gave.
+    pub weight: f64,
+}
+
+/// A tool that answers a query.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// The tool.
+    pub tool: Arc<Tool>,
+    /// The ranker's own score; comparable within one ranking only.
+    pub score: f64,
+    /// What gave the score, largest share first; empty unless [`Query::explain`].
+    pub why: Vec<Reason>,
+}
+
+/// What a ranker did when its first way of matching found nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// `regex` compared spellings instead of matching the pattern.
+    Fuzzy,
+    /// `bm25` took a query that does not parse as a phrase.
+    Phrase,
+    /// Words that no tool contains were replaced by near ones.
+    Typo,
+}
+
+impl Fallback {
+    /// The name that output and documentation use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fuzzy => "fuzzy",
+            Self::Phrase => "phrase",
+            Self::Typo => "typo",
+        }
+    }
+}
+
+/// A ranker's answer, best hit first.
+#[derive(Clone, Debug, Default)]
+pub struct Ranking {
+    /// The best tools, at most as many as asked for.
+    pub hits: Vec<Hit>,
+    /// How many tools match, before limit and threshold.
+    pub total: usize,
+    /// Words of the query that no visible tool matches, in query order.
+    pub unmatched: Vec<String>,
+    /// Whether, and how, the ranker had to fall back.
+    pub fallback: Option<Fallback>,
+    /// How much of what was asked the best hit covers, 0 to 1; `None` where the ranker
+    /// has no such notion.
+    pub confidence: Option<f64>,
+}
+
+/// Orders the tools of a catalog for a query.
+///
+/// Implementations are deterministic: the same query, catalog and selection give the same
+/// ranking, down to the order of ties, whatever was asked before. They take any input
+/// within [`Query`]'s bounds without panicking, and tools that the selection hides leave
+/// no trace in the answer: not in hits, counts, unmatched words or error texts.
+///
+/// An implementation may keep an index per catalog snapshot ([`SnapshotCache`]); it
+/// builds it when it first meets the snapshot, or ahead of that in [`Ranker::prepare`].
+///
+/// [`SnapshotCache`]: crate::SnapshotCache
+pub trait Ranker: fmt::Debug + Send + Sync {
+    /// The name under which people choose it.
+    fn name(&self) -> &'static str;
+
+    /// Orders the visible tools of `catalog` for `query`.
+    ///
+    /// # Errors
+    /// When the query itself is at fault; see [`QueryError`].
+    fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError>;
+
+    /// Does ahead of time what the first query on `catalog` would have to wait for.
+    fn prepare(&self, catalog: &Catalog) {
+        let _ = catalog;
+    }
+}
+
+/// Cuts a list of candidates, best first, to what `query` asked for.
+pub fn cut(candidates: &mut Vec<Hit>, query: &Query<'_>) {
+    if let Some(best) = candidates.first().map(|hit| hit.score)
+        && query.threshold > 0.0
+    {
+        candidates.retain(|hit| hit.score >= query.threshold * best);
+    }
+    candidates.truncate(query.limit);
+}
+
+/// A term as [`Reason`] shows it: `asked→found`, or one word where the two agree.
+pub fn term_label<'a>(asked: &'a str, found: &'a str) -> Cow<'a, str> {
+    if asked == found { Cow::Borrowed(asked) } else { Cow::Owned(format!("{asked}→{found}")) }
+}

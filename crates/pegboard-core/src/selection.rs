@@ -1,0 +1,140 @@
+//! Which tools a caller may see at all.
+
+use std::collections::BTreeSet;
+
+use crate::{Catalog, Tool, naming::fold};
+
+/// Categories that steer a conversation instead of serving it; no selection hides them.
+const ALWAYS_ALLOWED: [&str; 2] = ["structured_output", "human"];
+
+/// An allow list and a deny list over servers and tools, the same for list, search,
+/// describe and call.
+///
+/// Patterns are `server`, `server:tool`, `server:*` or a bare tool name; `-`, `_` and
+/// case make no difference. An empty allow list allows everything; several allow
+/// entries are a union; deny wins over allow.
+///
+/// ```
+/// use pegboard_core::{Catalog, RawTool, Selection};
+///
+/// let tool = |server: &str, name: &str| RawTool {
+///     name: name.into(),
+///     server: Some(server.into()),
+///     ..RawTool::default()
+/// };
+/// let (catalog, _) = Catalog::from_tools(vec![
+///     tool("google-sheets", "GetSheetData"),
+///     tool("aws", "get_document"),
+///     tool("aws", "delete_document"),
+/// ]);
+/// let selection = Selection::default()
+///     .allow_servers(["google_sheets"])
+///     .allow_tools(["aws:GetDocument"]);
+/// let seen: Vec<&str> = catalog.iter().filter(|tool| selection.allows(tool)).map(|tool| tool.name()).collect();
+/// assert_eq!(seen, ["GetSheetData", "get_document"]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    allow: Patterns,
+    deny: Patterns,
+}
+
+impl Selection {
+    /// Everything may be seen.
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Allows all tools of these servers.
+    #[must_use]
+    pub fn allow_servers(mut self, servers: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        self.allow.servers.extend(servers.into_iter().map(|server| fold(server.as_ref())));
+        self
+    }
+
+    /// Allows the tools that these patterns name.
+    #[must_use]
+    pub fn allow_tools(mut self, patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        patterns.into_iter().for_each(|pattern| self.allow.add(pattern.as_ref()));
+        self
+    }
+
+    /// Hides the servers or tools that these patterns name.
+    #[must_use]
+    pub fn deny(mut self, patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        for pattern in patterns {
+            let pattern = pattern.as_ref();
+            self.deny.add(pattern);
+            if !pattern.contains(':') {
+                self.deny.servers.insert(fold(pattern));
+            }
+        }
+        self
+    }
+
+    /// Whether nothing is hidden, so that a caller can skip asking tool by tool.
+    pub fn is_everything(&self) -> bool {
+        self.allow.is_empty() && self.deny.is_empty()
+    }
+
+    /// Whether `tool` exists for the caller.
+    pub fn allows(&self, tool: &Tool) -> bool {
+        if self.is_everything() {
+            return true;
+        }
+        if self.deny.matches(tool) {
+            return false;
+        }
+        self.allow.is_empty()
+            || tool.category().is_some_and(|category| ALWAYS_ALLOWED.contains(&category))
+            || self.allow.matches(tool)
+    }
+
+    /// How many tools of `catalog` exist for the caller.
+    pub fn count(&self, catalog: &Catalog) -> usize {
+        if self.is_everything() {
+            return catalog.len();
+        }
+        catalog.iter().filter(|tool| self.allows(tool)).count()
+    }
+}
+
+/// Folded spellings. Ordered sets, so that two equal selections print alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Patterns {
+    servers: BTreeSet<String>,
+    tools: BTreeSet<(String, String)>,
+    names: BTreeSet<String>,
+}
+
+impl Patterns {
+    fn add(&mut self, pattern: &str) {
+        match pattern.split_once(':') {
+            Some((server, "*")) => {
+                self.servers.insert(fold(server));
+            }
+            Some((server, tool)) => {
+                self.tools.insert((fold(server), fold(tool)));
+            }
+            None => {
+                self.names.insert(fold(pattern));
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.servers.is_empty() && self.tools.is_empty() && self.names.is_empty()
+    }
+
+    fn matches(&self, tool: &Tool) -> bool {
+        let name = fold(tool.name());
+        if self.names.contains(&name) {
+            return true;
+        }
+        // Host programs group their own tools by category instead of by server.
+        [tool.server_name(), tool.category()].into_iter().flatten().any(|group| {
+            let group = fold(group);
+            self.servers.contains(&group) || self.tools.contains(&(group, name.clone()))
+        })
+    }
+}

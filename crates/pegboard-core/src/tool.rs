@@ -1,0 +1,233 @@
+//! One tool, and the server that it comes from.
+
+use std::{fmt, sync::Arc};
+
+use serde_json::value::RawValue;
+
+use crate::text;
+
+/// Where a server's tools come from. Rankers weigh tools of MCP upstreams differently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// A catalog file.
+    #[default]
+    File,
+    /// A running MCP server.
+    Mcp,
+    /// The program that embeds Pegboard.
+    Host,
+}
+
+/// Where tools come from; its texts are searchable together with each of its tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Server {
+    /// The name under which it is configured, or that its tools carry.
+    pub name: String,
+    /// What it says of itself.
+    pub description: String,
+    /// What kind of source it is.
+    pub origin: Origin,
+}
+
+/// What a tool says about its effects. Absent hints stay absent: their defaults are
+/// the caller's policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Annotations {
+    /// It changes nothing.
+    pub read_only: Option<bool>,
+    /// It may delete or overwrite.
+    pub destructive: Option<bool>,
+    /// Calling it again with the same arguments changes nothing more.
+    pub idempotent: Option<bool>,
+    /// It reaches things outside its own system.
+    pub open_world: Option<bool>,
+}
+
+/// A place in a catalog file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file, as the user named it.
+    pub source: Arc<str>,
+    /// Counted from 1.
+    pub line: usize,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.source, self.line)
+    }
+}
+
+/// A tool as a source describes it, before a [`Catalog`](crate::Catalog) takes it in.
+///
+/// Any value is valid except an empty `name`; texts are stored as they came and cleaned
+/// when they become a [`Tool`].
+#[derive(Clone, Debug, Default)]
+pub struct RawTool {
+    /// Identity, if the source gives one.
+    pub id: Option<String>,
+    /// The name that a call uses; case-sensitive.
+    pub name: String,
+    /// A name for people.
+    pub title: Option<String>,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub input_schema: Option<Box<RawValue>>,
+    /// JSON Schema of its result.
+    pub output_schema: Option<Box<RawValue>>,
+    /// What it says about its effects.
+    pub annotations: Annotations,
+    /// The server's name.
+    pub server: Option<String>,
+    /// The server's description, where the source repeats it with each tool.
+    pub server_description: Option<String>,
+    /// What kind of source the server is.
+    pub origin: Origin,
+    /// A group within or across servers.
+    pub category: Option<String>,
+    /// A curated phrase that helps to find it.
+    pub search_hint: Option<String>,
+    /// When and how to use it.
+    pub prompt_instructions: Option<String>,
+    /// Further names that it answers to.
+    pub aliases: Vec<String>,
+    /// Whether it is hidden until searched for; `None` leaves it to the dialect.
+    pub deferred: Option<bool>,
+    /// The JSON that it was read from.
+    pub original: Option<Box<RawValue>>,
+    /// Where it was read, for messages.
+    pub location: Option<Location>,
+}
+
+/// One tool of a catalog. Immutable; shared by every snapshot that contains it.
+#[derive(Debug)]
+pub struct Tool {
+    id: Box<str>,
+    raw: RawTool,
+    server: Option<Arc<Server>>,
+}
+
+impl Tool {
+    /// Cleans the texts of `raw` and gives it its identity. The caller has checked that
+    /// the name is not empty.
+    pub(crate) fn new(mut raw: RawTool, server: Option<Arc<Server>>) -> Self {
+        raw.name = text::clean_line(raw.name);
+        raw.description = text::clean(raw.description);
+        raw.title = raw.title.map(text::clean_line);
+        raw.category = raw.category.map(text::clean_line);
+        raw.search_hint = raw.search_hint.map(text::clean);
+        raw.prompt_instructions = raw.prompt_instructions.map(text::clean);
+        raw.server_description = None;
+        let id = match (&raw.id, &server) {
+            (Some(id), _) => id.as_str().into(),
+            (None, Some(server)) => format!("{}/{}", server.name, raw.name).into(),
+            (None, None) => raw.name.as_str().into(),
+        };
+        Self { id, raw, server }
+    }
+
+    /// The `id` of its source, else `server/name`, else the name. Unique in a catalog.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The name that a call uses.
+    pub fn name(&self) -> &str {
+        &self.raw.name
+    }
+
+    /// A name for people.
+    pub fn title(&self) -> Option<&str> {
+        self.raw.title.as_deref()
+    }
+
+    /// What it does; empty when the source does not say.
+    pub fn description(&self) -> &str {
+        &self.raw.description
+    }
+
+    /// JSON Schema of its arguments, as it came.
+    pub fn input_schema(&self) -> Option<&RawValue> {
+        self.raw.input_schema.as_deref()
+    }
+
+    /// JSON Schema of its result, as it came.
+    pub fn output_schema(&self) -> Option<&RawValue> {
+        self.raw.output_schema.as_deref()
+    }
+
+    /// What it says about its effects.
+    pub fn annotations(&self) -> Annotations {
+        self.raw.annotations
+    }
+
+    /// Where it comes from.
+    pub fn server(&self) -> Option<&Arc<Server>> {
+        self.server.as_ref()
+    }
+
+    /// Its server's name.
+    pub fn server_name(&self) -> Option<&str> {
+        self.server.as_deref().map(|server| server.name.as_str())
+    }
+
+    /// What kind of source it comes from.
+    pub fn origin(&self) -> Origin {
+        self.raw.origin
+    }
+
+    /// A group within or across servers.
+    pub fn category(&self) -> Option<&str> {
+        self.raw.category.as_deref()
+    }
+
+    /// A curated phrase that helps to find it.
+    pub fn search_hint(&self) -> Option<&str> {
+        self.raw.search_hint.as_deref()
+    }
+
+    /// When and how to use it.
+    pub fn prompt_instructions(&self) -> Option<&str> {
+        self.raw.prompt_instructions.as_deref()
+    }
+
+    /// Further names that it answers to.
+    pub fn aliases(&self) -> &[String] {
+        &self.raw.aliases
+    }
+
+    /// Whether it is hidden until searched for; `None` leaves it to the dialect.
+    pub fn deferred(&self) -> Option<bool> {
+        self.raw.deferred
+    }
+
+    /// The JSON that it was read from, byte for byte.
+    pub fn original(&self) -> Option<&RawValue> {
+        self.raw.original.as_deref()
+    }
+
+    /// Whether `other` would be indistinguishable to every caller, so that a snapshot
+    /// can go on sharing the older one.
+    pub(crate) fn same_content(&self, other: &Self) -> bool {
+        fn json(value: Option<&RawValue>) -> Option<&str> {
+            value.map(RawValue::get)
+        }
+        let (a, b) = (&self.raw, &other.raw);
+        self.id == other.id
+            && a.name == b.name
+            && a.title == b.title
+            && a.description == b.description
+            && json(a.input_schema.as_deref()) == json(b.input_schema.as_deref())
+            && json(a.output_schema.as_deref()) == json(b.output_schema.as_deref())
+            && a.annotations == b.annotations
+            && a.origin == b.origin
+            && a.category == b.category
+            && a.search_hint == b.search_hint
+            && a.prompt_instructions == b.prompt_instructions
+            && a.aliases == b.aliases
+            && a.deferred == b.deferred
+            && json(a.original.as_deref()) == json(b.original.as_deref())
+            && self.server == other.server
+    }
+}
