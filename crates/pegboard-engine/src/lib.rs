@@ -1,1 +1,35 @@
-//! x
+//! Text analysis, the lexical index and the rankers.
+//!
+//! Every ranker implements [`pegboard_core::Ranker`]. [`Hybrid`] is the default and the
+//! product's own; [`Lexical`] is its lexical half alone; [`RegexRanker`], [`Keyword`],
+//! [`Sequence`] and [`Hinted`] reproduce four published systems exactly and are never
+//! improved. The fifth, `bm25`, lives in `pegboard-tantivy`, because Tantivy is the
+//! heaviest build of the workspace. Nothing here touches a network or a file.
+//!
+//! ```
+//! use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, load};
+//! use pegboard_engine::Hybrid;
+//!
+//! let file = br#"[
+//!     {"name": "create_issue", "description": "Open an issue in a repository", "server": "github"},
+//!     {"name": "get_weather", "description": "Current weather for a city"}
+//! ]"#;
+//! let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &Limits::default())?.tools);
+//! let ranking = Hybrid::default().rank(&Query::new("wether in tokyo"), &catalog, &Selection::everything())?;
+//! assert_eq!(ranking.hits[0].tool.name(), "get_weather");
+//! assert_eq!(ranking.unmatched, ["tokyo"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod analysis;
+pub mod lexical;
+pub mod metrics;
+mod rankers;
+
+pub use lexical::{Hybrid, Lexical};
+pub use rankers::{
+    hinted::{self, Hinted},
+    keyword::{self, Keyword},
+    regex::RegexRanker,
+    sequence::{self, Sequence},
+};

@@ -1,1 +1,7 @@
-fn main() {}
+//! The `pegboard` binary; everything it does is in the library beside it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pegboard::run(std::env::args_os())
+}

@@ -1,0 +1,223 @@
+//! The whole index: a few segments and what has been removed from them.
+//!
+//! An index is immutable like the catalog it belongs to. A change makes a new one that
+//! shares all large segments: removed tools are struck out, added ones go into a small
+//! segment of their own, and small segments are merged as they pile up, each into one of
+//! its own size, so that a change costs what it changes. What a search computes depends
+//! on the set of live tools alone, never on how they are spread over segments.
+
+use std::sync::Arc;
+
+use pegboard_core::{Selection, Tool, catalog::Changes};
+use rustc_hash::FxHashMap;
+
+use super::{
+    bitmap::Bitmap,
+    document::{DocumentReader, for_each_name_key},
+    segment::Segment,
+    settings::Settings,
+};
+
+/// A segment is merged into its neighbour once that is less than this many times larger.
+const SIZE_RATIO: usize = 4;
+
+/// An index of one catalog snapshot.
+#[derive(Clone, Debug)]
+pub(super) struct Index {
+    parts: Vec<Part>,
+    settings: Arc<Settings>,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    segment: Arc<Segment>,
+    removed: Option<Arc<Removed>>,
+}
+
+/// Tools of a segment that are no longer in the catalog.
+#[derive(Clone, Debug)]
+struct Removed {
+    live: Arc<Bitmap>,
+    count: usize,
+    /// How many removed tools contain each term, so that rarity stays exact.
+    per_term: FxHashMap<u32, u32>,
+}
+
+impl Index {
+    pub(super) fn build(tools: Vec<Arc<Tool>>, settings: Arc<Settings>) -> Self {
+        let segment = Arc::new(Segment::build(tools, &settings));
+        Self { parts: vec![Part { segment, removed: None }], settings }
+    }
+
+    /// The index after `changes`.
+    pub(super) fn updated(&self, changes: Changes) -> Self {
+        let mut index = self.clone();
+        let mut reader = DocumentReader::default();
+        for tool in &changes.removed {
+            index.remove(tool, &mut reader);
+        }
+        if !changes.added.is_empty() {
+            let segment = Arc::new(Segment::build(changes.added, &self.settings));
+            index.parts.push(Part { segment, removed: None });
+        }
+        index.tidy();
+        index
+    }
+
+    fn remove(&mut self, tool: &Arc<Tool>, reader: &mut DocumentReader) {
+        let mut key = String::new();
+        for_each_name_key(tool, &mut |name| {
+            if key.is_empty() {
+                key.push_str(name);
+            }
+        });
+        for part in &mut self.parts {
+            let Some(term) = part.segment.vocabulary.find(&key) else { continue };
+            let is_it = |doc: &&u32| Arc::ptr_eq(&part.segment.tools[**doc as usize], tool);
+            if let Some(doc) = part.segment.postings(term).docs.iter().find(is_it).copied() {
+                part.remove(doc, reader, &self.settings);
+                return;
+            }
+        }
+    }
+
+    /// Merges segments of like size, and drops the removed tools of a segment that
+    /// consists mostly of them.
+    fn tidy(&mut self) {
+        self.parts.retain(|part| part.live() > 0);
+        while let [.., before, last] = self.parts.as_slice()
+            && before.live() < SIZE_RATIO * last.live()
+        {
+            self.merge_from(self.parts.len() - 2);
+        }
+        if let Some(at) = self.parts.iter().position(|part| part.live() < part.segment.tools.len() / 2) {
+            self.merge_from(at);
+        }
+        if self.parts.is_empty() {
+            self.parts.push(Part { segment: Arc::default(), removed: None });
+        }
+    }
+
+    fn merge_from(&mut self, first: usize) {
+        let parts = self.parts.split_off(first);
+        let segments: Vec<&Segment> = parts.iter().map(|part| &*part.segment).collect();
+        let merged = Segment::merge(&segments, |part, doc| parts[part].is_live(doc));
+        self.parts.push(Part { segment: Arc::new(merged), removed: None });
+    }
+
+    /// The index as the holder of `selection` may see it.
+    pub(super) fn view(&self, selection: &Selection) -> View<'_> {
+        let is_everything = selection.is_everything();
+        let parts: Vec<ViewPart<'_>> = self
+            .parts
+            .iter()
+            .map(|part| ViewPart {
+                segment: &part.segment,
+                removed: part.removed.as_deref(),
+                visible: part.visible(selection),
+                counts_from_removed: is_everything,
+            })
+            .collect();
+        let tools = parts.iter().map(ViewPart::tools).sum();
+        View { parts, tools, settings: &self.settings }
+    }
+
+    /// What the index adds to the memory of the tools themselves.
+    pub(super) fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.segment.bytes()).sum()
+    }
+}
+
+impl Part {
+    fn live(&self) -> usize {
+        self.segment.tools.len() - self.removed.as_ref().map_or(0, |removed| removed.count)
+    }
+
+    fn is_live(&self, doc: u32) -> bool {
+        self.removed.as_ref().is_none_or(|removed| removed.live.contains(doc))
+    }
+
+    fn remove(&mut self, doc: u32, reader: &mut DocumentReader, settings: &Settings) {
+        let segment = &self.segment;
+        let removed = self.removed.get_or_insert_with(|| {
+            let live = Arc::new(Bitmap::full(segment.tools.len()));
+            Arc::new(Removed { live, count: 0, per_term: FxHashMap::default() })
+        });
+        let removed = Arc::make_mut(removed);
+        Arc::make_mut(&mut removed.live).remove(doc);
+        removed.count += 1;
+        // Which terms it has is not stored; reading it once more tells.
+        let vocabulary = &segment.vocabulary;
+        let tool = &segment.tools[doc as usize];
+        reader.read(tool, settings, |token, stemmer| vocabulary.find(&stemmer.stem(token)));
+        let mut terms: Vec<u32> = reader.terms.iter().map(|(term, _)| *term).collect();
+        for_each_name_key(tool, &mut |key| {
+            terms.extend(vocabulary.find(key).filter(|term| !terms.contains(term)));
+        });
+        for term in terms {
+            *removed.per_term.entry(term).or_default() += 1;
+        }
+    }
+
+    fn visible(&self, selection: &Selection) -> Option<Arc<Bitmap>> {
+        let live = self.removed.as_ref().map(|removed| &removed.live);
+        if selection.is_everything() {
+            return live.cloned();
+        }
+        let allowed = self.segment.allowed(selection);
+        let Some(live) = live else { return Some(allowed) };
+        let mut visible = Bitmap::clone(&allowed);
+        visible.intersect(live);
+        Some(Arc::new(visible))
+    }
+}
+
+/// An index under a selection. What the selection hides is not in it.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub(super) parts: Vec<ViewPart<'a>>,
+    /// How many tools are visible.
+    pub(super) tools: usize,
+    pub(super) settings: &'a Settings,
+}
+
+#[derive(Debug)]
+pub(super) struct ViewPart<'a> {
+    pub(super) segment: &'a Segment,
+    removed: Option<&'a Removed>,
+    /// `None` when all tools of the segment are.
+    pub(super) visible: Option<Arc<Bitmap>>,
+    /// Whether only removals hide tools, so that their counts answer for [`Self::count`].
+    counts_from_removed: bool,
+}
+
+impl ViewPart<'_> {
+    fn tools(&self) -> usize {
+        self.visible.as_ref().map_or(self.segment.tools.len(), |visible| visible.count())
+    }
+
+    /// How many visible tools contain `term`.
+    pub(super) fn count(&self, term: u32) -> usize {
+        let postings = self.segment.postings(term);
+        match (&self.visible, self.removed) {
+            (None, _) => postings.docs.len(),
+            (Some(_), Some(removed)) if self.counts_from_removed => {
+                postings.docs.len() - removed.per_term.get(&term).copied().unwrap_or(0) as usize
+            }
+            (Some(visible), _) => postings.docs.iter().filter(|doc| visible.contains(**doc)).count(),
+        }
+    }
+}
+
+impl View<'_> {
+    /// How many visible tools contain the stem or name key `term`.
+    pub(super) fn count(&self, term: &str) -> usize {
+        self.parts.iter().filter_map(|part| Some(part.count(part.segment.vocabulary.find(term)?))).sum()
+    }
+
+    /// How much a term that `count` tools contain tells: BM25's inverse frequency.
+    pub(super) fn rarity(&self, count: usize) -> f32 {
+        let (all, count) = (self.tools as f32, count as f32);
+        (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
+    }
+}

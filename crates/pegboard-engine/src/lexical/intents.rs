@@ -1,0 +1,47 @@
+//! Several requests in one query.
+
+use super::plan::{Found, Plan};
+
+/// More intents than this are taken as one text.
+const MAX_INTENTS: usize = 16;
+
+/// Cuts the query into the parts that ask for different things; for each word of the plan
+/// the number of its part. `None` when it asks for one thing.
+pub(super) fn split(query: &str, plan: &Plan, intents: &mut Vec<u32>) -> Option<u32> {
+    intents.clear();
+    let mut current = 0;
+    let mut has_word = false;
+    let mut last_end = 0;
+    for word in &plan.words {
+        let text = &query[word.start..word.end];
+        let gap = &query[last_end..word.start];
+        if has_word && (ends_sentence(gap) || is_connector(text)) {
+            current += 1;
+            has_word = false;
+        }
+        has_word |= matches!(word.found, Found::Exactly | Found::Nearly);
+        intents.push(current);
+        last_end = word.end;
+    }
+    let count = if has_word { current + 1 } else { current };
+    // Words after the last intent that found something belong to it.
+    intents.iter_mut().for_each(|intent| *intent = (*intent).min(count.saturating_sub(1)));
+    (2..=MAX_INTENTS as u32).contains(&count).then_some(count)
+}
+
+/// Whether a sentence or clause ends between two words.
+fn ends_sentence(gap: &str) -> bool {
+    let has_space = gap.contains(char::is_whitespace);
+    gap.chars().any(|c| match c {
+        '.' | '?' | '!' | ';' | ',' => has_space,
+        '。' | '？' | '！' | '；' | '，' | '、' | '\n' => true,
+        _ => false,
+    })
+}
+
+/// Words that begin a further request.
+fn is_connector(word: &str) -> bool {
+    ["and", "then", "also", "plus", "afterwards", "finally", "additionally", "y", "luego", "и"]
+        .iter()
+        .any(|connector| word.eq_ignore_ascii_case(connector))
+}

@@ -1,0 +1,127 @@
+//! Known terms that an unknown query word may stand for.
+
+use std::cmp::Reverse;
+
+use pegboard_core::naming::edit_distance;
+
+use super::{index::View, plan::share_of, vocabulary::letter_bits};
+use crate::analysis::Stemmer;
+
+/// At most this many terms stand in for one word.
+const MAX_TERMS: usize = 3;
+
+/// Shorter words have too many neighbours to guess from.
+const MIN_LETTERS: usize = 4;
+
+/// From this length on, two slips are believable.
+const MIN_LETTERS_FOR_TWO: usize = 8;
+
+/// How a term is near a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// So many letters differ.
+    Edits(usize),
+    /// The word is how the term begins.
+    Beginning,
+    /// The term is one of two that were written together.
+    Compound,
+}
+
+/// A term that stands in for a word.
+#[derive(Clone, Debug)]
+pub(super) struct NearTerm {
+    pub(super) stem: String,
+    pub(super) count: usize,
+    pub(super) share: f32,
+}
+
+/// Finds near terms; keeps its buffers between words.
+#[derive(Debug, Default)]
+pub(super) struct Near {
+    candidates: Vec<(Kind, String)>,
+    pub(super) found: Vec<NearTerm>,
+}
+
+impl Near {
+    /// Fills [`found`](Self::found) for the folded `word`, which no visible tool contains.
+    pub(super) fn search(&mut self, word: &str, stemmer: &Stemmer, view: &View<'_>) {
+        self.found.clear();
+        self.candidates.clear();
+        if word.chars().any(|c| c.is_ascii_digit()) {
+            // A number one digit off is another number.
+            return;
+        }
+        self.collect(word, &stemmer.stem(word), view);
+        if self.candidates.is_empty() {
+            self.split_compound(word, stemmer, view);
+        }
+        let candidates = std::mem::take(&mut self.candidates);
+        let mut counted: Vec<(Kind, Reverse<usize>, &str)> = candidates
+            .iter()
+            .map(|(kind, stem)| (*kind, Reverse(view.count(stem)), stem.as_str()))
+            .filter(|(_, count, _)| count.0 > 0)
+            .collect();
+        // Nearest first, and of equally near ones the most common.
+        counted.sort_unstable();
+        counted.dedup();
+        for (kind, Reverse(count), stem) in counted.into_iter().take(MAX_TERMS) {
+            self.found.push(NearTerm { stem: stem.to_owned(), count, share: share_of(kind, view.settings) });
+        }
+        self.candidates = candidates;
+    }
+
+    fn collect(&mut self, word: &str, stem: &str, view: &View<'_>) {
+        let letters = word.chars().count();
+        let edits = match letters {
+            ..MIN_LETTERS => 0,
+            MIN_LETTERS..MIN_LETTERS_FOR_TWO => 1,
+            _ => 2,
+        };
+        let bits = letter_bits(stem);
+        let is_single = letters == 1;
+        for part in &view.parts {
+            let vocabulary = &part.segment.vocabulary;
+            for (number, other) in vocabulary.letters().iter().enumerate() {
+                if *other == 0 {
+                    continue;
+                }
+                // One edit adds a letter, removes one, or does both.
+                let could_be_typo = edits > 0 && (bits ^ other).count_ones() as usize <= 2 * edits;
+                let could_begin = bits & !other == 0;
+                if !could_be_typo && !could_begin {
+                    continue;
+                }
+                let term = vocabulary.get(number as u32);
+                let kind = if is_single {
+                    // A lone character of a script without spaces: any pair with it.
+                    (!word.is_ascii() && term.contains(word)).then_some(Kind::Beginning)
+                } else if letters >= 3 && term.starts_with(word) {
+                    Some(Kind::Beginning)
+                } else if could_be_typo {
+                    edit_distance(stem, term, edits).map(Kind::Edits)
+                } else {
+                    None
+                };
+                if let Some(kind) = kind {
+                    self.candidates.push((kind, term.to_owned()));
+                }
+            }
+        }
+    }
+
+    /// `pullrequest` as `pull` and `request`.
+    fn split_compound(&mut self, word: &str, stemmer: &Stemmer, view: &View<'_>) {
+        if word.len() < 2 * MIN_LETTERS || !word.is_ascii() {
+            return;
+        }
+        let halves = (3..=word.len() - 3).filter_map(|at| {
+            let (first, second) = (stemmer.stem(&word[..at]), stemmer.stem(&word[at..]));
+            let rarest = view.count(&first).min(view.count(&second));
+            (rarest > 0).then(|| (rarest, first.into_owned(), second.into_owned()))
+        });
+        if let Some((_, first, second)) = halves.max_by_key(|(rarest, first, _)| (*rarest, Reverse(first.len()))) {
+            self.candidates.push((Kind::Compound, first));
+            self.candidates.push((Kind::Compound, second));
+        }
+    }
+}

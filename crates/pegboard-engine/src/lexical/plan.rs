@@ -1,0 +1,234 @@
+//! What a query looks for: its words, the terms that stand for them, and what each is
+//! worth in the catalog at hand.
+
+use super::{
+    index::View,
+    near::{self, Near},
+    settings::Settings,
+    vocabulary::Vocabulary,
+};
+use crate::analysis::{Stemmer, TokenKind, Tokenizer, is_stop_word};
+
+/// Unknown words that are looked up in near spellings; a query of nothing but noise must
+/// not scan the vocabulary for each.
+const MAX_CORRECTED_WORDS: usize = 16;
+
+/// Marks a term that a segment does not have.
+pub(super) const NOT_THERE: u32 = u32::MAX;
+
+/// A term to look for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Term {
+    /// The query word it stands for.
+    pub(super) word: u32,
+    /// What a full match is worth.
+    pub(super) weight: f32,
+}
+
+/// What became of a query word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Exactly,
+    Nearly,
+    Nowhere,
+    /// A stop word, set aside.
+    Aside,
+}
+
+/// A word of the query.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) found: Found,
+    /// What a tool would gain by matching it in full.
+    pub(super) worth: f32,
+}
+
+/// Keeps its buffers between queries.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    tokenizer: Tokenizer,
+    stemmer: Stemmer,
+    tokens: Vec<QueryToken>,
+    token_text: String,
+    near: Near,
+    pub(super) words: Vec<Word>,
+    pub(super) terms: Terms,
+}
+
+/// The terms of a plan and where the segments of a view have them.
+#[derive(Debug, Default)]
+pub(super) struct Terms {
+    list: Vec<Term>,
+    /// The stems (or name keys) of the terms, under the same numbers.
+    stems: Vocabulary,
+    /// The terms' numbers in the segments, a row for each term, a column for each segment.
+    numbers: Vec<u32>,
+    columns: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct QueryToken {
+    kind: TokenKind,
+    is_stop: bool,
+    start: usize,
+    end: usize,
+    text_start: usize,
+    text_end: usize,
+}
+
+impl Plan {
+    /// Plans `query` for `view`.
+    pub(super) fn make(&mut self, query: &str, view: &View<'_>) {
+        self.read_tokens(query);
+        self.look_up(view, false);
+        if self.terms.list.is_empty() {
+            // Nothing but stop words, or nothing known beside them.
+            self.look_up(view, true);
+        }
+        self.correct_unknown_words(view);
+    }
+
+    /// The number of the term with the stem of `token`.
+    pub(super) fn find(&self, token: &str) -> Option<usize> {
+        self.terms.stems.find(&self.stemmer.stem(token)).map(|term| term as usize)
+    }
+
+    /// What a tool that matches everything in full would gain.
+    pub(super) fn worth(&self) -> f32 {
+        self.words.iter().map(|word| word.worth).sum()
+    }
+
+    fn read_tokens(&mut self, query: &str) {
+        let Self { tokenizer, tokens, token_text, .. } = self;
+        tokens.clear();
+        token_text.clear();
+        tokenizer.tokenize(query, &mut |token| {
+            let text_start = token_text.len();
+            token_text.push_str(token.text);
+            tokens.push(QueryToken {
+                kind: token.kind,
+                is_stop: token.kind == TokenKind::Word && is_stop_word(token.text),
+                start: token.start,
+                end: token.end,
+                text_start,
+                text_end: token_text.len(),
+            });
+        });
+    }
+
+    fn look_up(&mut self, view: &View<'_>, with_stop_words: bool) {
+        let Self { stemmer, tokens, token_text, words, terms, .. } = self;
+        words.clear();
+        terms.clear(view.parts.len());
+        let mut first_part = 0;
+        for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind != TokenKind::Part) {
+            let mut word = Word { start: token.start, end: token.end, found: Found::Aside, worth: 0.0 };
+            if !token.is_stop || with_stop_words {
+                let number = words.len() as u32;
+                let mut look_up = |token: &QueryToken, share| {
+                    terms.look_up(&stemmer.stem(token.text(token_text)), number, share, view)
+                };
+                let whole = look_up(token, 1.0);
+                let share = if whole.is_some() { view.settings.part_in_query } else { 1.0 };
+                let parts = tokens[first_part..at].iter().filter_map(|part| look_up(part, share));
+                let parts = parts.reduce(|sum, worth| sum + worth);
+                (word.found, word.worth) = match whole.or(parts) {
+                    Some(worth) => (Found::Exactly, worth),
+                    None => (Found::Nowhere, view.rarity(0)),
+                };
+            }
+            words.push(word);
+            first_part = at + 1;
+        }
+    }
+
+    fn correct_unknown_words(&mut self, view: &View<'_>) {
+        let Self { stemmer, tokens, token_text, near, words, terms, .. } = self;
+        let tokens = tokens.iter().filter(|token| token.kind != TokenKind::Part);
+        let unknown = tokens.zip(words).enumerate().filter(|(_, (_, word))| word.found == Found::Nowhere);
+        for (number, (token, word)) in unknown.take(MAX_CORRECTED_WORDS) {
+            near.search(token.text(token_text), stemmer, view);
+            for found in &near.found {
+                terms.add(&found.stem, number as u32, view.rarity(found.count) * found.share, view);
+                word.found = Found::Nearly;
+            }
+        }
+    }
+}
+
+impl QueryToken {
+    fn text(self, all: &str) -> &str {
+        &all[self.text_start..self.text_end]
+    }
+}
+
+impl Terms {
+    fn clear(&mut self, columns: usize) {
+        self.list.clear();
+        self.stems.clear();
+        self.numbers.clear();
+        self.columns = columns;
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Term)> + Clone {
+        self.list.iter().enumerate()
+    }
+
+    pub(super) fn get(&self, term: usize) -> Term {
+        self.list[term]
+    }
+
+    /// The number of `term` in each segment of the view it was planned for.
+    pub(super) fn numbers(&self, term: usize) -> &[u32] {
+        &self.numbers[term * self.columns..(term + 1) * self.columns]
+    }
+
+    /// The stem (or name key) of `term`.
+    pub(super) fn stem(&self, term: usize) -> &str {
+        self.stems.get(term as u32)
+    }
+
+    /// Adds a term that visible tools are known to have, unless it is there already.
+    pub(super) fn add(&mut self, stem: &str, word: u32, weight: f32, view: &View<'_>) {
+        if self.stems.insert(stem) as usize == self.list.len() {
+            self.list.push(Term { word, weight });
+            let numbers = view.parts.iter().map(|part| part.segment.vocabulary.find(stem).unwrap_or(NOT_THERE));
+            self.numbers.extend(numbers);
+        }
+    }
+
+    /// Adds a term if any visible tool has it; what it is worth.
+    fn look_up(&mut self, stem: &str, word: u32, share: f32, view: &View<'_>) -> Option<f32> {
+        if let Some(known) = self.stems.find(stem) {
+            let term = &mut self.list[known as usize];
+            let gain = term.weight * view.settings.repetition;
+            term.weight += gain;
+            return Some(gain);
+        }
+        let row = self.numbers.len();
+        let mut count = 0;
+        for part in &view.parts {
+            let number = part.segment.vocabulary.find(stem);
+            count += number.map_or(0, |number| part.count(number));
+            self.numbers.push(number.unwrap_or(NOT_THERE));
+        }
+        if count == 0 {
+            self.numbers.truncate(row);
+            return None;
+        }
+        self.stems.insert(stem);
+        let weight = view.rarity(count) * share;
+        self.list.push(Term { word, weight });
+        Some(weight)
+    }
+}
+
+/// The share of a word's worth that a near spelling keeps.
+pub(super) fn share_of(kind: near::Kind, settings: &Settings) -> f32 {
+    match kind {
+        near::Kind::Edits(edits) => settings.typo.powi(edits as i32),
+        near::Kind::Beginning | near::Kind::Compound => settings.prefix,
+    }
+}

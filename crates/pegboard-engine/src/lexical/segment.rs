@@ -1,0 +1,213 @@
+//! An immutable piece of the index: some tools, their terms, and for each term the
+//! tools that contain it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pegboard_core::{Selection, Tool};
+use rustc_hash::FxHashMap;
+
+use super::{
+    bitmap::Bitmap,
+    document::{DocumentReader, for_each_name_key, impact},
+    settings::Settings,
+    vocabulary::Vocabulary,
+};
+
+/// The impact of 1.0 in a posting.
+pub(super) const FULL_IMPACT: f32 = u16::MAX as f32;
+
+/// Selections whose tools are remembered, per segment.
+const KEPT_SELECTIONS: usize = 8;
+
+/// Postings are three flat arrays: where each term's run begins, the tools of all runs,
+/// and their impacts. The impact holds everything but the rarity of the term, so that
+/// scoring a posting is one multiplication, and rarity can follow the whole catalog.
+#[derive(Debug, Default)]
+pub(super) struct Segment {
+    pub(super) tools: Vec<Arc<Tool>>,
+    pub(super) vocabulary: Vocabulary,
+    starts: Vec<u32>,
+    docs: Vec<u32>,
+    impacts: Vec<u16>,
+    allowed: Mutex<Vec<(Selection, Arc<Bitmap>)>>,
+}
+
+/// The tools that contain one term.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Postings<'a> {
+    pub(super) docs: &'a [u32],
+    pub(super) impacts: &'a [u16],
+}
+
+impl Segment {
+    /// Indexes `tools`.
+    pub(super) fn build(tools: Vec<Arc<Tool>>, settings: &Settings) -> Self {
+        let mut writer = SegmentWriter::default();
+        let mut reader = DocumentReader::default();
+        // Most tokens repeat; their stems are looked up once.
+        let mut numbers: FxHashMap<Box<str>, u32> = FxHashMap::default();
+        for tool in &tools {
+            reader.read(tool, settings, |token, stemmer| {
+                if let Some(number) = numbers.get(token) {
+                    return Some(*number);
+                }
+                let number = writer.vocabulary.insert(&stemmer.stem(token));
+                numbers.insert(token.into(), number);
+                Some(number)
+            });
+            for (term, frequency) in &reader.terms {
+                writer.push(*term, (impact(*frequency, settings) * FULL_IMPACT).round() as u16);
+            }
+            let first_key = writer.terms.len();
+            for_each_name_key(tool, &mut |key| {
+                let term = writer.vocabulary.insert(key);
+                if !writer.terms[first_key..].contains(&term) {
+                    writer.push(term, u16::MAX);
+                }
+            });
+            writer.end_document();
+        }
+        writer.finish(tools)
+    }
+
+    /// One segment with the tools of all `parts` that `is_live` (part, tool) keeps.
+    pub(super) fn merge(parts: &[&Self], is_live: impl Fn(usize, u32) -> bool) -> Self {
+        let mut merged = Self::default();
+        let mut moved: Vec<Vec<u32>> = Vec::with_capacity(parts.len());
+        for (at, part) in parts.iter().enumerate() {
+            let mut places = Vec::with_capacity(part.tools.len());
+            for (doc, tool) in part.tools.iter().enumerate() {
+                let is_live = is_live(at, doc as u32);
+                places.push(if is_live { merged.tools.len() as u32 } else { u32::MAX });
+                if is_live {
+                    merged.tools.push(Arc::clone(tool));
+                }
+            }
+            moved.push(places);
+        }
+        let mut lengths: Vec<u32> = Vec::new();
+        let mut numbers: Vec<Vec<u32>> = Vec::with_capacity(parts.len());
+        for (part, places) in parts.iter().zip(&moved) {
+            let mut renumbered = Vec::with_capacity(part.vocabulary.len());
+            for term in 0..part.vocabulary.len() as u32 {
+                let live = part.postings(term).docs.iter().filter(|doc| places[**doc as usize] != u32::MAX).count();
+                if live == 0 {
+                    renumbered.push(u32::MAX);
+                    continue;
+                }
+                let number = merged.vocabulary.insert(part.vocabulary.get(term));
+                lengths.resize(merged.vocabulary.len(), 0);
+                lengths[number as usize] += live as u32;
+                renumbered.push(number);
+            }
+            numbers.push(renumbered);
+        }
+        merged.allocate(&lengths);
+        let mut next = merged.starts.clone();
+        for ((part, places), renumbered) in parts.iter().zip(&moved).zip(&numbers) {
+            for (term, number) in renumbered.iter().enumerate().filter(|(_, number)| **number != u32::MAX) {
+                let postings = part.postings(term as u32);
+                for (doc, impact) in postings.docs.iter().zip(postings.impacts) {
+                    let place = places[*doc as usize];
+                    if place != u32::MAX {
+                        merged.put(&mut next[*number as usize], place, *impact);
+                    }
+                }
+            }
+        }
+        merged.vocabulary.shrink();
+        merged
+    }
+
+    fn allocate(&mut self, lengths: &[u32]) {
+        let mut total = 0;
+        self.starts = Vec::with_capacity(lengths.len() + 1);
+        for length in lengths {
+            self.starts.push(total);
+            total += length;
+        }
+        self.starts.push(total);
+        self.docs = vec![0; total as usize];
+        self.impacts = vec![0; total as usize];
+    }
+
+    fn put(&mut self, next: &mut u32, doc: u32, impact: u16) {
+        self.docs[*next as usize] = doc;
+        self.impacts[*next as usize] = impact;
+        *next += 1;
+    }
+
+    pub(super) fn postings(&self, term: u32) -> Postings<'_> {
+        let run = self.starts[term as usize] as usize..self.starts[term as usize + 1] as usize;
+        Postings { docs: &self.docs[run.clone()], impacts: &self.impacts[run] }
+    }
+
+    /// The tools of this segment that `selection` shows.
+    pub(super) fn allowed(&self, selection: &Selection) -> Arc<Bitmap> {
+        // The entries are whole after a panic elsewhere, so poison does not matter.
+        let mut known = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, bitmap)) = known.iter().find(|(other, _)| other == selection) {
+            return Arc::clone(bitmap);
+        }
+        let mut bitmap = Bitmap::new(self.tools.len());
+        for (doc, tool) in self.tools.iter().enumerate() {
+            if selection.allows(tool) {
+                bitmap.insert(doc as u32);
+            }
+        }
+        let bitmap = Arc::new(bitmap);
+        if known.len() == KEPT_SELECTIONS {
+            known.remove(0);
+        }
+        known.push((selection.clone(), Arc::clone(&bitmap)));
+        bitmap
+    }
+
+    /// What the index adds to the memory of the tools themselves.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.vocabulary.bytes()
+            + size_of::<Arc<Tool>>() * self.tools.capacity()
+            + 4 * (self.starts.capacity() + self.docs.capacity())
+            + 2 * self.impacts.capacity()
+    }
+}
+
+/// Terms tool by tool, before they are turned around.
+#[derive(Debug, Default)]
+struct SegmentWriter {
+    vocabulary: Vocabulary,
+    terms: Vec<u32>,
+    impacts: Vec<u16>,
+    ends: Vec<usize>,
+}
+
+impl SegmentWriter {
+    fn push(&mut self, term: u32, impact: u16) {
+        self.terms.push(term);
+        self.impacts.push(impact);
+    }
+
+    fn end_document(&mut self) {
+        self.ends.push(self.terms.len());
+    }
+
+    fn finish(self, tools: Vec<Arc<Tool>>) -> Segment {
+        let mut lengths = vec![0_u32; self.vocabulary.len()];
+        for term in &self.terms {
+            lengths[*term as usize] += 1;
+        }
+        let mut segment = Segment { tools, vocabulary: self.vocabulary, ..Segment::default() };
+        segment.allocate(&lengths);
+        let mut next = segment.starts.clone();
+        let mut start = 0;
+        for (doc, end) in self.ends.iter().enumerate() {
+            for at in start..*end {
+                segment.put(&mut next[self.terms[at] as usize], doc as u32, self.impacts[at]);
+            }
+            start = *end;
+        }
+        segment.vocabulary.shrink();
+        segment
+    }
+}

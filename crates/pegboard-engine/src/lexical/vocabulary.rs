@@ -1,0 +1,94 @@
+//! The distinct terms of a segment.
+
+use std::hash::Hasher;
+
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+
+/// Begins the entries that stand for whole folded names instead of words. No folded
+/// word contains it.
+pub(super) const NAME_KEY: char = '\u{1}';
+
+/// Terms by number, in one string, so that a term costs its letters and a few bytes.
+#[derive(Debug, Default)]
+pub(super) struct Vocabulary {
+    text: String,
+    ends: Vec<u32>,
+    numbers: HashTable<u32>,
+    /// The letters of each term as bits; zero for name keys. Rules out most terms in a
+    /// search for near spellings without reading them.
+    letters: Vec<u32>,
+}
+
+fn hash(term: &str) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write(term.as_bytes());
+    hasher.finish()
+}
+
+/// One bit for each letter a to z, one for digits, the rest shared by all others.
+pub(super) fn letter_bits(term: &str) -> u32 {
+    term.chars().fold(0, |bits, c| {
+        bits | match c {
+            'a'..='z' => 1 << (c as u32 - 'a' as u32),
+            '0'..='9' => 1 << 26,
+            _ => 1 << (27 + c as u32 % 5),
+        }
+    })
+}
+
+impl Vocabulary {
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn get(&self, number: u32) -> &str {
+        let at = number as usize;
+        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        &self.text[start..self.ends[at] as usize]
+    }
+
+    pub(super) fn find(&self, term: &str) -> Option<u32> {
+        self.numbers.find(hash(term), |number| self.get(*number) == term).copied()
+    }
+
+    pub(super) fn insert(&mut self, term: &str) -> u32 {
+        if let Some(number) = self.find(term) {
+            return number;
+        }
+        let number = self.ends.len() as u32;
+        self.text.push_str(term);
+        self.ends.push(self.text.len() as u32);
+        self.letters.push(if term.starts_with(NAME_KEY) { 0 } else { letter_bits(term) });
+        let Self { text, ends, numbers, .. } = self;
+        numbers.insert_unique(hash(term), number, |number| {
+            let at = *number as usize;
+            let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+            hash(&text[start..ends[at] as usize])
+        });
+        number
+    }
+
+    /// The letter bits of every term, by number.
+    pub(super) fn letters(&self) -> &[u32] {
+        &self.letters
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+        self.numbers.clear();
+        self.letters.clear();
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.letters.shrink_to_fit();
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        // A hash slot is a number and a control byte.
+        self.text.capacity() + 4 * (self.ends.capacity() + self.letters.capacity()) + 5 * self.numbers.capacity()
+    }
+}

@@ -1,0 +1,136 @@
+//! `keyword`: per keyword the best of four matching rules, summed.
+
+use pegboard_core::{
+    Catalog, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, SnapshotCache, Tool,
+    ranking::{MAX_QUERY_BYTES, cut},
+};
+
+use super::{keywords, sort_by_score_and_name};
+
+const PART_EQUALS: u32 = 10;
+const PART_CONTAINS: u32 = 5;
+const NAME_CONTAINS: u32 = 3;
+const DESCRIPTION_CONTAINS: u32 = 2;
+
+/// Orders by the summed scores of the keywords, ties by name. `+word` must match.
+#[derive(Debug, Default)]
+pub struct Keyword {
+    texts: SnapshotCache<Vec<Texts>>,
+}
+
+/// What the rules look at, in lower case.
+#[derive(Debug)]
+struct Texts {
+    parts: Vec<String>,
+    name: String,
+    description: String,
+}
+
+impl Texts {
+    fn new(tool: &Tool) -> Self {
+        Self {
+            parts: split_name(tool.name()).iter().map(|part| lower_case(part)).collect(),
+            name: lower_case(tool.name()),
+            description: lower_case(tool.description()),
+        }
+    }
+
+    /// The best rule for `keyword` and the field it looks at.
+    fn score(&self, keyword: &str) -> Option<(Field, u32)> {
+        if self.parts.iter().any(|part| part == keyword) {
+            Some((Field::Name, PART_EQUALS))
+        } else if self.parts.iter().any(|part| part.contains(keyword)) {
+            Some((Field::Name, PART_CONTAINS))
+        } else if self.name.contains(keyword) {
+            Some((Field::Name, NAME_CONTAINS))
+        } else if self.description.contains(keyword) {
+            Some((Field::Description, DESCRIPTION_CONTAINS))
+        } else {
+            None
+        }
+    }
+}
+
+/// One character to one character, as the reference does it.
+fn lower_case(text: &str) -> String {
+    text.chars().map(|c| c.to_lowercase().next().unwrap_or(c)).collect()
+}
+
+/// The parts of a name: cut at `_` and at humps; `-` and `.` are letters here.
+///
+/// ```
+/// # use pegboard_engine::keyword::split_name;
+/// assert_eq!(split_name("mcp__slack__send_message"), ["mcp", "slack", "send", "message"]);
+/// assert_eq!(split_name("parseJSONToXML"), ["parse", "JSON", "To", "XML"]);
+/// ```
+pub fn split_name(name: &str) -> Vec<&str> {
+    name.split('_').flat_map(split_humps).filter(|part| !part.is_empty()).collect()
+}
+
+fn split_humps(word: &str) -> Vec<&str> {
+    let chars: Vec<(usize, char)> = word.char_indices().collect();
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (i, (at, c)) in chars.iter().enumerate().skip(1) {
+        let after_lower = chars[i - 1].1.is_lowercase();
+        let before_lower = chars.get(i + 1).is_some_and(|(_, next)| next.is_lowercase());
+        if c.is_uppercase() && (after_lower || before_lower) {
+            parts.push(&word[start..*at]);
+            start = *at;
+        }
+    }
+    parts.push(&word[start..]);
+    parts
+}
+
+impl Ranker for Keyword {
+    fn name(&self) -> &'static str {
+        "keyword"
+    }
+
+    fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
+        let text = lower_case(query.checked(MAX_QUERY_BYTES)?);
+        let keywords: Vec<_> = keywords(&text).collect();
+        let mut matched = vec![false; keywords.len()];
+        let texts = self.texts.get(catalog, |_| catalog.iter().map(|tool| Texts::new(tool)).collect());
+        let mut hits = Vec::new();
+        let mut why = Vec::new();
+        for (tool, texts) in catalog.iter().zip(texts.iter()).filter(|(tool, _)| selection.allows(tool)) {
+            why.clear();
+            let mut total = 0;
+            let mut lacks_required = false;
+            for (keyword, matched) in keywords.iter().zip(&mut matched) {
+                match texts.score(keyword.text) {
+                    Some((field, score)) => {
+                        *matched = true;
+                        total += score;
+                        why.push((field, keyword.text, score));
+                    }
+                    None => lacks_required |= keyword.is_required,
+                }
+            }
+            if total > 0 && !lacks_required {
+                let why = if query.explain { why.as_slice() } else { &[] };
+                hits.push(Hit { tool: tool.clone(), score: f64::from(total), why: reasons(why) });
+            }
+        }
+        sort_by_score_and_name(&mut hits);
+        let total = hits.len();
+        cut(&mut hits, query);
+        let unmatched = keywords.iter().zip(matched).filter(|(_, matched)| !matched);
+        let unmatched = unmatched.map(|(keyword, _)| keyword.text.to_owned()).collect();
+        Ok(Ranking { hits, total, unmatched, ..Ranking::default() })
+    }
+}
+
+/// Reasons out of field, term and points, most points first.
+pub(super) fn reasons(points: &[(Field, &str, u32)]) -> Vec<Reason> {
+    let reason = |(field, term, points): &(Field, &str, u32)| Reason {
+        field: *field,
+        term: (*term).to_owned(),
+        weight: f64::from(*points),
+    };
+    let mut reasons: Vec<Reason> = points.iter().map(reason).collect();
+    reasons.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    reasons
+}

@@ -1,0 +1,127 @@
+//! `sequence`: text similarity plus a bonus for every query word found literally.
+
+use pegboard_core::{
+    Catalog, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, SnapshotCache, Tool, ranking::cut,
+};
+
+use super::{difflib::Matcher, visible};
+
+/// The longest query, in bytes: the comparison grows with the product of both lengths.
+pub const MAX_QUERY_BYTES: usize = 2 * 1024;
+
+/// A tool that scores no more than this is noise.
+pub const NOISE: f64 = 0.05;
+
+/// What one literal hit of a query word adds, unless set otherwise.
+pub const TOKEN_BONUS: f64 = 0.12;
+
+/// Orders by `ratio + bonus × hits`, ties in catalog order.
+#[derive(Debug)]
+pub struct Sequence {
+    token_bonus: f64,
+    texts: SnapshotCache<Vec<(String, Matcher)>>,
+}
+
+impl Default for Sequence {
+    fn default() -> Self {
+        Self::new(TOKEN_BONUS)
+    }
+}
+
+impl Sequence {
+    /// A ranker in which every literal hit adds `token_bonus`.
+    pub fn new(token_bonus: f64) -> Self {
+        Self { token_bonus, texts: SnapshotCache::default() }
+    }
+}
+
+/// The text that a query is compared with.
+pub fn haystack(tool: &Tool) -> String {
+    let instructions = tool.prompt_instructions().unwrap_or_default();
+    format!("{} {} {instructions}", tool.name(), tool.description()).to_lowercase()
+}
+
+/// Four decimals, rounded from the exact value like Python's `round`.
+fn rounded(score: f64) -> f64 {
+    format!("{score:.4}").parse().unwrap_or(score)
+}
+
+impl Ranker for Sequence {
+    fn name(&self) -> &'static str {
+        "sequence"
+    }
+
+    fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
+        let text = query.checked(MAX_QUERY_BYTES)?.trim().to_lowercase();
+        let letters: Vec<char> = text.chars().collect();
+        let tokens: Vec<&str> = text.split_whitespace().collect();
+        let mut token_found = vec![false; tokens.len()];
+        let texts = self.texts.get(catalog, |_| {
+            catalog.iter().map(|tool| haystack(tool)).map(|text| (text.clone(), Matcher::new(&text))).collect()
+        });
+        let mut hits = Vec::new();
+        for (tool, (haystack, matcher)) in catalog.iter().zip(texts.iter()).filter(|(tool, _)| selection.allows(tool)) {
+            let ratio = matcher.ratio(&letters);
+            let mut found = 0;
+            for (token, token_found) in tokens.iter().zip(&mut token_found) {
+                if haystack.contains(token) {
+                    *token_found = true;
+                    found += 1;
+                }
+            }
+            let score = rounded(ratio + self.token_bonus * f64::from(found));
+            if score > NOISE {
+                let why = if query.explain { self.reasons(ratio, &text, &tokens, haystack) } else { Vec::new() };
+                hits.push(Hit { tool: tool.clone(), score, why });
+            }
+        }
+        // Stable: equal scores stay in catalog order.
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        let total = hits.len();
+        cut(&mut hits, query);
+        let unmatched = tokens.iter().zip(token_found).filter(|(_, found)| !found);
+        let unmatched = unmatched.map(|(token, _)| (*token).to_owned()).collect();
+        Ok(Ranking { hits, total, unmatched, ..Ranking::default() })
+    }
+}
+
+impl Sequence {
+    fn reasons(&self, ratio: f64, text: &str, tokens: &[&str], haystack: &str) -> Vec<Reason> {
+        let found = tokens.iter().filter(|token| haystack.contains(**token));
+        let bonus = |token: &&str| Reason { field: Field::Text, term: (*token).to_owned(), weight: self.token_bonus };
+        let mut reasons: Vec<Reason> = found.map(bonus).collect();
+        if ratio > 0.0 {
+            reasons.push(Reason { field: Field::Text, term: text.to_owned(), weight: rounded(ratio) });
+        }
+        reasons.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        reasons
+    }
+}
+
+/// How many tools a query is compared with.
+pub fn candidates(catalog: &Catalog, selection: &Selection) -> usize {
+    visible(catalog, selection).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_pythons() {
+        // Computed with CPython 3.11; the third text passes 200 characters.
+        let long = "the quick brown fox jumps over the lazy dog ".repeat(5);
+        let cases = [
+            ("wether", "get_weather", 0.7058823529411765),
+            ("private Thread currentThread;", "private volatile Thread currentThread;", 0.8656716417910447),
+            ("quick lazy fox", long.as_str(), 0.0),
+            ("", "", 1.0),
+            ("", "a", 0.0),
+            ("ÜBER", "über", 0.0),
+        ];
+        for (a, b, expected) in cases {
+            let letters: Vec<char> = a.chars().collect();
+            assert_eq!(Matcher::new(b).ratio(&letters), expected, "{a:?} {b:?}");
+        }
+    }
+}

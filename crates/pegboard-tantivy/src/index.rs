@@ -1,0 +1,174 @@
+//! The index of one catalog snapshot.
+
+use std::{fmt, sync::Arc};
+
+use pegboard_core::{Catalog, Field as ToolField, Hit, Reason, Selection, Tool};
+use tantivy::{
+    DocId, DocSet, Searcher, TERMINATED, TantivyDocument, TantivyError,
+    directory::RamDirectory,
+    query::{EnableScoring, Query, QueryParser},
+    schema::{Field, Schema, TEXT},
+};
+
+use crate::query::{self, Parsed, Prefixes};
+
+/// Memory for building the index; small catalogs use a fraction of it.
+const WRITER_BYTES: usize = 64 << 20;
+
+/// The server of a tool that has none.
+const NO_SERVER: &str = "unknown";
+
+/// One segment, so that a document's number is the tool's place in the catalog and equal
+/// catalogs give equal scores.
+pub(crate) struct Index {
+    tools: Vec<Arc<Tool>>,
+    searcher: Searcher,
+    parser: QueryParser,
+    fields: Fields,
+}
+
+#[derive(Clone, Copy)]
+struct Fields {
+    name: Field,
+    description: Field,
+    server: Field,
+    searchable_text: Field,
+}
+
+/// All matching tools, best first, and the pieces of the query that none matches.
+pub(crate) struct Answer {
+    pub(crate) hits: Vec<Hit>,
+    pub(crate) unmatched: Vec<String>,
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").field("tools", &self.tools.len()).finish_non_exhaustive()
+    }
+}
+
+impl Index {
+    pub(crate) fn build(catalog: &Catalog) -> Result<Self, TantivyError> {
+        let mut schema = Schema::builder();
+        let fields = Fields {
+            name: schema.add_text_field("name", TEXT),
+            description: schema.add_text_field("description", TEXT),
+            server: schema.add_text_field("server", TEXT),
+            searchable_text: schema.add_text_field("searchable_text", TEXT),
+        };
+        let mut writer = tantivy::Index::builder()
+            .schema(schema.build())
+            .single_segment_index_writer(RamDirectory::create(), WRITER_BYTES)?;
+        for tool in catalog.iter() {
+            let mut document = TantivyDocument::new();
+            document.add_text(fields.name, tool.name());
+            document.add_text(fields.description, tool.description());
+            document.add_text(fields.server, tool.server_name().unwrap_or(NO_SERVER));
+            document.add_text(fields.searchable_text, format!("{} {}", tool.name(), tool.description()));
+            writer.add_document(document)?;
+        }
+        let index = writer.finalize()?;
+        let parser = QueryParser::for_index(&index, vec![fields.searchable_text]);
+        let searcher = index.reader()?.searcher();
+        Ok(Self { tools: catalog.iter().cloned().collect(), searcher, parser, fields })
+    }
+
+    pub(crate) fn parse(&self, text: &str) -> Parsed {
+        query::parse(text, &self.parser, self)
+    }
+
+    pub(crate) fn search(&self, parsed: &Parsed, selection: &Selection) -> Result<Answer, TantivyError> {
+        let mut hits = Vec::new();
+        self.for_each(&*parsed.query, &mut |doc, score| {
+            let tool = &self.tools[doc as usize];
+            if selection.allows(tool) {
+                hits.push(Hit { tool: Arc::clone(tool), score: decimal(score), why: Vec::new() });
+            }
+            true
+        })?;
+        hits.sort_by(|a, b| {
+            b.score.total_cmp(&a.score).then_with(|| (a.tool.name(), a.tool.id()).cmp(&(b.tool.name(), b.tool.id())))
+        });
+        let mut unmatched = Vec::new();
+        for piece in &parsed.pieces {
+            let mut is_matched = false;
+            self.for_each(&*piece.query, &mut |doc, _| {
+                is_matched = selection.allows(&self.tools[doc as usize]);
+                !is_matched
+            })?;
+            if !is_matched {
+                unmatched.push(piece.text.clone());
+            }
+        }
+        Ok(Answer { hits, unmatched })
+    }
+
+    /// What each piece of the query alone would give the tool of `hit`.
+    pub(crate) fn reasons(&self, parsed: &Parsed, hit: &Hit) -> Result<Vec<Reason>, TantivyError> {
+        let mut reasons = Vec::new();
+        for piece in &parsed.pieces {
+            self.for_each(&*piece.query, &mut |doc, score| {
+                let is_it = Arc::ptr_eq(&self.tools[doc as usize], &hit.tool);
+                if is_it {
+                    let field = tool_field(piece.field.as_deref());
+                    reasons.push(Reason { field, term: piece.text.clone(), weight: decimal(score) });
+                }
+                !is_it
+            })?;
+        }
+        reasons.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        Ok(reasons)
+    }
+
+    /// Runs `query` until `visit` (document, score) says to stop.
+    fn for_each(&self, query: &dyn Query, visit: &mut dyn FnMut(DocId, f32) -> bool) -> Result<(), TantivyError> {
+        let weight = query.weight(EnableScoring::enabled_from_searcher(&self.searcher))?;
+        for reader in self.searcher.segment_readers() {
+            let mut scorer = weight.scorer(reader, 1.0)?;
+            let mut doc = scorer.doc();
+            while doc != TERMINATED && visit(doc, scorer.score()) {
+                doc = scorer.advance();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Prefixes for Index {
+    fn expand(&self, field: Option<&str>, prefix: &str, most: usize) -> Vec<String> {
+        let field = match field {
+            None | Some("searchable_text") => self.fields.searchable_text,
+            Some("name") => self.fields.name,
+            Some("description") => self.fields.description,
+            Some("server") => self.fields.server,
+            Some(_) => return Vec::new(),
+        };
+        let mut terms = Vec::new();
+        for reader in self.searcher.segment_readers() {
+            // An unreadable field has no terms; the query then finds nothing there.
+            let Ok(inverted) = reader.inverted_index(field) else { continue };
+            let Ok(mut stream) = inverted.terms().range().ge(prefix.as_bytes()).into_stream() else { continue };
+            while terms.len() < most && stream.advance() {
+                let Some(term) = std::str::from_utf8(stream.key()).ok().filter(|term| term.starts_with(prefix)) else {
+                    break;
+                };
+                terms.push(term.to_owned());
+            }
+        }
+        terms
+    }
+}
+
+/// The number that a score prints as, instead of its binary neighbour.
+fn decimal(score: f32) -> f64 {
+    score.to_string().parse().unwrap_or(f64::from(score))
+}
+
+fn tool_field(name: Option<&str>) -> ToolField {
+    match name {
+        Some("name") => ToolField::Name,
+        Some("description") => ToolField::Description,
+        Some("server") => ToolField::Server,
+        _ => ToolField::Text,
+    }
+}

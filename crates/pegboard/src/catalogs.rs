@@ -1,0 +1,71 @@
+//! Catalogs from files, and the one that is built in.
+
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use pegboard_core::{
+    Catalog, Limits, RawTool,
+    catalog::Warning,
+    load::{self, LoadError},
+};
+
+use crate::error::{CliError, warn};
+
+/// Written for this project: 15 servers, several languages and naming styles.
+const DEMO: &[u8] = include_bytes!("../demo/tools.jsonl");
+
+/// After this many the rest is only counted.
+const MAX_PRINTED_WARNINGS: usize = 10;
+
+/// The built-in demo catalog.
+pub(crate) fn demo() -> Result<Catalog, CliError> {
+    let loaded = load::parse("the demo catalog", DEMO, &Limits::default()).map_err(unusable)?;
+    Ok(Catalog::from_tools(loaded.tools).0)
+}
+
+/// The tools of all `files`, in order; what is wrong with single tools is said aloud.
+pub(crate) fn read(files: &[PathBuf], max_bytes: usize) -> Result<Catalog, CliError> {
+    let limits = Limits { file_bytes: max_bytes, ..Limits::default() };
+    let mut tools: Vec<RawTool> = Vec::new();
+    let mut warnings: Vec<Warning> = Vec::new();
+    for path in files {
+        let bytes = read_bounded(path, limits.file_bytes)?;
+        let loaded = load::parse(&path.display().to_string(), &bytes, &limits).map_err(unusable)?;
+        tools.extend(loaded.tools);
+        warnings.extend(loaded.warnings);
+    }
+    let (catalog, further) = Catalog::from_tools(tools);
+    warnings.extend(further);
+    report(&warnings);
+    Ok(catalog)
+}
+
+/// A file's content, or one byte more than `limit` of it, which the caller refuses.
+pub(crate) fn read_bounded(path: &Path, limit: usize) -> Result<Vec<u8>, CliError> {
+    let file = File::open(path).map_err(|error| CliError::read(path, error))?;
+    let mut bytes = Vec::new();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(most).read_to_end(&mut bytes).map_err(|error| CliError::read(path, error))?;
+    Ok(bytes)
+}
+
+fn unusable(error: LoadError) -> CliError {
+    let hint = error.hint();
+    let message = error.to_string();
+    let cli = CliError::new(message).hint(hint);
+    match error {
+        LoadError::NotJson { source, .. } => cli.because(source),
+        LoadError::NotUtf8 { source, .. } => cli.because(source),
+        _ => cli,
+    }
+}
+
+fn report(warnings: &[Warning]) {
+    warnings.iter().take(MAX_PRINTED_WARNINGS).for_each(|warning| warn(&warning.to_string()));
+    if let Some(more) = warnings.len().checked_sub(MAX_PRINTED_WARNINGS).filter(|more| *more > 0) {
+        warn(&format!("{more} more warnings like these"));
+    }
+}

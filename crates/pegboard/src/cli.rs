@@ -1,0 +1,193 @@
+//! The declaration of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::rankers::RankerName;
+
+/// The whole command line, for parsing and for everything generated from it.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Finds the right tool among thousands for a language model.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pegboard",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Rank the tools of a catalog for a query
+    ///
+    /// Without `--catalog`, searches the demo catalog that is built in. Prints a table on
+    /// a terminal and JSON otherwise. Exits with 1 when nothing matches.
+    Search(SearchArgs),
+    /// Measure rankers against labelled queries
+    ///
+    /// DIR holds `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv` (query id,
+    /// tool id, relevance).
+    Eval(EvalArgs),
+    /// Measure speed and memory beside Tantivy
+    ///
+    /// Builds synthetic catalogs of the given sizes, asks two-word queries for the ten
+    /// best tools, and replaces single tools.
+    Bench(BenchArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    /// What to look for, in the ranker's query language
+    #[arg(value_name = "QUERY", required_unless_present = "query_file", conflicts_with = "query_file")]
+    pub(crate) query: Vec<String>,
+
+    /// Read the query from a file; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) query_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+
+    /// How to rank
+    #[arg(long, value_name = "RANKER", env = "PEGBOARD_RANKER")]
+    pub(crate) ranker: Option<RankerName>,
+
+    /// At most this many hits [default: 10]
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+
+    /// Leave out hits that score less than this share of the best one, 0 to 1 [default: 0]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub(crate) threshold: Option<f64>,
+
+    /// Say which field and term gave each hit how much
+    #[arg(long)]
+    pub(crate) explain: bool,
+
+    /// Say where this tool ranked and what it lacked
+    #[arg(long, value_name = "NAME")]
+    pub(crate) why_not: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Where tools come from.
+#[derive(Debug, Args)]
+pub(crate) struct SourceArgs {
+    /// A catalog file: an MCP `tools/list` result, a JSON array of tools, or JSON Lines
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(crate) catalog: Vec<PathBuf>,
+
+    /// A configuration file; its `pegboard` section may name catalogs, ranker and limit
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Refuse catalog files that are larger
+    #[arg(long, value_name = "BYTES", default_value_t = pegboard_core::Limits::default().file_bytes)]
+    pub(crate) max_catalog_bytes: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// How to print the result [default: text on a terminal, json otherwise]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One JSON document
+    Json,
+    /// A table for people
+    Text,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// The folder with the labelled queries
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+
+    /// Which rankers to measure; `all` for the six
+    #[arg(long, value_name = "RANKER", value_delimiter = ',', default_value = "hybrid")]
+    pub(crate) ranker: Vec<RankerChoice>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// A ranker, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RankerChoice {
+    All,
+    One(RankerName),
+}
+
+impl ValueEnum for RankerChoice {
+    fn value_variants<'a>() -> &'a [Self] {
+        const VARIANTS: [RankerChoice; 8] = {
+            let mut variants = [RankerChoice::All; 8];
+            let mut at = 0;
+            while at < 7 {
+                variants[at] = RankerChoice::One(RankerName::ALL[at]);
+                at += 1;
+            }
+            variants
+        };
+        &VARIANTS
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        match self {
+            Self::All => Some(clap::builder::PossibleValue::new("all").help("The six rankers, one after another")),
+            Self::One(name) => name.to_possible_value(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// How many tools the synthetic catalogs have
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1000,10000,100000")]
+    pub(crate) sizes: Vec<usize>,
+
+    /// Measure this catalog file too
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(crate) catalog: Vec<PathBuf>,
+
+    /// How many queries to time for each row
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    pub(crate) queries: usize,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell to complete for
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("a number from 0 to 1 is expected".to_owned()),
+    }
+}

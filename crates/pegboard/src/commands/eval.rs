@@ -1,0 +1,200 @@
+//! `pegboard eval`.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use pegboard_core::{Catalog, Limits, Query, Ranker, Selection};
+use pegboard_engine::metrics::{Quality, percentile};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+
+use crate::{
+    Outcome, catalogs,
+    cli::{EvalArgs, Format, RankerChoice},
+    error::CliError,
+    output,
+    progress::Progress,
+    rankers::RankerName,
+};
+
+/// How far down a ranking the first relevant tool is looked for.
+const DEPTH: usize = 100;
+
+pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
+    let data = Data::read(&args.dir)?;
+    let mut names: Vec<RankerName> = Vec::new();
+    for choice in &args.ranker {
+        let chosen = match choice {
+            RankerChoice::All => RankerName::SIX.to_vec(),
+            RankerChoice::One(name) => vec![*name],
+        };
+        names.extend(chosen.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+    }
+    let rankers = names.iter().map(|name| measure(&*name.build(), &data)).collect();
+    let report = Report {
+        data: args.dir.display().to_string(),
+        tools: data.catalog.len(),
+        queries: data.queries.len(),
+        rankers: Figures(rankers),
+    };
+    match args.output.format() {
+        Format::Json => output::json(&report)?,
+        Format::Text => output::text(&report.to_text())?,
+    }
+    Ok(Outcome::Yes)
+}
+
+/// Labelled queries and the tools they are about.
+struct Data {
+    catalog: Catalog,
+    queries: Vec<Labelled>,
+}
+
+struct Labelled {
+    text: String,
+    relevant: HashMap<String, f64>,
+}
+
+#[derive(Deserialize)]
+struct QueryLine {
+    id: serde_json::Value,
+    query: String,
+}
+
+impl Data {
+    fn read(dir: &Path) -> Result<Self, CliError> {
+        let catalog = catalogs::read(&[dir.join("tools.jsonl")], usize::MAX)?;
+        let mut labels = read_labels(&dir.join("qrels.tsv"), &catalog)?;
+        let path = dir.join("queries.jsonl");
+        let mut queries = Vec::new();
+        for (at, line) in read_text(&path)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let query: QueryLine = serde_json::from_str(line).map_err(|error| {
+                CliError::new(format!("{}:{}: not a query", path.display(), at + 1))
+                    .because(error)
+                    .hint("a line is `{\"id\": …, \"query\": …}`")
+            })?;
+            let id = query.id.as_str().map_or_else(|| query.id.to_string(), str::to_owned);
+            // Without labels there is nothing to measure.
+            if let Some(relevant) = labels.remove(&id) {
+                queries.push(Labelled { text: query.query, relevant });
+            }
+        }
+        if queries.is_empty() {
+            return Err(CliError::new(format!("`{}` has no labelled query", dir.display()))
+                .hint("`qrels.tsv` holds query id, tool id and relevance, separated by tabs"));
+        }
+        Ok(Self { catalog, queries })
+    }
+}
+
+fn read_text(path: &PathBuf) -> Result<String, CliError> {
+    let bytes = catalogs::read_bounded(path, Limits::default().file_bytes)?;
+    String::from_utf8(bytes).map_err(|error| CliError::new(format!("`{}` is not UTF-8", path.display())).because(error))
+}
+
+/// Relevant tools by query; labels of tools that the catalog lacks do not count.
+fn read_labels(path: &PathBuf, catalog: &Catalog) -> Result<HashMap<String, HashMap<String, f64>>, CliError> {
+    let known: std::collections::HashSet<&str> = catalog.iter().map(|tool| tool.id()).collect();
+    let mut labels: HashMap<String, HashMap<String, f64>> = HashMap::new();
+    for (at, line) in read_text(path)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let mut columns = line.split('\t');
+        let parsed = (|| {
+            let (query, tool) = (columns.next()?, columns.next()?);
+            let relevance = columns.next().map_or(Some(1.0), |text| text.trim().parse::<f64>().ok())?;
+            Some((query, tool, relevance))
+        })();
+        let Some((query, tool, relevance)) = parsed else {
+            return Err(CliError::new(format!("{}:{}: not a label", path.display(), at + 1))
+                .hint("a line is query id, tool id and relevance, separated by tabs"));
+        };
+        if relevance > 0.0 && known.contains(tool) {
+            labels.entry(query.to_owned()).or_default().insert(tool.to_owned(), relevance);
+        }
+    }
+    Ok(labels)
+}
+
+fn measure(ranker: &dyn Ranker, data: &Data) -> (&'static str, Measured) {
+    ranker.prepare(&data.catalog);
+    let progress = Progress::new(data.queries.len(), ranker.name());
+    let mut quality = Quality::default();
+    let mut times = Vec::with_capacity(data.queries.len());
+    let everything = Selection::everything();
+    // The first query of a ranker may still build what it keeps per catalog.
+    let _ = ranker.rank(&Query::new(&data.queries[0].text), &data.catalog, &everything);
+    for labelled in &data.queries {
+        let query = Query::new(&labelled.text).limit(DEPTH);
+        let start = Instant::now();
+        // A query that a ranker refuses found nothing.
+        let hits = ranker.rank(&query, &data.catalog, &everything).map(|ranking| ranking.hits).unwrap_or_default();
+        times.push(start.elapsed().as_secs_f64() * 1e6);
+        quality.add(Quality::of(hits.iter().map(|hit| hit.tool.id()), &labelled.relevant));
+        progress.step();
+    }
+    times.sort_by(f64::total_cmp);
+    let mean = quality.mean(data.queries.len());
+    (ranker.name(), Measured { quality: mean, p50_us: percentile(&times, 0.5), p99_us: percentile(&times, 0.99) })
+}
+
+struct Measured {
+    quality: Quality,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+impl Measured {
+    fn columns(&self) -> [(&'static str, f64); 7] {
+        let share = |value: f64| (value * 1e4).round() / 1e4;
+        let micros = |value: f64| (value * 10.0).round() / 10.0;
+        [
+            ("recall@1", share(self.quality.recall_at_1)),
+            ("recall@5", share(self.quality.recall_at_5)),
+            ("recall@10", share(self.quality.recall_at_10)),
+            ("ndcg@10", share(self.quality.ndcg_at_10)),
+            ("mrr", share(self.quality.mrr)),
+            ("p50_us", micros(self.p50_us)),
+            ("p99_us", micros(self.p99_us)),
+        ]
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    data: String,
+    tools: usize,
+    queries: usize,
+    rankers: Figures,
+}
+
+/// By ranker, in the order asked for.
+struct Figures(Vec<(&'static str, Measured)>);
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, measured) in &self.0 {
+            let figures: serde_json::Map<String, serde_json::Value> =
+                measured.columns().into_iter().map(|(key, value)| (key.to_owned(), output::number(value))).collect();
+            map.serialize_entry(name, &figures)?;
+        }
+        map.end()
+    }
+}
+
+impl Report {
+    fn to_text(&self) -> String {
+        let row = |(name, measured): &(&'static str, Measured)| {
+            let figures = measured
+                .columns()
+                .into_iter()
+                .map(|(key, value)| if key.ends_with("_us") { format!("{value:.1}") } else { format!("{value:.4}") });
+            std::iter::once((*name).to_owned()).chain(figures).collect()
+        };
+        let head = ["RANKER", "RECALL@1", "RECALL@5", "RECALL@10", "NDCG@10", "MRR", "P50 µs", "P99 µs"];
+        let rows = self.rankers.0.iter().map(row).collect();
+        let table = output::table(&head, rows, &[1, 2, 3, 4, 5, 6, 7]);
+        format!("{} ({} tools, {} queries)\n{table}", self.data, self.tools, self.queries)
+    }
+}

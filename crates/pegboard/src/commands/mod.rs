@@ -1,0 +1,7 @@
+//! One module for each command.
+
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod eval;
+pub(crate) mod man;
+pub(crate) mod search;

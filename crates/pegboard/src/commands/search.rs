@@ -1,0 +1,322 @@
+//! `pegboard search`.
+
+use std::{
+    borrow::Cow,
+    io::{Read, stdin},
+    path::Path,
+    time::Instant,
+};
+
+use pegboard_core::{Catalog, Hit, Query, Ranker, Ranking, Reason, Selection, Tool, naming};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    Outcome, catalogs,
+    cli::{Format, SearchArgs},
+    config::{self, Config},
+    error::{CliError, warn},
+    output::{self, FAINT, STRONG},
+};
+
+/// A query file is read no further; every ranker refuses far shorter queries.
+const MAX_QUERY_FILE_BYTES: usize = 16 << 20;
+
+/// Reasons that a table shows for each hit.
+const REASONS_IN_TABLE: usize = 6;
+
+pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
+    let config = args.source.config.as_deref().map(config::read).transpose()?.unwrap_or_default();
+    let text = query_text(args)?;
+    if text.trim().is_empty() {
+        return Err(
+            CliError::new("the query is blank").hint("say what the tool should do, for instance `create an issue`")
+        );
+    }
+    let catalog = catalog(args, &config)?;
+    let ranker = args.ranker.or(config.ranker).unwrap_or_default().build();
+    let query = Query::new(&text)
+        .limit(args.limit.or(config.limit).unwrap_or(10))
+        .threshold(args.threshold.or(config.threshold).unwrap_or(0.0))
+        .explain(args.explain);
+    ranker.prepare(&catalog);
+    let start = Instant::now();
+    let ranking = rank(&*ranker, &query, &catalog)?;
+    let took_us = start.elapsed().as_micros();
+    let why_not = args.why_not.as_deref().map(|name| why_not(name, &*ranker, &query, &catalog)).transpose()?;
+    let found = !ranking.hits.is_empty();
+    let report = Report::new(&query, &*ranker, &ranking, took_us, why_not);
+    match args.output.format() {
+        Format::Json => output::json(&report)?,
+        Format::Text => output::text(&report.to_text(&catalog))?,
+    }
+    Ok(if found { Outcome::Yes } else { Outcome::No })
+}
+
+fn query_text(args: &SearchArgs) -> Result<Cow<'_, str>, CliError> {
+    let Some(path) = &args.query_file else {
+        return Ok(Cow::Owned(args.query.join(" ")));
+    };
+    let bytes = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        stdin()
+            .take(MAX_QUERY_FILE_BYTES as u64)
+            .read_to_end(&mut bytes)
+            .map_err(|error| CliError::read(Path::new("standard input"), error))?;
+        bytes
+    } else {
+        catalogs::read_bounded(path, MAX_QUERY_FILE_BYTES)?
+    };
+    let mut text = String::from_utf8(bytes).map_err(|error| CliError::new("the query is not UTF-8").because(error))?;
+    // Editors end files with a line break that nobody meant to search for.
+    text.truncate(text.trim_end_matches(['\n', '\r']).len());
+    Ok(Cow::Owned(text))
+}
+
+fn catalog(args: &SearchArgs, config: &Config) -> Result<Catalog, CliError> {
+    let files = if args.source.catalog.is_empty() { &config.catalogs } else { &args.source.catalog };
+    if config.servers > 0 {
+        warn(&format!(
+            "`search` reads catalog files only; the {} configured MCP servers are not started",
+            config.servers
+        ));
+    }
+    if files.is_empty() { catalogs::demo() } else { catalogs::read(files, args.source.max_catalog_bytes) }
+}
+
+fn rank(ranker: &dyn Ranker, query: &Query<'_>, catalog: &Catalog) -> Result<Ranking, CliError> {
+    ranker.rank(query, catalog, &Selection::everything()).map_err(|error| {
+        use pegboard_core::QueryError;
+        let cli = CliError::new(error.to_string());
+        match error {
+            QueryError::InvalidRegex { .. } => cli.hint("put a backslash before a sign that is meant literally"),
+            QueryError::TooLong { .. } => cli.hint("a few words are enough to find a tool"),
+            _ => cli,
+        }
+    })
+}
+
+/// What `search` prints; the order of the fields is part of the interface.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    query: &'a str,
+    ranker: &'static str,
+    total: usize,
+    took_us: u128,
+    hits: Vec<HitReport<'a>>,
+    unmatched_terms: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fallback: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_not: Option<WhyNot>,
+}
+
+#[derive(Debug, Serialize)]
+struct HitReport<'a> {
+    id: &'a str,
+    name: &'a str,
+    server: Option<&'a str>,
+    score: Value,
+    description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<Vec<ReasonReport>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ReasonReport {
+    field: &'static str,
+    term: String,
+    weight: Value,
+}
+
+/// Where a tool ranked and what it lacked.
+#[derive(Debug, Serialize)]
+struct WhyNot {
+    id: String,
+    name: String,
+    rank: Option<usize>,
+    score: Option<Value>,
+    best_score: Option<Value>,
+    matched: Vec<ReasonReport>,
+    missing: Vec<String>,
+    reason: String,
+}
+
+impl<'a> Report<'a> {
+    fn new(
+        query: &Query<'a>,
+        ranker: &dyn Ranker,
+        ranking: &'a Ranking,
+        took_us: u128,
+        why_not: Option<WhyNot>,
+    ) -> Self {
+        let hit = |hit: &'a Hit| HitReport {
+            id: hit.tool.id(),
+            name: hit.tool.name(),
+            server: hit.tool.server_name(),
+            score: output::number(hit.score),
+            description: hit.tool.description(),
+            why: query.explain.then(|| reasons(&hit.why)),
+        };
+        Self {
+            query: query.text,
+            ranker: ranker.name(),
+            total: ranking.total,
+            took_us,
+            hits: ranking.hits.iter().map(hit).collect(),
+            unmatched_terms: &ranking.unmatched,
+            fallback: ranking.fallback.map(|fallback| fallback.as_str()),
+            why_not,
+        }
+    }
+
+    fn to_text(&self, catalog: &Catalog) -> String {
+        let mut text = String::new();
+        if self.hits.is_empty() {
+            text.push_str(&format!("No tool matches `{}`.\n", shortened(self.query)));
+        } else {
+            text.push_str(&self.hits_to_text());
+        }
+        if !self.unmatched_terms.is_empty() {
+            text.push_str(&format!("No tool knows: {}\n", self.unmatched_terms.join(", ")));
+        }
+        if let Some(why_not) = &self.why_not {
+            text.push_str(&why_not.to_text());
+        }
+        let summary = format!(
+            "{} of {} matching tools, {} in the catalog, {} µs ({}{})",
+            self.hits.len(),
+            self.total,
+            catalog.len(),
+            self.took_us,
+            self.ranker,
+            self.fallback.map(|fallback| format!(", {fallback} fallback")).unwrap_or_default(),
+        );
+        text.push_str(&format!("{FAINT}{summary}{FAINT:#}\n"));
+        text
+    }
+
+    fn hits_to_text(&self) -> String {
+        let row = |hit: &HitReport<'_>| {
+            let last = match &hit.why {
+                Some(why) => {
+                    why.iter().take(REASONS_IN_TABLE).map(ReasonReport::to_text).collect::<Vec<_>>().join(", ")
+                }
+                None => hit.description.split_whitespace().collect::<Vec<_>>().join(" "),
+            };
+            vec![score_text(&hit.score), hit.name.to_owned(), hit.server.unwrap_or("-").to_owned(), last]
+        };
+        let last = if self.hits.iter().any(|hit| hit.why.is_some()) { "WHY" } else { "DESCRIPTION" };
+        output::table(&["SCORE", "TOOL", "SERVER", last], self.hits.iter().map(row).collect(), &[0])
+    }
+}
+
+impl ReasonReport {
+    fn to_text(&self) -> String {
+        format!("{}:{} {}", self.field, self.term, score_text(&self.weight))
+    }
+}
+
+impl WhyNot {
+    fn to_text(&self) -> String {
+        let mut text = format!("{STRONG}{}{STRONG:#}: {}\n", self.id, self.reason);
+        if !self.matched.is_empty() {
+            let matched: Vec<String> = self.matched.iter().map(ReasonReport::to_text).collect();
+            text.push_str(&format!("  matched: {}\n", matched.join(", ")));
+        }
+        if !self.missing.is_empty() {
+            text.push_str(&format!("  missing: {}\n", self.missing.join(", ")));
+        }
+        text
+    }
+}
+
+fn score_text(score: &Value) -> String {
+    match score.as_f64() {
+        Some(number) if score.is_f64() => format!("{number:.4}"),
+        _ => score.to_string(),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let mut short: String = text.chars().take(80).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+fn reasons(why: &[Reason]) -> Vec<ReasonReport> {
+    let rounded = |weight: f64| (weight * 1e6).round() / 1e6;
+    why.iter()
+        .map(|reason| ReasonReport {
+            field: reason.field.as_str(),
+            term: reason.term.clone(),
+            weight: output::number(rounded(reason.weight)),
+        })
+        .collect()
+}
+
+/// Ranks without a limit and looks for the tool in the whole list.
+fn why_not(name: &str, ranker: &dyn Ranker, query: &Query<'_>, catalog: &Catalog) -> Result<WhyNot, CliError> {
+    let tool = find(name, catalog)?;
+    let everything = Query { limit: usize::MAX, threshold: 0.0, ..*query };
+    let mut all = rank(ranker, &everything.explain(false), catalog)?.hits;
+    let rank_of_tool = all.iter().position(|hit| hit.tool.id() == tool.id());
+    let best = all.first().map(|hit| hit.score);
+    let mut matched = Vec::new();
+    if let Some(at) = rank_of_tool {
+        let upto = Query { limit: at + 1, ..everything };
+        all = rank(ranker, &upto.explain(true), catalog)?.hits;
+        matched = all.get(at).map(|hit| hit.why.clone()).unwrap_or_default();
+    }
+    let score = rank_of_tool.and_then(|at| all.get(at)).map(|hit| hit.score);
+    let missing = missing_words(query.text, &matched);
+    let reason = match (rank_of_tool, score, best) {
+        (Some(at), Some(score), Some(best)) if score < query.threshold * best => {
+            format!("ranked {} but scored less than {} of the best", at + 1, query.threshold)
+        }
+        (Some(at), ..) if at < query.limit => format!("ranked {}, within the limit of {}", at + 1, query.limit),
+        (Some(at), ..) => format!("ranked {}, beyond the limit of {}", at + 1, query.limit),
+        (None, ..) => format!("not ranked: {} finds nothing of the query in it", ranker.name()),
+    };
+    Ok(WhyNot {
+        id: tool.id().to_owned(),
+        name: tool.name().to_owned(),
+        rank: rank_of_tool.map(|at| at + 1),
+        score: score.map(output::number),
+        best_score: best.map(output::number),
+        matched: reasons(&matched),
+        missing,
+        reason,
+    })
+}
+
+/// Words of the query that no reason speaks of.
+fn missing_words(query: &str, matched: &[Reason]) -> Vec<String> {
+    let terms: Vec<String> = matched.iter().map(|reason| reason.term.to_lowercase()).collect();
+    let mut missing: Vec<String> = Vec::new();
+    for word in query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let word = word.to_lowercase();
+        let is_matched = terms.iter().any(|term| term.contains(&word));
+        if !is_matched && !missing.contains(&word) && !pegboard_engine::analysis::is_stop_word(&word) {
+            missing.push(word);
+        }
+    }
+    missing
+}
+
+/// The tool that `name` means: by identity, or by name in any spelling.
+fn find<'a>(name: &str, catalog: &'a Catalog) -> Result<&'a Tool, CliError> {
+    if let Some(tool) = catalog.find(name) {
+        return Ok(tool);
+    }
+    let folded = naming::fold(name);
+    let is_it = |tool: &&std::sync::Arc<Tool>| naming::fold(tool.name()) == folded || naming::fold(tool.id()) == folded;
+    if let Some(tool) = catalog.iter().find(is_it) {
+        return Ok(tool);
+    }
+    let near = naming::nearest(name, catalog.iter().map(|tool| tool.name()), 3);
+    let error = CliError::new(format!("no tool `{name}` in the catalog"));
+    Err(if near.is_empty() { error } else { error.hint(format!("did you mean `{}`?", near.join("` or `"))) })
+}

@@ -1,0 +1,76 @@
+//! What goes wrong on the command line, and what the user can do about it.
+
+use std::{error::Error, io, path::Path};
+
+use anstyle::{AnsiColor, Style};
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default().bold();
+
+/// A failure that ends a command, with advice where there is some.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct CliError {
+    message: String,
+    hint: Option<String>,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl CliError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, source: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn because(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// A file that cannot be read.
+    pub(crate) fn read(path: &Path, source: io::Error) -> Self {
+        Self::new(format!("cannot read `{}`", path.display())).because(source)
+    }
+
+    /// Whether whoever reads the output has gone away.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        let source = self.source.as_deref().and_then(|source| source.downcast_ref::<io::Error>());
+        source.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// Prints the message, its causes and the hint to standard error.
+    pub(crate) fn print(&self) {
+        let mut text = format!("{ERROR}error{ERROR:#}: {}", self.message);
+        let mut cause = self.source.as_deref().map(|source| source as &dyn Error);
+        while let Some(error) = cause {
+            text.push_str(&format!("\n  caused by: {error}"));
+            cause = error.source();
+        }
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("\n{HINT}hint{HINT:#}: {hint}"));
+        }
+        say(&text);
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        Self::new("cannot write the output").because(error)
+    }
+}
+
+/// Prints a warning to standard error.
+pub(crate) fn warn(message: &str) {
+    say(&format!("{WARNING}warning{WARNING:#}: {message}"));
+}
+
+/// Talk goes to standard error; there is nobody to tell when that fails.
+fn say(text: &str) {
+    use io::Write as _;
+    let _ = writeln!(anstream::stderr(), "{text}");
+}

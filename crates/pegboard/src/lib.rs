@@ -1,0 +1,67 @@
+//! The command line of Pegboard: flags, settings, wiring and output.
+//!
+//! The work is done by the crates below this one; what is here decides where input comes
+//! from, which parts are put together, and what people and programs get to see. The
+//! binary calls [`run`]; [`cli::command`] is the one declaration from which parsing,
+//! help, completions, the man page and the reference are made.
+//!
+//! ```
+//! let command = pegboard::cli::command();
+//! assert!(command.find_subcommand("search").is_some());
+//! ```
+
+mod bench;
+mod catalogs;
+pub mod cli;
+mod commands;
+mod config;
+mod error;
+mod output;
+mod progress;
+mod rankers;
+pub mod reference;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::FromArgMatches;
+
+use crate::cli::{Cli, Command};
+
+/// What a command that ran to its end has to say about its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It found what it was asked for.
+    Yes,
+    /// It did its work, and the answer is no.
+    No,
+}
+
+/// Runs one command line and says how the process should end.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let matches = cli::command().try_get_matches_from(args);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version arrive here too; clap knows where each belongs.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let result = match cli.command {
+        Command::Search(args) => commands::search::run(&args),
+        Command::Eval(args) => commands::eval::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man => commands::man::run(),
+    };
+    match result {
+        Ok(Outcome::Yes) => ExitCode::SUCCESS,
+        Ok(Outcome::No) => ExitCode::from(1),
+        // The reader has seen enough.
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            error.print();
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Where results go and what they look like.
+
+use std::io::{IsTerminal, Write, stdout};
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
+use serde::Serialize;
+
+use crate::{
+    cli::{Format, OutputArgs},
+    error::CliError,
+};
+
+/// What matters in a line.
+pub(crate) const STRONG: Style = AnsiColor::Green.on_default().bold();
+/// What accompanies it.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+
+/// The table width when nobody says how wide the terminal is.
+const WIDTH_WITHOUT_TERMINAL: u16 = 100;
+
+impl OutputArgs {
+    /// What was asked for, or what suits standard output.
+    pub(crate) fn format(&self) -> Format {
+        self.format.unwrap_or(if stdout().is_terminal() { Format::Text } else { Format::Json })
+    }
+}
+
+/// Prints one JSON document and a line break.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), CliError> {
+    let mut text =
+        serde_json::to_string_pretty(value).map_err(|error| CliError::new("cannot write JSON").because(error))?;
+    text.push('\n');
+    raw(text.as_bytes())
+}
+
+/// Prints text as it is; colours only where the terminal takes them.
+pub(crate) fn text(text: &str) -> Result<(), CliError> {
+    let mut out = anstream::stdout();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Prints bytes as they are.
+pub(crate) fn raw(bytes: &[u8]) -> Result<(), CliError> {
+    let mut out = stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// A plain table: no lines, one row a line, cut to the terminal.
+pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    if !stdout().is_terminal() {
+        table.set_width(WIDTH_WITHOUT_TERMINAL);
+    }
+    table.set_header(head.iter().map(|title| Cell::new(title).add_attribute(comfy_table::Attribute::Bold)));
+    for row in rows {
+        let mut row = comfy_table::Row::from(row);
+        row.max_height(1);
+        table.add_row(row);
+    }
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if numbers.contains(&at) {
+            column.set_cell_alignment(CellAlignment::Right);
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    if let Some(column) = table.column_mut(1)
+        && head.len() > 3
+    {
+        column.set_constraint(ColumnConstraint::UpperBoundary(Width::Percentage(40)));
+    }
+    let mut text = table.trim_fmt();
+    text.push('\n');
+    text
+}
+
+/// A number without needless zeros, for JSON: integers stay integers.
+pub(crate) fn number(value: f64) -> serde_json::Value {
+    if value.fract() == 0.0 && value.abs() < 1e15 { serde_json::json!(value as i64) } else { serde_json::json!(value) }
+}
