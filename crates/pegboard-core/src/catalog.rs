@@ -212,6 +212,21 @@ impl Catalog {
         (Self::from_groups(groups, self.version() + 1), warnings)
     }
 
+    /// A snapshot in which `raw` stands in the place of the tool with identity `id`, on
+    /// the same server; `None` when there is no such tool or `raw` has no name.
+    pub fn with_tool(&self, id: &str, raw: RawTool) -> Option<Self> {
+        let at = self.snapshot.groups.iter().position(|group| group.find(id).is_some())?;
+        let group = &self.snapshot.groups[at];
+        let tool = Arc::new(admit(raw, group.server.clone(), &mut Vec::new())?);
+        let is_taken = tool.id() != id && self.find(tool.id()).is_some();
+        let mut tools = group.tools.clone();
+        let place = tools.iter_mut().find(|tool| tool.id() == id).filter(|_| !is_taken)?;
+        *place = tool;
+        let mut groups = self.snapshot.groups.clone();
+        groups[at] = Group::new(group.server.clone(), tools);
+        Some(Self::from_groups(groups, self.version() + 1))
+    }
+
     /// A snapshot without the tools of `server`.
     #[must_use]
     pub fn without_server(&self, server: &str) -> Self {

@@ -13,7 +13,7 @@ use super::{
 use crate::analysis::{Stemmer, TokenKind, Tokenizer};
 
 /// Emits every searchable text of `tool` with its field.
-pub(super) fn for_each_text(tool: &Tool, emit: &mut impl FnMut(Field, &str)) {
+pub fn for_each_text(tool: &Tool, emit: &mut impl FnMut(Field, &str)) {
     emit(Field::Name, tool.name());
     let mut optional = |field, text: Option<&str>| {
         if let Some(text) = text {

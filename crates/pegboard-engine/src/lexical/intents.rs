@@ -14,7 +14,8 @@ pub(super) fn split(query: &str, plan: &Plan, intents: &mut Vec<u32>) -> Option<
     let mut last_end = 0;
     for word in &plan.words {
         let text = &query[word.start..word.end];
-        let gap = &query[last_end..word.start];
+        // Pairs of characters overlap; nothing lies between them.
+        let gap = query.get(last_end..word.start).unwrap_or_default();
         if has_word && (ends_sentence(gap) || is_connector(text)) {
             current += 1;
             has_word = false;

@@ -21,7 +21,10 @@ use pegboard_core::{
     ranking::{MAX_QUERY_BYTES, cut},
 };
 
-pub use self::settings::{FieldWeight, Settings};
+pub use self::{
+    document::for_each_text,
+    settings::{FieldWeight, Settings},
+};
 use self::{
     index::{Index, View},
     names::{Certainty, Mention},
@@ -196,7 +199,7 @@ impl Buffers {
             scorer.run(view, &plan.terms, terms, wanted);
             let top = scorer.best.first().map_or(0.0, |candidate| candidate.score);
             if top > 0.0 {
-                let scaled = scorer.best.iter().map(|c| Candidate { score: c.score * best / top, ..*c });
+                let scaled = scorer.best.iter().map(|c| Candidate { score: c.score * (best / top).sqrt(), ..*c });
                 for_intents.extend(scaled);
             }
         }

@@ -219,7 +219,8 @@ impl Terms {
             return None;
         }
         self.stems.insert(stem);
-        let weight = view.rarity(count) * share;
+        let is_number = stem.bytes().all(|byte| byte.is_ascii_digit());
+        let weight = view.rarity(count) * share * if is_number { view.settings.number } else { 1.0 };
         self.list.push(Term { word, weight });
         Some(weight)
     }

@@ -58,6 +58,8 @@ pub struct Settings {
     pub typo: f32,
     /// What a word is worth that is only the beginning of a known one.
     pub prefix: f32,
+    /// What a word of digits is worth: it is an argument more often than a capability.
+    pub number: f32,
     /// How much a repetition of a query word adds.
     pub repetition: f32,
     /// What it adds when the query spells out a whole tool name in plain words, as a
@@ -89,13 +91,13 @@ impl Default for Settings {
                 field(2.0, 0.5, 3.0),
                 field(1.0, 0.5, 3.0),
                 field(1.5, 0.5, 3.0),
-                field(1.0, 0.5, 20.0),
+                field(0.8, 0.5, 20.0),
                 field(0.5, 0.5, 5.0),
-                field(0.3, 0.5, 30.0),
+                field(0.4, 0.5, 30.0),
                 field(0.3, 0.5, 10.0),
                 field(1.5, 0.3, 6.0),
                 field(0.7, 0.5, 20.0),
-                field(1.0, 0.5, 2.0),
+                field(1.5, 0.5, 2.0),
                 field(0.4, 0.7, 20.0),
                 field(0.3, 0.5, 2.0),
             ],
@@ -104,9 +106,10 @@ impl Default for Settings {
             part_in_query: 0.3,
             typo: 0.6,
             prefix: 0.5,
+            number: 0.3,
             repetition: 0.2,
-            name_in_words: 0.5,
-            intent: 0.5,
+            name_in_words: 0.4,
+            intent: 0.3,
         }
     }
 }
