@@ -24,6 +24,11 @@ impl Bitmap {
         self.words.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
+    /// 64 numbers from `64 * word` on, as bits.
+    pub(super) fn word(&self, word: usize) -> u64 {
+        self.words.get(word).copied().unwrap_or(0)
+    }
+
     pub(super) fn insert(&mut self, number: u32) {
         self.words[number as usize / 64] |= 1 << (number % 64);
     }

@@ -196,6 +196,11 @@ impl ViewPart<'_> {
         self.visible.as_ref().map_or(self.segment.tools.len(), |visible| visible.count())
     }
 
+    /// The visible ones of 64 tools, as bits.
+    pub(super) fn visible_word(&self, word: usize) -> u64 {
+        self.visible.as_ref().map_or(u64::MAX, |visible| visible.word(word))
+    }
+
     /// How many visible tools contain `term`.
     pub(super) fn count(&self, term: u32) -> usize {
         let postings = self.segment.postings(term);

@@ -182,16 +182,14 @@ impl Buffers {
     /// Scores the visible tools into `fused`; how many match.
     fn score(&mut self, text: &str, limit: usize, view: &View<'_>) -> usize {
         let Self { plan, scorer, intents, fused, .. } = self;
-        let wanted = limit.max(MIN_CANDIDATES);
+        let several = intents::split(text, plan, intents);
+        let wanted = if several.is_some() { limit.max(MIN_CANDIDATES) } else { limit };
         let terms = || plan.terms.iter().map(|(at, term)| (at, term.weight));
         let total = scorer.run(view, &plan.terms, terms(), wanted);
         fused.clear();
         fused.extend_from_slice(&scorer.best);
         let best = fused.first().map_or(0.0, |candidate| candidate.score);
-        if best <= 0.0 {
-            return total;
-        }
-        let Some(count) = intents::split(text, plan, intents) else { return total };
+        let Some(count) = several.filter(|_| best > 0.0) else { return total };
         let share = view.settings.intent;
         let mut for_intents: Vec<Candidate> = Vec::with_capacity(wanted * count as usize);
         for intent in 0..count {

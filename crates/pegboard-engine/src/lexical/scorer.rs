@@ -1,9 +1,16 @@
 //! Scores the tools of a view, term by term.
+//!
+//! The scores of a segment lie in one array, and a bit for each tool says whether its
+//! score counts. Terms are added up from the most telling to the most common. The best
+//! tools for the first term alone set a bar, and from then on a posting is passed over
+//! when its tool has no score yet and, even with the highest impact of all further terms,
+//! would not reach the bar. What such a posting costs is one bit, for the count of
+//! matching tools. The result is exactly that of adding up everything.
 
 use std::cmp::Ordering;
 
 use super::{
-    index::View,
+    index::{View, ViewPart},
     plan::{NOT_THERE, Terms},
     segment::FULL_IMPACT,
 };
@@ -16,13 +23,34 @@ pub(super) struct Candidate {
     pub(super) doc: u32,
 }
 
-/// Keeps its buffers between queries; all scores are zero between calls.
+/// Bounds are sums in another order than scores, and may differ in the last bits.
+const SLACK: f32 = 1.0001;
+
+/// Keeps its buffers between queries; scores and bits are zero between calls.
 #[derive(Debug, Default)]
 pub(super) struct Scorer {
+    /// A score for each tool of the largest segment.
     scores: Vec<f32>,
-    touched: Vec<u64>,
+    /// A bit for each score that counts.
+    scored: Vec<u64>,
+    /// A bit for each tool of a posting that was looked at for its impact alone.
+    seen: Vec<u64>,
+    /// The terms of this run: number, weight, most telling first.
+    order: Vec<(u32, f32)>,
+    lists: Vec<List>,
+    impacts: Vec<u16>,
     /// The best tools of the last [`run`](Self::run), best first.
     pub(super) best: Vec<Candidate>,
+}
+
+/// A term in the segment at hand.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    number: u32,
+    /// The weight of one unit of impact.
+    weight: f32,
+    /// The most that all later lists together can add.
+    rest: f32,
 }
 
 impl Scorer {
@@ -32,51 +60,121 @@ impl Scorer {
         &mut self,
         view: &View<'_>,
         table: &Terms,
-        terms: impl Iterator<Item = (usize, f32)> + Clone,
+        terms: impl Iterator<Item = (usize, f32)>,
         limit: usize,
     ) -> usize {
         self.best.clear();
+        self.order.clear();
+        self.order.extend(terms.map(|(term, weight)| (term as u32, weight)));
+        self.order.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let mut total = 0;
-        let mut bar = f32::MIN;
         for (at, part) in view.parts.iter().enumerate() {
             let tools = part.segment.tools.len();
             if self.scores.len() < tools {
                 self.scores.resize(tools, 0.0);
-                self.touched.resize(tools.div_ceil(64), 0);
+                self.scored.resize(tools.div_ceil(64), 0);
+                self.seen.resize(tools.div_ceil(64), 0);
             }
-            for (term, weight) in terms.clone() {
-                let number = table.numbers(term)[at];
-                if number == NOT_THERE {
-                    continue;
-                }
-                let postings = part.segment.postings(number);
-                let weight = weight / FULL_IMPACT;
-                for (doc, impact) in postings.docs.iter().zip(postings.impacts) {
-                    self.scores[*doc as usize] += weight * f32::from(*impact);
-                    self.touched[*doc as usize / 64] |= 1 << (doc % 64);
-                }
+            self.open_lists(table, at, part);
+            let bar = self.keep_best(view, limit).max(self.first_bar(part, limit));
+            for list in 0..self.lists.len() {
+                self.add(part, self.lists[list], bar);
             }
-            for word in 0..tools.div_ceil(64) {
-                let mut bits = std::mem::take(&mut self.touched[word]);
-                while bits != 0 {
-                    let doc = (word * 64) as u32 + bits.trailing_zeros();
-                    bits &= bits - 1;
-                    let score = std::mem::take(&mut self.scores[doc as usize]);
-                    if part.visible.as_ref().is_some_and(|visible| !visible.contains(doc)) {
-                        continue;
-                    }
-                    total += 1;
-                    if score >= bar {
-                        self.best.push(Candidate { score, part: at as u32, doc });
-                        if self.best.len() >= limit.saturating_mul(2).max(64) {
-                            bar = self.keep_best(view, limit);
-                        }
+            total += self.collect(view, at, part, limit);
+        }
+        self.keep_best(view, limit);
+        self.best.sort_unstable_by(|a, b| compare(view, a, b));
+        total
+    }
+
+    fn open_lists(&mut self, table: &Terms, at: usize, part: &ViewPart<'_>) {
+        self.lists.clear();
+        for (term, weight) in &self.order {
+            let number = table.numbers(*term as usize)[at];
+            if number != NOT_THERE {
+                self.lists.push(List { number, weight: weight / FULL_IMPACT, rest: 0.0 });
+            }
+        }
+        let mut rest = 0.0;
+        for list in self.lists.iter_mut().rev() {
+            list.rest = rest * SLACK;
+            rest += list.weight * f32::from(part.segment.peak(list.number));
+        }
+    }
+
+    /// What the `limit`th tool scores for the first list alone, which the `limit`th tool
+    /// of the answer cannot be below.
+    fn first_bar(&mut self, part: &ViewPart<'_>, limit: usize) -> f32 {
+        let Some(list) = self.lists.first().filter(|_| self.lists.len() > 1) else { return f32::MIN };
+        let postings = part.segment.postings(list.number);
+        if limit == 0 || postings.docs.len() < limit {
+            return f32::MIN;
+        }
+        self.impacts.clear();
+        let mut lowest = 0;
+        for (doc, impact) in postings.docs.iter().zip(postings.impacts) {
+            if *impact < lowest || part.visible_word(*doc as usize / 64) >> (doc % 64) & 1 == 0 {
+                continue;
+            }
+            self.impacts.push(*impact);
+            if self.impacts.len() >= 2 * limit + 64 {
+                lowest = keep_highest(&mut self.impacts, limit);
+            }
+        }
+        if self.impacts.len() < limit {
+            return f32::MIN;
+        }
+        list.weight * f32::from(keep_highest(&mut self.impacts, limit)) / SLACK
+    }
+
+    /// Adds one list to the scores of all tools that can still reach `bar`.
+    fn add(&mut self, part: &ViewPart<'_>, list: List, bar: f32) {
+        let postings = part.segment.postings(list.number);
+        let pairs = postings.docs.iter().zip(postings.impacts);
+        let lowest = (bar - list.rest) / list.weight;
+        if lowest <= 1.0 {
+            for (doc, impact) in pairs {
+                self.scores[*doc as usize] += list.weight * f32::from(*impact);
+                self.scored[*doc as usize / 64] |= 1 << (doc % 64);
+            }
+            return;
+        }
+        // Saturates: a list that cannot reach the bar at all has no high impact.
+        let lowest = lowest as u32;
+        for (doc, impact) in pairs {
+            let (word, bit) = (*doc as usize / 64, 1 << (doc % 64));
+            self.seen[word] |= bit;
+            if u32::from(*impact) >= lowest || self.scored[word] & bit != 0 {
+                self.scores[*doc as usize] += list.weight * f32::from(*impact);
+                self.scored[word] |= bit;
+            }
+        }
+    }
+
+    /// Takes all scores out, into `best` where they are high enough; how many visible
+    /// tools match.
+    fn collect(&mut self, view: &View<'_>, at: usize, part: &ViewPart<'_>, limit: usize) -> usize {
+        let enough = limit.saturating_mul(2).max(64);
+        let mut bar = self.keep_best(view, limit);
+        let mut total = 0;
+        for word in 0..part.segment.tools.len().div_ceil(64) {
+            let mut scored = std::mem::take(&mut self.scored[word]);
+            let visible = part.visible_word(word);
+            let matching = (scored | std::mem::take(&mut self.seen[word])) & visible;
+            total += matching.count_ones() as usize;
+            while scored != 0 {
+                let bit = scored.trailing_zeros();
+                scored &= scored - 1;
+                let doc = (word * 64) as u32 + bit;
+                let score = std::mem::take(&mut self.scores[doc as usize]);
+                if score >= bar && visible >> bit & 1 == 1 {
+                    self.best.push(Candidate { score, part: at as u32, doc });
+                    if self.best.len() >= enough {
+                        bar = self.keep_best(view, limit);
                     }
                 }
             }
         }
-        self.keep_best(view, limit);
-        self.best.sort_unstable_by(|a, b| compare(view, a, b));
         total
     }
 
@@ -86,13 +184,21 @@ impl Scorer {
             self.best.clear();
             return f32::MAX;
         }
-        if self.best.len() <= limit {
+        if self.best.len() < limit {
             return f32::MIN;
         }
         self.best.select_nth_unstable_by(limit - 1, |a, b| compare(view, a, b));
         self.best.truncate(limit);
         self.best[limit - 1].score
     }
+}
+
+/// Drops all but the `count` highest; the lowest of them.
+fn keep_highest(impacts: &mut Vec<u16>, count: usize) -> u16 {
+    let (_, lowest, _) = impacts.select_nth_unstable_by(count - 1, |a, b| b.cmp(a));
+    let lowest = *lowest;
+    impacts.truncate(count);
+    lowest
 }
 
 /// Best first; equal scores by name, and equal names by identity.

@@ -29,6 +29,8 @@ pub(super) struct Segment {
     starts: Vec<u32>,
     docs: Vec<u32>,
     impacts: Vec<u16>,
+    /// The highest impact of each term.
+    peaks: Vec<u16>,
     allowed: Mutex<Vec<(Selection, Arc<Bitmap>)>>,
 }
 
@@ -56,7 +58,9 @@ impl Segment {
                 Some(number)
             });
             for (term, frequency) in &reader.terms {
-                writer.push(*term, (impact(*frequency, settings) * FULL_IMPACT).round() as u16);
+                // At least one: a posting without impact would not count as a match.
+                let impact = (impact(*frequency, settings) * FULL_IMPACT).round().max(1.0);
+                writer.push(*term, impact as u16);
             }
             let first_key = writer.terms.len();
             for_each_name_key(tool, &mut |key| {
@@ -110,7 +114,7 @@ impl Segment {
                 for (doc, impact) in postings.docs.iter().zip(postings.impacts) {
                     let place = places[*doc as usize];
                     if place != u32::MAX {
-                        merged.put(&mut next[*number as usize], place, *impact);
+                        merged.put(*number, &mut next[*number as usize], place, *impact);
                     }
                 }
             }
@@ -129,12 +133,19 @@ impl Segment {
         self.starts.push(total);
         self.docs = vec![0; total as usize];
         self.impacts = vec![0; total as usize];
+        self.peaks = vec![0; lengths.len()];
     }
 
-    fn put(&mut self, next: &mut u32, doc: u32, impact: u16) {
+    fn put(&mut self, term: u32, next: &mut u32, doc: u32, impact: u16) {
         self.docs[*next as usize] = doc;
         self.impacts[*next as usize] = impact;
+        self.peaks[term as usize] = self.peaks[term as usize].max(impact);
         *next += 1;
+    }
+
+    /// The highest impact of `term`.
+    pub(super) fn peak(&self, term: u32) -> u16 {
+        self.peaks[term as usize]
     }
 
     pub(super) fn postings(&self, term: u32) -> Postings<'_> {
@@ -169,7 +180,7 @@ impl Segment {
             + self.vocabulary.bytes()
             + size_of::<Arc<Tool>>() * self.tools.capacity()
             + 4 * (self.starts.capacity() + self.docs.capacity())
-            + 2 * self.impacts.capacity()
+            + 2 * (self.impacts.capacity() + self.peaks.capacity())
     }
 }
 
@@ -203,7 +214,8 @@ impl SegmentWriter {
         let mut start = 0;
         for (doc, end) in self.ends.iter().enumerate() {
             for at in start..*end {
-                segment.put(&mut next[self.terms[at] as usize], doc as u32, self.impacts[at]);
+                let term = self.terms[at];
+                segment.put(term, &mut next[term as usize], doc as u32, self.impacts[at]);
             }
             start = *end;
         }

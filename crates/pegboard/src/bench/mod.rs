@@ -76,7 +76,12 @@ impl Report {
     }
 }
 
-fn measure_catalog(catalog: &Catalog, queries: usize, progress: &Progress, rows: &mut Vec<Row>) -> Result<(), CliError> {
+fn measure_catalog(
+    catalog: &Catalog,
+    queries: usize,
+    progress: &Progress,
+    rows: &mut Vec<Row>,
+) -> Result<(), CliError> {
     let queries = two_word_queries(catalog, queries);
     for name in Engine::NAMES {
         rows.push(measure(name, catalog, &queries)?);
