@@ -1,1 +1,105 @@
-fn main() {}
+//! Chores of the workspace: `cargo xtask test` is what CI runs.
+
+mod checks;
+
+use std::{
+    env,
+    process::{Command, ExitCode},
+};
+
+const USAGE: &str = "\
+usage: cargo xtask <task>
+
+  test      everything: format, lints, unit, property, doc and end-to-end tests,
+            dependency directions, licences, generated references
+  generate  write the generated references under docs/
+  quality   the quality table of all rankers on the data sets in a folder
+            (default ../shared/data; a set is skipped when it is not there)
+";
+
+fn main() -> ExitCode {
+    let mut args = env::args().skip(1);
+    let result = match args.next().as_deref() {
+        Some("test") => test(),
+        Some("generate") => generate(),
+        Some("quality") => quality(&args.next().unwrap_or_else(|| "../shared/data".to_owned())),
+        _ => Err(USAGE.to_owned()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            say(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test() -> Result<(), String> {
+    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    step("dependency directions and licences", |_: &str| checks::run())?;
+    if has_nextest() {
+        step("tests", cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]))?;
+    } else {
+        step("tests", cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]))?;
+    }
+    step("doc tests", cargo(&["test", "--workspace", "--doc"]))?;
+    step("documentation", |name: &str| {
+        run(
+            name,
+            Command::new("cargo")
+                .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
+                .env("RUSTDOCFLAGS", "-D warnings"),
+        )
+    })?;
+    say("all checks passed");
+    Ok(())
+}
+
+fn generate() -> Result<(), String> {
+    step("references", |name: &str| {
+        let mut command = Command::new("cargo");
+        command.args(["test", "--package", "pegboard", "--test", "it", "references_are_up_to_date"]);
+        run(name, command.env("PEGBOARD_WRITE_REFERENCES", "1"))
+    })
+}
+
+const SETS: [&str; 8] =
+    ["metatool", "ultratool", "bfcl", "sealtools", "toolbench", "toolret", "livemcp_route", "mcp_union"];
+
+fn quality(folder: &str) -> Result<(), String> {
+    step("build", cargo(&["build", "--release", "--package", "pegboard"]))?;
+    for set in SETS {
+        let dir = format!("{folder}/{set}");
+        if !std::path::Path::new(&dir).is_dir() {
+            say(&format!("skipped: no folder `{dir}`"));
+            continue;
+        }
+        let mut command = Command::new("target/release/pegboard");
+        run(set, command.args(["eval", &dir, "--ranker", "all", "--format", "text"]))?;
+    }
+    Ok(())
+}
+
+fn has_nextest() -> bool {
+    Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success())
+}
+
+fn cargo<'a>(args: &'a [&'a str]) -> impl FnOnce(&str) -> Result<(), String> + 'a {
+    move |name| run(name, Command::new("cargo").args(args))
+}
+
+fn run(name: &str, command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("{name}: cannot start: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{name}: failed with {status}")) }
+}
+
+fn step(name: &str, work: impl FnOnce(&str) -> Result<(), String>) -> Result<(), String> {
+    say(&format!("==> {name}"));
+    work(name)
+}
+
+#[expect(clippy::print_stderr, reason = "the task runner talks to people")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}

@@ -109,22 +109,19 @@ impl Catalog {
         let mut warnings = Vec::new();
         let servers = servers_of(&tools);
         let mut seen = HashSet::with_capacity(tools.len());
-        let mut groups: Vec<(Option<Arc<Server>>, Vec<Arc<Tool>>)> = Vec::new();
+        let mut kept: Vec<Arc<Tool>> = Vec::with_capacity(tools.len());
         for raw in tools {
             let location = raw.location.clone();
             let server = server_name(&raw).and_then(|name| servers.get(name)).cloned();
             let Some(tool) = admit(raw, server, &mut warnings) else { continue };
-            if !seen.insert(Box::<str>::from(tool.id())) {
+            if seen.insert(Box::<str>::from(tool.id())) {
+                kept.push(Arc::new(tool));
+            } else {
                 warnings.push(duplicate(tool.id(), location));
-                continue;
-            }
-            let same_group = groups.last().is_some_and(|(server, _)| same_server(server.as_ref(), tool.server()));
-            match groups.last_mut() {
-                Some((_, tools)) if same_group => tools.push(Arc::new(tool)),
-                _ => groups.push((tool.server().cloned(), vec![Arc::new(tool)])),
             }
         }
-        let groups = groups.into_iter().map(|(server, tools)| Group::new(server, tools)).collect();
+        let runs = kept.chunk_by(|a, b| same_server(a.server(), b.server()));
+        let groups = runs.map(|run| Group::new(run[0].server().cloned(), run.to_vec())).collect();
         (Self::from_groups(groups, 1), warnings)
     }
 

@@ -118,9 +118,9 @@ pub fn parse(source: &str, bytes: &[u8], limits: &Limits) -> Result<Loaded, Load
     }
     let mut reader = Reader { lines: Lines::new(Arc::clone(&source), text), limits, loaded: Loaded::default() };
     if is_json_lines(text) {
-        reader.read_lines(text)?
+        reader.read_lines(text)?;
     } else {
-        reader.read_document(text)?
+        reader.read_document(text)?;
     }
     Ok(reader.loaded)
 }
@@ -180,7 +180,9 @@ impl<'a> Reader<'a> {
                 }
                 Err(error) => {
                     let location = self.lines.locate(line);
-                    let message = format!("a line that is not JSON is left out: {error}");
+                    // The parser saw this line alone; its own line number would mislead.
+                    let reason = error.to_string().replace(" at line 1 column ", " at column ");
+                    let message = format!("a line that is not JSON is left out: {reason}");
                     self.warn(WarningKind::MalformedLine, message, Some(location));
                 }
             }
@@ -240,7 +242,7 @@ impl<'a> Reader<'a> {
             fields.extend(inner);
         }
         let mut tool = ToolFields { fields, limits: self.limits, location: &location, warnings: Vec::new() };
-        let raw = tool.into_raw(value);
+        let raw = tool.read(value);
         let warnings = std::mem::take(&mut tool.warnings);
         self.loaded.warnings.extend(warnings);
         self.loaded.tools.push(RawTool { location: Some(location), ..raw });
@@ -264,7 +266,7 @@ struct ToolFields<'a> {
 }
 
 impl ToolFields<'_> {
-    fn into_raw(&mut self, original: &RawValue) -> RawTool {
+    fn read(&mut self, original: &RawValue) -> RawTool {
         let meta = self.json("_meta", Value::is_object);
         let hint_of_meta = meta.as_ref().and_then(|meta| meta.get("anthropic/searchHint")?.as_str().map(str::to_owned));
         let always_load = meta.as_ref().and_then(|meta| meta.get("anthropic/alwaysLoad")?.as_bool());

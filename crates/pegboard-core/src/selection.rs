@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::{Catalog, Tool, naming::fold};
 
-/// Categories that steer a conversation instead of serving it; no selection hides them.
-const ALWAYS_ALLOWED: [&str; 2] = ["structured_output", "human"];
+/// Categories that steer a conversation instead of serving it, folded; no allow list
+/// hides them.
+const ALWAYS_ALLOWED: [&str; 2] = ["structuredoutput", "human"];
 
 /// An allow list and a deny list over servers and tools, the same for list, search,
 /// describe and call.
@@ -85,9 +86,7 @@ impl Selection {
         if self.deny.matches(tool) {
             return false;
         }
-        self.allow.is_empty()
-            || tool.category().is_some_and(|category| ALWAYS_ALLOWED.contains(&category))
-            || self.allow.matches(tool)
+        self.allow.is_empty() || tool.category().is_some_and(is_always_allowed) || self.allow.matches(tool)
     }
 
     /// How many tools of `catalog` exist for the caller.
@@ -97,6 +96,12 @@ impl Selection {
         }
         catalog.iter().filter(|tool| self.allows(tool)).count()
     }
+}
+
+/// Programs name such a category with and without `_tools` behind it.
+fn is_always_allowed(category: &str) -> bool {
+    let category = fold(category);
+    ALWAYS_ALLOWED.contains(&category.strip_suffix("tools").unwrap_or(&category))
 }
 
 /// Folded spellings. Ordered sets, so that two equal selections print alike.

@@ -39,6 +39,13 @@ pub(crate) fn read(files: &[PathBuf], max_bytes: usize) -> Result<Catalog, CliEr
     }
     let (catalog, further) = Catalog::from_tools(tools);
     warnings.extend(further);
+    // Stable: in the order of the files, and of the lines in each.
+    let place = |warning: &Warning| {
+        let location = warning.location.as_ref()?;
+        let file = files.iter().position(|path| *path.to_string_lossy() == *location.source);
+        Some((file, location.line))
+    };
+    warnings.sort_by_key(place);
     report(&warnings);
     Ok(catalog)
 }

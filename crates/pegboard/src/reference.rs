@@ -56,7 +56,7 @@ fn describe_arg(arg: &Arg, text: &mut String) {
     let _ = write!(text, "- `{name}`: {help}");
     let defaults: Vec<String> =
         arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
-    if !defaults.is_empty() {
+    if takes_value && !defaults.is_empty() {
         let _ = write!(text, " (default: `{}`)", defaults.join(","));
     }
     if let Some(variable) = arg.get_env() {

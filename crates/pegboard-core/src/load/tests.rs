@@ -69,7 +69,7 @@ fn what_is_wrong_with_one_tool_is_a_warning_with_its_line() {
     assert_eq!(
         warnings,
         [
-            "t.json:2: a line that is not JSON is left out: EOF while parsing a value at line 1 column 9 [malformed-line]",
+            "t.json:2: a line that is not JSON is left out: EOF while parsing a value at column 9 [malformed-line]",
             "t.json:3: a line without a tool is left out [not-a-tool]",
         ]
     );

@@ -28,7 +28,7 @@ pub use self::{
 use self::{
     index::{Index, View},
     names::{Certainty, Mention},
-    plan::{Found, Plan},
+    plan::{Found, Plan, Word},
     scorer::{Candidate, Scorer, compare},
 };
 
@@ -68,6 +68,8 @@ impl Ranker for Hybrid {
 pub struct Lexical {
     settings: Arc<Settings>,
     indexes: SnapshotCache<Index>,
+    // Boxed: what moves in and out of the pool is a pointer, not the buffers.
+    #[expect(clippy::vec_box)]
     buffers: Mutex<Vec<Box<Buffers>>>,
 }
 
@@ -160,11 +162,7 @@ impl Buffers {
         Ranking {
             hits,
             total: total.max(self.fused.len()),
-            unmatched: words
-                .iter()
-                .filter(|word| word.found == Found::Nowhere)
-                .map(|word| text[word.start..word.end].to_owned())
-                .collect(),
+            unmatched: unmatched(text, words),
             fallback: words.iter().any(|word| word.found == Found::Nearly).then_some(Fallback::Typo),
             confidence,
         }
@@ -250,6 +248,13 @@ impl Buffers {
                 })
         })
     }
+}
+
+/// The words of `query` that were not found. Overlapping pairs of characters are one word.
+fn unmatched(query: &str, words: &[Word]) -> Vec<String> {
+    let runs = words.chunk_by(|before, after| after.start < before.end);
+    let unknown = runs.filter(|run| run.iter().all(|word| word.found == Found::Nowhere));
+    unknown.filter_map(|run| Some(query[run.first()?.start..run.last()?.end].to_owned())).collect()
 }
 
 /// Mixes what tools score for the whole query with what they score for the intent that

@@ -13,6 +13,9 @@ use crate::analysis::{Stemmer, TokenKind, Tokenizer, is_stop_word};
 /// not scan the vocabulary for each.
 const MAX_CORRECTED_WORDS: usize = 16;
 
+/// Occurrences of a word beyond the first that still count.
+const MAX_REPETITIONS: u8 = 5;
+
 /// Marks a term that a segment does not have.
 pub(super) const NOT_THERE: u32 = u32::MAX;
 
@@ -23,6 +26,15 @@ pub(super) struct Term {
     pub(super) word: u32,
     /// What a full match is worth.
     pub(super) weight: f32,
+    /// What each further occurrence in the query still adds.
+    repetition: f32,
+    repetitions_left: u8,
+}
+
+impl Term {
+    fn new(word: u32, weight: f32, settings: &Settings) -> Self {
+        Self { word, weight, repetition: weight * settings.repetition, repetitions_left: MAX_REPETITIONS }
+    }
 }
 
 /// What became of a query word.
@@ -83,11 +95,11 @@ impl Plan {
     pub(super) fn make(&mut self, query: &str, view: &View<'_>) {
         self.read_tokens(query);
         self.look_up(view, false);
+        self.correct_unknown_words(view);
         if self.terms.list.is_empty() {
             // Nothing but stop words, or nothing known beside them.
             self.look_up(view, true);
         }
-        self.correct_unknown_words(view);
     }
 
     /// The number of the term with the stem of `token`.
@@ -193,7 +205,7 @@ impl Terms {
     /// Adds a term that visible tools are known to have, unless it is there already.
     pub(super) fn add(&mut self, stem: &str, word: u32, weight: f32, view: &View<'_>) {
         if self.stems.insert(stem) as usize == self.list.len() {
-            self.list.push(Term { word, weight });
+            self.list.push(Term::new(word, weight, view.settings));
             let numbers = view.parts.iter().map(|part| part.segment.vocabulary.find(stem).unwrap_or(NOT_THERE));
             self.numbers.extend(numbers);
         }
@@ -203,9 +215,12 @@ impl Terms {
     fn look_up(&mut self, stem: &str, word: u32, share: f32, view: &View<'_>) -> Option<f32> {
         if let Some(known) = self.stems.find(stem) {
             let term = &mut self.list[known as usize];
-            let gain = term.weight * view.settings.repetition;
-            term.weight += gain;
-            return Some(gain);
+            if term.repetitions_left == 0 {
+                return Some(0.0);
+            }
+            term.repetitions_left -= 1;
+            term.weight += term.repetition;
+            return Some(term.repetition);
         }
         let row = self.numbers.len();
         let mut count = 0;
@@ -221,7 +236,7 @@ impl Terms {
         self.stems.insert(stem);
         let is_number = stem.bytes().all(|byte| byte.is_ascii_digit());
         let weight = view.rarity(count) * share * if is_number { view.settings.number } else { 1.0 };
-        self.list.push(Term { word, weight });
+        self.list.push(Term::new(word, weight, view.settings));
         Some(weight)
     }
 }

@@ -48,7 +48,7 @@ impl Engine {
                 ranker.prepare(&catalog);
                 Self::Hybrid { ranker, lexical: Lexical::default(), catalog }
             }
-            _ => Self::Tantivy(Box::new(TantivyEngine::build(catalog).map_err(failed)?)),
+            _ => Self::Tantivy(Box::new(TantivyEngine::build(&catalog).map_err(failed)?)),
         })
     }
 
@@ -133,7 +133,7 @@ impl TantivyEngine {
         Field::Category,
     ];
 
-    fn build(catalog: Catalog) -> Result<Self, TantivyError> {
+    fn build(catalog: &Catalog) -> Result<Self, TantivyError> {
         let mut schema = Schema::builder();
         let id = schema.add_text_field("id", STRING);
         let fields: Vec<(Field, schema::Field)> =

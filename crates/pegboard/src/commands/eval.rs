@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    path::{Path, PathBuf},
+    path::Path,
     time::Instant,
 };
 
@@ -89,13 +89,13 @@ impl Data {
     }
 }
 
-fn read_text(path: &PathBuf) -> Result<String, CliError> {
+fn read_text(path: &Path) -> Result<String, CliError> {
     let bytes = catalogs::read_bounded(path, Limits::default().file_bytes)?;
     String::from_utf8(bytes).map_err(|error| CliError::new(format!("`{}` is not UTF-8", path.display())).because(error))
 }
 
 /// Relevant tools by query; labels of tools that the catalog lacks do not count.
-fn read_labels(path: &PathBuf, catalog: &Catalog) -> Result<HashMap<String, HashMap<String, f64>>, CliError> {
+fn read_labels(path: &Path, catalog: &Catalog) -> Result<HashMap<String, HashMap<String, f64>>, CliError> {
     let known: std::collections::HashSet<&str> = catalog.iter().map(|tool| tool.id()).collect();
     let mut labels: HashMap<String, HashMap<String, f64>> = HashMap::new();
     for (at, line) in read_text(path)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

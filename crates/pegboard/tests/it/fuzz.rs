@@ -1,0 +1,94 @@
+//! A fuzz target for each parser that takes text from outside, run as property tests.
+//!
+//! The catalog parser has its own beside its code.
+
+use pegboard_core::{Catalog, Query, Ranker, RawTool, Selection};
+use pegboard_engine::{Hinted, Hybrid, Keyword, RegexRanker, Sequence};
+use pegboard_tantivy::Bm25;
+use proptest::prelude::*;
+
+fn rankers() -> [Box<dyn Ranker>; 6] {
+    [
+        Box::new(Hybrid::default()),
+        Box::new(RegexRanker),
+        Box::new(Bm25::default()),
+        Box::new(Keyword::default()),
+        Box::new(Sequence::default()),
+        Box::new(Hinted::default()),
+    ]
+}
+
+fn catalog() -> Catalog {
+    let tool = |name: &str, description: &str| RawTool {
+        name: name.into(),
+        description: description.into(),
+        server: Some("s".into()),
+        ..RawTool::default()
+    };
+    let long = "word ".repeat(60);
+    Catalog::from_tools(vec![
+        tool("create_issue", "Create a new issue"),
+        tool("github___get", "Get issues from GitHub"),
+        tool("发送邮件", "发送电子邮件"),
+        tool("ÜberTool", "é̂ combining"),
+        tool("long", &long),
+        tool("x", ""),
+    ])
+    .0
+}
+
+/// What a ranker promises for any query at all.
+fn check(ranker: &dyn Ranker, query: &str, catalog: &Catalog) -> Result<(), TestCaseError> {
+    let name = ranker.name();
+    let ask = |query: Query<'_>| ranker.rank(&query, catalog, &Selection::everything());
+    match ask(Query::new(query).explain(true)) {
+        Ok(ranking) => {
+            prop_assert!(ranking.hits.len() <= ranking.total.max(ranking.hits.len()), "{}", name);
+            prop_assert!(ranking.hits.iter().all(|hit| hit.score.is_finite()), "{}", name);
+            prop_assert!(ranking.hits.is_sorted_by(|a, b| a.score >= b.score), "{}", name);
+            let again = ask(Query::new(query).explain(true)).expect("the same answer");
+            let ids = |hits: &[pegboard_core::Hit]| hits.iter().map(|hit| hit.tool.id().to_owned()).collect::<Vec<_>>();
+            prop_assert_eq!(ids(&ranking.hits), ids(&again.hits), "{}", name);
+        }
+        Err(error) => prop_assert!(!error.to_string().is_empty(), "{}", name),
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn any_query_on_any_ranker(query in ".{0,120}") {
+        let catalog = catalog();
+        for ranker in rankers() {
+            check(&*ranker, &query, &catalog)?;
+        }
+    }
+
+    #[test]
+    fn pieces_of_query_syntax(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
+        let catalog = catalog();
+        let query = pieces.concat();
+        for ranker in rankers() {
+            check(&*ranker, &query, &catalog)?;
+        }
+    }
+
+    #[test]
+    fn one_piece_over_and_over(piece in prop::sample::select(PIECES), count in 1..4000_usize) {
+        let catalog = catalog();
+        let query = piece.repeat(count);
+        // `sequence` compares letter by letter, and is bounded by its own limit.
+        for ranker in rankers().iter().filter(|ranker| ranker.name() != "sequence") {
+            check(&**ranker, &query, &catalog)?;
+        }
+    }
+}
+
+/// What the query languages are made of.
+const PIECES: &[&str] = &[
+    "(", ")", "[", "]", "{", "}", "*", "+", "?", "|", "^", "$", "\\", ".", "a", "issue", "create_", " ", " AND ",
+    " OR ", "NOT ", "-", "+", "\"", "'", ":", "name:", "server:", "~2", "^2.5", "IN [", " TO ", "{1,1000}", "(?i)",
+    "(?P<x>", "select:", "发", "é", "\u{301}", "\u{0}", "\n", "/", "//", "`",
+];

@@ -1,0 +1,10 @@
+//! Everything from the outside: the binary, and the rankers through their public
+//! interface. One test binary, so that it links once.
+
+mod binary;
+mod cases;
+mod fuzz;
+mod harness;
+mod quality;
+mod reference;
+mod regressions;

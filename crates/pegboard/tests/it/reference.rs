@@ -1,0 +1,21 @@
+//! Generated references are the ones in the repository.
+
+use std::path::Path;
+
+/// Set by `cargo xtask generate` to write the files instead of comparing them.
+const WRITE: &str = "PEGBOARD_WRITE_REFERENCES";
+
+#[test]
+fn references_are_up_to_date() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let man = String::from_utf8(pegboard::reference::man_page().expect("a manual page")).expect("UTF-8");
+    for (file, expected) in [("cli.md", pegboard::reference::markdown()), ("pegboard.1", man)] {
+        let path = docs.join(file);
+        if std::env::var_os(WRITE).is_some() {
+            std::fs::create_dir_all(&docs).expect("a folder");
+            std::fs::write(&path, &expected).expect("a file");
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == expected, "docs/{file} is out of date; run `cargo xtask generate`");
+    }
+}

@@ -1,0 +1,150 @@
+//! What `Cargo.toml` files must not say: arrows between crates that point the wrong way,
+//! a runtime or a network where there is none, a licence that binds our users.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
+
+use serde_json::Value;
+
+/// Which crates of the workspace each may depend on, tests aside.
+const ARROWS: [(&str, &[&str]); 5] = [
+    ("pegboard-core", &[]),
+    ("pegboard-engine", &["pegboard-core"]),
+    ("pegboard-tantivy", &["pegboard-core"]),
+    ("pegboard", &["pegboard-core", "pegboard-engine", "pegboard-tantivy"]),
+    ("xtask", &[]),
+];
+
+/// Crates below which nothing may block on a runtime or reach a network.
+const QUIET: [&str; 3] = ["pegboard-core", "pegboard-engine", "pegboard-tantivy"];
+
+/// What a runtime or a network stack is made of.
+const LOUD: [&str; 7] = ["tokio", "mio", "hyper", "reqwest", "axum", "rmcp", "rustls"];
+
+/// Licences that ask no more than attribution.
+const LICENCES: [&str; 13] = [
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unlicense",
+    "Unicode-3.0",
+    "CC0-1.0",
+    "BSL-1.0",
+    "0BSD",
+    "MIT-0",
+];
+
+pub(crate) fn run() -> Result<(), String> {
+    let metadata = metadata()?;
+    let mut problems = Vec::new();
+    check_arrows(&metadata, &mut problems);
+    check_quiet(&metadata, &mut problems);
+    check_licences(&metadata, &mut problems);
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
+fn metadata() -> Result<Value, String> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .output()
+        .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value[key].as_array().into_iter().flatten()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn members(metadata: &Value) -> impl Iterator<Item = &Value> {
+    let ids: BTreeSet<&str> = list(metadata, "workspace_members").filter_map(Value::as_str).collect();
+    list(metadata, "packages").filter(move |package| ids.contains(text(package, "id")))
+}
+
+fn check_arrows(metadata: &Value, problems: &mut Vec<String>) {
+    let allowed: BTreeMap<&str, &[&str]> = ARROWS.into();
+    let names: BTreeSet<&str> = members(metadata).map(|package| text(package, "name")).collect();
+    for package in members(metadata) {
+        let name = text(package, "name");
+        let Some(allowed) = allowed.get(name) else {
+            problems.push(format!("`{name}` has no entry in the table of allowed arrows (xtask/src/checks.rs)"));
+            continue;
+        };
+        for dependency in list(package, "dependencies").filter(|dependency| dependency["kind"] != "dev") {
+            let target = text(dependency, "name");
+            if names.contains(target) && !allowed.contains(&target) {
+                problems.push(format!("`{name}` must not depend on `{target}`"));
+            }
+        }
+    }
+}
+
+fn check_quiet(metadata: &Value, problems: &mut Vec<String>) {
+    let names: BTreeMap<&str, &str> =
+        list(metadata, "packages").map(|package| (text(package, "id"), text(package, "name"))).collect();
+    let nodes: BTreeMap<&str, &Value> =
+        list(&metadata["resolve"], "nodes").map(|node| (text(node, "id"), node)).collect();
+    for package in members(metadata).filter(|package| QUIET.contains(&text(package, "name"))) {
+        let mut open = vec![text(package, "id")];
+        let mut seen = BTreeSet::new();
+        while let Some(id) = open.pop().filter(|_| open.len() < 100_000) {
+            if !seen.insert(id) {
+                continue;
+            }
+            if let Some(loud) = names.get(id).filter(|name| LOUD.contains(name)) {
+                problems.push(format!("`{}` must not reach `{loud}`", text(package, "name")));
+            }
+            let Some(node) = nodes.get(id) else { continue };
+            for dependency in list(node, "deps") {
+                if list(dependency, "dep_kinds").any(|kind| kind["kind"].is_null()) {
+                    open.push(text(dependency, "pkg"));
+                }
+            }
+        }
+    }
+}
+
+fn check_licences(metadata: &Value, problems: &mut Vec<String>) {
+    for package in list(metadata, "packages") {
+        let licence = text(package, "license");
+        if !is_permissive(licence) {
+            problems.push(format!("`{}` has the licence `{licence}`", text(package, "name")));
+        }
+    }
+}
+
+/// Whether one arm of the expression asks for nothing but attribution.
+fn is_permissive(expression: &str) -> bool {
+    let expression = expression.replace('/', " OR ").replace(['(', ')'], "");
+    // `AND` binds tighter than `OR`; without parentheses that reading is the strict one.
+    expression.split(" OR ").any(|arm| arm.split(" AND ").all(|licence| LICENCES.contains(&licence.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn licence_expressions() {
+        for good in
+            ["MIT", "MIT OR Apache-2.0", "MIT/Apache-2.0", "GPL-3.0 OR MIT", "(MIT OR Apache-2.0) AND Unicode-3.0"]
+        {
+            assert!(is_permissive(good), "{good}");
+        }
+        for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "MPL-2.0"] {
+            assert!(!is_permissive(bad), "{bad}");
+        }
+    }
+}
