@@ -1,6 +1,6 @@
 //! Spellings of names. One place, so that every look-up by name agrees.
 
-use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+use unicode_normalization::UnicodeNormalization;
 
 /// The form in which all spellings of one name are equal: `create_issue`,
 /// `create-issue`, `createIssue` and `Create Issue` all give `createissue`.
@@ -33,7 +33,8 @@ pub fn fold_into(name: &str, folded: &mut String) {
 
 /// Emits `c` lower-cased, width-folded and without accents.
 ///
-/// Kana and Hangul are left whole: there the marks make different letters.
+/// Only the accents of European scripts are dropped: elsewhere marks are vowels, or make
+/// different letters.
 pub fn fold_char(c: char, emit: &mut impl FnMut(char)) {
     if c.is_ascii() {
         return emit(c.to_ascii_lowercase());
@@ -43,7 +44,7 @@ pub fn fold_char(c: char, emit: &mut impl FnMut(char)) {
     }
     for lower in c.to_lowercase() {
         unicode_normalization::char::decompose_compatible(lower, |part| {
-            if !is_combining_mark(part) {
+            if !matches!(part, '\u{0300}'..='\u{036F}') {
                 emit(part);
             }
         });
