@@ -13,6 +13,9 @@ use crate::analysis::{Stemmer, TokenKind, Tokenizer, is_stop_word};
 /// not scan the vocabulary for each.
 const MAX_CORRECTED_WORDS: usize = 16;
 
+/// What a stop word is worth when it has to help: less than a corrected word beside it.
+const STOP_WORD_SHARE: f32 = 0.1;
+
 /// Occurrences of a word beyond the first that still count.
 const MAX_REPETITIONS: u8 = 5;
 
@@ -95,11 +98,11 @@ impl Plan {
     pub(super) fn make(&mut self, query: &str, view: &View<'_>) {
         self.read_tokens(query);
         self.look_up(view, false);
-        self.correct_unknown_words(view);
         if self.terms.list.is_empty() {
             // Nothing but stop words, or nothing known beside them.
             self.look_up(view, true);
         }
+        self.correct_unknown_words(view);
     }
 
     /// The number of the term with the stem of `token`.
@@ -142,7 +145,7 @@ impl Plan {
                 let mut look_up = |token: &QueryToken, share| {
                     terms.look_up(&stemmer.stem(token.text(token_text)), number, share, view)
                 };
-                let whole = look_up(token, 1.0);
+                let whole = look_up(token, if token.is_stop { STOP_WORD_SHARE } else { 1.0 });
                 let share = if whole.is_some() { view.settings.part_in_query } else { 1.0 };
                 let parts = tokens[first_part..at].iter().filter_map(|part| look_up(part, share));
                 let parts = parts.reduce(|sum, worth| sum + worth);
