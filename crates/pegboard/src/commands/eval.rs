@@ -1,10 +1,6 @@
 //! `pegboard eval`.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    time::Instant,
-};
+use std::{collections::HashMap, path::Path, time::Instant};
 
 use pegboard_core::{Catalog, Limits, Query, Ranker, Selection};
 use pegboard_engine::metrics::{Quality, percentile};
