@@ -151,6 +151,7 @@ impl Plan {
                 let parts = parts.reduce(|sum, worth| sum + worth);
                 (word.found, word.worth) = match whole.or(parts) {
                     Some(worth) => (Found::Exactly, worth),
+                    None if token.is_stop => (Found::Aside, 0.0),
                     None => (Found::Nowhere, view.rarity(0)),
                 };
             }
