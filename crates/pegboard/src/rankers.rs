@@ -38,7 +38,7 @@ impl RankerName {
     pub(crate) fn build(self) -> Box<dyn Ranker> {
         match self {
             Self::Hybrid => Box::new(Hybrid::default()),
-            Self::Regex => Box::new(RegexRanker),
+            Self::Regex => Box::new(RegexRanker::default()),
             Self::Bm25 => Box::new(Bm25::default()),
             Self::Keyword => Box::new(Keyword::default()),
             Self::Sequence => Box::new(Sequence::default()),

@@ -21,6 +21,7 @@ use pegboard_core::{
     ranking::{MAX_QUERY_BYTES, cut},
 };
 
+pub(crate) use self::vocabulary::letter_bits;
 pub use self::{
     document::for_each_text,
     settings::{FieldWeight, Settings},

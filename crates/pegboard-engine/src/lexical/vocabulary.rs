@@ -27,7 +27,7 @@ fn hash(term: &str) -> u64 {
 }
 
 /// One bit for each letter a to z, one for digits, the rest shared by all others.
-pub(super) fn letter_bits(term: &str) -> u32 {
+pub(crate) fn letter_bits(term: &str) -> u32 {
     term.chars().fold(0, |bits, c| {
         bits | match c {
             'a'..='z' => 1 << (c as u32 - 'a' as u32),

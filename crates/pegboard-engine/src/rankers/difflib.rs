@@ -4,8 +4,6 @@
 //! characters, where Python starts to ignore frequent ones, and the `sequence` ranker
 //! promises Python's figures to the last bit.
 
-use std::collections::HashMap;
-
 /// From this length on, characters that are too frequent no longer start a match.
 const AUTOJUNK_LENGTH: usize = 200;
 
@@ -13,52 +11,80 @@ const AUTOJUNK_LENGTH: usize = 200;
 #[derive(Debug)]
 pub(crate) struct Matcher {
     text: Vec<char>,
-    /// Where each character stands, unless it is too frequent.
-    places: HashMap<char, Vec<u32>>,
+    /// The characters that may start a match, sorted, and where their places begin.
+    letters: Vec<(char, u32)>,
+    /// Where each of them stands, in order, one after another.
+    places: Vec<u32>,
+}
+
+/// Buffers for many comparisons.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    /// For each character of the other text, its run in [`Matcher::places`].
+    runs: Vec<(u32, u32)>,
+    open: Vec<Bounds>,
+    lengths: Lengths,
+}
+
+/// A part of both texts, half open.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    a: (usize, usize),
+    b: (usize, usize),
 }
 
 impl Matcher {
     pub(crate) fn new(text: &str) -> Self {
         let text: Vec<char> = text.chars().collect();
-        let mut places: HashMap<char, Vec<u32>> = HashMap::new();
-        for (at, c) in text.iter().enumerate() {
-            places.entry(*c).or_default().push(at as u32);
+        let mut sorted: Vec<(char, u32)> = text.iter().enumerate().map(|(at, c)| (*c, at as u32)).collect();
+        sorted.sort_unstable();
+        let too_frequent = if text.len() >= AUTOJUNK_LENGTH { text.len() / 100 + 1 } else { usize::MAX };
+        let mut letters = Vec::new();
+        let mut places = Vec::with_capacity(text.len());
+        for run in sorted.chunk_by(|a, b| a.0 == b.0).filter(|run| run.len() <= too_frequent) {
+            letters.push((run[0].0, places.len() as u32));
+            places.extend(run.iter().map(|(_, at)| *at));
         }
-        if text.len() >= AUTOJUNK_LENGTH {
-            let too_frequent = text.len() / 100 + 1;
-            places.retain(|_, places| places.len() <= too_frequent);
-        }
-        Self { text, places }
+        Self { text, letters, places }
     }
 
     /// Twice the matched characters by the length of both texts; 1 for two empty ones.
-    pub(crate) fn ratio(&self, other: &[char]) -> f64 {
+    pub(crate) fn ratio(&self, other: &[char], scratch: &mut Scratch) -> f64 {
         let length = other.len() + self.text.len();
         if length == 0 {
             return 1.0;
         }
-        2.0 * self.matched(other) as f64 / length as f64
+        2.0 * self.matched(other, scratch) as f64 / length as f64
     }
 
     /// The length of all matching blocks: the longest one, then those on either side.
-    fn matched(&self, other: &[char]) -> usize {
+    fn matched(&self, other: &[char], scratch: &mut Scratch) -> usize {
+        let Scratch { runs, open, lengths } = scratch;
+        runs.clear();
+        runs.extend(other.iter().map(|c| self.run(*c)));
+        lengths.fit(self.text.len());
+        open.push(Bounds { a: (0, other.len()), b: (0, self.text.len()) });
         let mut total = 0;
-        let mut open = vec![(0, other.len(), 0, self.text.len())];
-        let mut lengths = Lengths::new(self.text.len());
-        while let Some((a_low, a_high, b_low, b_high)) = open.pop() {
-            let (a, b, size) = self.longest(other, a_low, a_high, b_low, b_high, &mut lengths);
+        while let Some(bounds) = open.pop() {
+            let (a, b, size) = self.longest(other, runs, bounds, lengths);
             if size == 0 {
                 continue;
             }
             total += size;
-            if a_low < a && b_low < b {
-                open.push((a_low, a, b_low, b));
+            if bounds.a.0 < a && bounds.b.0 < b {
+                open.push(Bounds { a: (bounds.a.0, a), b: (bounds.b.0, b) });
             }
-            if a + size < a_high && b + size < b_high {
-                open.push((a + size, a_high, b + size, b_high));
+            if a + size < bounds.a.1 && b + size < bounds.b.1 {
+                open.push(Bounds { a: (a + size, bounds.a.1), b: (b + size, bounds.b.1) });
             }
         }
         total
+    }
+
+    fn run(&self, c: char) -> (u32, u32) {
+        let Ok(at) = self.letters.binary_search_by_key(&c, |(letter, _)| *letter) else { return (0, 0) };
+        let end = self.letters.get(at + 1).map_or(self.places.len() as u32, |(_, start)| *start);
+        (self.letters[at].1, end)
     }
 
     /// The longest block within the bounds, the first in `other` and then in the text
@@ -66,17 +92,16 @@ impl Matcher {
     fn longest(
         &self,
         other: &[char],
-        a_low: usize,
-        a_high: usize,
-        b_low: usize,
-        b_high: usize,
+        runs: &[(u32, u32)],
+        bounds: Bounds,
         lengths: &mut Lengths,
     ) -> (usize, usize, usize) {
+        let Bounds { a: (a_low, a_high), b: (b_low, b_high) } = bounds;
         let (mut best_a, mut best_b, mut best) = (a_low, b_low, 0);
-        lengths.reset();
-        for (a, c) in other.iter().enumerate().take(a_high).skip(a_low) {
+        lengths.forget();
+        for (a, (start, end)) in runs.iter().enumerate().take(a_high).skip(a_low) {
             lengths.next_row();
-            let places = self.places.get(c).map_or(&[][..], Vec::as_slice);
+            let places = &self.places[*start as usize..*end as usize];
             let first = places.partition_point(|b| (*b as usize) < b_low);
             for b in places[first..].iter().map(|b| *b as usize).take_while(|b| *b < b_high) {
                 let length = lengths.extend(b);
@@ -98,21 +123,26 @@ impl Matcher {
 
 /// For the row at hand and the one before it, how long a match ends at each place.
 ///
-/// Two arrays with a stamp for the row that wrote a cell, so that a new row or block
-/// costs nothing to begin.
-#[derive(Debug)]
+/// Every cell carries the number of the row that wrote it, so that a new row, block or
+/// text costs nothing to begin.
+#[derive(Debug, Default)]
 struct Lengths {
-    cells: [Vec<(u32, u32)>; 2],
-    row: u32,
+    cells: [Vec<(u64, u32)>; 2],
+    row: u64,
 }
 
 impl Lengths {
-    fn new(length: usize) -> Self {
-        Self { cells: [vec![(0, 0); length + 1], vec![(0, 0); length + 1]], row: 1 }
+    /// Makes room for a text of `length` characters.
+    fn fit(&mut self, length: usize) {
+        for cells in &mut self.cells {
+            if cells.len() <= length {
+                cells.resize(length + 1, (0, 0));
+            }
+        }
     }
 
-    /// Forgets the row before.
-    fn reset(&mut self) {
+    /// Makes the row before look empty.
+    fn forget(&mut self) {
         self.row += 2;
     }
 
@@ -122,7 +152,7 @@ impl Lengths {
 
     /// The length of the match that ends at `place` in this row.
     fn extend(&mut self, place: usize) -> usize {
-        let (this, before) = (self.row as usize % 2, (self.row as usize + 1) % 2);
+        let (this, before) = ((self.row % 2) as usize, ((self.row + 1) % 2) as usize);
         let (row, length) = self.cells[before][place];
         let length = if row + 1 == self.row { length + 1 } else { 1 };
         self.cells[this][place + 1] = (self.row, length);

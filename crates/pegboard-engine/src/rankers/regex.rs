@@ -1,14 +1,19 @@
 //! `regex`: a pattern over name and description, with a fuzzy fallback.
 
 use pegboard_core::{
-    Catalog, Fallback, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, Tool,
+    Catalog, Fallback, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, SnapshotCache, Tool,
     naming::edit_distance,
     ranking::{MAX_QUERY_BYTES, cut, term_label},
 };
 use regex::{Regex, RegexBuilder};
 
+use rustc_hash::FxHashMap;
+
 use super::visible;
-use crate::analysis::{TokenKind, Tokenizer};
+use crate::{
+    analysis::{TokenKind, Tokenizer},
+    lexical::letter_bits,
+};
 
 /// Bounds on the compiled pattern and on the cache that matching it may use. Large
 /// enough for any pattern that a model writes, small enough to compile in milliseconds.
@@ -17,6 +22,9 @@ const MAX_NESTING: u32 = 100;
 
 /// At most this many tools answer a pattern that matches none.
 const MAX_FUZZY_HITS: usize = 5;
+
+/// Words of a query that the fallback looks at.
+const MAX_FUZZY_WORDS: usize = 32;
 
 /// What a tool must reach by similar spelling alone.
 const MIN_SIMILARITY: f64 = 0.6;
@@ -29,7 +37,27 @@ const BELOW_SUBSTRING: f64 = 0.9;
 /// When no tool matches, the query is taken as words: tools that contain it, tools that
 /// share words with it, and tools with words spelled like it, the best five.
 #[derive(Debug, Default)]
-pub struct RegexRanker;
+pub struct RegexRanker {
+    words: SnapshotCache<Words>,
+}
+
+impl RegexRanker {
+    fn fuzzy(&self, query: &str, explain: bool, catalog: &Catalog, selection: &Selection) -> Vec<Hit> {
+        let words = self.words.get(catalog, |_| Words::new(catalog));
+        let query = FuzzyQuery::new(query, &words);
+        let tools = catalog.iter().enumerate().filter(|(_, tool)| selection.allows(tool));
+        let mut hits: Vec<Hit> = tools
+            .filter_map(|(at, tool)| {
+                let (score, why) = query.score(at, tool)?;
+                Some(Hit { tool: tool.clone(), score, why: if explain { why } else { Vec::new() } })
+            })
+            .collect();
+        // Stable: equal scores stay in catalog order.
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        hits.truncate(MAX_FUZZY_HITS);
+        hits
+    }
+}
 
 impl Ranker for RegexRanker {
     fn name(&self) -> &'static str {
@@ -53,7 +81,7 @@ impl Ranker for RegexRanker {
             .collect();
         let mut fallback = None;
         if hits.is_empty() {
-            hits = fuzzy(text, query.explain, catalog, selection);
+            hits = self.fuzzy(text, query.explain, catalog, selection);
             fallback = (!hits.is_empty()).then_some(Fallback::Fuzzy);
         }
         let total = hits.len();
@@ -84,97 +112,126 @@ fn reason(error: &regex::Error) -> String {
     }
 }
 
-fn fuzzy(query: &str, explain: bool, catalog: &Catalog, selection: &Selection) -> Vec<Hit> {
-    let query = FuzzyQuery::new(query);
-    let mut hits: Vec<Hit> = visible(catalog, selection)
-        .filter_map(|tool| {
-            let (score, mut why) = query.score(tool)?;
-            if !explain {
-                why.clear();
+/// The words of a catalog, for the fallback.
+#[derive(Debug, Default)]
+struct Words {
+    /// All different words, in lower case.
+    known: Vec<String>,
+    /// The words of each tool, name first, by number.
+    by_tool: Vec<Vec<(Field, u32)>>,
+}
+
+impl Words {
+    fn new(catalog: &Catalog) -> Self {
+        let mut words = Self::default();
+        let mut numbers: FxHashMap<String, u32> = FxHashMap::default();
+        let mut tokenizer = Tokenizer::default();
+        for tool in catalog.iter() {
+            let mut of_tool: Vec<(Field, u32)> = Vec::new();
+            for (field, text) in [(Field::Name, tool.name()), (Field::Description, tool.description())] {
+                tokenizer.tokenize(text, &mut |token| {
+                    if token.kind == TokenKind::Whole {
+                        return;
+                    }
+                    let number = numbers.get(token.text).copied().unwrap_or_else(|| {
+                        let number = words.known.len() as u32;
+                        words.known.push(token.text.to_owned());
+                        numbers.insert(token.text.to_owned(), number);
+                        number
+                    });
+                    of_tool.push((field, number));
+                });
             }
-            Some(Hit { tool: tool.clone(), score, why })
-        })
-        .collect();
-    // Stable: equal scores stay in catalog order.
-    hits.sort_by(|a, b| b.score.total_cmp(&a.score));
-    hits.truncate(MAX_FUZZY_HITS);
-    hits
-}
-
-/// The query of the fallback: a literal text and its words.
-struct FuzzyQuery {
-    text: String,
-    words: Vec<String>,
-}
-
-/// Words of a text in lower case, with the field that they are from.
-fn words(field: Field, text: &str) -> Vec<(Field, String)> {
-    let mut words = Vec::new();
-    Tokenizer::default().tokenize(text, &mut |token| {
-        if token.kind != TokenKind::Whole {
-            words.push((field, token.text.to_owned()));
+            words.by_tool.push(of_tool);
         }
-    });
-    words
+        words
+    }
 }
 
-impl FuzzyQuery {
-    fn new(query: &str) -> Self {
-        // Single letters come from the syntax of a pattern more often than from a word.
-        let words = words(Field::Text, query).into_iter().map(|(_, word)| word);
-        let words = words.filter(|word| word.len() > 1).take(64).collect();
-        Self { text: query.trim().to_lowercase(), words }
+/// The query of the fallback: a literal text, and its words with what each known word is
+/// worth to them.
+struct FuzzyQuery<'a> {
+    text: String,
+    words: Vec<(String, Vec<f32>)>,
+    known: &'a Words,
+}
+
+impl<'a> FuzzyQuery<'a> {
+    fn new(query: &str, known: &'a Words) -> Self {
+        let mut words: Vec<String> = Vec::new();
+        Tokenizer::default().tokenize(query, &mut |token| {
+            // Single letters come from the syntax of a pattern more often than from a word.
+            let is_word = token.kind != TokenKind::Whole && token.text.len() > 1;
+            if is_word && words.len() < MAX_FUZZY_WORDS && !words.iter().any(|word| word == token.text) {
+                words.push(token.text.to_owned());
+            }
+        });
+        let compared = |word: String| {
+            let letters = letter_bits(&word);
+            let similar = known.known.iter().map(|other| similarity(&word, letters, other)).collect();
+            (word, similar)
+        };
+        Self { text: query.trim().to_lowercase(), words: words.into_iter().map(compared).collect(), known }
     }
 
     /// Substring, then words, then spelling: the first that applies, each below the one
     /// before it.
-    fn score(&self, tool: &Tool) -> Option<(f64, Vec<Reason>)> {
+    fn score(&self, at: usize, tool: &Tool) -> Option<(f64, Vec<Reason>)> {
         for (field, text) in [(Field::Name, tool.name()), (Field::Description, tool.description())] {
             if !self.text.is_empty() && text.to_lowercase().contains(&self.text) {
                 return Some((1.0, vec![Reason { field, term: self.text.clone(), weight: 1.0 }]));
             }
         }
-        let mut known = words(Field::Name, tool.name());
-        known.extend(words(Field::Description, tool.description()));
-        self.score_words(&known).or_else(|| self.score_spelling(&known))
+        let nearest: Vec<(Field, u32, f32)> = self.words.iter().filter_map(|word| self.nearest(at, &word.1)).collect();
+        self.score_words(&nearest).or_else(|| self.score_spelling(&nearest))
+    }
+
+    /// The word of the tool that is spelled most like a query word, the first of several.
+    fn nearest(&self, at: usize, similar: &[f32]) -> Option<(Field, u32, f32)> {
+        let words = self.known.by_tool[at].iter().map(|(field, word)| (*field, *word, similar[*word as usize]));
+        words.reduce(|best, word| if word.2 > best.2 { word } else { best })
     }
 
     /// The share of query words that the tool has.
-    fn score_words(&self, known: &[(Field, String)]) -> Option<(f64, Vec<Reason>)> {
-        let count = self.words.len() as f64;
-        let mut reasons = Vec::new();
-        for word in &self.words {
-            if let Some((field, _)) = known.iter().find(|(_, other)| other == word) {
-                reasons.push(Reason { field: *field, term: word.clone(), weight: BELOW_SUBSTRING / count });
-            }
-        }
+    fn score_words(&self, nearest: &[(Field, u32, f32)]) -> Option<(f64, Vec<Reason>)> {
+        let weight = BELOW_SUBSTRING / self.words.len() as f64;
+        let found = nearest.iter().filter(|(_, _, similarity)| *similarity == 1.0);
+        let reason = |(field, word, _): &(Field, u32, f32)| {
+            let term = self.known.known[*word as usize].clone();
+            Reason { field: *field, term, weight }
+        };
+        let reasons: Vec<Reason> = found.map(reason).collect();
         (!reasons.is_empty()).then(|| (reasons.iter().map(|reason| reason.weight).sum(), reasons))
     }
 
     /// The mean similarity of each query word to the tool's nearest word.
-    fn score_spelling(&self, known: &[(Field, String)]) -> Option<(f64, Vec<Reason>)> {
-        let mut reasons = Vec::new();
-        for word in &self.words {
-            let nearest = known
-                .iter()
-                .map(|(field, other)| (similarity(word, other), *field, other))
-                .max_by(|a, b| a.0.total_cmp(&b.0))?;
-            let term = term_label(word, nearest.2).into_owned();
-            reasons.push(Reason { field: nearest.1, term, weight: nearest.0 / self.words.len() as f64 });
-        }
-        let score: f64 = reasons.iter().map(|reason| reason.weight).sum();
-        if score < MIN_SIMILARITY {
+    fn score_spelling(&self, nearest: &[(Field, u32, f32)]) -> Option<(f64, Vec<Reason>)> {
+        let count = self.words.len() as f64;
+        let sum: f64 = nearest.iter().map(|(_, _, similarity)| f64::from(*similarity)).sum();
+        if sum / count < MIN_SIMILARITY || nearest.is_empty() {
             return None;
         }
-        reasons.iter_mut().for_each(|reason| reason.weight *= BELOW_SUBSTRING);
-        Some((score * BELOW_SUBSTRING, reasons))
+        let reason = |((asked, _), (field, word, similarity)): (&(String, Vec<f32>), &(Field, u32, f32))| Reason {
+            field: *field,
+            term: term_label(asked, &self.known.known[*word as usize]).into_owned(),
+            weight: BELOW_SUBSTRING * f64::from(*similarity) / count,
+        };
+        let reasons: Vec<Reason> = self.words.iter().zip(nearest).map(reason).collect();
+        Some((reasons.iter().map(|reason| reason.weight).sum(), reasons))
     }
 }
 
-/// One minus the share of letters that have to change.
-fn similarity(a: &str, b: &str) -> f64 {
-    let longest = a.chars().count().max(b.chars().count()).max(1);
-    // Anything farther apart cannot reach the floor on its own.
+/// One minus the share of letters that have to change; 0 below the floor, which a single
+/// word cannot reach then either.
+fn similarity(word: &str, letters: u32, other: &str) -> f32 {
+    if word == other {
+        return 1.0;
+    }
+    let longest = word.chars().count().max(other.chars().count()).max(1);
     let most = (longest as f64 * (1.0 - MIN_SIMILARITY)).floor() as usize;
-    edit_distance(a, b, most).map_or(0.0, |distance| 1.0 - distance as f64 / longest as f64)
+    // Each edit adds a letter, removes one, or does both.
+    if (letters ^ letter_bits(other)).count_ones() as usize > 2 * most {
+        return 0.0;
+    }
+    edit_distance(word, other, most).map_or(0.0, |distance| 1.0 - distance as f32 / longest as f32)
 }

@@ -4,7 +4,10 @@ use pegboard_core::{
     Catalog, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, SnapshotCache, Tool, ranking::cut,
 };
 
-use super::{difflib::Matcher, visible};
+use super::{
+    difflib::{Matcher, Scratch},
+    visible,
+};
 
 /// The longest query, in bytes: the comparison grows with the product of both lengths.
 pub const MAX_QUERY_BYTES: usize = 2 * 1024;
@@ -59,9 +62,10 @@ impl Ranker for Sequence {
         let texts = self.texts.get(catalog, |_| {
             catalog.iter().map(|tool| haystack(tool)).map(|text| (text.clone(), Matcher::new(&text))).collect()
         });
+        let mut scratch = Scratch::default();
         let mut hits = Vec::new();
         for (tool, (haystack, matcher)) in catalog.iter().zip(texts.iter()).filter(|(tool, _)| selection.allows(tool)) {
-            let ratio = matcher.ratio(&letters);
+            let ratio = matcher.ratio(&letters, &mut scratch);
             let mut found = 0;
             for (token, token_found) in tokens.iter().zip(&mut token_found) {
                 if haystack.contains(token) {
@@ -121,7 +125,7 @@ mod tests {
         ];
         for (a, b, expected) in cases {
             let letters: Vec<char> = a.chars().collect();
-            assert_eq!(Matcher::new(b).ratio(&letters), expected, "{a:?} {b:?}");
+            assert_eq!(Matcher::new(b).ratio(&letters, &mut Scratch::default()), expected, "{a:?} {b:?}");
         }
     }
 }

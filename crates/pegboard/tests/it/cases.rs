@@ -67,7 +67,7 @@ fn regex() {
         let Some(query) = case.when["arguments"]["query"].as_str() else { continue };
         ran += 1;
         let catalog = catalog(&case.given["deferred_tools_in_registration_order"]);
-        let found = rank(&RegexRanker, query, usize::MAX, &catalog);
+        let found = rank(&RegexRanker::default(), query, usize::MAX, &catalog);
         let expect = &case.expect;
         if let Some(tools) = expect["upstream_result"]["tools"].as_array() {
             let expected: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();

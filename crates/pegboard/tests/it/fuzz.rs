@@ -10,7 +10,7 @@ use proptest::prelude::*;
 fn rankers() -> [Box<dyn Ranker>; 6] {
     [
         Box::new(Hybrid::default()),
-        Box::new(RegexRanker),
+        Box::new(RegexRanker::default()),
         Box::new(Bm25::default()),
         Box::new(Keyword::default()),
         Box::new(Sequence::default()),

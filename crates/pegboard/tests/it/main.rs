@@ -3,6 +3,7 @@
 
 mod binary;
 mod cases;
+mod difflib;
 mod fuzz;
 mod harness;
 mod quality;

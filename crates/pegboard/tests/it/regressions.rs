@@ -31,6 +31,6 @@ fn a_thousand_parentheses_do_not_exhaust_the_stack() {
     assert_eq!(first(&Bm25::default(), tools, &nested), Some("a".into()));
     let loaded = load::parse("t", tools.as_bytes(), &Limits::default()).expect("a catalog");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
-    let refused = RegexRanker.rank(&Query::new(&nested), &catalog, &Selection::everything());
+    let refused = RegexRanker::default().rank(&Query::new(&nested), &catalog, &Selection::everything());
     assert!(refused.is_err_and(|error| error.to_string().starts_with("invalid regex pattern: ")));
 }

@@ -1,0 +1,111 @@
+//! The hot paths: `cargo bench --package pegboard-engine`.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use divan::{Bencher, black_box};
+use pegboard_core::{Catalog, Limits, Query, Ranker, RawTool, Selection, load};
+use pegboard_engine::{Hinted, Keyword, Lexical, RegexRanker, Sequence, analysis::Tokenizer};
+
+const DEMO: &[u8] = include_bytes!("../../pegboard/demo/tools.jsonl");
+
+const QUERIES: [&str; 4] = [
+    "create issue",
+    "send a message to the channel",
+    "wether forcast",
+    "find overdue invoices and email the customers, then book a meeting",
+];
+
+fn main() {
+    divan::main();
+}
+
+/// The demo catalog over and over, under other server names.
+fn catalog(size: usize) -> Catalog {
+    let tools = load::parse("demo", DEMO, &Limits::default()).expect("the demo catalog").tools;
+    let copy = |at: usize| {
+        let tool = &tools[at % tools.len()];
+        let server = format!("{}-{}", tool.server.as_deref().unwrap_or("none"), at / tools.len());
+        RawTool { server: Some(server), ..tool.clone() }
+    };
+    Catalog::from_tools((0..size).map(copy).collect()).0
+}
+
+fn search(bencher: Bencher<'_, '_>, ranker: &dyn Ranker, size: usize, query: &str) {
+    let catalog = catalog(size);
+    let everything = Selection::everything();
+    let query = Query::new(query);
+    // The first search builds what the ranker keeps for the catalog.
+    let _ = ranker.rank(&query, &catalog, &everything);
+    bencher.bench(|| ranker.rank(black_box(&query), &catalog, &everything));
+}
+
+#[divan::bench(args = QUERIES)]
+fn lexical_200(bencher: Bencher<'_, '_>, query: &str) {
+    search(bencher, &Lexical::default(), 200, query);
+}
+
+#[divan::bench(args = QUERIES)]
+fn lexical_10000(bencher: Bencher<'_, '_>, query: &str) {
+    search(bencher, &Lexical::default(), 10_000, query);
+}
+
+#[divan::bench]
+fn lexical_10000_under_a_selection(bencher: Bencher<'_, '_>) {
+    let catalog = catalog(10_000);
+    let ranker = Lexical::default();
+    let selection = Selection::everything().allow_servers(["github-0", "slack-0", "mail-3"]);
+    ranker.prepare(&catalog);
+    bencher.bench(|| ranker.rank(black_box(&Query::new("create issue")), &catalog, &selection));
+}
+
+#[divan::bench]
+fn lexical_build_1000(bencher: Bencher<'_, '_>) {
+    let catalog = catalog(1000);
+    bencher.bench(|| Lexical::default().prepare(black_box(&catalog)));
+}
+
+#[divan::bench]
+fn lexical_replace_one_of_10000(bencher: Bencher<'_, '_>) {
+    let catalog = catalog(10_000);
+    let ranker = Lexical::default();
+    ranker.prepare(&catalog);
+    let round = AtomicUsize::new(0);
+    bencher
+        .with_inputs(|| {
+            let round = round.fetch_add(1, Ordering::Relaxed);
+            let description = format!("another description, number {round}");
+            let raw = RawTool { name: "create_issue".into(), description, ..RawTool::default() };
+            catalog.with_tool("github-7/create_issue", raw).expect("the tool is there")
+        })
+        .bench_values(|changed| ranker.rank(&Query::new("create issue"), &changed, &Selection::everything()));
+}
+
+#[divan::bench]
+fn regex_1000(bencher: Bencher<'_, '_>) {
+    search(bencher, &RegexRanker::default(), 1000, "create_.*|issue");
+}
+
+#[divan::bench]
+fn keyword_1000(bencher: Bencher<'_, '_>) {
+    search(bencher, &Keyword::default(), 1000, "create issue");
+}
+
+#[divan::bench]
+fn sequence_1000(bencher: Bencher<'_, '_>) {
+    search(bencher, &Sequence::default(), 1000, "create an issue");
+}
+
+#[divan::bench]
+fn hinted_1000(bencher: Bencher<'_, '_>) {
+    search(bencher, &Hinted::default(), 1000, "create issue");
+}
+
+#[divan::bench]
+fn tokenize_the_demo_catalog(bencher: Bencher<'_, '_>) {
+    let text = String::from_utf8_lossy(DEMO);
+    bencher.bench(|| {
+        let mut count = 0;
+        Tokenizer::default().tokenize(black_box(&text), &mut |_| count += 1);
+        count
+    });
+}
