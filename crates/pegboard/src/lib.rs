@@ -10,6 +10,11 @@
 //! assert!(command.find_subcommand("search").is_some());
 //! ```
 
+// The examples in the README are compiled like any other.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod bench;
 mod catalogs;
 pub mod cli;
