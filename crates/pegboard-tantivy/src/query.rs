@@ -5,7 +5,8 @@ use tantivy::{
     query_grammar::{Delimiter, UserInputAst, UserInputLeaf, UserInputLiteral, parse_query},
 };
 
-/// Deeper parentheses are not looked into: the parser recurses once for each.
+/// Deeper queries are not looked into: the parser recurses once for each parenthesis and
+/// each `NOT`.
 const MAX_NESTING: usize = 64;
 
 /// Terms that all `word*` of a query may stand for together.
@@ -48,6 +49,7 @@ pub(crate) fn parse(text: &str, parser: &QueryParser, prefixes: &impl Prefixes) 
     )
 }
 
+/// The deepest parentheses plus the longest row of `NOT`s.
 fn nesting(text: &str) -> usize {
     let mut depth: usize = 0;
     let mut deepest = 0;
@@ -59,7 +61,9 @@ fn nesting(text: &str) -> usize {
         }
         deepest = deepest.max(depth);
     }
-    deepest
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let rows = words.chunk_by(|a, b| *a == "NOT" && *b == "NOT");
+    deepest + rows.map(<[&str]>::len).max().unwrap_or(0)
 }
 
 fn build(ast: UserInputAst, parser: &QueryParser, prefixes: &impl Prefixes, left: &mut usize) -> Result<Parsed, ()> {

@@ -98,7 +98,7 @@ impl Ranker for Hinted {
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         let text = query.checked(MAX_QUERY_BYTES)?.to_ascii_lowercase();
-        let keywords: Vec<_> = keywords(&text).collect();
+        let keywords = keywords(&text);
         if keywords.is_empty() {
             return Err(QueryError::NoTerms);
         }
@@ -113,8 +113,8 @@ impl Ranker for Hinted {
             for (keyword, matched) in keywords.iter().zip(&mut matched) {
                 let before = total;
                 for (field, points) in texts.points(keyword.text) {
-                    total += points;
-                    why.push((field, keyword.text, points));
+                    total += points * keyword.count;
+                    why.push((field, keyword.text, points * keyword.count));
                 }
                 *matched |= total > before;
                 lacks_required |= keyword.is_required && total == before;

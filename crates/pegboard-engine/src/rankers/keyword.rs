@@ -90,7 +90,7 @@ impl Ranker for Keyword {
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         let text = lower_case(query.checked(MAX_QUERY_BYTES)?);
-        let keywords: Vec<_> = keywords(&text).collect();
+        let keywords = keywords(&text);
         let mut matched = vec![false; keywords.len()];
         let texts = self.texts.get(catalog, |_| catalog.iter().map(|tool| Texts::new(tool)).collect());
         let mut hits = Vec::new();
@@ -103,8 +103,8 @@ impl Ranker for Keyword {
                 match texts.score(keyword.text) {
                     Some((field, score)) => {
                         *matched = true;
-                        total += score;
-                        why.push((field, keyword.text, score));
+                        total += score * keyword.count;
+                        why.push((field, keyword.text, score * keyword.count));
                     }
                     None => lacks_required |= keyword.is_required,
                 }

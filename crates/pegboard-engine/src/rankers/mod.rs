@@ -9,6 +9,7 @@ pub mod sequence;
 use std::sync::Arc;
 
 use pegboard_core::{Catalog, Hit, Selection, Tool};
+use rustc_hash::FxHashMap;
 
 /// The visible tools in catalog order.
 fn visible<'a>(catalog: &'a Catalog, selection: &'a Selection) -> impl Iterator<Item = &'a Arc<Tool>> {
@@ -25,18 +26,33 @@ fn sort_by_score_and_name(hits: &mut [Hit]) {
     });
 }
 
-/// The words of a query in the two keyword systems: `+` in front makes one required.
-#[derive(Debug, PartialEq, Eq)]
+/// A word of a query in the two keyword systems.
+#[derive(Debug)]
 struct Keyword<'a> {
     text: &'a str,
+    /// Whether a `+` stood in front of it, at least once.
     is_required: bool,
+    /// How often it was given; it scores each time.
+    count: u32,
 }
 
-/// Splits at white space. A lone `+` is nothing; a second `+` belongs to the word.
-fn keywords(query: &str) -> impl Iterator<Item = Keyword<'_>> {
-    query.split_whitespace().filter_map(|word| match word.strip_prefix('+') {
-        Some("") => None,
-        Some(text) => Some(Keyword { text, is_required: true }),
-        None => Some(Keyword { text: word, is_required: false }),
-    })
+/// The different words of a query, split at white space. A lone `+` is nothing; a second
+/// `+` belongs to the word.
+fn keywords(query: &str) -> Vec<Keyword<'_>> {
+    let mut keywords: Vec<Keyword<'_>> = Vec::new();
+    let mut places: FxHashMap<&str, usize> = FxHashMap::default();
+    for word in query.split_whitespace() {
+        let required = word.strip_prefix('+');
+        let text = required.unwrap_or(word);
+        if text.is_empty() {
+            continue;
+        }
+        let place = *places.entry(text).or_insert(keywords.len());
+        if place == keywords.len() {
+            keywords.push(Keyword { text, is_required: false, count: 0 });
+        }
+        keywords[place].is_required |= required.is_some();
+        keywords[place].count += 1;
+    }
+    keywords
 }

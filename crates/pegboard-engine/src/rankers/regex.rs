@@ -17,7 +17,7 @@ use crate::{
 
 /// Bounds on the compiled pattern and on the cache that matching it may use. Large
 /// enough for any pattern that a model writes, small enough to compile in milliseconds.
-const MAX_PATTERN_BYTES: usize = 2 << 20;
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 const MAX_NESTING: u32 = 100;
 
 /// At most this many tools answer a pattern that matches none.
