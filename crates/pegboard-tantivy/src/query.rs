@@ -42,8 +42,9 @@ pub(crate) fn parse(text: &str, parser: &QueryParser, prefixes: &impl Prefixes) 
     {
         return Parsed { is_phrase: false, ..parsed };
     }
-    let phrase = literal(None, text.replace('"', " "), Delimiter::DoubleQuotes, false);
-    build(phrase, parser, prefixes, &mut left).map_or_else(
+    // A query with quotes of its own is no phrase either, and finds nothing.
+    let phrase = parse_query(&format!("\"{text}\"")).map_err(|_| ());
+    phrase.and_then(|ast| build(ast, parser, prefixes, &mut left)).map_or_else(
         |()| Parsed { query: Box::new(EmptyQuery), pieces: Vec::new(), is_phrase: true },
         |parsed| Parsed { is_phrase: true, ..parsed },
     )

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write, stdout};
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width};
 use serde::Serialize;
 
 use crate::{
@@ -57,9 +57,10 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) ->
     if !stdout().is_terminal() {
         table.set_width(WIDTH_WITHOUT_TERMINAL);
     }
-    table.set_header(head.iter().map(|title| Cell::new(title).add_attribute(comfy_table::Attribute::Bold)));
+    table.set_header(head.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
     for row in rows {
-        let mut row = comfy_table::Row::from(row);
+        let cells = row.into_iter().zip(head).map(|(text, title)| styled(text, title));
+        let mut row = comfy_table::Row::from(cells.collect::<Vec<Cell>>());
         row.max_height(1);
         table.add_row(row);
     }
@@ -78,6 +79,16 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) ->
     let mut text = table.trim_fmt();
     text.push('\n');
     text
+}
+
+/// A cell in the colour of its column; the table drops colours where there is no terminal.
+fn styled(text: String, title: &str) -> Cell {
+    let cell = Cell::new(text);
+    match title {
+        "TOOL" | "RANKER" | "ENGINE" => cell.fg(Color::Green).add_attribute(Attribute::Bold),
+        "SERVER" => cell.fg(Color::Cyan),
+        _ => cell,
+    }
 }
 
 /// A number without needless zeros, for JSON: integers stay integers.

@@ -1,38 +1,57 @@
 //! A progress bar for whatever takes longer than a second.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Work that ends sooner shows nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How often the bar moves by itself, so that a long step does not look like a standstill.
+const TICK: Duration = Duration::from_millis(200);
+
 /// Shows on standard error, if that is a terminal, once the work has taken a second.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    started: Instant,
+    /// Dropped to tell the waiting thread that the work is done.
+    done: Option<Sender<()>>,
+    waiting: Option<JoinHandle<()>>,
 }
 
 impl Progress {
     pub(crate) fn new(steps: usize, what: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template("{msg:28} {bar:40} {pos}/{len} {eta}") {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len} {elapsed}") {
             bar.set_style(style);
         }
         bar.set_message(what.to_owned());
-        Self { bar, started: Instant::now() }
+        let (done, is_done) = mpsc::channel::<()>();
+        let shown = bar.clone();
+        let waiting = thread::spawn(move || {
+            if is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                shown.set_draw_target(ProgressDrawTarget::stderr());
+                shown.enable_steady_tick(TICK);
+            }
+        });
+        Self { bar, done: Some(done), waiting: Some(waiting) }
     }
 
     pub(crate) fn step(&self) {
         self.bar.inc(1);
-        if self.bar.is_hidden() && self.started.elapsed() > PATIENCE {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
+        self.done.take();
+        if let Some(waiting) = self.waiting.take() {
+            // It only waits and draws; had it panicked, there would be nothing to clean up.
+            let _ = waiting.join();
+        }
         self.bar.finish_and_clear();
     }
 }

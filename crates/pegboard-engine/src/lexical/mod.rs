@@ -28,7 +28,7 @@ pub use self::{
 };
 use self::{
     index::{Index, View},
-    names::{Certainty, Mention},
+    names::{Certainty, Mentions},
     plan::{Found, Plan, Word},
     scorer::{Candidate, Scorer, compare},
 };
@@ -79,7 +79,7 @@ pub struct Lexical {
 struct Buffers {
     plan: Plan,
     scorer: Scorer,
-    mentions: Vec<Mention>,
+    mentions: Mentions,
     intents: Vec<u32>,
     fused: Vec<Candidate>,
 }
@@ -140,7 +140,7 @@ impl Ranker for Lexical {
 impl Buffers {
     fn rank(&mut self, text: &str, query: &Query<'_>, view: &View<'_>) -> Ranking {
         self.plan.make(text, view);
-        names::mentions(text, view, &mut self.mentions);
+        self.mentions.search(text, view);
         self.weigh_names_in_words(view);
         let total = self.score(text, query.limit, view);
         let worth = self.plan.worth().max(f32::MIN_POSITIVE);
@@ -155,7 +155,7 @@ impl Buffers {
             let named = |hit: &Hit| self.certainty_of(hit, view);
             let named: Vec<Option<usize>> = hits.iter().map(named).collect();
             for (hit, named) in hits.iter_mut().zip(named) {
-                let mention = named.map(|at| &self.mentions[at]);
+                let mention = named.map(|at| &self.mentions.found[at]);
                 hit.why = explain::reasons(&hit.tool, hit.score, text, &self.plan, mention, view.settings);
             }
         }
@@ -171,7 +171,7 @@ impl Buffers {
 
     /// A name that the query spells out in plain words is one more thing to match.
     fn weigh_names_in_words(&mut self, view: &View<'_>) {
-        for mention in self.mentions.iter().filter(|mention| mention.certainty == Certainty::Words) {
+        for mention in self.mentions.found.iter().filter(|mention| mention.certainty == Certainty::Words) {
             let weight = view.settings.name_in_words * view.rarity(mention.count);
             let word = self.plan.words.iter().position(|word| word.start >= mention.place.start).unwrap_or(0);
             self.plan.terms.add(&mention.key, word as u32, weight, view);
@@ -206,7 +206,7 @@ impl Buffers {
 
     /// Puts the tools that the query names above all others.
     fn raise_named(&mut self, view: &View<'_>) {
-        let named = self.mentions.iter().filter(|mention| mention.certainty != Certainty::Words);
+        let named = self.mentions.found.iter().filter(|mention| mention.certainty != Certainty::Words);
         for mention in named {
             for (at, part) in view.parts.iter().enumerate() {
                 let Some(term) = part.segment.vocabulary.find(&mention.key) else { continue };
@@ -239,7 +239,7 @@ impl Buffers {
 
     /// The mention by which `hit` is named outright, if any.
     fn certainty_of(&self, hit: &Hit, view: &View<'_>) -> Option<usize> {
-        self.mentions.iter().position(|mention| {
+        self.mentions.found.iter().position(|mention| {
             mention.certainty != Certainty::Words
                 && view.parts.iter().any(|part| {
                     part.segment.vocabulary.find(&mention.key).is_some_and(|term| {

@@ -36,53 +36,64 @@ pub(super) struct Mention {
     pub(super) count: usize,
 }
 
-/// All names of visible tools that `query` spells out, in query order.
-pub(super) fn mentions(query: &str, view: &View<'_>, found: &mut Vec<Mention>) {
-    found.clear();
-    let pieces: Vec<Range<usize>> = pieces(query);
-    let mut look_up = |place: Range<usize>, certainty: Certainty| {
-        let mut key = String::from(NAME_KEY);
-        naming::fold_into(&query[place.clone()], &mut key);
-        let count = view.count(&key);
-        if count > 0 {
-            found.push(Mention { key, certainty, place, count });
+/// Finds names in queries; keeps its buffers between queries.
+#[derive(Debug, Default)]
+pub(super) struct Mentions {
+    pieces: Vec<Range<usize>>,
+    key: String,
+    /// What the last query mentions, in query order.
+    pub(super) found: Vec<Mention>,
+}
+
+impl Mentions {
+    /// Fills [`found`](Self::found) with all names of visible tools that `query` spells out.
+    pub(super) fn search(&mut self, query: &str, view: &View<'_>) {
+        self.found.clear();
+        self.cut(query);
+        let pieces = std::mem::take(&mut self.pieces);
+        if let (Some(first), Some(last)) = (pieces.first(), pieces.last()) {
+            self.look_up(query, first.start..last.end, Certainty::Whole, view);
         }
-        count > 0
-    };
-    if let (Some(first), Some(last)) = (pieces.first(), pieces.last()) {
-        look_up(first.start..last.end, Certainty::Whole);
+        // A lone piece is the whole query.
+        for (at, piece) in pieces.iter().enumerate().filter(|_| pieces.len() > 1) {
+            if is_identifier(query, piece) && self.look_up(query, piece.clone(), Certainty::Quoted, view) {
+                continue;
+            }
+            if pieces.len() > MAX_QUERY_WORDS {
+                continue;
+            }
+            for length in (2..=MAX_NAME_WORDS).rev().filter(|length| *length < pieces.len()) {
+                let Some(last) = pieces.get(at + length - 1) else { continue };
+                if self.look_up(query, piece.start..last.end, Certainty::Words, view) {
+                    break;
+                }
+            }
+        }
+        self.pieces = pieces;
     }
-    if pieces.len() == 1 {
-        return;
-    }
-    for (at, piece) in pieces.iter().enumerate() {
-        if is_identifier(query, piece) && look_up(piece.clone(), Certainty::Quoted) {
-            continue;
-        }
-        if pieces.len() > MAX_QUERY_WORDS {
-            continue;
-        }
-        for length in (2..=MAX_NAME_WORDS).rev() {
-            // The whole query is looked up above.
-            let Some(last) = pieces.get(at + length - 1).filter(|_| length < pieces.len()) else { continue };
-            if look_up(piece.start..last.end, Certainty::Words) {
-                break;
+
+    /// Cuts `query` at white space, without the punctuation around the pieces.
+    fn cut(&mut self, query: &str) {
+        self.pieces.clear();
+        for piece in query.split_whitespace() {
+            let trimmed = piece.trim_matches(|c: char| !c.is_alphanumeric() && c != '_');
+            if !trimmed.is_empty() {
+                let start = trimmed.as_ptr() as usize - query.as_ptr() as usize;
+                self.pieces.push(start..start + trimmed.len());
             }
         }
     }
-}
 
-/// The parts of `query` between spaces, without the punctuation around them.
-fn pieces(query: &str) -> Vec<Range<usize>> {
-    let mut pieces = Vec::new();
-    for piece in query.split_whitespace() {
-        let trimmed = piece.trim_matches(|c: char| !c.is_alphanumeric() && c != '_');
-        if !trimmed.is_empty() {
-            let start = trimmed.as_ptr() as usize - query.as_ptr() as usize;
-            pieces.push(start..start + trimmed.len());
+    fn look_up(&mut self, query: &str, place: Range<usize>, certainty: Certainty, view: &View<'_>) -> bool {
+        self.key.clear();
+        self.key.push(NAME_KEY);
+        naming::fold_into(&query[place.clone()], &mut self.key);
+        let count = view.count(&self.key);
+        if count > 0 {
+            self.found.push(Mention { key: self.key.clone(), certainty, place, count });
         }
+        count > 0
     }
-    pieces
 }
 
 /// Whether a piece is spelled like a name rather than like a word, or stands in quotes.

@@ -89,7 +89,9 @@ fn rank(ranker: &dyn Ranker, query: &Query<'_>, catalog: &Catalog) -> Result<Ran
         use pegboard_core::QueryError;
         let cli = CliError::new(error.to_string());
         match error {
-            QueryError::InvalidRegex { .. } => cli.hint("put a backslash before a sign that is meant literally"),
+            QueryError::InvalidRegex { .. } => {
+                cli.hint("put a backslash before a sign that is meant literally, or shorten the pattern")
+            }
             QueryError::TooLong { .. } => cli.hint("a few words are enough to find a tool"),
             _ => cli,
         }
