@@ -1,6 +1,6 @@
 //! What a ranker derives from a catalog, kept for as long as the catalog stays.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::Catalog;
 
@@ -11,10 +11,20 @@ const KEPT: usize = 4;
 ///
 /// A ranker is given a snapshot with every query and must not pay for indexing twice.
 /// The cache hands out what was derived for that snapshot, or lets the caller derive it,
-/// with the newest older value at hand so that only the difference needs work.
+/// with the newest older value at hand so that only the difference needs work. Whoever
+/// asks for a snapshot that is ready never waits for one that is not.
 #[derive(Debug)]
 pub struct SnapshotCache<T> {
-    entries: Mutex<Vec<(Catalog, Arc<T>)>>,
+    entries: Mutex<Vec<Entry<T>>>,
+}
+
+/// Empty until its value has been derived.
+type Cell<T> = Arc<OnceLock<Arc<T>>>;
+
+#[derive(Debug)]
+struct Entry<T> {
+    catalog: Catalog,
+    value: Cell<T>,
 }
 
 impl<T> Default for SnapshotCache<T> {
@@ -29,17 +39,28 @@ impl<T> SnapshotCache<T> {
     /// A second caller with the same new snapshot waits for the first instead of
     /// deriving the same thing again.
     pub fn get(&self, catalog: &Catalog, derive: impl FnOnce(Option<(&Catalog, &T)>) -> T) -> Arc<T> {
-        // A panic in `derive` leaves the entries as they were, so they stay usable.
+        let (value, newest) = self.entry(catalog);
+        let derived = value.get_or_init(|| {
+            let newest = newest.as_ref().map(|(catalog, value)| (catalog, &**value));
+            Arc::new(derive(newest))
+        });
+        Arc::clone(derived)
+    }
+
+    /// The place for the value of `catalog`, and the newest value that is ready.
+    fn entry(&self, catalog: &Catalog) -> (Cell<T>, Option<(Catalog, Arc<T>)>) {
+        // Entries are only ever pushed and removed whole, so poison does not matter.
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(position) = entries.iter().position(|(known, _)| known.same_snapshot(catalog)) {
-            return Arc::clone(&entries[position].1);
+        let ready = |entry: &Entry<T>| Some((entry.catalog.clone(), Arc::clone(entry.value.get()?)));
+        let newest = entries.iter().rev().find_map(ready);
+        if let Some(entry) = entries.iter().find(|entry| entry.catalog.same_snapshot(catalog)) {
+            return (Arc::clone(&entry.value), newest);
         }
-        let newest = entries.last().map(|(known, value)| (known, &**value));
-        let value = Arc::new(derive(newest));
         if entries.len() == KEPT {
             entries.remove(0);
         }
-        entries.push((catalog.clone(), Arc::clone(&value)));
-        value
+        let value = Cell::default();
+        entries.push(Entry { catalog: catalog.clone(), value: Arc::clone(&value) });
+        (value, newest)
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    naming, text,
+    naming,
     tool::{Location, RawTool, Server, Tool},
 };
 
@@ -175,7 +175,7 @@ impl Catalog {
     /// some, else at the end. Tools that did not change stay shared.
     pub fn with_server(&self, server: Server, tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
         let mut warnings = Vec::new();
-        let server = Arc::new(server);
+        let server = Arc::new(server.cleaned());
         let is_replaced = |group: &Arc<Group>| same_server(group.server.as_ref(), Some(&server));
         let mut seen = HashSet::with_capacity(tools.len());
         let mut kept = Vec::with_capacity(tools.len());
@@ -211,9 +211,10 @@ impl Catalog {
 
     /// A snapshot in which `raw` stands in the place of the tool with identity `id`, on
     /// the same server; `None` when there is no such tool or `raw` has no name.
-    pub fn with_tool(&self, id: &str, raw: RawTool) -> Option<Self> {
+    pub fn with_tool(&self, id: &str, mut raw: RawTool) -> Option<Self> {
         let at = self.snapshot.groups.iter().position(|group| group.find(id).is_some())?;
         let group = &self.snapshot.groups[at];
+        raw.origin = group.server.as_ref().map_or(raw.origin, |server| server.origin);
         let tool = Arc::new(admit(raw, group.server.clone(), &mut Vec::new())?);
         let is_taken = tool.id() != id && self.find(tool.id()).is_some();
         let mut tools = group.tools.clone();
@@ -295,10 +296,10 @@ fn servers_of(tools: &[RawTool]) -> HashMap<Box<str>, Arc<Server>> {
         if let (Some(server), Some(description)) = (servers.get_mut(name), &raw.server_description)
             && server.description.is_empty()
         {
-            server.description = text::clean(description.clone());
+            server.description = description.clone();
         }
     }
-    servers.into_iter().map(|(name, server)| (name, Arc::new(server))).collect()
+    servers.into_iter().map(|(name, server)| (name, Arc::new(server.cleaned()))).collect()
 }
 
 fn admit(raw: RawTool, server: Option<Arc<Server>>, warnings: &mut Vec<Warning>) -> Option<Tool> {

@@ -125,11 +125,18 @@ pub fn parse(source: &str, bytes: &[u8], limits: &Limits) -> Result<Loaded, Load
     Ok(reader.loaded)
 }
 
-/// Several lines, the first of which is a whole JSON value.
+/// Several lines with a whole JSON value on the first, or on a later one when the first is
+/// damaged and the text is no document either.
 fn is_json_lines(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let first_is_whole = lines.next().is_some_and(|line| serde_json::from_str::<&RawValue>(line).is_ok());
-    first_is_whole && lines.next().is_some()
+    let is_whole = |line: &str| serde_json::from_str::<&RawValue>(line).is_ok();
+    let Some(first) = lines.next() else { return false };
+    if is_whole(first) {
+        return lines.next().is_some();
+    }
+    let is_array = first.trim_start().starts_with('[');
+    let is_object = |line: &str| line.starts_with('{') && is_whole(line);
+    !is_array && lines.any(is_object) && !is_whole(text)
 }
 
 fn line_of(bytes: &[u8], offset: usize) -> usize {
@@ -204,24 +211,28 @@ impl<'a> Reader<'a> {
 
     /// Takes the tools out of a list, a reply or a single tool; `Err` says what else it is.
     fn read_value(&mut self, value: &'a RawValue) -> Result<(), &'static str> {
-        if let Ok(tools) = serde_json::from_str::<Vec<&RawValue>>(value.get()) {
-            tools.into_iter().for_each(|tool| self.read_element(tool));
-            return Ok(());
+        if let Ok(fields) = serde_json::from_str::<Fields<'a>>(value.get()) {
+            if is_tool(&fields) {
+                self.read_tool(value, fields);
+                return Ok(());
+            }
+            // A `tools/list` result, bare or inside its JSON-RPC reply; nothing deeper.
+            let result = fields.get("result").and_then(|result| serde_json::from_str::<Fields<'a>>(result.get()).ok());
+            let tools = fields.get("tools").or_else(|| result.as_ref()?.get("tools"));
+            return match tools {
+                Some(tools) => self.read_list(tools),
+                None => Err("an object without `tools` and without `name`"),
+            };
         }
-        let Ok(fields) = serde_json::from_str::<Fields<'a>>(value.get()) else {
-            return Err("a JSON value that is neither an object nor an array");
+        self.read_list(value)
+    }
+
+    fn read_list(&mut self, value: &'a RawValue) -> Result<(), &'static str> {
+        let Ok(tools) = serde_json::from_str::<Vec<&RawValue>>(value.get()) else {
+            return Err("a JSON value that is neither a tool nor a list of tools");
         };
-        if let Some(tools) = fields.get("tools") {
-            return self.read_value(tools);
-        }
-        if let Some(result) = fields.get("result") {
-            return self.read_value(result);
-        }
-        if is_tool(&fields) {
-            self.read_tool(value, fields);
-            return Ok(());
-        }
-        Err("an object without `tools` and without `name`")
+        tools.into_iter().for_each(|tool| self.read_element(tool));
+        Ok(())
     }
 
     fn read_element(&mut self, value: &'a RawValue) {
@@ -269,6 +280,7 @@ impl ToolFields<'_> {
     fn read(&mut self, original: &RawValue) -> RawTool {
         let meta = self.json("_meta", Value::is_object);
         let hint_of_meta = meta.as_ref().and_then(|meta| meta.get("anthropic/searchHint")?.as_str().map(str::to_owned));
+        let hint_of_meta = hint_of_meta.map(|hint| self.bounded("_meta", hint, self.limits.text_bytes));
         let always_load = meta.as_ref().and_then(|meta| meta.get("anthropic/alwaysLoad")?.as_bool());
         let annotations = self.json("annotations", Value::is_object).unwrap_or_default();
         let hint = |name: &str| annotations.get(name).and_then(Value::as_bool);
@@ -276,9 +288,10 @@ impl ToolFields<'_> {
         RawTool {
             id: self.text("id", self.limits.name_bytes),
             name: self.text("name", self.limits.name_bytes).unwrap_or_default(),
-            title: self
-                .text("title", text_bytes)
-                .or_else(|| annotations.get("title").and_then(Value::as_str).map(str::to_owned)),
+            title: self.text("title", text_bytes).or_else(|| {
+                let title = annotations.get("title").and_then(Value::as_str)?.to_owned();
+                Some(self.bounded("annotations", title, text_bytes))
+            }),
             description: self.text("description", text_bytes).unwrap_or_default(),
             input_schema: ["inputSchema", "input_schema", "parameters"].iter().find_map(|key| self.schema(key)),
             output_schema: ["outputSchema", "output_schema"].iter().find_map(|key| self.schema(key)),
@@ -319,18 +332,28 @@ impl ToolFields<'_> {
     }
 
     fn text(&mut self, key: &str, limit: usize) -> Option<String> {
-        let Value::String(mut text) = self.json(key, Value::is_string)? else { return None };
+        let Value::String(text) = self.json(key, Value::is_string)? else { return None };
+        Some(self.bounded(key, text, limit))
+    }
+
+    fn bounded(&mut self, key: &str, mut text: String, limit: usize) -> String {
         if text.len() > limit {
             self.warn(WarningKind::TooLong, format!("`{key}` has {} bytes and is cut to {limit}", text.len()));
             text.truncate(text.floor_char_boundary(limit));
         }
-        Some(text)
+        text
     }
 
     fn aliases(&mut self) -> Vec<String> {
         let aliases = self.json("aliases", Value::is_array).unwrap_or_default();
-        let names = aliases.as_array().into_iter().flatten().filter_map(Value::as_str);
-        names.filter(|name| name.len() <= self.limits.name_bytes).map(str::to_owned).collect()
+        let mut names = Vec::new();
+        for alias in aliases.as_array().into_iter().flatten() {
+            match alias.as_str() {
+                Some(name) => names.push(self.bounded("aliases", name.to_owned(), self.limits.name_bytes)),
+                None => self.warn(WarningKind::WrongType, "an alias that is not a string is ignored".to_owned()),
+            }
+        }
+        names
     }
 
     fn schema(&mut self, key: &str) -> Option<Box<RawValue>> {

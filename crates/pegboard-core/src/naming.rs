@@ -1,6 +1,8 @@
 //! Spellings of names. One place, so that every look-up by name agrees.
 
-use unicode_normalization::UnicodeNormalization;
+use std::borrow::Cow;
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 /// The form in which all spellings of one name are equal: `create_issue`,
 /// `create-issue`, `createIssue` and `Create Issue` all give `createissue`.
@@ -22,13 +24,22 @@ pub fn fold_into(name: &str, folded: &mut String) {
         folded.extend(name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()));
         return;
     }
-    for c in name.nfkc() {
+    for c in composed(name).chars() {
         fold_char(c, &mut |c| {
             if c.is_alphanumeric() {
                 folded.push(c);
             }
         });
     }
+}
+
+/// `text` with its characters composed and in their usual width, so that one letter is
+/// one character however it was typed.
+pub fn composed(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.nfkc().collect())
 }
 
 /// Emits `c` lower-cased, width-folded and without accents.
@@ -41,6 +52,10 @@ pub fn fold_char(c: char, emit: &mut impl FnMut(char)) {
     }
     if matches!(c, '\u{3040}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7AF}') {
         return emit(c);
+    }
+    // The short и is a letter of its own; the dots of ё are optional in writing.
+    if matches!(c, 'Й' | 'й') {
+        return emit('й');
     }
     for lower in c.to_lowercase() {
         unicode_normalization::char::decompose_compatible(lower, |part| {

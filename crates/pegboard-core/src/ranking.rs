@@ -89,6 +89,14 @@ pub enum QueryError {
         /// The ranker's limit.
         limit: usize,
     },
+    /// More words than the ranker compares with every tool.
+    #[error("the query has {count} different words, the limit is {limit}")]
+    TooManyTerms {
+        /// How many there are.
+        count: usize,
+        /// The ranker's limit.
+        limit: usize,
+    },
     /// A regular expression that does not parse, or is too large to run safely.
     #[error("invalid regex pattern: {reason}")]
     InvalidRegex {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Catalog, Tool, naming::fold};
+use crate::{Catalog, Origin, Tool, naming::fold};
 
 /// Categories that steer a conversation instead of serving it, folded; no allow list
 /// hides them.
@@ -86,7 +86,7 @@ impl Selection {
         if self.deny.matches(tool) {
             return false;
         }
-        self.allow.is_empty() || tool.category().is_some_and(is_always_allowed) || self.allow.matches(tool)
+        self.allow.is_empty() || own_category(tool).is_some_and(is_always_allowed) || self.allow.matches(tool)
     }
 
     /// How many tools of `catalog` exist for the caller.
@@ -96,6 +96,13 @@ impl Selection {
         }
         catalog.iter().filter(|tool| self.allows(tool)).count()
     }
+}
+
+/// The category of a tool that the host program registered itself. What a server says of
+/// its own tools opens no doors.
+fn own_category(tool: &Tool) -> Option<&str> {
+    let is_own = tool.server().is_none() || tool.origin() == Origin::Host;
+    tool.category().filter(|_| is_own)
 }
 
 /// Programs name such a category with and without `_tools` behind it.
@@ -137,7 +144,7 @@ impl Patterns {
             return true;
         }
         // Host programs group their own tools by category instead of by server.
-        [tool.server_name(), tool.category()].into_iter().flatten().any(|group| {
+        [tool.server_name(), own_category(tool)].into_iter().flatten().any(|group| {
             let group = fold(group);
             self.servers.contains(&group) || self.tools.contains(&(group, name.clone()))
         })

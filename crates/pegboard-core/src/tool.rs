@@ -29,6 +29,13 @@ pub struct Server {
     pub origin: Origin,
 }
 
+impl Server {
+    /// The same without characters that could drive a terminal.
+    pub(crate) fn cleaned(self) -> Self {
+        Self { name: text::clean_line(self.name), description: text::clean(self.description), ..self }
+    }
+}
+
 /// What a tool says about its effects. Absent hints stay absent: their defaults are
 /// the caller's policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,8 +119,10 @@ impl Tool {
     /// Cleans the texts of `raw` and gives it its identity. The caller has checked that
     /// the name is not empty.
     pub(crate) fn new(mut raw: RawTool, server: Option<Arc<Server>>) -> Self {
+        raw.id = raw.id.map(text::clean_line).filter(|id| !id.is_empty());
         raw.name = text::clean_line(raw.name);
         raw.description = text::clean(raw.description);
+        raw.aliases = raw.aliases.into_iter().map(text::clean_line).collect();
         raw.title = raw.title.map(text::clean_line);
         raw.category = raw.category.map(text::clean_line);
         raw.search_hint = raw.search_hint.map(text::clean);

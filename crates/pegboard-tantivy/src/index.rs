@@ -18,8 +18,8 @@ const WRITER_BYTES: usize = 64 << 20;
 /// The server of a tool that has none.
 const NO_SERVER: &str = "unknown";
 
-/// One segment, so that a document's number is the tool's place in the catalog and equal
-/// catalogs give equal scores.
+/// One segment, so that a document's number is the tool's place in `tools` and equal catalogs
+/// give equal scores.
 pub(crate) struct Index {
     tools: Vec<Arc<Tool>>,
     searcher: Searcher,
@@ -35,12 +35,6 @@ struct Fields {
     searchable_text: Field,
 }
 
-/// All matching tools, best first, and the pieces of the query that none matches.
-pub(crate) struct Answer {
-    pub(crate) hits: Vec<Hit>,
-    pub(crate) unmatched: Vec<String>,
-}
-
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Index").field("tools", &self.tools.len()).finish_non_exhaustive()
@@ -48,7 +42,8 @@ impl fmt::Debug for Index {
 }
 
 impl Index {
-    pub(crate) fn build(catalog: &Catalog) -> Result<Self, TantivyError> {
+    pub(crate) fn build(catalog: &Catalog, selection: &Selection) -> Result<Self, TantivyError> {
+        let tools: Vec<Arc<Tool>> = catalog.iter().filter(|tool| selection.allows(tool)).cloned().collect();
         let mut schema = Schema::builder();
         let fields = Fields {
             name: schema.add_text_field("name", TEXT),
@@ -59,7 +54,7 @@ impl Index {
         let mut writer = tantivy::Index::builder()
             .schema(schema.build())
             .single_segment_index_writer(RamDirectory::create(), WRITER_BYTES)?;
-        for tool in catalog.iter() {
+        for tool in &tools {
             let mut document = TantivyDocument::new();
             document.add_text(fields.name, tool.name());
             document.add_text(fields.description, tool.description());
@@ -68,39 +63,46 @@ impl Index {
             writer.add_document(document)?;
         }
         let index = writer.finalize()?;
-        let parser = QueryParser::for_index(&index, vec![fields.searchable_text]);
+        let mut parser = QueryParser::for_index(&index, vec![fields.searchable_text]);
+        // For prefixes with too many words; what users write as one is refused before.
+        parser.allow_regexes();
         let searcher = index.reader()?.searcher();
-        Ok(Self { tools: catalog.iter().cloned().collect(), searcher, parser, fields })
+        Ok(Self { tools, searcher, parser, fields })
     }
 
     pub(crate) fn parse(&self, text: &str) -> Parsed {
         query::parse(text, &self.parser, self)
     }
 
-    pub(crate) fn search(&self, parsed: &Parsed, selection: &Selection) -> Result<Answer, TantivyError> {
+    /// All matching tools, best first.
+    pub(crate) fn search(&self, parsed: &Parsed) -> Result<Vec<Hit>, TantivyError> {
         let mut hits = Vec::new();
         self.for_each(&*parsed.query, &mut |doc, score| {
-            let tool = &self.tools[doc as usize];
-            if selection.allows(tool) {
-                hits.push(Hit { tool: Arc::clone(tool), score: decimal(score), why: Vec::new() });
-            }
+            let tool = Arc::clone(&self.tools[doc as usize]);
+            hits.push(Hit { tool, score: decimal(score), why: Vec::new() });
             true
         })?;
         hits.sort_by(|a, b| {
-            b.score.total_cmp(&a.score).then_with(|| (a.tool.name(), a.tool.id()).cmp(&(b.tool.name(), b.tool.id())))
+            let by_name = || (a.tool.name(), a.tool.id()).cmp(&(b.tool.name(), b.tool.id()));
+            b.score.total_cmp(&a.score).then_with(by_name)
         });
+        Ok(hits)
+    }
+
+    /// The pieces of the query that no tool matches.
+    pub(crate) fn unmatched(&self, parsed: &Parsed) -> Result<Vec<String>, TantivyError> {
         let mut unmatched = Vec::new();
         for piece in &parsed.pieces {
             let mut is_matched = false;
-            self.for_each(&*piece.query, &mut |doc, _| {
-                is_matched = selection.allows(&self.tools[doc as usize]);
-                !is_matched
+            self.for_each(&*piece.query, &mut |_, _| {
+                is_matched = true;
+                false
             })?;
-            if !is_matched {
+            if !is_matched && !unmatched.contains(&piece.text) {
                 unmatched.push(piece.text.clone());
             }
         }
-        Ok(Answer { hits, unmatched })
+        Ok(unmatched)
     }
 
     /// What each piece of the query alone would give the tool of `hit`.
@@ -135,27 +137,44 @@ impl Index {
 }
 
 impl Prefixes for Index {
-    fn expand(&self, field: Option<&str>, prefix: &str, most: usize) -> Vec<String> {
-        let field = match field {
-            None | Some("searchable_text") => self.fields.searchable_text,
-            Some("name") => self.fields.name,
-            Some("description") => self.fields.description,
-            Some("server") => self.fields.server,
-            Some(_) => return Vec::new(),
-        };
+    fn is_field(&self, name: &str) -> bool {
+        self.field(Some(name)).is_some()
+    }
+
+    fn expand(&self, field: Option<&str>, prefix: &str, most: usize) -> Option<Vec<String>> {
+        let Some(field) = self.field(field) else { return Some(Vec::new()) };
         let mut terms = Vec::new();
         for reader in self.searcher.segment_readers() {
             // An unreadable field has no terms; the query then finds nothing there.
             let Ok(inverted) = reader.inverted_index(field) else { continue };
             let Ok(mut stream) = inverted.terms().range().ge(prefix.as_bytes()).into_stream() else { continue };
-            while terms.len() < most && stream.advance() {
+            while stream.advance() {
                 let Some(term) = std::str::from_utf8(stream.key()).ok().filter(|term| term.starts_with(prefix)) else {
                     break;
                 };
+                if terms.len() == most {
+                    return None;
+                }
                 terms.push(term.to_owned());
             }
         }
-        terms
+        Some(terms)
+    }
+
+    fn can_run(&self, query: &dyn Query) -> bool {
+        query.weight(EnableScoring::enabled_from_searcher(&self.searcher)).is_ok()
+    }
+}
+
+impl Index {
+    fn field(&self, name: Option<&str>) -> Option<Field> {
+        match name {
+            None | Some("searchable_text") => Some(self.fields.searchable_text),
+            Some("name") => Some(self.fields.name),
+            Some("description") => Some(self.fields.description),
+            Some("server") => Some(self.fields.server),
+            Some(_) => None,
+        }
     }
 }
 

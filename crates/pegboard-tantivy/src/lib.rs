@@ -25,7 +25,7 @@
 mod index;
 mod query;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pegboard_core::{
     Catalog, Fallback, Query, QueryError, Ranker, Ranking, Selection, SnapshotCache,
@@ -34,16 +34,45 @@ use pegboard_core::{
 
 use crate::index::Index;
 
+/// Selections whose indexes are kept, for each catalog snapshot.
+const KEPT_SELECTIONS: usize = 8;
+
 /// Orders by raw BM25, ties by name.
+///
+/// Scores depend on all indexed tools, so each selection has an index of its own: what is
+/// hidden must not show in them.
 #[derive(Debug, Default)]
 pub struct Bm25 {
-    indexes: SnapshotCache<Result<Index, String>>,
+    indexes: SnapshotCache<Mutex<Vec<Entry>>>,
+}
+
+/// An index, or why there is none.
+#[derive(Clone, Debug)]
+struct Entry {
+    selection: Selection,
+    index: Result<Arc<Index>, String>,
 }
 
 impl Bm25 {
-    fn index(&self, catalog: &Catalog) -> Arc<Result<Index, String>> {
-        self.indexes.get(catalog, |_| Index::build(catalog).map_err(|error| error.to_string()))
+    fn index(&self, catalog: &Catalog, selection: &Selection) -> Result<Arc<Index>, QueryError> {
+        let entries = self.indexes.get(catalog, |_| Mutex::default());
+        // Entries are only pushed and removed whole, so poison does not matter.
+        let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = entries.iter().position(|entry| entry.selection == *selection);
+        let at = known.unwrap_or_else(|| {
+            if entries.len() == KEPT_SELECTIONS {
+                entries.remove(0);
+            }
+            let index = Index::build(catalog, selection).map(Arc::new).map_err(|error| error.to_string());
+            entries.push(Entry { selection: selection.clone(), index });
+            entries.len() - 1
+        });
+        entries[at].index.clone().map_err(failed)
     }
+}
+
+fn failed(reason: impl Into<String>) -> QueryError {
+    QueryError::Index { ranker: "bm25", reason: reason.into() }
 }
 
 impl Ranker for Bm25 {
@@ -53,12 +82,9 @@ impl Ranker for Bm25 {
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         let text = query.checked(MAX_QUERY_BYTES)?;
-        let failed = |reason: String| QueryError::Index { ranker: "bm25", reason };
-        let index = self.index(catalog);
-        let index = (*index).as_ref().map_err(|reason| failed(reason.clone()))?;
+        let index = self.index(catalog, selection)?;
         let parsed = index.parse(text);
-        let answer = index.search(&parsed, selection).map_err(|error| failed(error.to_string()))?;
-        let mut hits = answer.hits;
+        let mut hits = index.search(&parsed).map_err(|error| failed(error.to_string()))?;
         let total = hits.len();
         cut(&mut hits, query);
         if query.explain {
@@ -67,10 +93,12 @@ impl Ranker for Bm25 {
             }
         }
         let fallback = parsed.is_phrase.then_some(Fallback::Phrase);
-        Ok(Ranking { hits, total, unmatched: answer.unmatched, fallback, confidence: None })
+        let unmatched = index.unmatched(&parsed).map_err(|error| failed(error.to_string()))?;
+        Ok(Ranking { hits, total, unmatched, fallback, confidence: None })
     }
 
     fn prepare(&self, catalog: &Catalog) {
-        self.index(catalog);
+        // A failure shows when somebody asks.
+        let _ = self.index(catalog, &Selection::everything());
     }
 }

@@ -9,6 +9,9 @@ use tantivy::{
 /// each `NOT`.
 const MAX_NESTING: usize = 64;
 
+/// The field that words without one are looked up in.
+const DEFAULT_FIELD: &str = "searchable_text";
+
 /// Terms that all `word*` of a query may stand for together.
 const MAX_PREFIX_TERMS: usize = 1024;
 
@@ -27,27 +30,33 @@ pub(crate) struct Piece {
     pub(crate) query: Box<dyn Query>,
 }
 
-/// Gives the indexed terms that begin with a prefix, at most as many as asked for.
+/// What a query needs to know of the index.
 pub(crate) trait Prefixes {
-    fn expand(&self, field: Option<&str>, prefix: &str, most: usize) -> Vec<String>;
+    /// Whether the index has this field.
+    fn is_field(&self, name: &str) -> bool;
+
+    /// The terms that begin with `prefix`, or `None` when they are more than `most`.
+    fn expand(&self, field: Option<&str>, prefix: &str, most: usize) -> Option<Vec<String>>;
+
+    /// Whether the index can answer `query`.
+    fn can_run(&self, query: &dyn Query) -> bool;
 }
 
 /// Parses `text`. What is not a valid query is searched for as a phrase, and what is not
 /// a valid phrase either finds nothing.
 pub(crate) fn parse(text: &str, parser: &QueryParser, prefixes: &impl Prefixes) -> Parsed {
-    let mut left = MAX_PREFIX_TERMS;
     if nesting(text) <= MAX_NESTING
         && let Ok(ast) = parse_query(text)
-        && let Ok(parsed) = build(ast, parser, prefixes, &mut left)
+        && let Ok(parsed) = build(ast, parser, prefixes)
     {
-        return Parsed { is_phrase: false, ..parsed };
+        return parsed;
     }
-    // A query with quotes of its own is no phrase either, and finds nothing.
-    let phrase = parse_query(&format!("\"{text}\"")).map_err(|_| ());
-    phrase.and_then(|ast| build(ast, parser, prefixes, &mut left)).map_or_else(
-        |()| Parsed { query: Box::new(EmptyQuery), pieces: Vec::new(), is_phrase: true },
-        |parsed| Parsed { is_phrase: true, ..parsed },
-    )
+    let nothing = || Parsed { query: Box::new(EmptyQuery), pieces: Vec::new(), is_phrase: true };
+    if text.contains('"') {
+        return nothing();
+    }
+    let phrase = literal(None, text.to_owned(), Delimiter::DoubleQuotes, false);
+    build(phrase, parser, prefixes).map_or_else(|()| nothing(), |parsed| Parsed { is_phrase: true, ..parsed })
 }
 
 /// The deepest parentheses plus the longest row of `NOT`s.
@@ -67,14 +76,17 @@ fn nesting(text: &str) -> usize {
     deepest + rows.map(<[&str]>::len).max().unwrap_or(0)
 }
 
-fn build(ast: UserInputAst, parser: &QueryParser, prefixes: &impl Prefixes, left: &mut usize) -> Result<Parsed, ()> {
-    let mut leaves = Vec::new();
-    let ast = expand(ast, prefixes, left, true, &mut leaves);
-    let query = parser.build_query_from_user_input_ast(ast).map_err(|_| ())?;
-    let mut pieces = Vec::with_capacity(leaves.len());
-    for leaf in leaves {
-        let query = parser.build_query_from_user_input_ast(leaf.ast).map_err(|_| ())?;
-        pieces.push(Piece { field: leaf.field, text: leaf.text, query });
+fn build(ast: UserInputAst, parser: &QueryParser, prefixes: &impl Prefixes) -> Result<Parsed, ()> {
+    let mut expander = Expander { prefixes, left: MAX_PREFIX_TERMS, leaves: Vec::new() };
+    let ast = expander.expand(ast, true)?;
+    let runnable = |ast: UserInputAst| {
+        let query = parser.build_query_from_user_input_ast(ast).map_err(|_| ())?;
+        if prefixes.can_run(&*query) { Ok(query) } else { Err(()) }
+    };
+    let query = runnable(ast)?;
+    let mut pieces = Vec::with_capacity(expander.leaves.len());
+    for leaf in expander.leaves {
+        pieces.push(Piece { field: leaf.field, text: leaf.text, query: runnable(leaf.ast)? });
     }
     Ok(Parsed { query, pieces, is_phrase: false })
 }
@@ -88,66 +100,95 @@ struct Leaf {
 
 /// Turns every bare `word*`, whose star the parser would drop, into the words that begin
 /// so, and collects the leaves that are not negated.
-fn expand(
-    ast: UserInputAst,
-    prefixes: &impl Prefixes,
-    left: &mut usize,
-    counts: bool,
-    leaves: &mut Vec<Leaf>,
-) -> UserInputAst {
-    match ast {
-        UserInputAst::Clause(children) => UserInputAst::Clause(
-            children
-                .into_iter()
-                .map(|(occur, child)| {
+struct Expander<'a, P> {
+    prefixes: &'a P,
+    /// Terms that the prefixes of the query may still stand for.
+    left: usize,
+    leaves: Vec<Leaf>,
+}
+
+impl<P: Prefixes> Expander<'_, P> {
+    fn expand(&mut self, ast: UserInputAst, counts: bool) -> Result<UserInputAst, ()> {
+        Ok(match ast {
+            UserInputAst::Clause(children) => {
+                let expanded = children.into_iter().map(|(occur, child)| {
                     let counts = counts && occur != Some(Occur::MustNot);
-                    (occur, expand(child, prefixes, left, counts, leaves))
-                })
-                .collect(),
-        ),
-        UserInputAst::Boost(inner, boost) => {
-            let first = leaves.len();
-            let inner = expand(*inner, prefixes, left, counts, leaves);
-            for leaf in &mut leaves[first..] {
-                let ast = std::mem::replace(&mut leaf.ast, UserInputAst::Clause(Vec::new()));
-                leaf.ast = UserInputAst::Boost(Box::new(ast), boost);
+                    Ok((occur, self.expand(child, counts)?))
+                });
+                UserInputAst::Clause(expanded.collect::<Result<_, ()>>()?)
             }
-            UserInputAst::Boost(Box::new(inner), boost)
-        }
-        UserInputAst::Leaf(leaf) => {
-            let UserInputLeaf::Literal(written) = *leaf else { return UserInputAst::Leaf(leaf) };
-            let (field, text) = (written.field_name.clone(), written.phrase.clone());
-            let ast = expand_literal(written, prefixes, left);
-            if counts {
-                leaves.push(Leaf { field, text, ast: ast.clone() });
+            UserInputAst::Boost(inner, boost) => {
+                let first = self.leaves.len();
+                let inner = self.expand(*inner, counts)?;
+                for leaf in &mut self.leaves[first..] {
+                    let ast = std::mem::replace(&mut leaf.ast, UserInputAst::Clause(Vec::new()));
+                    leaf.ast = UserInputAst::Boost(Box::new(ast), boost);
+                }
+                UserInputAst::Boost(Box::new(inner), boost)
             }
-            ast
+            UserInputAst::Leaf(leaf) => {
+                let (field, text) = describe(&leaf);
+                let ast = self.expand_leaf(*leaf)?;
+                if counts {
+                    self.leaves.push(Leaf { field, text, ast: ast.clone() });
+                }
+                ast
+            }
+        })
+    }
+
+    fn expand_leaf(&mut self, leaf: UserInputLeaf) -> Result<UserInputAst, ()> {
+        match leaf {
+            UserInputLeaf::Literal(written) => Ok(self.expand_literal(written)),
+            // A regular expression is not part of the query language.
+            UserInputLeaf::Regex { .. } => Err(()),
+            // Every tool has every field.
+            UserInputLeaf::Exists { field } if self.prefixes.is_field(&field) => Ok(leaf_ast(UserInputLeaf::All)),
+            leaf => Ok(leaf_ast(leaf)),
         }
+    }
+
+    fn expand_literal(&mut self, written: UserInputLiteral) -> UserInputAst {
+        let stem = written.phrase.trim_end_matches('*');
+        if written.delimiter != Delimiter::None || stem.len() == written.phrase.len() || stem.is_empty() {
+            return leaf_ast(UserInputLeaf::Literal(written));
+        }
+        let field = written.field_name;
+        let words: Vec<&str> = stem.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        let &[word] = words.as_slice() else {
+            return literal(field, words.join(" "), Delimiter::DoubleQuotes, true);
+        };
+        let prefix = word.to_lowercase();
+        let Some(terms) = self.prefixes.expand(field.as_deref(), &prefix, self.left) else {
+            // So many words that one of them says little: all count alike.
+            let field = field.unwrap_or_else(|| DEFAULT_FIELD.to_owned());
+            return leaf_ast(UserInputLeaf::Regex { field: Some(field), pattern: format!("{prefix}.*") });
+        };
+        self.left -= terms.len();
+        if terms.is_empty() {
+            return literal(field, word.to_owned(), Delimiter::None, false);
+        }
+        let term = |term| (None, literal(field.clone(), term, Delimiter::DoubleQuotes, false));
+        UserInputAst::Clause(terms.into_iter().map(term).collect())
     }
 }
 
-fn expand_literal(written: UserInputLiteral, prefixes: &impl Prefixes, left: &mut usize) -> UserInputAst {
-    let stem = written.phrase.trim_end_matches('*');
-    if written.delimiter != Delimiter::None || stem.len() == written.phrase.len() || stem.is_empty() {
-        return UserInputAst::Leaf(Box::new(UserInputLeaf::Literal(written)));
+/// The field that a leaf names, and what it looks for.
+fn describe(leaf: &UserInputLeaf) -> (Option<String>, String) {
+    match leaf {
+        UserInputLeaf::Literal(literal) => (literal.field_name.clone(), literal.phrase.clone()),
+        UserInputLeaf::All => (None, "*".to_owned()),
+        UserInputLeaf::Exists { field } => (Some(field.clone()), "*".to_owned()),
+        UserInputLeaf::Range { field, .. } | UserInputLeaf::Set { field, .. } => (field.clone(), format!("{leaf:?}")),
+        UserInputLeaf::Regex { field, pattern } => (field.clone(), pattern.clone()),
     }
-    let field = written.field_name;
-    let words: Vec<&str> = stem.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    if words.len() != 1 {
-        return literal(field, words.join(" "), Delimiter::DoubleQuotes, true);
-    }
-    let terms = prefixes.expand(field.as_deref(), &words[0].to_lowercase(), *left);
-    *left -= terms.len();
-    match terms.len() {
-        0 => literal(field, words[0].to_owned(), Delimiter::None, false),
-        _ => {
-            let term = |term| (None, literal(field.clone(), term, Delimiter::DoubleQuotes, false));
-            UserInputAst::Clause(terms.into_iter().map(term).collect())
-        }
-    }
+}
+
+fn leaf_ast(leaf: UserInputLeaf) -> UserInputAst {
+    UserInputAst::Leaf(Box::new(leaf))
 }
 
 fn literal(field_name: Option<String>, phrase: String, delimiter: Delimiter, prefix: bool) -> UserInputAst {
     let literal = UserInputLiteral { field_name, phrase, delimiter, slop: 0, prefix };
-    UserInputAst::Leaf(Box::new(UserInputLeaf::Literal(literal)))
+    leaf_ast(UserInputLeaf::Literal(literal))
 }

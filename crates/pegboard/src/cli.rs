@@ -140,16 +140,17 @@ pub(crate) enum RankerChoice {
 
 impl ValueEnum for RankerChoice {
     fn value_variants<'a>() -> &'a [Self] {
-        const VARIANTS: [RankerChoice; 8] = {
-            let mut variants = [RankerChoice::All; 8];
-            let mut at = 0;
-            while at < 7 {
-                variants[at] = RankerChoice::One(RankerName::ALL[at]);
-                at += 1;
-            }
-            variants
-        };
-        &VARIANTS
+        use RankerName as R;
+        &[
+            Self::One(R::Hybrid),
+            Self::One(R::Regex),
+            Self::One(R::Bm25),
+            Self::One(R::Keyword),
+            Self::One(R::Sequence),
+            Self::One(R::Hinted),
+            Self::One(R::Lexical),
+            Self::All,
+        ]
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
@@ -171,7 +172,7 @@ pub(crate) struct BenchArgs {
     pub(crate) catalog: Vec<PathBuf>,
 
     /// How many queries to time for each row
-    #[arg(long, value_name = "N", default_value_t = 2000)]
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = parse_count)]
     pub(crate) queries: usize,
 
     #[command(flatten)]
@@ -183,6 +184,16 @@ pub(crate) struct CompletionsArgs {
     /// The shell to complete for
     #[arg(value_name = "SHELL")]
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// More queries than this would run for days.
+const MAX_BENCH_QUERIES: usize = 10_000_000;
+
+fn parse_count(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(count) if (1..=MAX_BENCH_QUERIES).contains(&count) => Ok(count),
+        _ => Err(format!("a number from 1 to {MAX_BENCH_QUERIES} is expected")),
+    }
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {

@@ -121,3 +121,30 @@ impl Reader {
 fn strings(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn comments_and_trailing_commas_are_fine() {
+        let (config, problems) = parse("{/* a */ \"pegboard\": {\"limit\": 3,}, // b\n}").expect("JSON");
+        assert_eq!((config.limit, problems), (Some(3), Vec::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_configuration_or_an_error(text in ".{0,80}") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn any_json_like_text_is_a_configuration_or_an_error(
+            text in r#"[\[\]{}":,a-z0-9 /*\n]{0,40}("mcpServers"|"pegboard"|"limit"|"catalogs")?[\[\]{}":,a-z0-9\n]{0,40}"#
+        ) {
+            let _ = parse(&text);
+        }
+    }
+}

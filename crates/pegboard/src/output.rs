@@ -54,7 +54,8 @@ pub(crate) fn raw(bytes: &[u8]) -> Result<(), CliError> {
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    if !stdout().is_terminal() {
+    // Some terminals say that they have no columns at all.
+    if !stdout().is_terminal() || table.width().is_none_or(|width| width == 0) {
         table.set_width(WIDTH_WITHOUT_TERMINAL);
     }
     table.set_header(head.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));

@@ -23,9 +23,19 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Work of so many steps.
     pub(crate) fn new(steps: usize, what: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::hidden());
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len} {elapsed}") {
+        Self::start(Some(steps as u64), "{spinner} {msg} {wide_bar} {pos}/{len} {elapsed}", what)
+    }
+
+    /// Work that cannot be counted.
+    pub(crate) fn waiting(what: &str) -> Self {
+        Self::start(None, "{spinner} {msg} {elapsed}", what)
+    }
+
+    fn start(steps: Option<u64>, template: &str, what: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(steps, ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         bar.set_message(what.to_owned());

@@ -26,10 +26,6 @@ pub(crate) enum RankerName {
 }
 
 impl RankerName {
-    /// All of them; the six that the product offers come first.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Hybrid, Self::Regex, Self::Bm25, Self::Keyword, Self::Sequence, Self::Hinted, Self::Lexical];
-
     /// The six that `all` means.
     pub(crate) const SIX: [Self; 6] =
         [Self::Regex, Self::Bm25, Self::Keyword, Self::Sequence, Self::Hinted, Self::Hybrid];

@@ -6,13 +6,30 @@ use clap::{Arg, Command};
 
 use crate::cli;
 
-/// The manual page of the whole command line.
+/// The manual page of the whole command line, all commands included.
 ///
 /// # Errors
 /// When rendering fails, which only a full memory can cause.
 pub fn man_page() -> std::io::Result<Vec<u8>> {
+    let command = cli::command();
+    let man = clap_mangen::Man::new(command.clone());
     let mut page = Vec::new();
-    clap_mangen::Man::new(cli::command()).render(&mut page)?;
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    for sub in command.get_subcommands() {
+        let title = format!("pegboard {}", sub.get_name());
+        page.extend(format!(".SH {}\n", title.to_uppercase()).bytes());
+        let man = clap_mangen::Man::new(sub.clone().bin_name(title));
+        let mut sections = Vec::new();
+        man.render_synopsis_section(&mut sections)?;
+        man.render_description_section(&mut sections)?;
+        man.render_options_section(&mut sections)?;
+        // One level down: these are parts of the command's own section.
+        page.extend(String::from_utf8_lossy(&sections).replace(".SH ", ".SS ").bytes());
+    }
+    man.render_version_section(&mut page)?;
     Ok(page)
 }
 

@@ -76,6 +76,35 @@ fn what_is_wrong_with_one_tool_is_a_warning_with_its_line() {
 }
 
 #[test]
+fn a_damaged_first_line_is_only_a_warning() {
+    let warnings = check("oops\n{\"name\": \"a\"}\n{\"name\": \"b\", \"tools\": [1]}", &[("a", false), ("b", false)]);
+    assert_eq!(
+        warnings,
+        ["t.json:1: a line that is not JSON is left out: expected value at column 1 [malformed-line]"]
+    );
+}
+
+#[test]
+fn replies_inside_replies_are_not_followed() {
+    let nested = format!("{}1{}", "{\"result\":".repeat(60_000), "}".repeat(60_000));
+    let error = parse("t", nested.as_bytes(), &Limits::default()).expect_err("no tools there");
+    assert_eq!(error.to_string(), "t:1: no tools here, found an object without `tools` and without `name`");
+}
+
+#[test]
+fn what_outsiders_say_of_themselves_is_bounded_and_clean() {
+    let text = r#"[{"name": "a", "server": "ev\u001b[31mil", "id": "x\u0007", "aliases": ["b\u202ec", 5],
+        "_meta": {"anthropic/searchHint": "123456"}}]"#;
+    let limits = Limits { text_bytes: 5, ..Limits::default() };
+    let loaded = parse("t", text.as_bytes(), &limits).unwrap();
+    assert_eq!(loaded.warnings.len(), 2);
+    let (catalog, _) = crate::Catalog::from_tools(loaded.tools);
+    let tool = catalog.iter().next().unwrap();
+    assert_eq!((tool.id(), tool.server_name(), tool.search_hint()), ("x", Some("ev[31mil"), Some("12345")));
+    assert_eq!(tool.aliases(), ["bc"]);
+}
+
+#[test]
 fn long_texts_are_cut_with_a_warning() {
     let text = format!(r#"[{{"name": "a", "description": "{}"}}]"#, "é".repeat(10));
     let limits = Limits { text_bytes: 5, ..Limits::default() };
@@ -92,7 +121,7 @@ fn unusable_files() {
     check_error(b"{\n\xff", "t.json:2: invalid UTF-8");
     check_error(b"{\"x\": 1}", "t.json:1: no tools here, found an object without `tools` and without `name`");
     check_error(b"{\"x\": 1}\n{\"y\": 2}", "t.json:1: no tools here, found lines without a tool");
-    check_error(b"5", "t.json:1: no tools here, found a JSON value that is neither an object nor an array");
+    check_error(b"5", "t.json:1: no tools here, found a JSON value that is neither a tool nor a list of tools");
     check_error(
         &[b"\n\n\n".as_slice(), &[b' '; 200]].concat(),
         "t.json:4: the catalog is larger than the limit of 100 bytes",

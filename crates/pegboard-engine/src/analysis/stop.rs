@@ -11,13 +11,13 @@ pub fn is_stop_word(token: &str) -> bool {
 
 /// Sorted, for the binary search.
 const STOP_WORDS: &[&str] = &[
-    "a", "about", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "being", "but", "by", "can",
-    "could", "did", "do", "does", "for", "from", "had", "has", "have", "he", "help", "her", "here", "hers", "him",
-    "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "kindly", "let", "like", "ll", "may", "me",
-    "might", "mine", "must", "my", "need", "not", "of", "on", "or", "our", "ours", "please", "re", "s", "shall", "she",
-    "should", "so", "some", "such", "t", "than", "that", "the", "their", "them", "then", "there", "these", "they",
-    "this", "those", "to", "too", "us", "ve", "very", "want", "was", "we", "were", "what", "when", "where", "which",
-    "while", "who", "whom", "whose", "why", "will", "with", "would", "you", "your", "yours",
+    "a", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "being", "but", "by", "can", "could",
+    "did", "do", "does", "for", "from", "had", "has", "have", "he", "her", "here", "hers", "him", "his", "how", "i",
+    "if", "in", "into", "is", "it", "its", "just", "kindly", "ll", "may", "me", "might", "mine", "must", "my", "not",
+    "of", "on", "or", "our", "ours", "please", "re", "s", "shall", "she", "should", "so", "some", "such", "t", "than",
+    "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "too", "us", "ve", "very",
+    "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "whose", "why", "will", "with",
+    "would", "you", "your", "yours",
 ];
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use pegboard_core::{
 use serde_json::Value;
 
 use super::{
-    settings::{FIELD_OF_SLOT, FIELDS, Settings, slot},
+    settings::{FIELDS, INDEXED_FIELDS, Settings, slot},
     vocabulary::NAME_KEY,
 };
 use crate::analysis::{Stemmer, TokenKind, Tokenizer};
@@ -40,9 +40,15 @@ pub fn for_each_text(tool: &Tool, emit: &mut impl FnMut(Field, &str)) {
     });
 }
 
-/// Emits the keys under which `tool` is found by its whole name, in any spelling, with
-/// and without its server.
+/// Emits the keys under which `tool` is found by its whole name or an alias, in any
+/// spelling, with and without its server.
 pub(super) fn for_each_name_key(tool: &Tool, emit: &mut impl FnMut(&str)) {
+    for_each_key_of(tool, tool.name(), emit);
+    tool.aliases().iter().for_each(|alias| for_each_key_of(tool, alias, emit));
+}
+
+/// Emits the keys of one `name` of `tool`.
+pub(super) fn for_each_key_of(tool: &Tool, name: &str, emit: &mut impl FnMut(&str)) {
     let mut key = String::from(NAME_KEY);
     let mut emit_name = |prefix: &str, name: &str| {
         key.truncate(NAME_KEY.len_utf8());
@@ -52,17 +58,14 @@ pub(super) fn for_each_name_key(tool: &Tool, emit: &mut impl FnMut(&str)) {
             emit(&key);
         }
     };
-    let names = std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str));
-    for name in names {
-        emit_name("", name);
-        if let Some(server) = tool.server_name() {
-            emit_name(server, name);
-        }
-        let prefixed = name.split_once("___").or_else(|| name.strip_prefix("mcp__")?.split_once("__"));
-        if let Some((server, bare)) = prefixed {
-            emit_name("", bare);
-            emit_name(server, bare);
-        }
+    emit_name("", name);
+    if let Some(server) = tool.server_name() {
+        emit_name(server, name);
+    }
+    let prefixed = name.split_once("___").or_else(|| name.strip_prefix("mcp__")?.split_once("__"));
+    if let Some((server, bare)) = prefixed {
+        emit_name("", bare);
+        emit_name(server, bare);
     }
 }
 
@@ -100,7 +103,7 @@ impl DocumentReader {
         terms.clear();
         let mut lengths = [0.0_f32; FIELDS];
         for_each_text(tool, &mut |field, text| {
-            tokenizer.tokenize(text, &mut |token| {
+            tokenizer.tokenize(&naming::composed(text), &mut |token| {
                 let weight = token_weight(token.kind, field, settings);
                 // The parts already count towards the length of their field.
                 lengths[slot(field)] += if token.kind == TokenKind::Whole { 0.0 } else { 1.0 };
@@ -130,7 +133,7 @@ impl DocumentReader {
     /// frequency.
     pub(super) fn by_field(&self) -> impl Iterator<Item = (Field, u32, f32)> {
         let scaled =
-            |o: &Occurrence| (FIELD_OF_SLOT[o.field as usize], o.term, o.weight * self.scale[o.field as usize]);
+            |o: &Occurrence| (INDEXED_FIELDS[o.field as usize], o.term, o.weight * self.scale[o.field as usize]);
         self.occurrences.iter().map(scaled)
     }
 }

@@ -3,15 +3,13 @@
 use pegboard_core::{Field, Reason, Tool, ranking::term_label};
 
 use super::{
+    answer::BELOW_NAMED,
     document::{DocumentReader, for_each_name_key, impact},
     names::Mention,
     plan::Plan,
     settings::Settings,
     vocabulary::NAME_KEY,
 };
-
-/// The share of a named hit's score that its name gives.
-const NAME_SHARE: f64 = 0.9;
 
 /// The reasons for `score`, which they add up to, largest first.
 ///
@@ -26,17 +24,17 @@ pub(super) fn reasons(
 ) -> Vec<Reason> {
     let mut reasons = lexical_reasons(tool, query, plan, settings);
     let lexical: f64 = reasons.iter().map(|reason| reason.weight).sum();
-    let name_share = match named {
-        Some(_) if lexical > 0.0 => NAME_SHARE,
-        Some(_) => 1.0,
+    let by_name = match named {
+        Some(_) if lexical > 0.0 => f64::from(BELOW_NAMED).min(score),
+        Some(_) => score,
         None => 0.0,
     };
     for reason in &mut reasons {
-        reason.weight *= score * (1.0 - name_share) / lexical;
+        reason.weight *= (score - by_name) / lexical;
     }
     if let Some(mention) = named {
         let term = query[mention.place.clone()].to_owned();
-        reasons.push(Reason { field: Field::Name, term, weight: score * name_share });
+        reasons.push(Reason { field: Field::Name, term, weight: by_name });
     }
     reasons.sort_by(|a, b| {
         b.weight.total_cmp(&a.weight).then_with(|| a.field.cmp(&b.field)).then_with(|| a.term.cmp(&b.term))

@@ -72,9 +72,14 @@ impl Index {
             }
         });
         for part in &mut self.parts {
-            let Some(term) = part.segment.vocabulary.find(&key) else { continue };
-            let is_it = |doc: &&u32| Arc::ptr_eq(&part.segment.tools[**doc as usize], tool);
-            if let Some(doc) = part.segment.postings(term).docs.iter().find(is_it).copied() {
+            let is_it = |doc: &u32| Arc::ptr_eq(&part.segment.tools[*doc as usize], tool);
+            // A name of signs alone has no key; then only the whole list can tell.
+            let doc = match part.segment.vocabulary.find(&key) {
+                Some(term) => part.segment.postings(term).docs.iter().copied().find(is_it),
+                None if key.is_empty() => (0..part.segment.tools.len() as u32).find(is_it),
+                None => None,
+            };
+            if let Some(doc) = doc {
                 part.remove(doc, reader, &self.settings);
                 return;
             }

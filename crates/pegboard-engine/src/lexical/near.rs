@@ -16,6 +16,9 @@ const MIN_LETTERS: usize = 4;
 /// From this length on, two slips are believable.
 const MIN_LETTERS_FOR_TWO: usize = 8;
 
+/// Longer words are no words.
+const MAX_BYTES: usize = 64;
+
 /// How a term is near a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
@@ -47,20 +50,18 @@ impl Near {
     pub(super) fn search(&mut self, word: &str, stemmer: &Stemmer, view: &View<'_>) {
         self.found.clear();
         self.candidates.clear();
-        if word.chars().any(|c| c.is_ascii_digit()) {
-            // A number one digit off is another number.
+        // A number one digit off is another number, and nobody mistypes a whole line.
+        if word.len() > MAX_BYTES || word.chars().any(|c| c.is_ascii_digit()) {
             return;
         }
         self.collect(word, &stemmer.stem(word), view);
+        self.candidates.retain(|(_, stem)| view.count(stem) > 0);
         if self.candidates.is_empty() {
             self.split_compound(word, stemmer, view);
         }
         let candidates = std::mem::take(&mut self.candidates);
-        let mut counted: Vec<(Kind, Reverse<usize>, &str)> = candidates
-            .iter()
-            .map(|(kind, stem)| (*kind, Reverse(view.count(stem)), stem.as_str()))
-            .filter(|(_, count, _)| count.0 > 0)
-            .collect();
+        let mut counted: Vec<(Kind, Reverse<usize>, &str)> =
+            candidates.iter().map(|(kind, stem)| (*kind, Reverse(view.count(stem)), stem.as_str())).collect();
         // Nearest first, and of equally near ones the most common.
         counted.sort_unstable();
         counted.dedup();

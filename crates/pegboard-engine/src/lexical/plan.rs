@@ -56,8 +56,6 @@ pub(super) struct Word {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) found: Found,
-    /// What a tool would gain by matching it in full.
-    pub(super) worth: f32,
 }
 
 /// Keeps its buffers between queries.
@@ -110,9 +108,11 @@ impl Plan {
         self.terms.stems.find(&self.stemmer.stem(token)).map(|term| term as usize)
     }
 
-    /// What a tool that matches everything in full would gain.
-    pub(super) fn worth(&self) -> f32 {
-        self.words.iter().map(|word| word.worth).sum()
+    /// More than any tool can score: all terms in full, and the words that are not found.
+    pub(super) fn worth(&self, view: &View<'_>) -> f32 {
+        let unknown = self.words.iter().filter(|word| word.found == Found::Nowhere).count();
+        let terms: f32 = self.terms.list.iter().map(|term| term.weight).sum();
+        terms + unknown as f32 * view.rarity(0)
     }
 
     fn read_tokens(&mut self, query: &str) {
@@ -139,20 +139,19 @@ impl Plan {
         terms.clear(view.parts.len());
         let mut first_part = 0;
         for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind != TokenKind::Part) {
-            let mut word = Word { start: token.start, end: token.end, found: Found::Aside, worth: 0.0 };
+            let mut word = Word { start: token.start, end: token.end, found: Found::Aside };
             if !token.is_stop || with_stop_words {
                 let number = words.len() as u32;
                 let mut look_up = |token: &QueryToken, share| {
                     terms.look_up(&stemmer.stem(token.text(token_text)), number, share, view)
                 };
                 let whole = look_up(token, if token.is_stop { STOP_WORD_SHARE } else { 1.0 });
-                let share = if whole.is_some() { view.settings.part_in_query } else { 1.0 };
-                let parts = tokens[first_part..at].iter().filter_map(|part| look_up(part, share));
-                let parts = parts.reduce(|sum, worth| sum + worth);
-                (word.found, word.worth) = match whole.or(parts) {
-                    Some(worth) => (Found::Exactly, worth),
-                    None if token.is_stop => (Found::Aside, 0.0),
-                    None => (Found::Nowhere, view.rarity(0)),
+                let share = if whole { view.settings.part_in_query } else { 1.0 };
+                let parts = tokens[first_part..at].iter().filter(|part| look_up(part, share)).count();
+                word.found = match (whole || parts > 0, token.is_stop) {
+                    (true, _) => Found::Exactly,
+                    (false, true) => Found::Aside,
+                    (false, false) => Found::Nowhere,
                 };
             }
             words.push(word);
@@ -215,16 +214,15 @@ impl Terms {
         }
     }
 
-    /// Adds a term if any visible tool has it; what it is worth.
-    fn look_up(&mut self, stem: &str, word: u32, share: f32, view: &View<'_>) -> Option<f32> {
+    /// Adds a term if any visible tool has it; whether one does.
+    fn look_up(&mut self, stem: &str, word: u32, share: f32, view: &View<'_>) -> bool {
         if let Some(known) = self.stems.find(stem) {
             let term = &mut self.list[known as usize];
-            if term.repetitions_left == 0 {
-                return Some(0.0);
+            if term.repetitions_left > 0 {
+                term.repetitions_left -= 1;
+                term.weight += term.repetition;
             }
-            term.repetitions_left -= 1;
-            term.weight += term.repetition;
-            return Some(term.repetition);
+            return true;
         }
         let row = self.numbers.len();
         let mut count = 0;
@@ -235,13 +233,13 @@ impl Terms {
         }
         if count == 0 {
             self.numbers.truncate(row);
-            return None;
+            return false;
         }
         self.stems.insert(stem);
         let is_number = stem.bytes().all(|byte| byte.is_ascii_digit());
         let weight = view.rarity(count) * share * if is_number { view.settings.number } else { 1.0 };
         self.list.push(Term::new(word, weight, view.settings));
-        Some(weight)
+        true
     }
 }
 

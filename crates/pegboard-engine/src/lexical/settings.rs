@@ -8,8 +8,8 @@ use pegboard_core::Field;
 /// How many fields are indexed; [`slot`] numbers them.
 pub(super) const FIELDS: usize = 12;
 
-/// The field of each place.
-pub(super) const FIELD_OF_SLOT: [Field; FIELDS] = [
+/// The fields that are indexed, in the order of their settings.
+pub const INDEXED_FIELDS: [Field; FIELDS] = [
     Field::Name,
     Field::Title,
     Field::Alias,
@@ -27,7 +27,7 @@ pub(super) const FIELD_OF_SLOT: [Field; FIELDS] = [
 /// The place of a field in the settings.
 pub(super) fn slot(field: Field) -> usize {
     // Composite fields are never indexed; the last place keeps the function total.
-    FIELD_OF_SLOT.iter().position(|known| *known == field).unwrap_or(FIELDS - 1)
+    INDEXED_FIELDS.iter().position(|known| *known == field).unwrap_or(FIELDS - 1)
 }
 
 /// How one field counts.

@@ -1,4 +1,4 @@
-use pegboard_core::{RawTool, Server, naming};
+use pegboard_core::{Fallback, RawTool, Server, naming};
 use proptest::prelude::*;
 
 use super::*;
@@ -67,6 +67,20 @@ fn an_exact_name_comes_first_in_any_spelling() {
 }
 
 #[test]
+fn of_names_that_fold_alike_the_one_as_written_is_first() {
+    let alias = RawTool { aliases: vec!["get_user".into()], ..tools("aaa: x").remove(0) };
+    let (catalog, _) = Catalog::from_tools([tools("getUser: x\nget_user: x"), vec![alias]].concat());
+    assert_eq!(ids(&rank(&catalog, "get_user")), ["get_user", "getUser", "aaa"]);
+    assert_eq!(ids(&rank(&catalog, "getUser")), ["getUser", "get_user", "aaa"]);
+    assert_eq!(ids(&rank(&catalog, "now use `getUser` please"))[..2], ["getUser", "get_user"]);
+}
+
+#[test]
+fn no_text_can_outweigh_an_exact_name() {
+    check(&format!("GitHub: x\nB: {}", "GitHub git hub ".repeat(200)), "GitHub", &["GitHub", "B"]);
+}
+
+#[test]
 fn a_name_on_several_servers_gives_all_of_them() {
     check(OFFICE, "search", &["mail/search", "slack/search"]);
     check(OFFICE, "mail search", &["mail/search"]);
@@ -111,6 +125,7 @@ fn stop_words_cannot_lose_a_hit() {
     check(OFFICE, "what is the weather", &["weather/getWeather"]);
     // Alone, even a stop word is a word.
     check("who: Tells about people\nb: x", "who", &["who"]);
+    check("delete_tweet: x\nlike_tweet: x\npost_tweet: x", "like a tweet", &["like_tweet"]);
 }
 
 #[test]
@@ -132,6 +147,11 @@ fn scripts_without_spaces() {
     check(lines, "邮", &["mail"]);
     check(lines, "anadir NOTA", &["note"]);
     check(lines, "отправка сообщений", &["msg"]);
+    check("a: новый файл\nb: x", "нового", &["a"]);
+    // However the letters are put together: jamo, half-width kana, combining marks.
+    check("a: 메일 보내기\nb: x", "\u{1106}\u{1166}\u{110B}\u{1175}\u{11AF}", &["a"]);
+    check("a: データベース\nb: x", "ﾃﾞｰﾀﾍﾞｰｽ", &["a"]);
+    check("a: añadir\nb: x", "an\u{303}adir", &["a"]);
 }
 
 #[test]
@@ -226,6 +246,10 @@ const WORDS: &[&str] = &[
     "邮件",
     "搜索",
     "año",
+    "pull",
+    "request",
+    "pullrequester",
+    "issues",
 ];
 
 fn sentence(most: usize) -> impl Strategy<Value = String> {
@@ -244,7 +268,10 @@ fn any_tool() -> impl Strategy<Value = RawTool> {
 }
 
 fn any_query() -> impl Strategy<Value = String> {
-    prop_oneof![sentence(6), "[a-z_ ]{1,30}", sentence(20).prop_map(|text| format!("{text}. wether, isue and quary"))]
+    let several = (sentence(4), sentence(4), sentence(3)).prop_map(|(a, b, c)| format!("{a}, {b} and {c}"));
+    let typos = sentence(8).prop_map(|text| format!("{text}. wether, isue and quary pullrequest"));
+    let named = (sentence(3), sentence(3)).prop_map(|(a, b)| format!("{} `{}`", a, b.replace(' ', "_")));
+    prop_oneof![sentence(6), "[a-z_ ]{1,30}", several, typos, named]
         .prop_filter("not blank", |text| !text.trim().is_empty())
 }
 
@@ -305,10 +332,9 @@ proptest! {
     #[test]
     fn a_limit_only_cuts(
         tools in prop::collection::vec(any_tool(), 0..200),
-        words in prop::collection::vec(prop::sample::select(WORDS), 1..7),
-        limit in 1..12_usize,
+        query in any_query(),
+        limit in 0..12_usize,
     ) {
-        let query = words.join(" ");
         let (catalog, _) = Catalog::from_tools(tools);
         let ranker = Lexical::default();
         let some = full(&ranker, &query, limit, &catalog, &Selection::everything());

@@ -1,11 +1,11 @@
 //! `hinted`: name, search hint and description points, stacked per term.
 
 use pegboard_core::{
-    Catalog, Field, Hit, Origin, Query, QueryError, Ranker, Ranking, Selection, SnapshotCache, Tool,
-    ranking::{MAX_QUERY_BYTES, cut},
+    Catalog, Field, Origin, Query, QueryError, Ranker, Ranking, Selection, SnapshotCache, Tool,
+    ranking::MAX_QUERY_BYTES,
 };
 
-use super::{keyword::reasons, keywords, sort_by_score_and_name};
+use super::{keywords, rank_by_points};
 
 const HINT_CONTAINS: u32 = 4;
 const DESCRIPTION_CONTAINS: u32 = 2;
@@ -98,37 +98,12 @@ impl Ranker for Hinted {
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         let text = query.checked(MAX_QUERY_BYTES)?.to_ascii_lowercase();
-        let keywords = keywords(&text);
-        if keywords.is_empty() {
+        if keywords(&text).is_empty() {
             return Err(QueryError::NoTerms);
         }
-        let mut matched = vec![false; keywords.len()];
         let texts = self.texts.get(catalog, |_| catalog.iter().map(|tool| Texts::new(tool)).collect());
-        let mut hits = Vec::new();
-        let mut why = Vec::new();
-        for (tool, texts) in catalog.iter().zip(texts.iter()).filter(|(tool, _)| selection.allows(tool)) {
-            why.clear();
-            let mut total = 0;
-            let mut lacks_required = false;
-            for (keyword, matched) in keywords.iter().zip(&mut matched) {
-                let before = total;
-                for (field, points) in texts.points(keyword.text) {
-                    total += points * keyword.count;
-                    why.push((field, keyword.text, points * keyword.count));
-                }
-                *matched |= total > before;
-                lacks_required |= keyword.is_required && total == before;
-            }
-            if total > 0 && !lacks_required {
-                let why = if query.explain { why.as_slice() } else { &[] };
-                hits.push(Hit { tool: tool.clone(), score: f64::from(total), why: reasons(why) });
-            }
-        }
-        sort_by_score_and_name(&mut hits);
-        let total = hits.len();
-        cut(&mut hits, query);
-        let unmatched = keywords.iter().zip(matched).filter(|(_, matched)| !matched);
-        let unmatched = unmatched.map(|(keyword, _)| keyword.text.to_owned()).collect();
-        Ok(Ranking { hits, total, unmatched, ..Ranking::default() })
+        rank_by_points(&text, query, catalog, selection, &texts, |texts, term, emit| {
+            texts.points(term).for_each(|(field, points)| emit(field, points));
+        })
     }
 }

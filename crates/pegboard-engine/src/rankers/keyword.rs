@@ -1,11 +1,10 @@
 //! `keyword`: per keyword the best of four matching rules, summed.
 
 use pegboard_core::{
-    Catalog, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, SnapshotCache, Tool,
-    ranking::{MAX_QUERY_BYTES, cut},
+    Catalog, Field, Query, QueryError, Ranker, Ranking, Selection, SnapshotCache, Tool, ranking::MAX_QUERY_BYTES,
 };
 
-use super::{keywords, sort_by_score_and_name};
+use super::rank_by_points;
 
 const PART_EQUALS: u32 = 10;
 const PART_CONTAINS: u32 = 5;
@@ -90,47 +89,11 @@ impl Ranker for Keyword {
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         let text = lower_case(query.checked(MAX_QUERY_BYTES)?);
-        let keywords = keywords(&text);
-        let mut matched = vec![false; keywords.len()];
         let texts = self.texts.get(catalog, |_| catalog.iter().map(|tool| Texts::new(tool)).collect());
-        let mut hits = Vec::new();
-        let mut why = Vec::new();
-        for (tool, texts) in catalog.iter().zip(texts.iter()).filter(|(tool, _)| selection.allows(tool)) {
-            why.clear();
-            let mut total = 0;
-            let mut lacks_required = false;
-            for (keyword, matched) in keywords.iter().zip(&mut matched) {
-                match texts.score(keyword.text) {
-                    Some((field, score)) => {
-                        *matched = true;
-                        total += score * keyword.count;
-                        why.push((field, keyword.text, score * keyword.count));
-                    }
-                    None => lacks_required |= keyword.is_required,
-                }
+        rank_by_points(&text, query, catalog, selection, &texts, |texts, keyword, emit| {
+            if let Some((field, points)) = texts.score(keyword) {
+                emit(field, points);
             }
-            if total > 0 && !lacks_required {
-                let why = if query.explain { why.as_slice() } else { &[] };
-                hits.push(Hit { tool: tool.clone(), score: f64::from(total), why: reasons(why) });
-            }
-        }
-        sort_by_score_and_name(&mut hits);
-        let total = hits.len();
-        cut(&mut hits, query);
-        let unmatched = keywords.iter().zip(matched).filter(|(_, matched)| !matched);
-        let unmatched = unmatched.map(|(keyword, _)| keyword.text.to_owned()).collect();
-        Ok(Ranking { hits, total, unmatched, ..Ranking::default() })
+        })
     }
-}
-
-/// Reasons out of field, term and points, most points first.
-pub(super) fn reasons(points: &[(Field, &str, u32)]) -> Vec<Reason> {
-    let reason = |(field, term, points): &(Field, &str, u32)| Reason {
-        field: *field,
-        term: (*term).to_owned(),
-        weight: f64::from(*points),
-    };
-    let mut reasons: Vec<Reason> = points.iter().map(reason).collect();
-    reasons.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    reasons
 }

@@ -3,12 +3,13 @@
 pub(crate) mod difflib;
 pub mod hinted;
 pub mod keyword;
+mod re2;
 pub(crate) mod regex;
 pub mod sequence;
 
 use std::sync::Arc;
 
-use pegboard_core::{Catalog, Hit, Selection, Tool};
+use pegboard_core::{Catalog, Field, Hit, Query, QueryError, Ranking, Reason, Selection, Tool, ranking::cut};
 use rustc_hash::FxHashMap;
 
 /// The visible tools in catalog order.
@@ -16,14 +17,56 @@ fn visible<'a>(catalog: &'a Catalog, selection: &'a Selection) -> impl Iterator<
     catalog.iter().filter(|tool| selection.allows(tool))
 }
 
-/// Highest score first, equal scores by name in byte order.
-fn sort_by_score_and_name(hits: &mut [Hit]) {
+/// Different words of one query; each is compared with every tool.
+const MAX_KEYWORDS: usize = 512;
+
+/// Ranks by the summed points of the words of `text`, ties by name in byte order.
+///
+/// `texts` holds what the rules look at for each tool of `catalog`; `points` emits the
+/// points of one word in one tool, field by field. A required word must have some.
+fn rank_by_points<T>(
+    text: &str,
+    query: &Query<'_>,
+    catalog: &Catalog,
+    selection: &Selection,
+    texts: &[T],
+    points: impl Fn(&T, &str, &mut dyn FnMut(Field, u32)),
+) -> Result<Ranking, QueryError> {
+    let mut keywords = keywords(text);
+    if keywords.len() > MAX_KEYWORDS {
+        return Err(QueryError::TooManyTerms { count: keywords.len(), limit: MAX_KEYWORDS });
+    }
+    let mut hits = Vec::new();
+    for (tool, texts) in catalog.iter().zip(texts).filter(|(tool, _)| selection.allows(tool)) {
+        let mut total = 0;
+        let mut lacks_required = false;
+        let mut why = Vec::new();
+        for keyword in &mut keywords {
+            let before = total;
+            points(texts, keyword.text, &mut |field, points| {
+                total += points * keyword.count;
+                if query.explain {
+                    let weight = f64::from(points * keyword.count);
+                    why.push(Reason { field, term: keyword.text.to_owned(), weight });
+                }
+            });
+            keyword.is_matched |= total > before;
+            lacks_required |= keyword.is_required && total == before;
+        }
+        if total > 0 && !lacks_required {
+            why.sort_by(|a: &Reason, b: &Reason| b.weight.total_cmp(&a.weight));
+            hits.push(Hit { tool: Arc::clone(tool), score: f64::from(total), why });
+        }
+    }
     hits.sort_by(|a, b| {
-        b.score
-            .total_cmp(&a.score)
-            .then_with(|| a.tool.name().cmp(b.tool.name()))
-            .then_with(|| a.tool.id().cmp(b.tool.id()))
+        let by_name = || (a.tool.name(), a.tool.id()).cmp(&(b.tool.name(), b.tool.id()));
+        b.score.total_cmp(&a.score).then_with(by_name)
     });
+    let total = hits.len();
+    cut(&mut hits, query);
+    let unmatched = keywords.iter().filter(|keyword| !keyword.is_matched);
+    let unmatched = unmatched.map(|keyword| keyword.text.to_owned()).collect();
+    Ok(Ranking { hits, total, unmatched, ..Ranking::default() })
 }
 
 /// A word of a query in the two keyword systems.
@@ -34,6 +77,7 @@ struct Keyword<'a> {
     is_required: bool,
     /// How often it was given; it scores each time.
     count: u32,
+    is_matched: bool,
 }
 
 /// The different words of a query, split at white space. A lone `+` is nothing; a second
@@ -49,7 +93,7 @@ fn keywords(query: &str) -> Vec<Keyword<'_>> {
         }
         let place = *places.entry(text).or_insert(keywords.len());
         if place == keywords.len() {
-            keywords.push(Keyword { text, is_required: false, count: 0 });
+            keywords.push(Keyword { text, is_required: false, count: 0, is_matched: false });
         }
         keywords[place].is_required |= required.is_some();
         keywords[place].count += 1;

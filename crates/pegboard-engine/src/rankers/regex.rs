@@ -9,7 +9,7 @@ use regex::{Regex, RegexBuilder};
 
 use rustc_hash::FxHashMap;
 
-use super::visible;
+use super::{re2, visible};
 use crate::{
     analysis::{TokenKind, Tokenizer},
     lexical::letter_bits,
@@ -28,6 +28,12 @@ const MAX_FUZZY_WORDS: usize = 32;
 
 /// What a tool must reach by similar spelling alone.
 const MIN_SIMILARITY: f64 = 0.6;
+
+/// What a word of the query counts that a tool only has in another spelling.
+const SIMILAR_WORD: f64 = 0.5;
+
+/// How alike an abbreviation and its word are: not enough by themselves.
+const ABBREVIATION: f32 = 0.5;
 
 /// What a tool can reach that does not contain the query as it stands.
 const BELOW_SUBSTRING: f64 = 0.9;
@@ -91,7 +97,8 @@ impl Ranker for RegexRanker {
 }
 
 fn compile(pattern: &str) -> Result<Regex, QueryError> {
-    let built = RegexBuilder::new(pattern)
+    let pattern = re2::translate(pattern).map_err(|reason| QueryError::InvalidRegex { reason })?;
+    let built = RegexBuilder::new(&pattern)
         .case_insensitive(true)
         .size_limit(MAX_PATTERN_BYTES)
         .dfa_size_limit(MAX_PATTERN_BYTES)
@@ -182,6 +189,9 @@ impl<'a> FuzzyQuery<'a> {
                 return Some((1.0, vec![Reason { field, term: self.text.clone(), weight: 1.0 }]));
             }
         }
+        if self.words.is_empty() || self.known.by_tool[at].is_empty() {
+            return None;
+        }
         let nearest: Vec<(Field, u32, f32)> = self.words.iter().filter_map(|word| self.nearest(at, &word.1)).collect();
         self.score_words(&nearest).or_else(|| self.score_spelling(&nearest))
     }
@@ -192,37 +202,41 @@ impl<'a> FuzzyQuery<'a> {
         words.reduce(|best, word| if word.2 > best.2 { word } else { best })
     }
 
-    /// The share of query words that the tool has.
+    /// The share of query words that the tool has. The others count a little as far as they
+    /// are spelled alike, to tell tools apart that share the same words.
     fn score_words(&self, nearest: &[(Field, u32, f32)]) -> Option<(f64, Vec<Reason>)> {
+        if !nearest.iter().any(|(_, _, similarity)| *similarity == 1.0) {
+            return None;
+        }
         let weight = BELOW_SUBSTRING / self.words.len() as f64;
-        let found = nearest.iter().filter(|(_, _, similarity)| *similarity == 1.0);
-        let reason = |(field, word, _): &(Field, u32, f32)| {
-            let term = self.known.known[*word as usize].clone();
-            Reason { field: *field, term, weight }
-        };
-        let reasons: Vec<Reason> = found.map(reason).collect();
-        (!reasons.is_empty()).then(|| (reasons.iter().map(|reason| reason.weight).sum(), reasons))
+        let similar = |similarity: f32| f64::from(similarity) * if similarity == 1.0 { 1.0 } else { SIMILAR_WORD };
+        Some(self.reasons(nearest, |similarity| weight * similar(similarity)))
     }
 
     /// The mean similarity of each query word to the tool's nearest word.
     fn score_spelling(&self, nearest: &[(Field, u32, f32)]) -> Option<(f64, Vec<Reason>)> {
         let count = self.words.len() as f64;
         let sum: f64 = nearest.iter().map(|(_, _, similarity)| f64::from(*similarity)).sum();
-        if sum / count < MIN_SIMILARITY || nearest.is_empty() {
-            return None;
-        }
-        let reason = |((asked, _), (field, word, similarity)): (&(String, Vec<f32>), &(Field, u32, f32))| Reason {
-            field: *field,
-            term: term_label(asked, &self.known.known[*word as usize]).into_owned(),
-            weight: BELOW_SUBSTRING * f64::from(*similarity) / count,
-        };
-        let reasons: Vec<Reason> = self.words.iter().zip(nearest).map(reason).collect();
-        Some((reasons.iter().map(|reason| reason.weight).sum(), reasons))
+        let weight = BELOW_SUBSTRING / count;
+        (sum / count >= MIN_SIMILARITY).then(|| self.reasons(nearest, |similarity| weight * f64::from(similarity)))
+    }
+
+    /// A score and its reasons, one for each query word that is worth something.
+    fn reasons(&self, nearest: &[(Field, u32, f32)], weight: impl Fn(f32) -> f64) -> (f64, Vec<Reason>) {
+        let similar = self.words.iter().zip(nearest).filter(|(_, (_, _, similarity))| *similarity > 0.0);
+        let reasons: Vec<Reason> = similar
+            .map(|((asked, _), (field, word, similarity))| Reason {
+                field: *field,
+                term: term_label(asked, &self.known.known[*word as usize]).into_owned(),
+                weight: weight(*similarity),
+            })
+            .collect();
+        (reasons.iter().map(|reason| reason.weight).sum(), reasons)
     }
 }
 
-/// One minus the share of letters that have to change; 0 below the floor, which a single
-/// word cannot reach then either.
+/// One minus the share of letters that have to change, or a little for an abbreviation; 0
+/// below the floor, which a single word cannot reach then either.
 fn similarity(word: &str, letters: u32, other: &str) -> f32 {
     if word == other {
         return 1.0;
@@ -230,8 +244,17 @@ fn similarity(word: &str, letters: u32, other: &str) -> f32 {
     let longest = word.chars().count().max(other.chars().count()).max(1);
     let most = (longest as f64 * (1.0 - MIN_SIMILARITY)).floor() as usize;
     // Each edit adds a letter, removes one, or does both.
-    if (letters ^ letter_bits(other)).count_ones() as usize > 2 * most {
-        return 0.0;
+    let could_be = (letters ^ letter_bits(other)).count_ones() as usize <= 2 * most;
+    match could_be.then(|| edit_distance(word, other, most)).flatten() {
+        Some(distance) => 1.0 - distance as f32 / longest as f32,
+        None if is_abbreviation(word, other) => ABBREVIATION,
+        None => 0.0,
     }
-    edit_distance(word, other, most).map_or(0.0, |distance| 1.0 - distance as f32 / longest as f32)
+}
+
+/// Whether the letters of `short` stand in `long` in that order, from the first on.
+fn is_abbreviation(short: &str, long: &str) -> bool {
+    let mut letters = long.chars();
+    let same_start = short.chars().next() == long.chars().next();
+    same_start && short.len() < long.len() && short.chars().all(|c| letters.any(|other| other == c))
 }

@@ -4,10 +4,7 @@ use pegboard_core::{
     Catalog, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, SnapshotCache, Tool, ranking::cut,
 };
 
-use super::{
-    difflib::{Matcher, Scratch},
-    visible,
-};
+use super::difflib::{Matcher, Scratch};
 
 /// The longest query, in bytes: the comparison grows with the product of both lengths.
 pub const MAX_QUERY_BYTES: usize = 2 * 1024;
@@ -83,8 +80,12 @@ impl Ranker for Sequence {
         hits.sort_by(|a, b| b.score.total_cmp(&a.score));
         let total = hits.len();
         cut(&mut hits, query);
-        let unmatched = tokens.iter().zip(token_found).filter(|(_, found)| !found);
-        let unmatched = unmatched.map(|(token, _)| (*token).to_owned()).collect();
+        let mut unmatched: Vec<String> = Vec::new();
+        for (token, found) in tokens.iter().zip(token_found) {
+            if !found && !unmatched.iter().any(|known| known == token) {
+                unmatched.push((*token).to_owned());
+            }
+        }
         Ok(Ranking { hits, total, unmatched, ..Ranking::default() })
     }
 }
@@ -100,11 +101,6 @@ impl Sequence {
         reasons.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         reasons
     }
-}
-
-/// How many tools a query is compared with.
-pub fn candidates(catalog: &Catalog, selection: &Selection) -> usize {
-    visible(catalog, selection).count()
 }
 
 #[cfg(test)]

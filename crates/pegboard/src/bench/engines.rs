@@ -3,7 +3,7 @@
 use pegboard_core::{Catalog, Field, Query, Ranker, Selection, Tool};
 use pegboard_engine::{
     Hybrid, Lexical,
-    lexical::{Settings, for_each_text},
+    lexical::{INDEXED_FIELDS, Settings, for_each_text},
 };
 use tantivy::{
     IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, TantivyError, Term,
@@ -22,7 +22,7 @@ const WRITER_BYTES: usize = 512 << 20;
 /// The engines that share a row format.
 pub(super) enum Engine {
     Lexical { ranker: Lexical, catalog: Catalog },
-    Hybrid { ranker: Hybrid, lexical: Lexical, catalog: Catalog },
+    Hybrid { ranker: Hybrid, catalog: Catalog },
     Tantivy(Box<TantivyEngine>),
 }
 
@@ -46,7 +46,7 @@ impl Engine {
             "hybrid" => {
                 let ranker = Hybrid::default();
                 ranker.prepare(&catalog);
-                Self::Hybrid { ranker, lexical: Lexical::default(), catalog }
+                Self::Hybrid { ranker, catalog }
             }
             _ => Self::Tantivy(Box::new(TantivyEngine::build(&catalog).map_err(failed)?)),
         })
@@ -56,7 +56,7 @@ impl Engine {
     pub(super) fn search(&mut self, query: &str) -> Result<usize, CliError> {
         let (ranker, catalog): (&dyn Ranker, &Catalog) = match self {
             Self::Lexical { ranker, catalog } => (ranker, catalog),
-            Self::Hybrid { ranker, catalog, .. } => (ranker, catalog),
+            Self::Hybrid { ranker, catalog } => (ranker, catalog),
             Self::Tantivy(engine) => return engine.search(query).map_err(failed),
         };
         let ranking = ranker.rank(&Query::new(query), catalog, &Selection::everything());
@@ -67,7 +67,7 @@ impl Engine {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Lexical { ranker, catalog } => ranker.index_bytes(catalog),
-            Self::Hybrid { lexical, catalog, .. } => lexical.index_bytes(catalog),
+            Self::Hybrid { ranker, catalog } => ranker.index_bytes(catalog),
             Self::Tantivy(engine) => engine.directory.total_mem_usage(),
         }
     }
@@ -118,26 +118,11 @@ pub(super) struct TantivyEngine {
 }
 
 impl TantivyEngine {
-    const FIELDS: [Field; 12] = [
-        Field::Name,
-        Field::Title,
-        Field::Alias,
-        Field::Description,
-        Field::ParameterName,
-        Field::ParameterDescription,
-        Field::ParameterValue,
-        Field::SearchHint,
-        Field::PromptInstructions,
-        Field::Server,
-        Field::ServerDescription,
-        Field::Category,
-    ];
-
     fn build(catalog: &Catalog) -> Result<Self, TantivyError> {
         let mut schema = Schema::builder();
         let id = schema.add_text_field("id", STRING);
         let fields: Vec<(Field, schema::Field)> =
-            Self::FIELDS.iter().map(|field| (*field, schema.add_text_field(field.as_str(), TEXT))).collect();
+            INDEXED_FIELDS.iter().map(|field| (*field, schema.add_text_field(field.as_str(), TEXT))).collect();
         let directory = RamDirectory::create();
         let index = tantivy::Index::create(directory.clone(), schema.build(), tantivy::IndexSettings::default())?;
         let writer: IndexWriter = index.writer_with_num_threads(1, WRITER_BYTES)?;

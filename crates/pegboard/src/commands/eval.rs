@@ -19,7 +19,9 @@ use crate::{
 const DEPTH: usize = 100;
 
 pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
+    let progress = Progress::waiting("reading the data");
     let data = Data::read(&args.dir)?;
+    drop(progress);
     let mut names: Vec<RankerName> = Vec::new();
     for choice in &args.ranker {
         let chosen = match choice {
@@ -113,8 +115,8 @@ fn read_labels(path: &Path, catalog: &Catalog) -> Result<HashMap<String, HashMap
 }
 
 fn measure(ranker: &dyn Ranker, data: &Data) -> (&'static str, Measured) {
-    ranker.prepare(&data.catalog);
     let progress = Progress::new(data.queries.len(), ranker.name());
+    ranker.prepare(&data.catalog);
     let mut quality = Quality::default();
     let mut times = Vec::with_capacity(data.queries.len());
     let everything = Selection::everything();

@@ -8,6 +8,7 @@ use std::{
 };
 
 use pegboard_core::{Catalog, Hit, Query, Ranker, Ranking, Reason, Selection, Tool, naming};
+use pegboard_engine::analysis::{TokenKind, Tokenizer, is_stop_word};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,6 +18,7 @@ use crate::{
     config::{self, Config},
     error::{CliError, warn},
     output::{self, FAINT, STRONG},
+    progress::Progress,
 };
 
 /// A query file is read no further; every ranker refuses far shorter queries.
@@ -33,6 +35,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
             CliError::new("the query is blank").hint("say what the tool should do, for instance `create an issue`")
         );
     }
+    let progress = Progress::waiting("reading and indexing the catalog");
     let catalog = catalog(args, &config)?;
     let ranker = args.ranker.or(config.ranker).unwrap_or_default().build();
     let query = Query::new(&text)
@@ -40,6 +43,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
         .threshold(args.threshold.or(config.threshold).unwrap_or(0.0))
         .explain(args.explain);
     ranker.prepare(&catalog);
+    drop(progress);
     let start = Instant::now();
     let ranking = rank(&*ranker, &query, &catalog)?;
     let took_us = start.elapsed().as_micros();
@@ -262,46 +266,61 @@ fn reasons(why: &[Reason]) -> Vec<ReasonReport> {
 /// Ranks without a limit and looks for the tool in the whole list.
 fn why_not(name: &str, ranker: &dyn Ranker, query: &Query<'_>, catalog: &Catalog) -> Result<WhyNot, CliError> {
     let tool = find(name, catalog)?;
-    let everything = Query { limit: usize::MAX, threshold: 0.0, ..*query };
-    let mut all = rank(ranker, &everything.explain(false), catalog)?.hits;
-    let rank_of_tool = all.iter().position(|hit| hit.tool.id() == tool.id());
-    let best = all.first().map(|hit| hit.score);
+    let everything = Query { limit: usize::MAX, threshold: 0.0, explain: false, ..*query };
+    let hits = rank(ranker, &everything, catalog)?.hits;
+    let best = hits.first().map(|hit| hit.score);
+    let place = hits.iter().position(|hit| hit.tool.id() == tool.id());
+    let score = place.map(|at| hits[at].score);
     let mut matched = Vec::new();
-    if let Some(at) = rank_of_tool {
-        let upto = Query { limit: at + 1, ..everything };
-        all = rank(ranker, &upto.explain(true), catalog)?.hits;
-        matched = all.get(at).map(|hit| hit.why.clone()).unwrap_or_default();
+    if let Some(at) = place {
+        let explained = rank(ranker, &Query { limit: at + 1, explain: true, ..everything }, catalog)?.hits;
+        matched = explained.into_iter().nth(at).map(|hit| hit.why).unwrap_or_default();
     }
-    let score = rank_of_tool.and_then(|at| all.get(at)).map(|hit| hit.score);
-    let missing = missing_words(query.text, &matched);
-    let reason = match (rank_of_tool, score, best) {
-        (Some(at), Some(score), Some(best)) if score < query.threshold * best => {
-            format!("ranked {} but scored less than {} of the best", at + 1, query.threshold)
-        }
-        (Some(at), ..) if at < query.limit => format!("ranked {}, within the limit of {}", at + 1, query.limit),
-        (Some(at), ..) => format!("ranked {}, beyond the limit of {}", at + 1, query.limit),
-        (None, ..) => format!("not ranked: {} finds nothing of the query in it", ranker.name()),
-    };
     Ok(WhyNot {
         id: tool.id().to_owned(),
         name: tool.name().to_owned(),
-        rank: rank_of_tool.map(|at| at + 1),
+        rank: place.map(|at| at + 1),
         score: score.map(output::number),
         best_score: best.map(output::number),
+        missing: missing_words(query.text, &matched),
         matched: reasons(&matched),
-        missing,
-        reason,
+        reason: why_not_reason(place, score, best, query, ranker.name()),
     })
 }
 
-/// Words of the query that no reason speaks of.
+fn why_not_reason(
+    place: Option<usize>,
+    score: Option<f64>,
+    best: Option<f64>,
+    query: &Query<'_>,
+    ranker: &str,
+) -> String {
+    let (Some(at), Some(score), Some(best)) = (place, score, best) else {
+        return format!("not ranked: {ranker} finds nothing of the query in it");
+    };
+    if score < query.threshold * best {
+        return format!("ranked {} but scored less than {} of the best", at + 1, query.threshold);
+    }
+    let side = if at < query.limit { "within" } else { "beyond" };
+    format!("ranked {}, {side} the limit of {}", at + 1, query.limit)
+}
+
+/// Words of the query that no reason speaks of, each once.
 fn missing_words(query: &str, matched: &[Reason]) -> Vec<String> {
+    let whole = query.trim().to_lowercase();
+    let has_spaces = whole.contains(char::is_whitespace);
     let terms: Vec<String> = matched.iter().map(|reason| reason.term.to_lowercase()).collect();
+    // A ranker that compares whole texts gives the whole query as a reason.
+    let is_matched = |word: &str| terms.iter().any(|term| (!has_spaces || *term != whole) && term.contains(word));
     let mut missing: Vec<String> = Vec::new();
     for word in query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
         let word = word.to_lowercase();
-        let is_matched = terms.iter().any(|term| term.contains(&word));
-        if !is_matched && !missing.contains(&word) && !pegboard_engine::analysis::is_stop_word(&word) {
+        // Scripts without spaces are matched by pairs of characters; one is enough.
+        let mut is_found = is_matched(&word);
+        Tokenizer::default().tokenize(&word, &mut |token| {
+            is_found |= token.kind == TokenKind::Pair && is_matched(token.text);
+        });
+        if !is_found && !missing.contains(&word) && !is_stop_word(&word) {
             missing.push(word);
         }
     }

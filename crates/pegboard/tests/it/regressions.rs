@@ -34,3 +34,34 @@ fn a_thousand_parentheses_do_not_exhaust_the_stack() {
     let refused = RegexRanker::default().rank(&Query::new(&nested), &catalog, &Selection::everything());
     assert!(refused.is_err_and(|error| error.to_string().starts_with("invalid regex pattern: ")));
 }
+
+#[test]
+fn quotes_around_deep_parentheses_do_not_exhaust_the_stack() {
+    let tools = r#"[{"name": "a", "description": "alpha"}]"#;
+    let nested = format!("\" {}alpha{} \"", "(".repeat(8000), ")".repeat(8000));
+    assert_eq!(first(&Bm25::default(), tools, &nested), None);
+    let negated = format!("\" {}alpha \"", "NOT ".repeat(4000));
+    assert_eq!(first(&Bm25::default(), tools, &negated), None);
+}
+
+#[test]
+fn a_field_that_cannot_answer_is_a_phrase() {
+    let tools = r#"[{"name": "a", "description": "alpha"}]"#;
+    assert_eq!(first(&Bm25::default(), tools, "name:*"), Some("a".into()));
+    assert_eq!(first(&Bm25::default(), tools, "foo:*"), None);
+}
+
+#[test]
+fn a_fuzzy_match_prefers_the_tool_whose_other_words_are_near() {
+    let tools = r#"[{"name": "send_a"}, {"name": "send_b"}, {"name": "send_c"}, {"name": "send_d"}, {"name": "send_e"},
+                    {"name": "send_message"}, {"name": "get_a"}, {"name": "get_b"}, {"name": "get_weather"}]"#;
+    assert_eq!(first(&RegexRanker::default(), tools, "send msg"), Some("send_message".into()));
+    assert_eq!(first(&RegexRanker::default(), tools, "get wether"), Some("get_weather".into()));
+}
+
+#[test]
+fn why_not_can_be_asked_about_several_intents() {
+    let folder = crate::harness::Folder::new("why_not_intents");
+    let output = folder.run(&["search", "create an issue and send a message", "--why-not", "weather_forecast"]);
+    assert_eq!(output.status.code(), Some(0));
+}

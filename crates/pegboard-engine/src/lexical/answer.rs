@@ -1,0 +1,235 @@
+//! One query against one view, from text to ranking.
+
+use std::sync::Arc;
+
+use pegboard_core::{Fallback, Hit, Query, Ranking, Tool, ranking::cut};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{
+    document::for_each_key_of,
+    explain,
+    index::View,
+    intents,
+    names::{Certainty, Mention, Mentions},
+    plan::{Found, NOT_THERE, Plan, Word},
+    scorer::{Candidate, Scorer, compare},
+    segment::FULL_IMPACT,
+};
+
+/// The scale below hits that are named outright.
+pub(super) const BELOW_NAMED: f32 = 0.9;
+
+/// Candidates that each intent, and the whole query, bring to the common answer. A
+/// constant, so that asking for more hits only adds to the end of a ranking.
+const POOL: usize = 64;
+
+/// Steps between a name as it is written, another spelling of it, and an alias: for hits
+/// that the query consists of, and for hits that it mentions. The second leaves room for
+/// the rest of the query to decide among equals.
+const STEP_WHOLE: f32 = 0.0001;
+const STEP_QUOTED: f32 = 0.03;
+
+/// What a query works in; kept for the next one.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    plan: Plan,
+    scorer: Scorer,
+    mentions: Mentions,
+    intents: Vec<u32>,
+    for_intents: Vec<Candidate>,
+    fused: Vec<Candidate>,
+}
+
+impl Buffers {
+    pub(super) fn rank(&mut self, text: &str, query: &Query<'_>, view: &View<'_>) -> Ranking {
+        self.plan.make(text, view);
+        self.mentions.search(text, view);
+        self.weigh_names_in_words(view);
+        // No more can be found than there is, however many are asked for.
+        let limit = query.limit.min(view.tools);
+        let mut total = self.score(text, limit, view);
+        let worth = self.plan.worth(view).max(f32::MIN_POSITIVE);
+        self.fused.iter_mut().for_each(|candidate| candidate.score *= BELOW_NAMED / worth);
+        total += self.raise_named(text, worth, view);
+        self.fused.sort_unstable_by(|a, b| compare(view, a, b));
+        let mut hits: Vec<Hit> = self.fused.iter().take(limit).map(|candidate| hit(candidate, view)).collect();
+        cut(&mut hits, query);
+        if query.explain {
+            for hit in &mut hits {
+                let named = self.mention_of(&hit.tool);
+                hit.why = explain::reasons(&hit.tool, hit.score, text, &self.plan, named, view.settings);
+            }
+        }
+        let words = &self.plan.words;
+        Ranking {
+            confidence: hits.first().map(|hit| hit.score),
+            hits,
+            total,
+            unmatched: unmatched(text, words),
+            fallback: words.iter().any(|word| word.found == Found::Nearly).then_some(Fallback::Typo),
+        }
+    }
+
+    /// A name that the query spells out in plain words is one more thing to match.
+    fn weigh_names_in_words(&mut self, view: &View<'_>) {
+        for mention in self.mentions.found.iter().filter(|mention| mention.certainty == Certainty::Words) {
+            let weight = view.settings.name_in_words * view.rarity(mention.count);
+            let word = self.plan.words.iter().position(|word| word.start >= mention.place.start).unwrap_or(0);
+            self.plan.terms.add(&mention.key, word as u32, weight, view);
+        }
+    }
+
+    /// Scores the visible tools into `fused`; how many match.
+    fn score(&mut self, text: &str, limit: usize, view: &View<'_>) -> usize {
+        let Self { plan, scorer, intents, for_intents, fused, .. } = self;
+        let several = intents::split(text, plan, intents);
+        let wanted = if several.is_some() { limit.max(POOL) } else { limit };
+        let terms = || plan.terms.iter().map(|(at, term)| (at, term.weight));
+        let total = scorer.run(view, &plan.terms, terms(), wanted);
+        fused.clear();
+        fused.extend_from_slice(&scorer.best);
+        let best = fused.first().map_or(0.0, |candidate| candidate.score);
+        let Some(count) = several.filter(|_| best > 0.0) else { return total };
+        for_intents.clear();
+        for intent in 0..count {
+            let terms = terms().filter(|(at, _)| intents[plan.terms.get(*at).word as usize] == intent);
+            scorer.run(view, &plan.terms, terms, POOL);
+            let top = scorer.best.first().map_or(0.0, |candidate| candidate.score);
+            if top > 0.0 {
+                // Half way, as a ratio, between its own scale and that of the whole query:
+                // a small request must be heard, and not outshout a large one.
+                let scale = (best / top).sqrt();
+                for_intents.extend(scorer.best.iter().map(|c| Candidate { score: c.score * scale, ..*c }));
+            }
+        }
+        fuse(fused, for_intents, view.settings.intent);
+        total
+    }
+
+    /// Puts the tools that the query names above all others; how many of them no term
+    /// of the query had found.
+    fn raise_named(&mut self, text: &str, worth: f32, view: &View<'_>) -> usize {
+        let mut places: FxHashMap<(u32, u32), usize> = FxHashMap::default();
+        let mut found_by_name_alone = 0;
+        let mut seen: FxHashSet<&str> = FxHashSet::default();
+        for mention in self.mentions.found.iter().filter(|mention| mention.certainty != Certainty::Words) {
+            if !seen.insert(&mention.key) {
+                continue;
+            }
+            if places.is_empty() {
+                places.extend(self.fused.iter().enumerate().map(|(at, c)| ((c.part, c.doc), at)));
+            }
+            for_each_named(view, mention, |part, doc, tool| {
+                let lexical = whole_score(&self.plan, view, part, doc);
+                let step = name_step(tool, mention, text);
+                let score = if mention.certainty == Certainty::Whole {
+                    1.0 - STEP_WHOLE * step
+                } else {
+                    BELOW_NAMED + STEP_QUOTED * (2.0 - step) + STEP_QUOTED * lexical.min(worth) / (worth * 1.01)
+                };
+                let fused = &mut self.fused;
+                let place = *places.entry((part, doc)).or_insert_with(|| {
+                    found_by_name_alone += usize::from(lexical == 0.0);
+                    fused.push(Candidate { score: 0.0, part, doc });
+                    fused.len() - 1
+                });
+                fused[place].score = fused[place].score.max(score);
+            });
+        }
+        found_by_name_alone
+    }
+
+    /// The mention by which `tool` is named outright, if any.
+    fn mention_of(&self, tool: &Tool) -> Option<&Mention> {
+        let names = std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str));
+        let mut found = None;
+        for name in names {
+            for_each_key_of(tool, name, &mut |key| {
+                let is_it = |mention: &&Mention| mention.certainty != Certainty::Words && mention.key == key;
+                found = found.or(self.mentions.found.iter().find(is_it));
+            });
+        }
+        found
+    }
+}
+
+/// Calls `visit` (part, tool number, tool) for every visible tool that `mention` names.
+fn for_each_named(view: &View<'_>, mention: &Mention, mut visit: impl FnMut(u32, u32, &Tool)) {
+    for (at, part) in view.parts.iter().enumerate() {
+        let Some(term) = part.segment.vocabulary.find(&mention.key) else { continue };
+        for doc in part.segment.postings(term).docs {
+            if part.visible.as_ref().is_none_or(|visible| visible.contains(*doc)) {
+                visit(at as u32, *doc, &part.segment.tools[*doc as usize]);
+            }
+        }
+    }
+}
+
+/// What all terms together give one tool, by looking it up in every list.
+fn whole_score(plan: &Plan, view: &View<'_>, part: u32, doc: u32) -> f32 {
+    let segment = view.parts[part as usize].segment;
+    let gain = |(at, weight): (usize, f32)| {
+        let number = plan.terms.numbers(at)[part as usize];
+        let postings = (number != NOT_THERE).then(|| segment.postings(number))?;
+        let place = postings.docs.binary_search(&doc).ok()?;
+        Some(weight * f32::from(postings.impacts[place]) / FULL_IMPACT)
+    };
+    plan.terms.iter().filter_map(|(at, term)| gain((at, term.weight))).sum()
+}
+
+/// How far the spelling in the query is from the tool's name: 0 as it is written, 1 in
+/// another spelling, 2 an alias.
+fn name_step(tool: &Tool, mention: &Mention, text: &str) -> f32 {
+    let written = &text[mention.place.clone()];
+    if written == tool.name() || written == tool.id() {
+        return 0.0;
+    }
+    let mut is_name = false;
+    for_each_key_of(tool, tool.name(), &mut |key| is_name |= key == mention.key);
+    if is_name { 1.0 } else { 2.0 }
+}
+
+fn hit(candidate: &Candidate, view: &View<'_>) -> Hit {
+    let tool = &view.parts[candidate.part as usize].segment.tools[candidate.doc as usize];
+    // As a decimal number it prints like the figure it is, without binary dust.
+    let score = (f64::from(candidate.score) * 1e6).round() / 1e6;
+    Hit { tool: Arc::clone(tool), score, why: Vec::new() }
+}
+
+/// The words of `query` that were not found, each once. Overlapping pairs of characters
+/// are one word.
+fn unmatched(query: &str, words: &[Word]) -> Vec<String> {
+    let runs = words.chunk_by(|before, after| after.start < before.end);
+    let unknown = runs.filter(|run| run.iter().all(|word| word.found == Found::Nowhere));
+    let mut unmatched: Vec<String> = Vec::new();
+    for run in unknown {
+        if let (Some(first), Some(last)) = (run.first(), run.last()) {
+            let word = &query[first.start..last.end];
+            if !unmatched.iter().any(|known| known == word) {
+                unmatched.push(word.to_owned());
+            }
+        }
+    }
+    unmatched
+}
+
+/// Mixes what the first tools score for the whole query with what tools score for the
+/// intent that they serve best, which counts for `share`.
+fn fuse(whole: &mut Vec<Candidate>, for_intents: &mut Vec<Candidate>, share: f32) {
+    let place = |c: &Candidate| (c.part, c.doc);
+    for_intents.sort_unstable_by(|a, b| place(a).cmp(&place(b)).then(b.score.total_cmp(&a.score)));
+    for_intents.dedup_by_key(|candidate| place(candidate));
+    whole.iter_mut().for_each(|candidate| candidate.score *= 1.0 - share);
+    let rest = whole.split_off(POOL.min(whole.len()));
+    whole.sort_unstable_by_key(place);
+    let pooled = whole.len();
+    for candidate in for_intents.iter() {
+        let gain = candidate.score * share;
+        match whole[..pooled].binary_search_by_key(&place(candidate), place) {
+            Ok(at) => whole[at].score += gain,
+            Err(_) => whole.push(Candidate { score: gain, ..*candidate }),
+        }
+    }
+    let is_new = |c: &Candidate| for_intents.binary_search_by_key(&place(c), place).is_err();
+    whole.extend(rest.into_iter().filter(is_new));
+}
