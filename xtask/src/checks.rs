@@ -9,16 +9,17 @@ use std::{
 use serde_json::Value;
 
 /// Which crates of the workspace each may depend on, tests aside.
-const ARROWS: [(&str, &[&str]); 5] = [
+const ARROWS: [(&str, &[&str]); 6] = [
     ("pegboard-core", &[]),
     ("pegboard-engine", &["pegboard-core"]),
     ("pegboard-tantivy", &["pegboard-core"]),
-    ("pegboard", &["pegboard-core", "pegboard-engine", "pegboard-tantivy"]),
+    ("pegboard-discovery", &["pegboard-core"]),
+    ("pegboard", &["pegboard-core", "pegboard-engine", "pegboard-tantivy", "pegboard-discovery"]),
     ("xtask", &[]),
 ];
 
 /// Crates below which nothing may block on a runtime or reach a network.
-const QUIET: [&str; 3] = ["pegboard-core", "pegboard-engine", "pegboard-tantivy"];
+const QUIET: [&str; 4] = ["pegboard-core", "pegboard-engine", "pegboard-tantivy", "pegboard-discovery"];
 
 /// What a runtime or a network stack is made of.
 const LOUD: [&str; 7] = ["tokio", "mio", "hyper", "reqwest", "axum", "rmcp", "rustls"];

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use pegboard_discovery::DialectName;
+
 use crate::rankers::RankerName;
 
 /// The whole command line, for parsing and for everything generated from it.
@@ -32,6 +34,12 @@ pub(crate) enum Command {
     /// Without `--catalog`, searches the demo catalog that is built in. Prints a table on
     /// a terminal and JSON otherwise. Exits with 1 when nothing matches.
     Search(SearchArgs),
+    /// Hold one conversation's tool state
+    ///
+    /// Reads one JSON object a line from standard input and answers each with one line:
+    /// `{"op":"list"}`, `{"op":"call","name":…,"arguments":…}`, `{"op":"prompt"}` and
+    /// `{"op":"messages","messages":[…]}`.
+    Session(SessionArgs),
     /// Measure rankers against labelled queries
     ///
     /// DIR holds `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv` (query id,
@@ -83,6 +91,80 @@ pub(crate) struct SearchArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionArgs {
+    /// The family of meta-tools
+    #[arg(long, value_name = "DIALECT", default_value = "bridge")]
+    pub(crate) dialect: Dialect,
+
+    /// A catalog file; without one, the demo catalog
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(crate) catalog: Vec<PathBuf>,
+
+    /// Refuse catalog files that are larger
+    #[arg(long, value_name = "BYTES", default_value_t = pegboard_core::Limits::default().file_bytes)]
+    pub(crate) max_catalog_bytes: usize,
+
+    /// How to rank, instead of the dialect's own way
+    #[arg(long, value_name = "RANKER")]
+    pub(crate) ranker: Option<RankerName>,
+
+    /// Show tools of these servers
+    #[arg(long, value_name = "SERVER", value_delimiter = ',')]
+    pub(crate) servers: Vec<String>,
+
+    /// Show these tools: `server:tool`, `server:*` or a name
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) tools: Vec<String>,
+
+    /// Hide these servers or tools
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) deny: Vec<String>,
+
+    /// Tools that are visible from the start
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) pre_discovered: Vec<String>,
+
+    /// What the prompt says there is, instead of what the catalog tells
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    pub(crate) prompt_categories: Vec<String>,
+
+    /// An option of the dialect, such as `maxToolsLimit=20`
+    #[arg(long, value_name = "KEY=JSON")]
+    pub(crate) set: Vec<String>,
+}
+
+/// A dialect by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dialect(pub(crate) DialectName);
+
+impl ValueEnum for Dialect {
+    fn value_variants<'a>() -> &'a [Self] {
+        const {
+            &[
+                Self(DialectName::Explicit),
+                Self(DialectName::Gateway),
+                Self(DialectName::Select),
+                Self(DialectName::Ranked),
+                Self(DialectName::Schema),
+                Self(DialectName::Bridge),
+            ]
+        }
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        let help = match self.0 {
+            DialectName::Explicit => "Search, then add by name",
+            DialectName::Gateway => "The first tools, and a search that exposes its hits",
+            DialectName::Select => "A search that loads its matches",
+            DialectName::Ranked => "A search that only ranks",
+            DialectName::Schema => "A search that loads and returns schemas",
+            DialectName::Bridge => "Ready-to-call signatures and one call tool",
+        };
+        Some(clap::builder::PossibleValue::new(self.0.as_str()).help(help))
+    }
 }
 
 /// Where tools come from.

@@ -9,3 +9,4 @@ mod harness;
 mod quality;
 mod reference;
 mod regressions;
+mod sessions;

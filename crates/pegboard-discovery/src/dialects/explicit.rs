@@ -1,0 +1,242 @@
+//! `explicit`: search shows, `add_tool` loads.
+
+use std::sync::Arc;
+
+use pegboard_core::{Query, QueryError, Tool};
+use serde_json::{Value, json};
+
+use super::{Dialect, View};
+use crate::{
+    outcome::{Effect, Outcome, ToolDefinition},
+    prompt,
+};
+
+const SEARCH: &str = "search_tools";
+const ADD: &str = "add_tool";
+const SHOW: &str = "show_all_tools";
+const REMOVE: &str = "remove_tool";
+
+#[derive(Debug)]
+pub(super) struct Explicit;
+
+impl Dialect for Explicit {
+    fn name(&self) -> &'static str {
+        "explicit"
+    }
+
+    fn default_ranker(&self) -> &'static str {
+        "regex"
+    }
+
+    fn meta_tools(&self, _view: &View<'_>) -> Vec<ToolDefinition> {
+        let tool = |name: &str, description: &str, input_schema: Value| ToolDefinition {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            input_schema,
+        };
+        let names = json!({
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Names as search_tools or show_all_tools gave them"
+        });
+        vec![
+            tool(
+                SEARCH,
+                "Find tools by a regular expression over their names and descriptions. Found tools cannot be called \
+                 until add_tool has added them.",
+                json!({
+                    "type": "object",
+                    "properties": {"query": {"type": "string", "description": "Regular expression, or plain words"}},
+                    "required": ["query"]
+                }),
+            ),
+            tool(
+                ADD,
+                "Add tools by name, so that they can be called from the next turn on.",
+                json!({
+                    "type": "object",
+                    "properties": {
+                        "tool_names": names,
+                        "server": {"type": "string", "description": "Only tools of this server"}
+                    },
+                    "required": ["tool_names"]
+                }),
+            ),
+            tool(SHOW, "List the names of all tools there are.", json!({"type": "object", "properties": {}})),
+            tool(
+                REMOVE,
+                "Put tools away that are no longer needed.",
+                json!({"type": "object", "properties": {"tool_names": names}, "required": ["tool_names"]}),
+            ),
+        ]
+    }
+
+    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+        match name {
+            SEARCH => Some(search(arguments, view)),
+            ADD => Some(add(arguments, view)),
+            SHOW => Some(show(self, view)),
+            REMOVE => Some(remove(arguments, view)),
+            _ => None,
+        }
+    }
+
+    fn loaded_by(&self, name: &str, result: &str) -> Option<Vec<String>> {
+        if name != ADD {
+            return None;
+        }
+        let line = |start: &str| result.lines().find_map(|line| line.strip_prefix(start));
+        let names = line("Added tools: ")?;
+        Some(names.split(", ").map(str::to_owned).collect())
+    }
+
+    fn instructions(&self, _view: &View<'_>, categories: &[String]) -> String {
+        let how = "The tools of this conversation are kept apart until you ask for them.\n\
+                   1. Call search_tools with a word or a regular expression for what you want to do.\n\
+                   2. Call add_tool with the names that fit.\n\
+                   3. Call the added tools.\n\
+                   Search again, with other words, before you say that there is no tool for something.";
+        prompt::section(how, categories)
+    }
+}
+
+fn search(arguments: &Value, view: &View<'_>) -> Outcome {
+    let Some(query) = arguments.get("query").and_then(Value::as_str).filter(|query| !query.is_empty()) else {
+        return Outcome::text("Error: query parameter is required");
+    };
+    let ranking = match view.rank(&Query::new(query).limit(usize::MAX)) {
+        Ok(ranking) => ranking,
+        Err(error @ QueryError::InvalidRegex { .. }) => return Outcome::json(json!({"error": error.to_string()})),
+        Err(QueryError::Empty) => return Outcome::text("Error: query parameter is required"),
+        Err(error) => return Outcome::json(json!({"error": error.to_string()})),
+    };
+    let mut tools: Vec<Arc<Tool>> = ranking.hits.into_iter().map(|hit| hit.tool).collect();
+    if tools.is_empty() {
+        tools.extend(view.names.find(query));
+    }
+    if tools.is_empty() {
+        return Outcome::json(json!({"found": 0, "tools": [], "message": "No tools found matching the pattern"}));
+    }
+    let entry = |tool: &Arc<Tool>| json!({"name": view.names.shown(tool), "description": tool.description()});
+    Outcome::json(json!({
+        "found": tools.len(),
+        "tools": tools.iter().map(entry).collect::<Vec<_>>(),
+        "message": "Found matching tools. Use 'add_tool' to load the ones you need.",
+    }))
+}
+
+/// `tool_names`, or a single `tool_name`; `None` when neither is there.
+fn tool_names(arguments: &Value) -> Option<Vec<&str>> {
+    let list = arguments.get("tool_names").and_then(Value::as_array);
+    let names: Vec<&str> = match list {
+        Some(list) => list.iter().filter_map(Value::as_str).collect(),
+        None => arguments.get("tool_name").and_then(Value::as_str).into_iter().collect(),
+    };
+    (!names.is_empty()).then_some(names)
+}
+
+#[derive(Default)]
+struct Added {
+    tools: Vec<(Arc<Tool>, String)>,
+    already: Vec<String>,
+    missing: Vec<String>,
+    nearest: Vec<String>,
+    disambiguated: Vec<String>,
+}
+
+impl Added {
+    fn add(&mut self, tool: Arc<Tool>, shown: String, view: &View<'_>) {
+        if view.is_shown(&shown) || self.tools.iter().any(|(_, name)| *name == shown) {
+            self.already.push(shown);
+        } else {
+            self.tools.push((tool, shown));
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let added: Vec<String> = self.tools.iter().map(|(_, name)| name.clone()).collect();
+        let mut lines = Vec::new();
+        let mut line = |title: &str, names: &[String]| {
+            if !names.is_empty() {
+                lines.push(format!("{title}: {}", names.join(", ")));
+            }
+        };
+        line("Added tools", &added);
+        line("Already available", &self.already);
+        line("Not found", &self.missing);
+        line("Disambiguated", &self.disambiguated);
+        line("Nearest names", &self.nearest);
+        lines.join("\n")
+    }
+}
+
+fn add(arguments: &Value, view: &View<'_>) -> Outcome {
+    let Some(names) = tool_names(arguments) else {
+        return Outcome::text("Error: tool_names parameter is required");
+    };
+    let server = arguments.get("server").and_then(Value::as_str).filter(|server| !server.is_empty());
+    let mut added = Added::default();
+    for name in names {
+        let mut tools = view.names.resolve(name);
+        if let Some(server) = server {
+            tools.retain(|tool| tool.server_name() == Some(server));
+        }
+        match tools.as_slice() {
+            [] => {
+                added.missing.push(name.to_owned());
+                let nearest = view.names.nearest(name).into_iter().filter(|_| server.is_none());
+                added.nearest.extend(nearest);
+            }
+            [tool] => {
+                // A name that the caller pins to one server needs no qualification.
+                let shown = if server.is_some() { tool.name().to_owned() } else { view.names.shown(tool) };
+                added.add(Arc::clone(tool), shown, view);
+            }
+            several => {
+                let servers: Vec<&str> = several.iter().filter_map(|tool| tool.server_name()).collect();
+                let servers = servers.join(", ");
+                added.disambiguated.push(format!("{name} (found on servers: {servers}, added as separate tools)"));
+                several.iter().for_each(|tool| added.add(Arc::clone(tool), view.names.shown(tool), view));
+            }
+        }
+    }
+    let text = added.to_text();
+    if added.tools.is_empty() {
+        Outcome::text(text)
+    } else {
+        Outcome::text(text).with_effect(Effect::Load(added.tools))
+    }
+}
+
+fn show(dialect: &Explicit, view: &View<'_>) -> Outcome {
+    let mut names: Vec<String> = view.tools().map(|tool| view.names.shown(tool)).collect();
+    names.extend(dialect.meta_tools(view).into_iter().map(|tool| tool.name));
+    names.sort_unstable();
+    names.dedup();
+    Outcome::json(json!({"total": names.len(), "tools": names}))
+}
+
+fn remove(arguments: &Value, view: &View<'_>) -> Outcome {
+    let Some(names) = tool_names(arguments) else {
+        return Outcome::text("Error: tool_names parameter is required");
+    };
+    let (mut removed, mut others) = (Vec::new(), Vec::new());
+    for name in names {
+        if [SEARCH, ADD, SHOW, REMOVE].contains(&name) {
+            others.push(format!("{name} (cannot remove virtual tool)"));
+        } else if view.is_shown(name) {
+            removed.push(name.to_owned());
+        } else {
+            others.push(name.to_owned());
+        }
+    }
+    let mut lines = Vec::new();
+    if !removed.is_empty() {
+        lines.push(format!("Removed tools: {}", removed.join(", ")));
+    }
+    if !others.is_empty() {
+        lines.push(format!("Not in active tools: {}", others.join(", ")));
+    }
+    let text = lines.join("\n");
+    if removed.is_empty() { Outcome::text(text) } else { Outcome::text(text).with_effect(Effect::Unload(removed)) }
+}

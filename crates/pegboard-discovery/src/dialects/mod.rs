@@ -1,0 +1,192 @@
+//! The families of meta-tools.
+
+mod bridge;
+mod explicit;
+mod gateway;
+mod ranked;
+mod schema;
+mod select;
+
+use std::sync::Arc;
+
+use pegboard_core::{Catalog, Hit, Query, QueryError, Ranker, Ranking, Selection, Tool};
+use serde_json::Value;
+
+use crate::{
+    names::Names,
+    outcome::{Outcome, ToolDefinition},
+    settings::Settings,
+};
+
+/// What a dialect may look at to answer a call. It changes nothing.
+pub struct View<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) selection: &'a Selection,
+    pub(crate) ranker: &'a dyn Ranker,
+    pub(crate) names: &'a Names,
+    pub(crate) settings: &'a Settings,
+    /// The names that the session shows beside the meta-tools.
+    pub(crate) shown: &'a [(Arc<Tool>, String)],
+    /// Tools that are shown without having been loaded.
+    pub(crate) is_static: &'a dyn Fn(&Tool) -> bool,
+}
+
+impl View<'_> {
+    /// The tools that the selection shows, in catalog order.
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.catalog.iter().filter(|tool| self.selection.allows(tool))
+    }
+
+    /// The tools that are hidden until searched for.
+    pub(crate) fn deferred(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tools().filter(|tool| !(self.is_static)(tool))
+    }
+
+    pub(crate) fn rank(&self, query: &Query<'_>) -> Result<Ranking, QueryError> {
+        self.ranker.rank(query, self.catalog, self.selection)
+    }
+
+    /// Ranks the deferred tools. `+word` makes a word required on every ranker, and a query
+    /// that finds nothing finds the tool it names.
+    pub(crate) fn rank_deferred(&self, text: &str, limit: usize) -> Result<Vec<Hit>, QueryError> {
+        // These two know `+` themselves.
+        let knows_required = ["keyword", "hinted"].contains(&self.ranker.name());
+        let plain = if knows_required { text.to_owned() } else { without_required_marks(text) };
+        let required: Vec<String> = if knows_required { Vec::new() } else { required_words(text) };
+        let ranking = self.rank(&Query::new(&plain).limit(usize::MAX))?;
+        let mut hits: Vec<Hit> = ranking
+            .hits
+            .into_iter()
+            .filter(|hit| !(self.is_static)(&hit.tool) && has_words(&hit.tool, &required))
+            .take(limit)
+            .collect();
+        if hits.is_empty() && required_words(text).is_empty() {
+            let named = self.names.find(text.trim()).filter(|tool| !(self.is_static)(tool));
+            hits.extend(named.map(|tool| Hit { tool, score: 0.0, why: Vec::new() }));
+        }
+        Ok(hits)
+    }
+
+    pub(crate) fn is_shown(&self, name: &str) -> bool {
+        self.shown.iter().any(|(_, shown)| shown == name)
+    }
+}
+
+fn without_required_marks(text: &str) -> String {
+    let words = text.split_whitespace().map(|word| word.strip_prefix('+').unwrap_or(word));
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+fn required_words(text: &str) -> Vec<String> {
+    let words = text.split_whitespace().filter_map(|word| word.strip_prefix('+'));
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}
+
+fn has_words(tool: &Tool, words: &[String]) -> bool {
+    let text = format!("{} {} {}", tool.name(), tool.description(), tool.search_hint().unwrap_or_default());
+    let text = text.to_lowercase();
+    words.iter().all(|word| text.contains(word))
+}
+
+/// One family of meta-tools: names, schemas, replies, limits and errors.
+///
+/// Pure: the same view and arguments give the same outcome. What should change is said as
+/// effects, which the session applies.
+pub trait Dialect: std::fmt::Debug + Send + Sync {
+    /// The name under which people choose it.
+    fn name(&self) -> &'static str;
+
+    /// The ranker that its document describes.
+    fn default_ranker(&self) -> &'static str;
+
+    /// The meta-tools that the model sees now.
+    fn meta_tools(&self, view: &View<'_>) -> Vec<ToolDefinition>;
+
+    /// Whether the meta-tools come behind the other tools.
+    fn lists_last(&self) -> bool {
+        false
+    }
+
+    /// Whether a tool that does not say so is hidden until searched for.
+    fn defers(&self, tool: &Tool) -> bool {
+        let _ = tool;
+        true
+    }
+
+    /// Tools that are shown before anything was searched for, beside those that always are.
+    fn exposed_at_first(&self, view: &View<'_>) -> Vec<Arc<Tool>> {
+        let _ = view;
+        Vec::new()
+    }
+
+    /// Answers a call of the meta-tool `name`, or `None` when it has no such tool.
+    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome>;
+
+    /// The names that a result of one of its searches loaded, for rebuilding a session from
+    /// a transcript; `None` when `name` is not such a search or the text is not its result.
+    fn loaded_by(&self, name: &str, result: &str) -> Option<Vec<String>> {
+        let _ = (name, result);
+        None
+    }
+
+    /// What the system prompt says about it.
+    fn instructions(&self, view: &View<'_>, categories: &[String]) -> String;
+
+    /// A message that lists what can be searched for, where the dialect keeps one.
+    fn reminder(&self, view: &View<'_>) -> Option<String> {
+        let _ = view;
+        None
+    }
+}
+
+/// The dialects by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DialectName {
+    /// Search, then add by name.
+    Explicit,
+    /// The first tools and a search that exposes its hits.
+    Gateway,
+    /// A search that loads its matches.
+    Select,
+    /// A search that only ranks.
+    Ranked,
+    /// A search that loads and returns schemas.
+    Schema,
+    /// Ready-to-call signatures and one call tool; the list never changes.
+    #[default]
+    Bridge,
+}
+
+impl DialectName {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Explicit, Self::Gateway, Self::Select, Self::Ranked, Self::Schema, Self::Bridge];
+
+    /// The name that people use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Explicit => "explicit",
+            Self::Gateway => "gateway",
+            Self::Select => "select",
+            Self::Ranked => "ranked",
+            Self::Schema => "schema",
+            Self::Bridge => "bridge",
+        }
+    }
+
+    /// The dialect itself.
+    pub fn dialect(self) -> &'static dyn Dialect {
+        match self {
+            Self::Explicit => &explicit::Explicit,
+            Self::Gateway => &gateway::Gateway,
+            Self::Select => &select::Select,
+            Self::Ranked => &ranked::Ranked,
+            Self::Schema => &schema::SchemaSearch,
+            Self::Bridge => &bridge::Bridge,
+        }
+    }
+}
+
+/// The hits as tools with the names to show them under.
+fn named(hits: &[Hit], view: &View<'_>) -> Vec<(Arc<Tool>, String)> {
+    hits.iter().map(|hit| (Arc::clone(&hit.tool), view.names.shown(&hit.tool))).collect()
+}

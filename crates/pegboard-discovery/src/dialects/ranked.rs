@@ -1,0 +1,134 @@
+//! `ranked`: a search that only ranks.
+
+use pegboard_core::{Hit, Query, QueryError};
+use serde_json::{Value, json};
+
+use super::{Dialect, View};
+use crate::{
+    outcome::{Outcome, ToolDefinition},
+    prompt,
+};
+
+const SEARCH: &str = "tool_search";
+
+#[derive(Debug)]
+pub(super) struct Ranked;
+
+impl Dialect for Ranked {
+    fn name(&self) -> &'static str {
+        "ranked"
+    }
+
+    fn default_ranker(&self) -> &'static str {
+        "sequence"
+    }
+
+    fn meta_tools(&self, view: &View<'_>) -> Vec<ToolDefinition> {
+        let (default, most) = (view.settings.default_limit, view.settings.max_limit);
+        vec![ToolDefinition {
+            name: SEARCH.to_owned(),
+            description: "Rank all registered tools for a task described in plain words, best first, with a score and \
+                          a word on when to use each. Call it before you guess a tool's name."
+                .to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string", "description": "What you want to do"},
+                    "limit": {
+                        "type": "integer",
+                        "description": format!("How many tools to return (default: {default}, at most {most})")
+                    }
+                },
+                "required": ["query"]
+            }),
+        }]
+    }
+
+    fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+        (name == SEARCH).then(|| search(arguments, view))
+    }
+
+    fn instructions(&self, _view: &View<'_>, categories: &[String]) -> String {
+        let how = "There are more tools than you can keep in mind. Describe your task to tool_search, then call the \
+                   tool that it ranks first, or the next one if that does not fit.";
+        prompt::section(how, categories)
+    }
+}
+
+/// The caller's limit: a number, or text that is one. Anything else, and nothing at all,
+/// is the default; what is out of range is drawn into it.
+fn limit(arguments: &Value, view: &View<'_>) -> usize {
+    let default = view.settings.default_limit as f64;
+    let asked = match arguments.get("limit") {
+        Some(Value::Number(number)) => number.as_f64(),
+        Some(Value::String(text)) => text.trim().parse::<i64>().ok().map(|number| number as f64),
+        Some(Value::Bool(true)) => Some(1.0),
+        _ => None,
+    };
+    let asked = asked.filter(|asked| *asked != 0.0).unwrap_or(default).trunc();
+    asked.clamp(1.0, view.settings.max_limit as f64) as usize
+}
+
+fn search(arguments: &Value, view: &View<'_>) -> Outcome {
+    let query = match arguments.get("query") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.trim().to_owned(),
+        Some(other) => other.to_string(),
+    };
+    if query.is_empty() {
+        let metadata = json!({"error": "empty_query", "matches": []});
+        return Outcome::text("Error: `query` is required. Describe what you are trying to do.")
+            .with_metadata(metadata);
+    }
+    let candidates = view.tools().count();
+    if candidates == 0 {
+        let metadata = json!({"query": query, "matches": []});
+        return Outcome::text("No tools are currently registered on this agent.").with_metadata(metadata);
+    }
+    let limit = limit(arguments, view);
+    let hits = match view.rank(&Query::new(&query).limit(limit)) {
+        Ok(ranking) => ranking.hits,
+        Err(QueryError::Empty) => Vec::new(),
+        Err(error) => return Outcome::error(error.to_string()),
+    };
+    let hits = or_exact(hits, &query, view);
+    if hits.is_empty() {
+        let text = format!("No tools matched '{query}'. Try rephrasing or broadening the query.");
+        return Outcome::text(text).with_metadata(json!({"query": query, "matches": []}));
+    }
+    let matches: Vec<Value> = hits.iter().map(to_match).collect();
+    let metadata = json!({"query": query, "limit": limit, "total_candidates": candidates, "matches": matches});
+    Outcome::text(to_text(&query, &hits)).with_metadata(metadata)
+}
+
+/// What the ranker does not find, the name may.
+fn or_exact(hits: Vec<Hit>, query: &str, view: &View<'_>) -> Vec<Hit> {
+    if !hits.is_empty() {
+        return hits;
+    }
+    view.names.find(query).map(|tool| Hit { tool, score: 0.0, why: Vec::new() }).into_iter().collect()
+}
+
+fn to_match(hit: &Hit) -> Value {
+    json!({
+        "name": hit.tool.name(),
+        "description": hit.tool.description(),
+        "prompt_instructions": hit.tool.prompt_instructions().unwrap_or_default(),
+        "score": hit.score,
+    })
+}
+
+fn to_text(query: &str, hits: &[Hit]) -> String {
+    let mut text = format!("Best tools for '{query}' (ranked by relevance):");
+    for (at, hit) in hits.iter().enumerate() {
+        let description = match hit.tool.description() {
+            "" => "No description provided.",
+            description => description,
+        };
+        text.push_str(&format!("\n{}. {} (score={:?}) — {description}", at + 1, hit.tool.name(), hit.score));
+        if let Some(instructions) = hit.tool.prompt_instructions().filter(|text| !text.is_empty()) {
+            text.push_str(&format!("\n   ↳ when to use: {instructions}"));
+        }
+    }
+    text
+}

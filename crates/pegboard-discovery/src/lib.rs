@@ -1,0 +1,44 @@
+//! What a model sees and may do: the session, its dialect, and the texts around them.
+//!
+//! A [`Session`] is one conversation's tool state: which tools are visible, in which
+//! order, under which names. A [`Dialect`] is one family of meta-tools with its names,
+//! schemas, replies and errors; it is pure, and says what should happen as [`Effect`]s,
+//! which the session applies. Every door (gateway, agent, proxy, command line) uses
+//! exactly this and adds nothing of its own. Nothing here touches a network or a file.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use pegboard_core::{Catalog, Limits, Selection, load};
+//! use pegboard_discovery::{DialectName, Session, Settings};
+//! use pegboard_engine::Keyword;
+//! use serde_json::json;
+//!
+//! let file = br#"[{"name": "get_weather", "description": "Current weather"}, {"name": "send_mail"}]"#;
+//! let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &Limits::default())?.tools);
+//! let mut session = Session::new(
+//!     DialectName::Select,
+//!     Settings::default(),
+//!     catalog,
+//!     Selection::everything(),
+//!     Arc::new(Keyword::default()),
+//! )?;
+//! let answer = session.call("tool_search", &json!({"query": "weather"}));
+//! assert_eq!(answer.reply.to_json(), json!({"matches": ["get_weather"]}));
+//! assert_eq!(session.visible_names(), ["tool_search", "get_weather"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod dialects;
+mod names;
+mod outcome;
+mod prompt;
+mod session;
+mod settings;
+mod signature;
+pub mod transcript;
+
+pub use dialects::{Dialect, DialectName, View};
+pub use outcome::{Effect, Outcome, Reply, ToolDefinition};
+pub use session::{Answer, Session, SessionError, Target};
+pub use settings::{Exposed, SelectionOrder, Settings, SettingsError};

@@ -1,0 +1,440 @@
+//! One conversation's tool state.
+
+use std::{collections::HashSet, sync::Arc};
+
+use pegboard_core::{Catalog, Ranker, Selection, Tool};
+use serde_json::{Value, json};
+
+use crate::{
+    dialects::{Dialect, DialectName, View},
+    names::Names,
+    outcome::{Effect, Reply, ToolDefinition},
+    prompt,
+    settings::{Exposed, Settings},
+    transcript::Transcript,
+};
+
+/// Categories of the host's own tools that are always visible.
+const ALWAYS_ON: [&str; 2] = ["structured_output", "human"];
+
+/// Tools that read offloaded outputs.
+const OUTPUT_TOOLS: [&str; 3] = ["search_large_output", "read_large_output", "query_large_output"];
+
+/// The version of the serialised form.
+const FORMAT: u64 = 1;
+
+/// Why a session cannot begin or be restored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// A dialect that selects among tools was given none.
+    #[error("tools is required")]
+    NoTools,
+    /// A saved session that this build cannot read.
+    #[error("a session of format {found}, this build reads {FORMAT}")]
+    Format {
+        /// What it says of itself.
+        found: String,
+    },
+    /// A saved session that lacks something.
+    #[error("the saved session has no `{field}`")]
+    Incomplete {
+        /// What it lacks.
+        field: &'static str,
+    },
+}
+
+/// A catalog tool that a call leads to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// Its server.
+    pub server: Option<String>,
+    /// Its own name there.
+    pub name: String,
+    /// The arguments to call it with.
+    pub arguments: Value,
+}
+
+/// What a call led to.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// What the model gets to read; for a catalog tool, nothing yet.
+    pub reply: Reply,
+    /// What user interfaces get beside it.
+    pub metadata: Option<Value>,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// The catalog tool to call, if that is what it led to.
+    pub target: Option<Target>,
+    /// Whether the visible list is another one now.
+    pub list_changed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Loaded {
+    tool: Arc<Tool>,
+    shown_as: String,
+    is_pinned: bool,
+    /// When it was loaded or called last.
+    used: u64,
+}
+
+/// Which tools one conversation sees, and under which names.
+#[derive(Debug)]
+pub struct Session {
+    dialect: DialectName,
+    settings: Settings,
+    catalog: Catalog,
+    selection: Selection,
+    ranker: Arc<dyn Ranker>,
+    names: Arc<Names>,
+    categories: Vec<String>,
+    pre_discovered: Vec<String>,
+    loaded: Vec<Loaded>,
+    /// What a search of the gateway exposes instead of the first tools.
+    exposed: Option<Vec<(Arc<Tool>, String)>>,
+    list_changes: u64,
+    clock: u64,
+}
+
+impl Session {
+    /// A new conversation.
+    ///
+    /// # Errors
+    /// When the dialect needs tools and there are none.
+    pub fn new(
+        dialect: DialectName,
+        settings: Settings,
+        catalog: Catalog,
+        selection: Selection,
+        ranker: Arc<dyn Ranker>,
+    ) -> Result<Self, SessionError> {
+        if dialect == DialectName::Select && selection.count(&catalog) == 0 {
+            return Err(SessionError::NoTools);
+        }
+        let names = Arc::new(Names::new(&catalog, &selection));
+        Ok(Self {
+            dialect,
+            settings,
+            catalog,
+            selection,
+            ranker,
+            names,
+            categories: Vec::new(),
+            pre_discovered: Vec::new(),
+            loaded: Vec::new(),
+            exposed: None,
+            list_changes: 0,
+            clock: 0,
+        })
+    }
+
+    /// Makes these tools visible from the start. Names that no visible tool has are ignored.
+    #[must_use]
+    pub fn with_pre_discovered(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.pre_discovered.extend(names);
+        self
+    }
+
+    /// What the prompt says there is, instead of what the catalog tells.
+    #[must_use]
+    pub fn with_categories(mut self, categories: impl IntoIterator<Item = String>) -> Self {
+        self.categories.extend(categories);
+        self
+    }
+
+    /// The dialect in use.
+    pub fn dialect(&self) -> &'static dyn Dialect {
+        self.dialect.dialect()
+    }
+
+    /// How often the visible list has changed.
+    pub fn list_changes(&self) -> u64 {
+        self.list_changes
+    }
+
+    /// The tools that the model sees now, in their order.
+    pub fn visible(&self) -> Vec<ToolDefinition> {
+        let shown = self.shown();
+        let meta = self.with_view(&shown, |view| self.dialect().meta_tools(view));
+        let first = self.static_tools();
+        let is_first = |tool: &Arc<Tool>| first.iter().any(|other| Arc::ptr_eq(other, tool));
+        let define = |(tool, name): &(Arc<Tool>, String)| ToolDefinition::of(tool, name);
+        if self.dialect().lists_last() {
+            return shown.iter().map(define).chain(meta).collect();
+        }
+        let (ahead, behind): (Vec<_>, Vec<_>) = shown.iter().partition(|(tool, _)| is_first(tool));
+        ahead.into_iter().map(define).chain(meta).chain(behind.into_iter().map(define)).collect()
+    }
+
+    /// The names of [`visible`](Self::visible).
+    pub fn visible_names(&self) -> Vec<String> {
+        self.visible().into_iter().map(|tool| tool.name).collect()
+    }
+
+    /// Answers a call of any name: a meta-tool, or a tool of the catalog.
+    pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
+        let before = self.visible_names();
+        let shown = self.shown();
+        let outcome = self.with_view(&shown, |view| self.dialect().call(name, arguments, view));
+        let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments, &shown) };
+        let mut answer = Answer {
+            reply: outcome.reply,
+            metadata: outcome.metadata,
+            is_error: outcome.is_error,
+            target: None,
+            list_changed: false,
+        };
+        for effect in outcome.effects {
+            match effect {
+                Effect::Load(tools) => self.load(tools),
+                Effect::Unload(names) => self.unload(&names),
+                Effect::Replace(tools) => self.exposed = Some(tools),
+                Effect::Invoke { tool, arguments } => answer.target = Some(self.target(&tool, arguments)),
+            }
+        }
+        answer.list_changed = before != self.visible_names();
+        self.list_changes += u64::from(answer.list_changed);
+        answer
+    }
+
+    /// A call of a tool that is not a meta-tool. One that is not loaded runs all the same:
+    /// hiding saves context, it is no permission.
+    fn call_catalog_tool(&mut self, name: &str, arguments: &Value, shown: &[(Arc<Tool>, String)]) -> Answer {
+        let loaded = shown.iter().find(|(_, shown_as)| shown_as == name).map(|(tool, _)| Arc::clone(tool));
+        let mut answer = Answer {
+            reply: Reply::Text(String::new()),
+            metadata: None,
+            is_error: false,
+            target: None,
+            list_changed: false,
+        };
+        match loaded.or_else(|| self.names.find(name)) {
+            Some(tool) => answer.target = Some(self.target(&tool, arguments.clone())),
+            None => {
+                let nearest = self.names.nearest(name);
+                let hint =
+                    if nearest.is_empty() { String::new() } else { format!("; nearest names: {}", nearest.join(", ")) };
+                answer.reply = Reply::Text(format!("no tool `{name}`{hint}"));
+                answer.is_error = true;
+            }
+        }
+        answer
+    }
+
+    /// What the system prompt says about finding tools.
+    pub fn prompt(&self) -> String {
+        let categories = match self.categories.as_slice() {
+            [] => prompt::categories(&self.catalog, &self.selection),
+            given => given.to_vec(),
+        };
+        let shown = self.shown();
+        self.with_view(&shown, |view| self.dialect().instructions(view, &categories))
+    }
+
+    /// Loads what the results in `transcript` had loaded, and keeps the reminder in it; the
+    /// names that were loaded.
+    pub fn follow(&mut self, transcript: &mut impl Transcript) -> Vec<String> {
+        let before = self.visible_names();
+        let mut loaded: Vec<String> = Vec::new();
+        for (name, result) in transcript.results() {
+            let Some(names) = self.dialect().loaded_by(&name, &result) else { continue };
+            let mut tools = Vec::new();
+            for name in names {
+                let [tool] = &self.names.exact(&name)[..] else { continue };
+                if !loaded.contains(&name) {
+                    loaded.push(name.clone());
+                }
+                tools.push((Arc::clone(tool), name));
+            }
+            if tools.is_empty() {
+                continue;
+            }
+            if self.dialect == DialectName::Gateway && self.settings.exposed == Exposed::Replace {
+                self.exposed = Some(tools);
+            } else {
+                self.load(tools);
+            }
+        }
+        let shown = self.shown();
+        if let Some(reminder) = self.with_view(&shown, |view| self.dialect().reminder(view)) {
+            transcript.remind(&reminder);
+        }
+        self.list_changes += u64::from(before != self.visible_names());
+        loaded
+    }
+
+    /// Goes on with another catalog; the names of loaded tools that it no longer has.
+    pub fn update(&mut self, catalog: Catalog) -> Vec<String> {
+        let before = self.visible_names();
+        self.names = Arc::new(Names::new(&catalog, &self.selection));
+        self.catalog = catalog;
+        let mut vanished = Vec::new();
+        let (catalog, selection) = (&self.catalog, &self.selection);
+        let mut renew = |tool: &mut Arc<Tool>, shown: &str| {
+            let found = catalog.find(tool.id()).filter(|tool| selection.allows(tool));
+            match found {
+                Some(newer) => *tool = Arc::clone(newer),
+                None => vanished.push(shown.to_owned()),
+            }
+            found.is_some()
+        };
+        self.loaded.retain_mut(|loaded| renew(&mut loaded.tool, &loaded.shown_as));
+        if let Some(exposed) = &mut self.exposed {
+            exposed.retain_mut(|(tool, shown)| renew(tool, shown));
+        }
+        self.list_changes += u64::from(before != self.visible_names());
+        vanished
+    }
+
+    /// Keeps a loaded tool from being evicted; whether it is loaded.
+    pub fn pin(&mut self, name: &str) -> bool {
+        let loaded = self.loaded.iter_mut().find(|loaded| loaded.shown_as == name);
+        loaded.map(|loaded| loaded.is_pinned = true).is_some()
+    }
+
+    /// The session as a value that [`restore`](Self::restore) takes.
+    pub fn to_json(&self) -> Value {
+        let tool = |tool: &Tool, shown: &str| json!({"id": tool.id(), "shown_as": shown});
+        let loaded = |loaded: &Loaded| {
+            let mut value = tool(&loaded.tool, &loaded.shown_as);
+            value["pinned"] = loaded.is_pinned.into();
+            value["used"] = loaded.used.into();
+            value
+        };
+        let exposed = self.exposed.as_ref();
+        json!({
+            "version": FORMAT,
+            "dialect": self.dialect.as_str(),
+            "loaded": self.loaded.iter().map(loaded).collect::<Vec<_>>(),
+            "exposed": exposed.map(|tools| tools.iter().map(|(t, shown)| tool(t, shown)).collect::<Vec<_>>()),
+            "list_changes": self.list_changes,
+            "clock": self.clock,
+        })
+    }
+
+    /// Takes over what was saved. Tools that the catalog no longer has stay away.
+    ///
+    /// # Errors
+    /// When the value is of another format or incomplete; the session is then unchanged.
+    pub fn restore(&mut self, saved: &Value) -> Result<(), SessionError> {
+        if saved.get("version").and_then(Value::as_u64) != Some(FORMAT) {
+            let found = saved.get("version").map_or_else(|| "none".to_owned(), Value::to_string);
+            return Err(SessionError::Format { found });
+        }
+        let list = saved.get("loaded").and_then(Value::as_array).ok_or(SessionError::Incomplete { field: "loaded" })?;
+        let find = |entry: &Value| {
+            let tool = self.catalog.find(entry.get("id")?.as_str()?).filter(|tool| self.selection.allows(tool))?;
+            Some((Arc::clone(tool), entry.get("shown_as")?.as_str()?.to_owned()))
+        };
+        let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let loaded = |entry: &Value| {
+            let (tool, shown_as) = find(entry)?;
+            let is_pinned = entry.get("pinned").and_then(Value::as_bool).unwrap_or(false);
+            Some(Loaded { tool, shown_as, is_pinned, used: number(entry, "used") })
+        };
+        let exposed = saved.get("exposed").and_then(Value::as_array);
+        let exposed = exposed.map(|tools| tools.iter().filter_map(find).collect());
+        self.loaded = list.iter().filter_map(loaded).collect();
+        self.exposed = exposed;
+        self.list_changes = number(saved, "list_changes");
+        self.clock = number(saved, "clock");
+        Ok(())
+    }
+
+    /// Calls `work` with what dialects may look at.
+    fn with_view<T>(&self, shown: &[(Arc<Tool>, String)], work: impl FnOnce(&View<'_>) -> T) -> T {
+        work(&View {
+            catalog: &self.catalog,
+            selection: &self.selection,
+            ranker: &*self.ranker,
+            names: &self.names,
+            settings: &self.settings,
+            shown,
+            is_static: &|tool| self.is_static(tool),
+        })
+    }
+
+    /// Whether a tool is shown whatever was searched for.
+    fn is_static(&self, tool: &Tool) -> bool {
+        !tool.deferred().unwrap_or_else(|| self.dialect().defers(tool))
+    }
+
+    fn static_tools(&self) -> Vec<Arc<Tool>> {
+        let tools = self.catalog.iter().filter(|tool| self.selection.allows(tool) && self.is_static(tool));
+        tools.cloned().collect()
+    }
+
+    /// The catalog tools that are visible, each once: static ones, always-on categories,
+    /// pre-discovered, then loaded ones in the order of their loading.
+    fn shown(&self) -> Vec<(Arc<Tool>, String)> {
+        let mut seen: HashSet<*const Tool> = HashSet::new();
+        let mut shown: Vec<(Arc<Tool>, String)> = Vec::new();
+        let mut show = |tool: &Arc<Tool>, name: String| {
+            if seen.insert(Arc::as_ptr(tool)) {
+                shown.push((Arc::clone(tool), name));
+            }
+        };
+        if self.dialect().lists_last() {
+            let first = || self.with_view(&[], |view| self.dialect().exposed_at_first(view));
+            match &self.exposed {
+                Some(exposed) => exposed.iter().for_each(|(tool, name)| show(tool, name.clone())),
+                None => first().iter().for_each(|tool| show(tool, self.names.shown(tool))),
+            }
+        } else {
+            self.static_tools().iter().for_each(|tool| show(tool, self.names.shown(tool)));
+        }
+        for tool in self.catalog.iter().filter(|tool| self.is_always_on(tool)) {
+            show(tool, self.names.shown(tool));
+        }
+        for name in &self.pre_discovered {
+            self.names.resolve(name).iter().for_each(|tool| show(tool, self.names.shown(tool)));
+        }
+        self.loaded.iter().for_each(|loaded| show(&loaded.tool, loaded.shown_as.clone()));
+        shown
+    }
+
+    fn is_always_on(&self, tool: &Tool) -> bool {
+        let is_special =
+            tool.server().is_none() && tool.category().is_some_and(|category| ALWAYS_ON.contains(&category));
+        let reads_outputs = self.settings.output_offloading && OUTPUT_TOOLS.contains(&tool.name());
+        (is_special || reads_outputs) && self.selection.allows(tool)
+    }
+
+    fn load(&mut self, tools: Vec<(Arc<Tool>, String)>) {
+        for (tool, shown_as) in tools {
+            self.clock += 1;
+            let used = self.clock;
+            match self.loaded.iter_mut().find(|loaded| loaded.shown_as == shown_as) {
+                Some(loaded) => loaded.used = used,
+                None => self.loaded.push(Loaded { tool, shown_as, is_pinned: false, used }),
+            }
+        }
+        self.evict();
+    }
+
+    /// Lets the least recently used tools go until the cap is kept. The order of the others
+    /// stays, and pinned tools stay.
+    fn evict(&mut self) {
+        while self.settings.max_loaded > 0 && self.loaded.len() > self.settings.max_loaded {
+            let free = self.loaded.iter().enumerate().filter(|(_, loaded)| !loaded.is_pinned);
+            let Some((oldest, _)) = free.min_by_key(|(_, loaded)| loaded.used) else { return };
+            self.loaded.remove(oldest);
+        }
+    }
+
+    fn unload(&mut self, names: &[String]) {
+        self.loaded.retain(|loaded| !names.contains(&loaded.shown_as));
+        self.pre_discovered.retain(|name| !names.contains(name));
+    }
+
+    /// Where a call goes, noting that the tool was used.
+    fn target(&mut self, tool: &Arc<Tool>, arguments: Value) -> Target {
+        self.clock += 1;
+        let used = self.clock;
+        if let Some(loaded) = self.loaded.iter_mut().find(|loaded| Arc::ptr_eq(&loaded.tool, tool)) {
+            loaded.used = used;
+        }
+        Target { server: tool.server_name().map(str::to_owned), name: tool.name().to_owned(), arguments }
+    }
+}

@@ -1,0 +1,142 @@
+//! The options of the dialects, under their documented names.
+
+use serde_json::Value;
+
+/// What a gateway search does with the tools it had exposed before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exposed {
+    /// Shows its hits instead.
+    #[default]
+    Replace,
+    /// Shows its hits as well.
+    Accumulate,
+}
+
+/// How a gateway chooses the tools that it exposes at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelectionOrder {
+    /// Servers in the order of the configuration.
+    ServerPriority,
+    /// By name.
+    Alphabetical,
+    /// In an order that only the seed determines.
+    Random,
+}
+
+/// Options of all dialects; each uses its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// `gateway`: tools exposed at once; 0 exposes everything and offers no search.
+    pub max_tools_limit: usize,
+    /// `gateway`: what a hit must score as a share of the best, 0 to 1.
+    pub search_threshold: f64,
+    /// `gateway`: the first order is primary, the others break ties.
+    pub tool_selection_order: Vec<SelectionOrder>,
+    /// `gateway`: what becomes of the tools exposed before.
+    pub exposed: Exposed,
+    /// `gateway`: the seed of the random order.
+    pub seed: u64,
+    /// `ranked`: the most hits that may be asked for.
+    pub max_limit: usize,
+    /// `ranked`: hits when the caller does not say.
+    pub default_limit: usize,
+    /// `bridge`: separate call tools for reading, writing and destroying.
+    pub split_by_risk: bool,
+    /// `bridge`: hits of one query.
+    pub hits_per_query: usize,
+    /// `bridge`: characters that one answer may have.
+    pub answer_chars: usize,
+    /// Loaded tools that are kept; the least recently used gives way. 0 keeps all.
+    pub max_loaded: usize,
+    /// Whether large outputs are offloaded, which makes the tools that read them visible.
+    pub output_offloading: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_tools_limit: 50,
+            search_threshold: 0.1,
+            tool_selection_order: vec![SelectionOrder::ServerPriority, SelectionOrder::Alphabetical],
+            exposed: Exposed::default(),
+            seed: 0,
+            max_limit: 10,
+            default_limit: 5,
+            split_by_risk: false,
+            hits_per_query: 5,
+            answer_chars: 6000,
+            max_loaded: 0,
+            output_offloading: false,
+        }
+    }
+}
+
+/// Why an option cannot be set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// No dialect has it.
+    #[error("`{key}` is not an option of any dialect")]
+    Unknown {
+        /// Its name.
+        key: String,
+    },
+    /// A value of the wrong kind.
+    #[error("`{key}` must be {expected}")]
+    WrongValue {
+        /// Its name.
+        key: String,
+        /// What fits.
+        expected: &'static str,
+    },
+}
+
+impl Settings {
+    /// Sets one option by its documented name.
+    ///
+    /// # Errors
+    /// When the name is unknown or the value does not fit.
+    pub fn set(&mut self, key: &str, value: &Value) -> Result<(), SettingsError> {
+        let wrong = |expected| SettingsError::WrongValue { key: key.to_owned(), expected };
+        let count = || {
+            let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
+            number.ok_or_else(|| wrong("a whole number"))
+        };
+        let flag = || value.as_bool().ok_or_else(|| wrong("true or false"));
+        match key {
+            "maxToolsLimit" => self.max_tools_limit = count()?,
+            "searchThreshold" => {
+                let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
+                self.search_threshold = share.ok_or_else(|| wrong("a number from 0 to 1"))?;
+            }
+            "toolSelectionOrder" => {
+                let expected = "a list of `server_priority`, `alphabetical` and `random`";
+                let order = |name: &Value| match name.as_str() {
+                    Some("server_priority") => Some(SelectionOrder::ServerPriority),
+                    Some("alphabetical") => Some(SelectionOrder::Alphabetical),
+                    Some("random") => Some(SelectionOrder::Random),
+                    _ => None,
+                };
+                let orders = value.as_array().and_then(|names| names.iter().map(order).collect());
+                self.tool_selection_order = orders.ok_or_else(|| wrong(expected))?;
+            }
+            "exposed" => {
+                self.exposed = match value.as_str() {
+                    Some("replace") => Exposed::Replace,
+                    Some("accumulate") => Exposed::Accumulate,
+                    _ => return Err(wrong("`replace` or `accumulate`")),
+                }
+            }
+            "seed" => self.seed = count()? as u64,
+            "max_limit" => self.max_limit = count()?.max(1),
+            "default_limit" => self.default_limit = count()?.max(1),
+            "split_by_risk" => self.split_by_risk = flag()?,
+            "hits_per_query" => self.hits_per_query = count()?.max(1),
+            "answer_chars" => self.answer_chars = count()?,
+            "max_loaded" => self.max_loaded = count()?,
+            "output_offloading" => self.output_offloading = flag()?,
+            _ => return Err(SettingsError::Unknown { key: key.to_owned() }),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! `pegboard session`.
+
+use std::{
+    io::{BufRead, BufReader, Read, stdin},
+    sync::Arc,
+};
+
+use clap::ValueEnum;
+use pegboard_core::{Ranker, Selection};
+use pegboard_discovery::{Session, Settings, transcript::OpenAiChat};
+use pegboard_engine::Sequence;
+use serde_json::{Map, Value, json};
+
+use crate::{Outcome, catalogs, cli::SessionArgs, error::CliError, output, rankers::RankerName};
+
+/// The longest line that is read; a longer one is refused and the session goes on.
+const MAX_LINE_BYTES: u64 = 16 << 20;
+
+pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
+    let mut session = open(args)?;
+    let mut input = BufReader::new(stdin().lock());
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut input).take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
+        if read.map_err(|error| CliError::new("cannot read standard input").because(error))? == 0 {
+            return Ok(Outcome::Yes);
+        }
+        if line.len() as u64 == MAX_LINE_BYTES && !line.ends_with(b"\n") {
+            skip_line(&mut input)?;
+            answer(&json!({"error": format!("a line may have {MAX_LINE_BYTES} bytes")}))?;
+            continue;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let reply = serde_json::from_slice::<Value>(&line)
+            .map_err(|error| format!("not JSON: {error}"))
+            .and_then(|request| serve(&mut session, &request));
+        answer(&reply.unwrap_or_else(|error| json!({"error": error})))?;
+    }
+}
+
+fn answer(value: &Value) -> Result<(), CliError> {
+    output::raw(format!("{value}\n").as_bytes())
+}
+
+/// Reads to the end of a line that is too long to keep.
+fn skip_line(input: &mut impl BufRead) -> Result<(), CliError> {
+    loop {
+        let buffer = input.fill_buf().map_err(|error| CliError::new("cannot read standard input").because(error))?;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let (length, is_done) = (end.map_or(buffer.len(), |at| at + 1), end.is_some() || buffer.is_empty());
+        input.consume(length);
+        if is_done {
+            return Ok(());
+        }
+    }
+}
+
+fn open(args: &SessionArgs) -> Result<Session, CliError> {
+    let catalog = match args.catalog.as_slice() {
+        [] => catalogs::demo()?,
+        files => catalogs::read(files, args.max_catalog_bytes)?,
+    };
+    let selection = Selection::everything().allow_servers(&args.servers).allow_tools(&args.tools).deny(&args.deny);
+    let mut settings = Settings::default();
+    let mut token_bonus = None;
+    for pair in &args.set {
+        let (key, value) = parse_setting(pair)?;
+        if key == "token_bonus" {
+            let bonus = value.as_f64().filter(|bonus| bonus.is_finite());
+            token_bonus = Some(bonus.ok_or_else(|| CliError::new("`token_bonus` must be a number"))?);
+            continue;
+        }
+        settings.set(key, &value).map_err(|error| CliError::new(error.to_string()))?;
+    }
+    let name = args.ranker.or_else(|| RankerName::from_str(args.dialect.0.dialect().default_ranker(), false).ok());
+    let ranker: Arc<dyn Ranker> = match (name.unwrap_or_default(), token_bonus) {
+        (RankerName::Sequence, Some(bonus)) => Arc::new(Sequence::new(bonus)),
+        (name, _) => Arc::from(name.build()),
+    };
+    let session = Session::new(args.dialect.0, settings, catalog, selection, ranker);
+    let session = session.map_err(|error| CliError::new(error.to_string()))?;
+    Ok(session
+        .with_pre_discovered(args.pre_discovered.iter().cloned())
+        .with_categories(args.prompt_categories.iter().cloned()))
+}
+
+/// `KEY=JSON`; what is no JSON is taken as text.
+fn parse_setting(pair: &str) -> Result<(&str, Value), CliError> {
+    let Some((key, value)) = pair.split_once('=') else {
+        return Err(CliError::new(format!("`{pair}` is not of the form KEY=JSON"))
+            .hint("for instance `--set maxToolsLimit=20`"));
+    };
+    Ok((key, serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()))))
+}
+
+/// Answers one request.
+fn serve(session: &mut Session, request: &Value) -> Result<Value, String> {
+    match request.get("op").and_then(Value::as_str) {
+        Some("list") => {
+            let tools = session.visible();
+            let names: Vec<&String> = tools.iter().map(|tool| &tool.name).collect();
+            Ok(json!({"tools": tools.iter().map(|tool| tool.to_json()).collect::<Vec<_>>(), "visible": names}))
+        }
+        Some("call") => {
+            let name = request.get("name").and_then(Value::as_str).ok_or("`name` is required")?;
+            let empty = json!({});
+            Ok(call(session, name, request.get("arguments").unwrap_or(&empty)))
+        }
+        Some("prompt") => Ok(json!({"text": session.prompt()})),
+        Some("messages") => {
+            let messages = request.get("messages").and_then(Value::as_array).ok_or("`messages` must be a list")?;
+            let mut chat = OpenAiChat { messages: messages.clone() };
+            let loaded = session.follow(&mut chat);
+            Ok(json!({"messages": chat.messages, "loaded": loaded, "visible": session.visible_names()}))
+        }
+        Some(other) => Err(format!("`{other}` is no operation; there are list, call, prompt and messages")),
+        None => Err("`op` is required: list, call, prompt or messages".to_owned()),
+    }
+}
+
+fn call(session: &mut Session, name: &str, arguments: &Value) -> Value {
+    let answer = session.call(name, arguments);
+    let mut reply = Map::new();
+    match answer.target {
+        Some(target) => {
+            let target = json!({"server": target.server, "name": target.name, "arguments": target.arguments});
+            reply.insert("would_call".into(), target);
+        }
+        None => {
+            reply.insert("result".into(), answer.reply.to_json());
+        }
+    }
+    if let Some(metadata) = answer.metadata {
+        reply.insert("metadata".into(), metadata);
+    }
+    reply.insert("is_error".into(), answer.is_error.into());
+    reply.insert("visible".into(), session.visible_names().into());
+    reply.insert("list_changed".into(), answer.list_changed.into());
+    Value::Object(reply)
+}
