@@ -70,13 +70,40 @@ pub struct Answer {
     pub list_changed: bool,
 }
 
+/// A catalog tool that is visible, as the model is told of it. Made once, so that listing
+/// costs nothing but pointers.
+#[derive(Clone, Debug)]
+struct Shown {
+    tool: Arc<Tool>,
+    definition: Arc<ToolDefinition>,
+}
+
+impl Shown {
+    fn new(tool: &Arc<Tool>, name: &str) -> Self {
+        Self { tool: Arc::clone(tool), definition: Arc::new(ToolDefinition::of(tool, name)) }
+    }
+
+    fn name(&self) -> &str {
+        &self.definition.name
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Loaded {
-    tool: Arc<Tool>,
-    shown_as: String,
+    shown: Shown,
     is_pinned: bool,
     /// When it was loaded or called last.
     used: u64,
+}
+
+/// What is visible whatever is loaded, for one snapshot.
+#[derive(Debug, Default)]
+struct Fixed {
+    /// Tools that are never hidden, or the first that a gateway exposes.
+    first: Vec<Shown>,
+    meta: Vec<Arc<ToolDefinition>>,
+    /// Always-on categories, then pre-discovered tools.
+    always: Vec<Shown>,
 }
 
 /// Which tools one conversation sees, and under which names.
@@ -92,7 +119,8 @@ pub struct Session {
     pre_discovered: Vec<String>,
     loaded: Vec<Loaded>,
     /// What a search of the gateway exposes instead of the first tools.
-    exposed: Option<Vec<(Arc<Tool>, String)>>,
+    exposed: Option<Vec<Shown>>,
+    fixed: Fixed,
     list_changes: u64,
     clock: u64,
 }
@@ -113,7 +141,7 @@ impl Session {
             return Err(SessionError::NoTools);
         }
         let names = Arc::new(Names::new(&catalog, &selection));
-        Ok(Self {
+        let mut session = Self {
             dialect,
             settings,
             catalog,
@@ -124,15 +152,19 @@ impl Session {
             pre_discovered: Vec::new(),
             loaded: Vec::new(),
             exposed: None,
+            fixed: Fixed::default(),
             list_changes: 0,
             clock: 0,
-        })
+        };
+        session.fix();
+        Ok(session)
     }
 
     /// Makes these tools visible from the start. Names that no visible tool has are ignored.
     #[must_use]
     pub fn with_pre_discovered(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.pre_discovered.extend(names);
+        self.fix();
         self
     }
 
@@ -154,30 +186,33 @@ impl Session {
     }
 
     /// The tools that the model sees now, in their order.
-    pub fn visible(&self) -> Vec<ToolDefinition> {
-        let shown = self.shown();
-        let meta = self.with_view(&shown, |view| self.dialect().meta_tools(view));
-        let first = self.static_tools();
-        let is_first = |tool: &Arc<Tool>| first.iter().any(|other| Arc::ptr_eq(other, tool));
-        let define = |(tool, name): &(Arc<Tool>, String)| ToolDefinition::of(tool, name);
+    pub fn visible(&self) -> Vec<Arc<ToolDefinition>> {
+        let Fixed { meta, .. } = &self.fixed;
+        let (first, rest) = self.shown();
+        let mut visible = Vec::with_capacity(first.len() + meta.len() + rest.len());
+        let definitions =
+            |shown: &[&Shown]| shown.iter().map(|shown| Arc::clone(&shown.definition)).collect::<Vec<_>>();
+        visible.extend(definitions(&first));
         if self.dialect().lists_last() {
-            return shown.iter().map(define).chain(meta).collect();
+            visible.extend(definitions(&rest));
+            visible.extend(meta.iter().cloned());
+        } else {
+            visible.extend(meta.iter().cloned());
+            visible.extend(definitions(&rest));
         }
-        let (ahead, behind): (Vec<_>, Vec<_>) = shown.iter().partition(|(tool, _)| is_first(tool));
-        ahead.into_iter().map(define).chain(meta).chain(behind.into_iter().map(define)).collect()
+        visible
     }
 
     /// The names of [`visible`](Self::visible).
     pub fn visible_names(&self) -> Vec<String> {
-        self.visible().into_iter().map(|tool| tool.name).collect()
+        self.visible().into_iter().map(|tool| tool.name.clone()).collect()
     }
 
     /// Answers a call of any name: a meta-tool, or a tool of the catalog.
     pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
         let before = self.visible_names();
-        let shown = self.shown();
-        let outcome = self.with_view(&shown, |view| self.dialect().call(name, arguments, view));
-        let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments, &shown) };
+        let outcome = self.with_view(|view| self.dialect().call(name, arguments, view));
+        let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments) };
         let mut answer = Answer {
             reply: outcome.reply,
             metadata: outcome.metadata,
@@ -187,9 +222,9 @@ impl Session {
         };
         for effect in outcome.effects {
             match effect {
-                Effect::Load(tools) => self.load(tools),
+                Effect::Load(tools) => self.load(&tools),
                 Effect::Unload(names) => self.unload(&names),
-                Effect::Replace(tools) => self.exposed = Some(tools),
+                Effect::Replace(tools) => self.expose(&tools),
                 Effect::Invoke { tool, arguments } => answer.target = Some(self.target(&tool, arguments)),
             }
         }
@@ -200,8 +235,9 @@ impl Session {
 
     /// A call of a tool that is not a meta-tool. One that is not loaded runs all the same:
     /// hiding saves context, it is no permission.
-    fn call_catalog_tool(&mut self, name: &str, arguments: &Value, shown: &[(Arc<Tool>, String)]) -> Answer {
-        let loaded = shown.iter().find(|(_, shown_as)| shown_as == name).map(|(tool, _)| Arc::clone(tool));
+    fn call_catalog_tool(&mut self, name: &str, arguments: &Value) -> Answer {
+        let (first, rest) = self.shown();
+        let loaded = first.iter().chain(&rest).find(|shown| shown.name() == name).map(|shown| Arc::clone(&shown.tool));
         let mut answer = Answer {
             reply: Reply::Text(String::new()),
             metadata: None,
@@ -228,8 +264,7 @@ impl Session {
             [] => prompt::categories(&self.catalog, &self.selection),
             given => given.to_vec(),
         };
-        let shown = self.shown();
-        self.with_view(&shown, |view| self.dialect().instructions(view, &categories))
+        self.with_view(|view| self.dialect().instructions(view, &categories))
     }
 
     /// Loads what the results in `transcript` had loaded, and keeps the reminder in it; the
@@ -251,13 +286,12 @@ impl Session {
                 continue;
             }
             if self.dialect == DialectName::Gateway && self.settings.exposed == Exposed::Replace {
-                self.exposed = Some(tools);
+                self.expose(&tools);
             } else {
-                self.load(tools);
+                self.load(&tools);
             }
         }
-        let shown = self.shown();
-        if let Some(reminder) = self.with_view(&shown, |view| self.dialect().reminder(view)) {
+        if let Some(reminder) = self.with_view(|view| self.dialect().reminder(view)) {
             transcript.remind(&reminder);
         }
         self.list_changes += u64::from(before != self.visible_names());
@@ -269,19 +303,21 @@ impl Session {
         let before = self.visible_names();
         self.names = Arc::new(Names::new(&catalog, &self.selection));
         self.catalog = catalog;
+        self.fix();
         let mut vanished = Vec::new();
         let (catalog, selection) = (&self.catalog, &self.selection);
-        let mut renew = |tool: &mut Arc<Tool>, shown: &str| {
-            let found = catalog.find(tool.id()).filter(|tool| selection.allows(tool));
+        let mut renew = |shown: &mut Shown| {
+            let found = catalog.find(shown.tool.id()).filter(|tool| selection.allows(tool));
             match found {
-                Some(newer) => *tool = Arc::clone(newer),
-                None => vanished.push(shown.to_owned()),
+                Some(newer) if Arc::ptr_eq(newer, &shown.tool) => {}
+                Some(newer) => *shown = Shown::new(newer, shown.name()),
+                None => vanished.push(shown.name().to_owned()),
             }
             found.is_some()
         };
-        self.loaded.retain_mut(|loaded| renew(&mut loaded.tool, &loaded.shown_as));
+        self.loaded.retain_mut(|loaded| renew(&mut loaded.shown));
         if let Some(exposed) = &mut self.exposed {
-            exposed.retain_mut(|(tool, shown)| renew(tool, shown));
+            exposed.retain_mut(renew);
         }
         self.list_changes += u64::from(before != self.visible_names());
         vanished
@@ -289,15 +325,15 @@ impl Session {
 
     /// Keeps a loaded tool from being evicted; whether it is loaded.
     pub fn pin(&mut self, name: &str) -> bool {
-        let loaded = self.loaded.iter_mut().find(|loaded| loaded.shown_as == name);
+        let loaded = self.loaded.iter_mut().find(|loaded| loaded.shown.name() == name);
         loaded.map(|loaded| loaded.is_pinned = true).is_some()
     }
 
     /// The session as a value that [`restore`](Self::restore) takes.
     pub fn to_json(&self) -> Value {
-        let tool = |tool: &Tool, shown: &str| json!({"id": tool.id(), "shown_as": shown});
+        let tool = |shown: &Shown| json!({"id": shown.tool.id(), "shown_as": shown.name()});
         let loaded = |loaded: &Loaded| {
-            let mut value = tool(&loaded.tool, &loaded.shown_as);
+            let mut value = tool(&loaded.shown);
             value["pinned"] = loaded.is_pinned.into();
             value["used"] = loaded.used.into();
             value
@@ -307,7 +343,7 @@ impl Session {
             "version": FORMAT,
             "dialect": self.dialect.as_str(),
             "loaded": self.loaded.iter().map(loaded).collect::<Vec<_>>(),
-            "exposed": exposed.map(|tools| tools.iter().map(|(t, shown)| tool(t, shown)).collect::<Vec<_>>()),
+            "exposed": exposed.map(|tools| tools.iter().map(tool).collect::<Vec<_>>()),
             "list_changes": self.list_changes,
             "clock": self.clock,
         })
@@ -325,13 +361,12 @@ impl Session {
         let list = saved.get("loaded").and_then(Value::as_array).ok_or(SessionError::Incomplete { field: "loaded" })?;
         let find = |entry: &Value| {
             let tool = self.catalog.find(entry.get("id")?.as_str()?).filter(|tool| self.selection.allows(tool))?;
-            Some((Arc::clone(tool), entry.get("shown_as")?.as_str()?.to_owned()))
+            Some(Shown::new(tool, entry.get("shown_as")?.as_str()?))
         };
         let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
         let loaded = |entry: &Value| {
-            let (tool, shown_as) = find(entry)?;
             let is_pinned = entry.get("pinned").and_then(Value::as_bool).unwrap_or(false);
-            Some(Loaded { tool, shown_as, is_pinned, used: number(entry, "used") })
+            Some(Loaded { shown: find(entry)?, is_pinned, used: number(entry, "used") })
         };
         let exposed = saved.get("exposed").and_then(Value::as_array);
         let exposed = exposed.map(|tools| tools.iter().filter_map(find).collect());
@@ -343,14 +378,16 @@ impl Session {
     }
 
     /// Calls `work` with what dialects may look at.
-    fn with_view<T>(&self, shown: &[(Arc<Tool>, String)], work: impl FnOnce(&View<'_>) -> T) -> T {
+    fn with_view<T>(&self, work: impl FnOnce(&View<'_>) -> T) -> T {
+        let (first, rest) = self.shown();
+        let is_shown = |name: &str| first.iter().chain(&rest).any(|shown| shown.name() == name);
         work(&View {
             catalog: &self.catalog,
             selection: &self.selection,
             ranker: &*self.ranker,
             names: &self.names,
             settings: &self.settings,
-            shown,
+            is_shown: &is_shown,
             is_static: &|tool| self.is_static(tool),
         })
     }
@@ -360,38 +397,40 @@ impl Session {
         !tool.deferred().unwrap_or_else(|| self.dialect().defers(tool))
     }
 
-    fn static_tools(&self) -> Vec<Arc<Tool>> {
-        let tools = self.catalog.iter().filter(|tool| self.selection.allows(tool) && self.is_static(tool));
-        tools.cloned().collect()
+    /// Works out what is visible whatever is loaded. Done once for a snapshot.
+    fn fix(&mut self) {
+        let mut seen: HashSet<*const Tool> = HashSet::new();
+        let mut show =
+            |tool: &Arc<Tool>| seen.insert(Arc::as_ptr(tool)).then(|| Shown::new(tool, &self.names.shown(tool)));
+        let first: Vec<Shown> = if self.dialect().lists_last() {
+            self.with_view(|view| self.dialect().exposed_at_first(view)).iter().filter_map(&mut show).collect()
+        } else {
+            let tools = self.catalog.iter().filter(|tool| self.selection.allows(tool) && self.is_static(tool));
+            tools.filter_map(&mut show).collect()
+        };
+        let mut always: Vec<Shown> =
+            self.catalog.iter().filter(|tool| self.is_always_on(tool)).filter_map(&mut show).collect();
+        for name in &self.pre_discovered {
+            always.extend(self.names.resolve(name).iter().filter_map(&mut show));
+        }
+        let meta = self.with_view(|view| self.dialect().meta_tools(view)).into_iter().map(Arc::new).collect();
+        self.fixed = Fixed { first, meta, always };
     }
 
-    /// The catalog tools that are visible, each once: static ones, always-on categories,
-    /// pre-discovered, then loaded ones in the order of their loading.
-    fn shown(&self) -> Vec<(Arc<Tool>, String)> {
-        let mut seen: HashSet<*const Tool> = HashSet::new();
-        let mut shown: Vec<(Arc<Tool>, String)> = Vec::new();
-        let mut show = |tool: &Arc<Tool>, name: String| {
-            if seen.insert(Arc::as_ptr(tool)) {
-                shown.push((Arc::clone(tool), name));
-            }
-        };
-        if self.dialect().lists_last() {
-            let first = || self.with_view(&[], |view| self.dialect().exposed_at_first(view));
-            match &self.exposed {
-                Some(exposed) => exposed.iter().for_each(|(tool, name)| show(tool, name.clone())),
-                None => first().iter().for_each(|tool| show(tool, self.names.shown(tool))),
-            }
-        } else {
-            self.static_tools().iter().for_each(|tool| show(tool, self.names.shown(tool)));
-        }
-        for tool in self.catalog.iter().filter(|tool| self.is_always_on(tool)) {
-            show(tool, self.names.shown(tool));
-        }
-        for name in &self.pre_discovered {
-            self.names.resolve(name).iter().for_each(|tool| show(tool, self.names.shown(tool)));
-        }
-        self.loaded.iter().for_each(|loaded| show(&loaded.tool, loaded.shown_as.clone()));
-        shown
+    /// The catalog tools that are visible, each once: the first ones, and behind them the
+    /// always-on categories, the pre-discovered tools and the loaded ones in the order of
+    /// their loading.
+    fn shown(&self) -> (Vec<&Shown>, Vec<&Shown>) {
+        let first: Vec<&Shown> = self.exposed.as_ref().unwrap_or(&self.fixed.first).iter().collect();
+        let is_first = |shown: &&Shown| !first.iter().any(|other| Arc::ptr_eq(&other.tool, &shown.tool));
+        let rest = self.fixed.always.iter().chain(self.loaded.iter().map(|loaded| &loaded.shown));
+        // A gateway's search may expose what is shown behind it as well.
+        let rest: Vec<&Shown> = if self.exposed.is_some() { rest.filter(is_first).collect() } else { rest.collect() };
+        (first, rest)
+    }
+
+    fn expose(&mut self, tools: &[(Arc<Tool>, String)]) {
+        self.exposed = Some(tools.iter().map(|(tool, name)| Shown::new(tool, name)).collect());
     }
 
     fn is_always_on(&self, tool: &Tool) -> bool {
@@ -401,13 +440,16 @@ impl Session {
         (is_special || reads_outputs) && self.selection.allows(tool)
     }
 
-    fn load(&mut self, tools: Vec<(Arc<Tool>, String)>) {
-        for (tool, shown_as) in tools {
+    fn load(&mut self, tools: &[(Arc<Tool>, String)]) {
+        for (tool, name) in tools {
             self.clock += 1;
             let used = self.clock;
-            match self.loaded.iter_mut().find(|loaded| loaded.shown_as == shown_as) {
+            let fixed = self.fixed.first.iter().chain(&self.fixed.always);
+            let is_fixed = self.exposed.is_none() && fixed.into_iter().any(|shown| Arc::ptr_eq(&shown.tool, tool));
+            match self.loaded.iter_mut().find(|loaded| loaded.shown.name() == name) {
                 Some(loaded) => loaded.used = used,
-                None => self.loaded.push(Loaded { tool, shown_as, is_pinned: false, used }),
+                None if is_fixed => {}
+                None => self.loaded.push(Loaded { shown: Shown::new(tool, name), is_pinned: false, used }),
             }
         }
         self.evict();
@@ -424,17 +466,24 @@ impl Session {
     }
 
     fn unload(&mut self, names: &[String]) {
-        self.loaded.retain(|loaded| !names.contains(&loaded.shown_as));
+        self.loaded.retain(|loaded| !names.iter().any(|name| name == loaded.shown.name()));
+        let before = self.pre_discovered.len();
         self.pre_discovered.retain(|name| !names.contains(name));
+        if self.pre_discovered.len() < before {
+            self.fix();
+        }
     }
 
     /// Where a call goes, noting that the tool was used.
     fn target(&mut self, tool: &Arc<Tool>, arguments: Value) -> Target {
         self.clock += 1;
         let used = self.clock;
-        if let Some(loaded) = self.loaded.iter_mut().find(|loaded| Arc::ptr_eq(&loaded.tool, tool)) {
+        if let Some(loaded) = self.loaded.iter_mut().find(|loaded| Arc::ptr_eq(&loaded.shown.tool, tool)) {
             loaded.used = used;
         }
         Target { server: tool.server_name().map(str::to_owned), name: tool.name().to_owned(), arguments }
     }
 }
+
+#[cfg(test)]
+mod tests;

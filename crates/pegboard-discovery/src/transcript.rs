@@ -1,5 +1,7 @@
 //! Conversations, as far as a session needs to read and mark them.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 /// A conversation in some provider's form.
@@ -23,15 +25,12 @@ pub struct OpenAiChat {
 const MARKER: &str = "pegboard_deferred_tools";
 
 impl OpenAiChat {
-    /// The name of the tool that answered in `message`: given, or of the call it answers.
-    fn tool_name(&self, message: &Value) -> Option<String> {
-        if let Some(name) = message.get("name").and_then(Value::as_str) {
-            return Some(name.to_owned());
-        }
-        let id = message.get("tool_call_id")?.as_str()?;
+    /// The names of the tools that were called, by the number of the call.
+    fn called(&self) -> HashMap<&str, &str> {
         let calls = self.messages.iter().filter_map(|message| message.get("tool_calls")?.as_array()).flatten();
-        let call = calls.into_iter().find(|call| call.get("id").and_then(Value::as_str) == Some(id))?;
-        call.get("function")?.get("name")?.as_str().map(str::to_owned)
+        calls
+            .filter_map(|call| Some((call.get("id")?.as_str()?, call.get("function")?.get("name")?.as_str()?)))
+            .collect()
     }
 }
 
@@ -52,8 +51,15 @@ fn role(message: &Value) -> &str {
 
 impl Transcript for OpenAiChat {
     fn results(&self) -> Vec<(String, String)> {
+        let called = self.called();
         let results = self.messages.iter().filter(|message| role(message) == "tool");
-        results.filter_map(|message| Some((self.tool_name(message)?, text(message)))).collect()
+        // The name is given, or it is that of the call which the message answers.
+        let name = |message: &Value| {
+            let given = message.get("name").and_then(Value::as_str);
+            let of_call = || called.get(message.get("tool_call_id")?.as_str()?).copied();
+            given.or_else(of_call).map(str::to_owned)
+        };
+        results.filter_map(|message| Some((name(message)?, text(message)))).collect()
     }
 
     fn remind(&mut self, reminder: &str) {

@@ -146,7 +146,7 @@ struct Added {
 
 impl Added {
     fn add(&mut self, tool: Arc<Tool>, shown: String, view: &View<'_>) {
-        if view.is_shown(&shown) || self.tools.iter().any(|(_, name)| *name == shown) {
+        if (view.is_shown)(&shown) || self.tools.iter().any(|(_, name)| *name == shown) {
             self.already.push(shown);
         } else {
             self.tools.push((tool, shown));
@@ -224,7 +224,7 @@ fn remove(arguments: &Value, view: &View<'_>) -> Outcome {
     for name in names {
         if [SEARCH, ADD, SHOW, REMOVE].contains(&name) {
             others.push(format!("{name} (cannot remove virtual tool)"));
-        } else if view.is_shown(name) {
+        } else if (view.is_shown)(name) {
             removed.push(name.to_owned());
         } else {
             others.push(name.to_owned());

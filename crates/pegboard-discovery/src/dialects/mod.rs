@@ -25,8 +25,8 @@ pub struct View<'a> {
     pub(crate) ranker: &'a dyn Ranker,
     pub(crate) names: &'a Names,
     pub(crate) settings: &'a Settings,
-    /// The names that the session shows beside the meta-tools.
-    pub(crate) shown: &'a [(Arc<Tool>, String)],
+    /// Whether the session shows a tool under this name, beside the meta-tools.
+    pub(crate) is_shown: &'a dyn Fn(&str) -> bool,
     /// Tools that are shown without having been loaded.
     pub(crate) is_static: &'a dyn Fn(&Tool) -> bool,
 }
@@ -65,10 +65,6 @@ impl View<'_> {
             hits.extend(named.map(|tool| Hit { tool, score: 0.0, why: Vec::new() }));
         }
         Ok(hits)
-    }
-
-    pub(crate) fn is_shown(&self, name: &str) -> bool {
-        self.shown.iter().any(|(_, shown)| shown == name)
     }
 }
 
