@@ -36,9 +36,12 @@ mod prompt;
 mod session;
 mod settings;
 mod signature;
+mod tokens;
 pub mod transcript;
 
 pub use dialects::{Dialect, DialectName, View};
 pub use outcome::{Effect, Outcome, Reply, ToolDefinition};
 pub use session::{Answer, Session, SessionError, Target};
 pub use settings::{Exposed, SelectionOrder, Settings, SettingsError};
+pub use signature::has_complete_signature;
+pub use tokens::{Decision, Exposure, estimate_tokens};

@@ -104,6 +104,7 @@ struct Fixed {
     meta: Vec<Arc<ToolDefinition>>,
     /// Always-on categories, then pre-discovered tools.
     always: Vec<Shown>,
+    reminder: Option<String>,
 }
 
 /// Which tools one conversation sees, and under which names.
@@ -272,15 +273,22 @@ impl Session {
     pub fn follow(&mut self, transcript: &mut impl Transcript) -> Vec<String> {
         let before = self.visible_names();
         let mut loaded: Vec<String> = Vec::new();
+        let mut seen: HashSet<String> = HashSet::new();
         for (name, result) in transcript.results() {
+            let gone = self.dialect().unloaded_by(&name, &result);
+            if !gone.is_empty() {
+                loaded.retain(|name| !gone.contains(name));
+                gone.iter().for_each(|name| drop(seen.remove(name)));
+                self.unload(&gone);
+            }
             let Some(names) = self.dialect().loaded_by(&name, &result) else { continue };
             let mut tools = Vec::new();
             for name in names {
                 let [tool] = &self.names.exact(&name)[..] else { continue };
-                if !loaded.contains(&name) {
-                    loaded.push(name.clone());
+                tools.push((Arc::clone(tool), name.clone()));
+                if seen.insert(name.clone()) {
+                    loaded.push(name);
                 }
-                tools.push((Arc::clone(tool), name));
             }
             if tools.is_empty() {
                 continue;
@@ -291,8 +299,8 @@ impl Session {
                 self.load(&tools);
             }
         }
-        if let Some(reminder) = self.with_view(|view| self.dialect().reminder(view)) {
-            transcript.remind(&reminder);
+        if let Some(reminder) = &self.fixed.reminder {
+            transcript.remind(reminder);
         }
         self.list_changes += u64::from(before != self.visible_names());
         loaded
@@ -414,7 +422,8 @@ impl Session {
             always.extend(self.names.resolve(name).iter().filter_map(&mut show));
         }
         let meta = self.with_view(|view| self.dialect().meta_tools(view)).into_iter().map(Arc::new).collect();
-        self.fixed = Fixed { first, meta, always };
+        let reminder = self.with_view(|view| self.dialect().reminder(view));
+        self.fixed = Fixed { first, meta, always, reminder };
     }
 
     /// The catalog tools that are visible, each once: the first ones, and behind them the
@@ -446,7 +455,9 @@ impl Session {
             let used = self.clock;
             let fixed = self.fixed.first.iter().chain(&self.fixed.always);
             let is_fixed = self.exposed.is_none() && fixed.into_iter().any(|shown| Arc::ptr_eq(&shown.tool, tool));
-            match self.loaded.iter_mut().find(|loaded| loaded.shown.name() == name) {
+            // The same tool under the same name: comparing addresses first is cheap.
+            let is_it = |loaded: &&mut Loaded| Arc::ptr_eq(&loaded.shown.tool, tool) && loaded.shown.name() == name;
+            match self.loaded.iter_mut().find(is_it) {
                 Some(loaded) => loaded.used = used,
                 None if is_fixed => {}
                 None => self.loaded.push(Loaded { shown: Shown::new(tool, name), is_pinned: false, used }),

@@ -40,6 +40,11 @@ pub(crate) enum Command {
     /// `{"op":"list"}`, `{"op":"call","name":…,"arguments":…}`, `{"op":"prompt"}` and
     /// `{"op":"messages","messages":[…]}`.
     Session(SessionArgs),
+    /// Count what a catalog costs a context, and what each dialect leaves of it
+    ///
+    /// Counts o200k tokens of compact JSON: all tools at once, what each dialect shows at
+    /// first, and what its answers to a hundred queries cost.
+    Tokens(TokensArgs),
     /// Measure rankers against labelled queries
     ///
     /// DIR holds `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv` (query id,
@@ -197,6 +202,16 @@ pub(crate) enum Format {
     Json,
     /// A table for people
     Text,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokensArgs {
+    /// A catalog file; without one, the demo catalog
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(crate) catalog: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

@@ -55,6 +55,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match cli.command {
         Command::Search(args) => commands::search::run(&args),
         Command::Session(args) => commands::session::run(&args),
+        Command::Tokens(args) => commands::tokens::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Completions(args) => commands::completions::run(&args),

@@ -90,6 +90,11 @@ impl Dialect for Explicit {
         Some(names.split(", ").map(str::to_owned).collect())
     }
 
+    fn unloaded_by(&self, name: &str, result: &str) -> Vec<String> {
+        let line = result.lines().find_map(|line| line.strip_prefix("Removed tools: ")).filter(|_| name == REMOVE);
+        line.into_iter().flat_map(|names| names.split(", ")).map(str::to_owned).collect()
+    }
+
     fn instructions(&self, _view: &View<'_>, categories: &[String]) -> String {
         let how = "The tools of this conversation are kept apart until you ask for them.\n\
                    1. Call search_tools with a word or a regular expression for what you want to do.\n\

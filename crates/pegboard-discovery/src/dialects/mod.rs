@@ -125,6 +125,12 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
         None
     }
 
+    /// The names that a result of one of its calls put away, likewise.
+    fn unloaded_by(&self, name: &str, result: &str) -> Vec<String> {
+        let _ = (name, result);
+        Vec::new()
+    }
+
     /// What the system prompt says about it.
     fn instructions(&self, view: &View<'_>, categories: &[String]) -> String;
 

@@ -6,3 +6,4 @@ pub(crate) mod eval;
 pub(crate) mod man;
 pub(crate) mod search;
 pub(crate) mod session;
+pub(crate) mod tokens;
