@@ -1,6 +1,6 @@
 //! Which tools a caller may see at all.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{Catalog, Origin, Tool, naming::fold};
 
@@ -38,6 +38,8 @@ const ALWAYS_ALLOWED: [&str; 2] = ["structuredoutput", "human"];
 pub struct Selection {
     allow: Patterns,
     deny: Patterns,
+    /// Whoever narrows a selection cannot see more than its holder.
+    outer: Option<Arc<Selection>>,
 }
 
 impl Selection {
@@ -73,9 +75,23 @@ impl Selection {
         self
     }
 
+    /// What both this and `inner` show: for somebody who acts on the holder's behalf.
+    ///
+    /// ```
+    /// # use pegboard_core::Selection;
+    /// let ours = Selection::everything().allow_servers(["github", "slack"]);
+    /// let theirs = ours.narrowed_to(Selection::everything().allow_servers(["slack", "mail"]));
+    /// assert!(!theirs.is_everything());
+    /// ```
+    #[must_use]
+    pub fn narrowed_to(&self, inner: Self) -> Self {
+        Self { outer: Some(Arc::new(self.clone())), ..inner }
+    }
+
     /// Whether nothing is hidden, so that a caller can skip asking tool by tool.
     pub fn is_everything(&self) -> bool {
-        self.allow.is_empty() && self.deny.is_empty()
+        let hides_nothing = self.allow.is_empty() && self.deny.is_empty();
+        hides_nothing && self.outer.as_ref().is_none_or(|outer| outer.is_everything())
     }
 
     /// Whether `tool` exists for the caller.
@@ -83,7 +99,7 @@ impl Selection {
         if self.is_everything() {
             return true;
         }
-        if self.deny.matches(tool) {
+        if self.deny.matches(tool) || self.outer.as_ref().is_some_and(|outer| !outer.allows(tool)) {
             return false;
         }
         self.allow.is_empty() || own_category(tool).is_some_and(is_always_allowed) || self.allow.matches(tool)

@@ -55,9 +55,7 @@ fn rebuild_from_500_messages(bencher: Bencher<'_, '_>) {
         messages.push(json!({"role": "assistant", "content": "Done"}));
     }
     let chat = OpenAiChat { messages };
-    bencher
-        .with_inputs(|| (session(&catalog), chat.clone()))
-        .bench_local_refs(|(session, chat)| session.follow(chat));
+    bencher.with_inputs(|| (session(&catalog), chat.clone())).bench_local_refs(|(session, chat)| session.follow(chat));
 }
 
 #[divan::bench]

@@ -55,6 +55,17 @@ pub struct Target {
     pub arguments: Value,
 }
 
+/// Tools for a provider that searches them by itself.
+#[derive(Clone, Debug)]
+pub struct Native {
+    /// What the model sees from the start.
+    pub tools: Vec<Arc<ToolDefinition>>,
+    /// What it may find.
+    pub deferred: Vec<ToolDefinition>,
+    /// The search tool, for models that call one instead of searching inside.
+    pub search: Option<Arc<ToolDefinition>>,
+}
+
 /// What a call led to.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -246,7 +257,13 @@ impl Session {
             target: None,
             list_changed: false,
         };
+        let is_loaded = loaded.is_some();
         match loaded.or_else(|| self.names.find(name)) {
+            Some(tool) if !is_loaded && !self.settings.run_unloaded => {
+                let definition = ToolDefinition::of(&tool, &self.names.shown(&tool)).to_json();
+                answer.reply = Reply::Text(format!("`{name}` is not loaded; load it first. It is: {definition}"));
+                answer.is_error = true;
+            }
             Some(tool) => answer.target = Some(self.target(&tool, arguments.clone())),
             None => {
                 let nearest = self.names.nearest(name);
@@ -265,7 +282,38 @@ impl Session {
             [] => prompt::categories(&self.catalog, &self.selection),
             given => given.to_vec(),
         };
-        self.with_view(|view| self.dialect().instructions(view, &categories))
+        let instructions = |categories: &[String]| self.with_view(|view| self.dialect().instructions(view, categories));
+        if let Some(template) = &self.settings.prompt_template {
+            let listed: Vec<String> = categories.iter().map(|category| format!("- {category}")).collect();
+            return template.replace("{instructions}", &instructions(&[])).replace("{categories}", &listed.join("\n"));
+        }
+        let mut text = instructions(&categories);
+        if self.settings.strict && !text.is_empty() {
+            text.push_str("\n\nBefore you call any other tool, and before you say what you cannot do, search first.");
+        }
+        text
+    }
+
+    /// What a provider that searches by itself is handed: the tools it sees, those it may
+    /// find, and the search tool for models that call one.
+    pub fn native(&self) -> Native {
+        let deferred = self.with_view(|view| {
+            let define = |tool: &Arc<Tool>| ToolDefinition::of(tool, &view.names.shown(tool));
+            view.deferred().map(define).collect()
+        });
+        let tools = self.fixed.first.iter().map(|shown| Arc::clone(&shown.definition)).collect();
+        Native { tools, deferred, search: self.fixed.meta.first().cloned() }
+    }
+
+    /// A conversation of a sub-agent: the same catalog, at most what this one may see, and
+    /// nothing loaded.
+    ///
+    /// # Errors
+    /// When the dialect needs tools and the narrower selection shows none.
+    pub fn sub_session(&self, selection: Selection) -> Result<Self, SessionError> {
+        let selection = self.selection.narrowed_to(selection);
+        let ranker = Arc::clone(&self.ranker);
+        Self::new(self.dialect, self.settings.clone(), self.catalog.clone(), selection, ranker)
     }
 
     /// Loads what the results in `transcript` had loaded, and keeps the reminder in it; the
@@ -274,11 +322,19 @@ impl Session {
         let before = self.visible_names();
         let mut loaded: Vec<String> = Vec::new();
         let mut seen: HashSet<String> = HashSet::new();
+        // What is left of results that a compaction has dropped.
+        for name in transcript.kept_loaded() {
+            if let [tool] = &self.names.exact(&name)[..] {
+                self.load(&[(Arc::clone(tool), name.clone())]);
+                seen.insert(name.clone());
+                loaded.push(name);
+            }
+        }
         for (name, result) in transcript.results() {
             let gone = self.dialect().unloaded_by(&name, &result);
             if !gone.is_empty() {
                 loaded.retain(|name| !gone.contains(name));
-                gone.iter().for_each(|name| drop(seen.remove(name)));
+                seen.retain(|name| !gone.contains(name));
                 self.unload(&gone);
             }
             let Some(names) = self.dialect().loaded_by(&name, &result) else { continue };
@@ -302,6 +358,8 @@ impl Session {
         if let Some(reminder) = &self.fixed.reminder {
             transcript.remind(reminder);
         }
+        let kept: Vec<String> = self.loaded.iter().map(|loaded| loaded.shown.name().to_owned()).collect();
+        transcript.keep_loaded(&kept);
         self.list_changes += u64::from(before != self.visible_names());
         loaded
     }

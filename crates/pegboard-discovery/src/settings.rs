@@ -44,10 +44,16 @@ pub struct Settings {
     pub split_by_risk: bool,
     /// `bridge`: hits of one query.
     pub hits_per_query: usize,
-    /// `bridge`: characters that one answer may have.
-    pub answer_chars: usize,
+    /// `bridge`: tokens (estimated) that one answer may have.
+    pub answer_tokens: usize,
     /// Loaded tools that are kept; the least recently used gives way. 0 keeps all.
     pub max_loaded: usize,
+    /// Whether a call of a tool that is not loaded runs, or answers with its schema.
+    pub run_unloaded: bool,
+    /// Whether the prompt tells the model to search before anything else.
+    pub strict: bool,
+    /// A prompt of the user's own; `{instructions}` and `{categories}` are filled in.
+    pub prompt_template: Option<String>,
     /// Whether large outputs are offloaded, which makes the tools that read them visible.
     pub output_offloading: bool,
 }
@@ -64,8 +70,11 @@ impl Default for Settings {
             default_limit: 5,
             split_by_risk: false,
             hits_per_query: 5,
-            answer_chars: 6000,
+            answer_tokens: 1500,
             max_loaded: 0,
+            run_unloaded: true,
+            strict: false,
+            prompt_template: None,
             output_offloading: false,
         }
     }
@@ -132,7 +141,13 @@ impl Settings {
             "default_limit" => self.default_limit = count()?.max(1),
             "split_by_risk" => self.split_by_risk = flag()?,
             "hits_per_query" => self.hits_per_query = count()?.max(1),
-            "answer_chars" => self.answer_chars = count()?,
+            "answer_tokens" => self.answer_tokens = count()?,
+            "strict" => self.strict = flag()?,
+            "run_unloaded" => self.run_unloaded = flag()?,
+            "prompt_template" => {
+                let template = value.as_str().ok_or_else(|| wrong("a text"))?;
+                self.prompt_template = Some(template.to_owned());
+            }
             "max_loaded" => self.max_loaded = count()?,
             "output_offloading" => self.output_offloading = flag()?,
             _ => return Err(SettingsError::Unknown { key: key.to_owned() }),

@@ -109,7 +109,11 @@ impl Types<'_> {
         match name {
             "array" => {
                 let items = schema.get("items").map_or_else(|| ANY.to_owned(), |items| self.of(items, depth));
-                if items.contains('|') && !items.starts_with('{') { format!("({items})[]") } else { format!("{items}[]") }
+                if items.contains('|') && !items.starts_with('{') {
+                    format!("({items})[]")
+                } else {
+                    format!("{items}[]")
+                }
             }
             "object" if schema.get("properties").is_some() && depth > 0 => {
                 format!("{{{}}}", self.parameters(schema, depth - 1))
@@ -164,6 +168,6 @@ mod tests {
             "",
             "t(l: {k?: string|null}[])",
         );
-        check(r##"{"properties": {"self": {"$ref": "#"}}, "required": ["self"]}"##, "", "t(self: any)");
+        check(r##"{"properties": {"self": {"$ref": "#"}}, "required": ["self"]}"##, "", "t(self: {self: object})");
     }
 }

@@ -12,6 +12,14 @@ pub trait Transcript {
     /// Makes sure that the marked reminder is there once, before the first message that is
     /// not a system message, with this text.
     fn remind(&mut self, text: &str);
+
+    /// The names that [`keep_loaded`](Self::keep_loaded) wrote.
+    fn kept_loaded(&self) -> Vec<String>;
+
+    /// Writes the names of the loaded tools into a marked message of their own, so that they
+    /// outlive the results that loaded them when a conversation is compacted. Without names
+    /// there is no such message.
+    fn keep_loaded(&mut self, names: &[String]);
 }
 
 /// A list of OpenAI chat messages.
@@ -23,6 +31,12 @@ pub struct OpenAiChat {
 
 /// Marks our reminder among the user's messages; the wire allows a name there.
 const MARKER: &str = "pegboard_deferred_tools";
+
+/// Marks the message that keeps what is loaded.
+const LOADED_MARKER: &str = "pegboard_loaded_tools";
+
+const LOADED_START: &str = "<loaded-tools>\n";
+const LOADED_END: &str = "\n</loaded-tools>";
 
 impl OpenAiChat {
     /// The names of the tools that were called, by the number of the call.
@@ -63,13 +77,44 @@ impl Transcript for OpenAiChat {
     }
 
     fn remind(&mut self, reminder: &str) {
-        let is_ours = |message: &Value| message.get("name").and_then(Value::as_str) == Some(MARKER);
-        if let Some(message) = self.messages.iter_mut().find(|message| is_ours(message)) {
-            message["content"] = reminder.into();
+        let place = self.messages.iter().position(|message| !is_system(message)).unwrap_or(self.messages.len());
+        self.put(MARKER, place, reminder);
+    }
+
+    fn kept_loaded(&self) -> Vec<String> {
+        let Some(message) = self.messages.iter().find(|message| is_marked(message, LOADED_MARKER)) else {
+            return Vec::new();
+        };
+        let text = text(message);
+        let names = text.strip_prefix(LOADED_START).and_then(|text| text.strip_suffix(LOADED_END));
+        names.into_iter().flat_map(str::lines).map(str::to_owned).collect()
+    }
+
+    fn keep_loaded(&mut self, names: &[String]) {
+        if names.is_empty() {
+            self.messages.retain(|message| !is_marked(message, LOADED_MARKER));
             return;
         }
-        let first = self.messages.iter().position(|message| !["system", "developer"].contains(&role(message)));
-        let place = first.unwrap_or(self.messages.len());
-        self.messages.insert(place, json!({"role": "user", "name": MARKER, "content": reminder}));
+        let is_ahead = |message: &Value| is_system(message) || is_marked(message, MARKER);
+        let place = self.messages.iter().position(|message| !is_ahead(message)).unwrap_or(self.messages.len());
+        self.put(LOADED_MARKER, place, &format!("{LOADED_START}{}{LOADED_END}", names.join("\n")));
     }
+}
+
+impl OpenAiChat {
+    /// Gives the marked message this text, where it is or else at `place`.
+    fn put(&mut self, marker: &str, place: usize, text: &str) {
+        match self.messages.iter_mut().find(|message| is_marked(message, marker)) {
+            Some(message) => message["content"] = text.into(),
+            None => self.messages.insert(place, json!({"role": "user", "name": marker, "content": text})),
+        }
+    }
+}
+
+fn is_marked(message: &Value, marker: &str) -> bool {
+    message.get("name").and_then(Value::as_str) == Some(marker)
+}
+
+fn is_system(message: &Value) -> bool {
+    ["system", "developer"].contains(&role(message))
 }

@@ -10,6 +10,7 @@ use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
     signature::signature,
+    tokens::estimate_tokens,
 };
 
 const SEARCH: &str = "search_tools";
@@ -21,8 +22,8 @@ const CALL_DESTRUCTIVE: &str = "call_destructive_tool";
 /// Queries in one call.
 const MAX_QUERIES: usize = 5;
 
-/// Characters of the summary of what lies behind the search.
-const SUMMARY_CHARS: usize = 330;
+/// Tokens (estimated) of the summary of what lies behind the search.
+const SUMMARY_TOKENS: usize = 90;
 
 /// Mistakes that one answer names.
 const MAX_MISTAKES: usize = 5;
@@ -134,7 +135,7 @@ fn summary(view: &View<'_>) -> String {
             prompt::verbs(tools, 3).join("/")
         );
         let left = servers.len() - at;
-        if text.chars().count() + entry.chars().count() > SUMMARY_CHARS {
+        if estimate_tokens(&text) + estimate_tokens(&entry) > SUMMARY_TOKENS {
             let joint = if at == 0 { ": " } else { ", and " };
             text.push_str(&format!("{joint}{left} more"));
             break;
@@ -173,7 +174,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     };
     let is_full = arguments.get("detail").and_then(Value::as_str) == Some("full");
     let mut text = String::new();
-    let mut budget = view.settings.answer_chars;
+    let mut budget = view.settings.answer_tokens;
     for query in &queries {
         let ranking = match view.rank(&Query::new(query).limit(view.settings.hits_per_query)) {
             Ok(ranking) => ranking,
@@ -188,7 +189,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         }
         for (at, (tool, name)) in hits.iter().enumerate() {
             let entry = entry(tool, name, is_full, view);
-            let length = entry.chars().count() + 1;
+            let length = estimate_tokens(&entry) + 1;
             // The best hit is always worth its length.
             if length > budget && at > 0 {
                 text.push_str(&format!("… {} more, ask for fewer at once\n", hits.len() - at));

@@ -123,6 +123,13 @@ proptest! {
         let mut rebuilt = session(dialect);
         rebuilt.follow(&mut chat);
         prop_assert_eq!(rebuilt.visible_names(), live.visible_names());
+        if dialect != DialectName::Gateway {
+            // A compaction drops calls and results; what we keep ourselves is enough.
+            chat.messages.retain(|message| message["role"] == "user");
+            let mut compacted = session(dialect);
+            compacted.follow(&mut chat);
+            prop_assert_eq!(compacted.visible_names(), live.visible_names());
+        }
     }
 
     #[test]
@@ -165,7 +172,7 @@ fn the_least_recently_used_tool_gives_way() {
     let settings = Settings { max_loaded: 2, ..Settings::default() };
     let dialect = DialectName::Select;
     let mut session = Session::new(dialect, settings, catalog(), selection(), ranker(dialect)).expect("a session");
-    let mut load = |session: &mut Session, name: &str| {
+    let load = |session: &mut Session, name: &str| {
         session.call("tool_search", &json!({"query": format!("select:{name}")}));
     };
     load(&mut session, "create_issue");
@@ -201,4 +208,61 @@ fn a_session_of_another_format_is_refused() {
     assert_eq!(session.restore(&json!({})), Err(SessionError::Format { found: "none".into() }));
     assert_eq!(session.restore(&json!({"version": 9})), Err(SessionError::Format { found: "9".into() }));
     assert_eq!(session.restore(&json!({"version": 1})), Err(SessionError::Incomplete { field: "loaded" }));
+}
+
+#[test]
+fn a_sub_session_sees_no_more_than_its_parent() {
+    let mut parent = session(DialectName::Select);
+    parent.call("tool_search", &json!({"query": "select:get_weather"}));
+    let child = parent.sub_session(Selection::everything().allow_servers(["weather", "vault"])).expect("a session");
+    assert_eq!(
+        child.native().deferred.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
+        ["get_weather", "ask_human"]
+    );
+    assert_eq!(child.visible_names(), ["tool_search", "ask_human"]);
+}
+
+#[test]
+fn an_unloaded_call_can_answer_with_the_schema() {
+    let settings = Settings { run_unloaded: false, ..Settings::default() };
+    let dialect = DialectName::Select;
+    let mut session = Session::new(dialect, settings, catalog(), selection(), ranker(dialect)).expect("a session");
+    let answer = session.call("get_weather", &json!({}));
+    assert!(answer.is_error && answer.target.is_none() && answer.reply.to_text().contains("inputSchema"));
+    session.call("tool_search", &json!({"query": "select:get_weather"}));
+    assert!(session.call("get_weather", &json!({})).target.is_some());
+}
+
+#[test]
+fn prompts_can_be_strict_or_the_users_own() {
+    let prompt = |settings: Settings| {
+        let session = Session::new(DialectName::Select, settings, catalog(), selection(), ranker(DialectName::Select));
+        session.expect("a session").with_categories(["github (issues)".to_owned()]).prompt()
+    };
+    assert!(prompt(Settings { strict: true, ..Settings::default() }).ends_with("search first."));
+    let template = Some("Tools:\n{categories}".to_owned());
+    assert_eq!(prompt(Settings { prompt_template: template, ..Settings::default() }), "Tools:\n- github (issues)");
+}
+
+#[test]
+fn what_lies_behind_the_search_is_told_in_few_tokens() {
+    let tool = |at: usize| RawTool {
+        name: format!("do_{at}"),
+        server: Some(format!("a-server-with-a-long-name-{}", at % 90)),
+        ..RawTool::default()
+    };
+    let (catalog, _) = Catalog::from_tools((0..2000).map(tool).collect());
+    let new = || {
+        Session::new(
+            DialectName::Bridge,
+            Settings::default(),
+            catalog.clone(),
+            Selection::everything(),
+            ranker(DialectName::Bridge),
+        )
+    };
+    let (first, second) = (new().expect("a session").visible(), new().expect("a session").visible());
+    assert_eq!(first, second);
+    assert!(crate::estimate_tokens(&first[0].description) <= 120, "{}", first[0].description);
+    assert!(first[0].description.contains(" more."), "{}", first[0].description);
 }

@@ -1,7 +1,9 @@
 //! `pegboard session`.
 
+mod repl;
+
 use std::{
-    io::{BufRead, BufReader, Read, stdin},
+    io::{BufRead, BufReader, IsTerminal, Read, stdin},
     sync::Arc,
 };
 
@@ -18,6 +20,14 @@ const MAX_LINE_BYTES: u64 = 16 << 20;
 
 pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
     let mut session = open(args)?;
+    if stdin().is_terminal() {
+        return repl::run(&mut session);
+    }
+    serve_lines(&mut session)
+}
+
+/// One JSON object a line in, one out.
+fn serve_lines(session: &mut Session) -> Result<Outcome, CliError> {
     let mut input = BufReader::new(stdin().lock());
     let mut line = Vec::new();
     loop {
@@ -36,7 +46,7 @@ pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
         }
         let reply = serde_json::from_slice::<Value>(&line)
             .map_err(|error| format!("not JSON: {error}"))
-            .and_then(|request| serve(&mut session, &request));
+            .and_then(|request| serve(session, &request));
         answer(&reply.unwrap_or_else(|error| json!({"error": error})))?;
     }
 }

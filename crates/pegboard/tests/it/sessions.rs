@@ -370,3 +370,64 @@ fn schema_stubs() {
         }
     }
 }
+
+#[test]
+fn bad_requests_are_answered_and_change_nothing() {
+    let tools = json!([{"name": "a", "description": "alpha"}, {"name": "b", "description": "beta"}]);
+    let folder = Folder::new("session-bad");
+    folder.file("tools.json", tools.to_string());
+    let huge = "x".repeat(10 << 20);
+    let lines = [
+        "oops".to_owned(),
+        "[]".to_owned(),
+        r#"{"op": "dance"}"#.to_owned(),
+        r#"{"op": "call"}"#.to_owned(),
+        r#"{"op": "messages", "messages": 5}"#.to_owned(),
+        r#"{"op": "messages", "messages": [5, {"role": "tool", "name": "tool_search", "content": "{broken"}]}"#
+            .to_owned(),
+        json!({"op": "call", "name": "tool_search", "arguments": {"query": huge}}).to_string(),
+        format!("\"{}\"", "y".repeat(17 << 20)),
+        r#"{"op": "list"}"#.to_owned(),
+    ];
+    let input = lines.join("\n");
+    let output =
+        folder.run_with_input(&["session", "--dialect", "select", "--catalog", "tools.json"], input.as_bytes());
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let answers: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert_eq!(answers.len(), lines.len());
+    for at in [0, 1, 2, 3, 4, 7] {
+        assert!(answers[at]["error"].is_string(), "{at}: {}", answers[at]);
+    }
+    assert_eq!(answers[5]["loaded"], json!([]));
+    assert_eq!(answers[6]["is_error"], true);
+    assert_eq!(answers[8]["visible"], json!(["tool_search"]));
+}
+
+#[test]
+fn every_dialect_runs_on_every_ranker() {
+    let tools = json!([
+        {"name": "create_issue", "description": "Create an issue", "server": "github", "deferred": true},
+        {"name": "get_weather", "description": "Current weather", "server": "weather", "deferred": true}
+    ]);
+    let dialects = [
+        ("explicit", "search_tools"),
+        ("gateway", "search_available_tools"),
+        ("select", "tool_search"),
+        ("ranked", "tool_search"),
+        ("schema", "ToolSearch"),
+        ("bridge", "search_tools"),
+    ];
+    for (dialect, search) in dialects {
+        for ranker in ["hybrid", "regex", "bm25", "keyword", "sequence", "hinted", "lexical"] {
+            let requests = [call(search, &json!({"query": "weather"})), call(search, &json!({"query": "get_weather"}))];
+            let args = ["--dialect", dialect, "--ranker", ranker, "--set", "maxToolsLimit=1"];
+            let answers = drive(&format!("{dialect}-{ranker}"), &tools, &args, &requests);
+            for answer in answers {
+                assert!(answer["result"].to_string().contains("get_weather"), "{dialect} {ranker}: {answer}");
+            }
+        }
+    }
+    let required = [call("tool_search", &json!({"query": "+current issue"}))];
+    let answers = drive("required-hybrid", &tools, &["--dialect", "select", "--ranker", "hybrid"], &required);
+    assert_eq!(answers[0]["result"], json!({"matches": ["get_weather"]}));
+}
