@@ -431,3 +431,15 @@ fn every_dialect_runs_on_every_ranker() {
     let answers = drive("required-hybrid", &tools, &["--dialect", "select", "--ranker", "hybrid"], &required);
     assert_eq!(answers[0]["result"], json!({"matches": ["get_weather"]}));
 }
+
+#[test]
+fn token_figures_and_their_estimate() {
+    let output = Folder::new("tokens").run(&["tokens"]);
+    let report = crate::harness::json(&output);
+    let figure = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64).expect("a figure");
+    let error = (figure("/estimate") / figure("/tokens") - 1.0).abs();
+    assert!(error < 0.1, "the estimate is off by {error}");
+    assert!(figure("/dialects/bridge/first_list") <= 300.0);
+    assert!(figure("/dialects/bridge/answer_p50") <= 300.0);
+    assert!(figure("/complete_signatures") >= 0.95 * figure("/tools"));
+}
