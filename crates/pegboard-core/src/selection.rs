@@ -102,7 +102,7 @@ impl Selection {
         if self.deny.matches(tool) || self.outer.as_ref().is_some_and(|outer| !outer.allows(tool)) {
             return false;
         }
-        self.allow.is_empty() || own_category(tool).is_some_and(is_always_allowed) || self.allow.matches(tool)
+        self.allow.is_empty() || is_always_on(tool) || self.allow.matches(tool)
     }
 
     /// How many tools of `catalog` exist for the caller.
@@ -112,6 +112,13 @@ impl Selection {
         }
         catalog.iter().filter(|tool| self.allows(tool)).count()
     }
+}
+
+/// Whether `tool` is of a category that steers a conversation (`structured_output`,
+/// `human`) and belongs to the host program: no allow list hides it, and it is never
+/// deferred.
+pub fn is_always_on(tool: &Tool) -> bool {
+    own_category(tool).is_some_and(is_always_allowed)
 }
 
 /// The category of a tool that the host program registered itself. What a server says of

@@ -8,17 +8,30 @@ use pegboard_core::{Catalog, Selection, Tool, naming};
 const KNOWN_ALIASES: [(&str, &str); 2] =
     [("write_workspace_file", "update_workspace_file"), ("create_workspace_file", "update_workspace_file")];
 
+/// Longer names are nobody's.
+pub(crate) const MAX_NAME_BYTES: usize = 1024;
+
 /// The visible tools of one snapshot by name.
 #[derive(Debug)]
 pub(crate) struct Names {
     by_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
     by_snake: HashMap<String, Vec<Arc<Tool>>>,
     by_alias: HashMap<Box<str>, Vec<Arc<Tool>>>,
+    /// The names that differ from the tools' own, by identity, and back.
+    shown: HashMap<Box<str>, String>,
+    by_shown: HashMap<String, Arc<Tool>>,
 }
 
 impl Names {
-    pub(crate) fn new(catalog: &Catalog, selection: &Selection) -> Self {
-        let mut names = Self { by_name: HashMap::new(), by_snake: HashMap::new(), by_alias: HashMap::new() };
+    /// The names of the visible tools; none is shown under one of `reserved`.
+    pub(crate) fn new(catalog: &Catalog, selection: &Selection, reserved: &[&str]) -> Self {
+        let mut names = Self {
+            by_name: HashMap::new(),
+            by_snake: HashMap::new(),
+            by_alias: HashMap::new(),
+            shown: HashMap::new(),
+            by_shown: HashMap::new(),
+        };
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
             names.by_name.entry(tool.name().into()).or_default().push(Arc::clone(tool));
             names.by_snake.entry(snake_case(tool.name())).or_default().push(Arc::clone(tool));
@@ -26,29 +39,51 @@ impl Names {
                 names.by_alias.entry(alias.as_str().into()).or_default().push(Arc::clone(tool));
             }
         }
+        for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
+            let is_shared = names.by_name.get(tool.name()).is_some_and(|tools| tools.len() > 1);
+            if is_shared || reserved.contains(&tool.name()) {
+                names.qualify(tool, reserved);
+            }
+        }
         names
+    }
+
+    /// Gives `tool` a name of its own: with its server, and a number if that is taken too.
+    fn qualify(&mut self, tool: &Arc<Tool>, reserved: &[&str]) {
+        let base = match tool.server_name() {
+            Some(server) => format!("{server}__{}", tool.name()),
+            None => tool.name().to_owned(),
+        };
+        let is_taken = |name: &str, names: &Self| {
+            names.by_shown.contains_key(name) || names.by_name.contains_key(name) || reserved.contains(&name)
+        };
+        let mut name = base.clone();
+        let mut number = 2;
+        while is_taken(&name, self) {
+            name = format!("{base}_{number}");
+            number += 1;
+        }
+        self.by_shown.insert(name.clone(), Arc::clone(tool));
+        self.shown.insert(tool.id().into(), name);
     }
 
     /// The name to show `tool` under: its own, or with its server where several share it.
     pub(crate) fn shown(&self, tool: &Tool) -> String {
-        let is_shared = self.by_name.get(tool.name()).is_some_and(|tools| tools.len() > 1);
-        match tool.server_name().filter(|_| is_shared) {
-            Some(server) => format!("{server}__{}", tool.name()),
-            None => tool.name().to_owned(),
-        }
+        self.shown.get(tool.id()).cloned().unwrap_or_else(|| tool.name().to_owned())
     }
 
-    /// The tools with exactly this name, `server__name` or identity.
+    /// The tools with exactly this name, shown name or identity.
     pub(crate) fn exact(&self, name: &str) -> Vec<Arc<Tool>> {
+        if let Some(tool) = self.by_shown.get(name) {
+            return vec![Arc::clone(tool)];
+        }
         if let Some(tools) = self.by_name.get(name) {
             return tools.clone();
         }
-        let qualified = name.split_once("__").or_else(|| name.split_once('/'));
-        let tools = qualified.and_then(|(server, bare)| {
-            let tools = self.by_name.get(bare)?;
-            Some(tools.iter().filter(|tool| tool.server_name() == Some(server)).cloned().collect())
-        });
-        tools.unwrap_or_default()
+        // An identity such as `server/name`; which part is which, the tools themselves say.
+        let bare = name.rsplit('/').next().unwrap_or(name);
+        let tools = self.by_name.get(bare).into_iter().flatten();
+        tools.filter(|tool| tool.id() == name).cloned().collect()
     }
 
     /// The tools that `name` means: exactly, in another spelling, or by an alias.
@@ -70,6 +105,9 @@ impl Names {
         if let [tool] = self.resolve(name).as_slice() {
             return Some(Arc::clone(tool));
         }
+        if name.len() > MAX_NAME_BYTES {
+            return None;
+        }
         let folded = naming::fold(name);
         let mut found = self
             .by_name
@@ -82,11 +120,35 @@ impl Names {
         }
     }
 
+    /// What to say about a name that means no single tool.
+    pub(crate) fn unknown(&self, name: &str) -> String {
+        let several = self.resolve(name);
+        if several.len() > 1 {
+            let shown: Vec<String> = several.iter().map(|tool| self.shown(tool)).collect();
+            return format!("`{}` is on several servers: {}", echo(name), shown.join(", "));
+        }
+        match self.nearest(name).as_slice() {
+            [] => format!("no tool `{}`; search for what you want to do", echo(name)),
+            nearest => format!("no tool `{}`; nearest names: {}", echo(name), nearest.join(", ")),
+        }
+    }
+
     /// The names nearest to `name`, for somebody who mistyped one.
     pub(crate) fn nearest(&self, name: &str) -> Vec<String> {
-        let names = self.by_name.keys().map(|name| &**name);
-        naming::nearest(name, names, 3).into_iter().map(str::to_owned).collect()
+        if name.len() > MAX_NAME_BYTES {
+            return Vec::new();
+        }
+        let nearest = naming::nearest(name, self.by_name.keys().map(|name| &**name), 3);
+        let tools = nearest.into_iter().flat_map(|name| &self.by_name[name]);
+        tools.map(|tool| self.shown(tool)).take(3).collect()
     }
+}
+
+/// A name that somebody sent, fit to be sent back: one line, and not without end.
+pub(crate) fn echo(name: &str) -> String {
+    const MOST: usize = 256;
+    let clean: String = name.chars().filter(|c| !c.is_control()).take(MOST).collect();
+    if name.chars().nth(MOST).is_some() { format!("{clean}…") } else { clean }
 }
 
 /// `CreateIssue` and `create-issue` as `create_issue`. What is written in capitals

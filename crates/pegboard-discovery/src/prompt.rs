@@ -28,7 +28,7 @@ pub(crate) fn categories(catalog: &Catalog, selection: &Selection) -> Vec<String
         let words: Vec<&str> = description.split_whitespace().take(MAX_CATEGORY_WORDS).collect();
         let about = if words.is_empty() { verbs(tools, 4).join(", ") } else { words.join(" ") };
         let about = about.trim_end_matches(['.', ',', ';', ':']);
-        format!("{server} ({about})")
+        if about.is_empty() { server.to_owned() } else { format!("{server} ({about})") }
     };
     by_server(catalog, selection)
         .into_iter()
@@ -69,4 +69,20 @@ pub(crate) fn verbs(tools: &[&Tool], most: usize) -> Vec<String> {
     let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
     counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     counts.into_iter().take(most).map(|(verb, _)| verb).collect()
+}
+
+/// `template` with each key replaced by its value, in one pass: what a value contains is
+/// not looked at again.
+pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut text = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((at, key, value)) =
+        values.iter().filter_map(|(key, value)| Some((rest.find(key)?, *key, *value))).min_by_key(|(at, _, _)| *at)
+    {
+        text.push_str(&rest[..at]);
+        text.push_str(value);
+        rest = &rest[at + key.len()..];
+    }
+    text.push_str(rest);
+    text
 }

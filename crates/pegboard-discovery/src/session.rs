@@ -1,21 +1,21 @@
 //! One conversation's tool state.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
-use pegboard_core::{Catalog, Ranker, Selection, Tool};
+use pegboard_core::{Catalog, Ranker, Selection, Tool, selection};
 use serde_json::{Value, json};
 
 use crate::{
     dialects::{Dialect, DialectName, View},
-    names::Names,
+    names::{Names, echo},
     outcome::{Effect, Reply, ToolDefinition},
     prompt,
     settings::{Exposed, Settings},
-    transcript::Transcript,
+    transcript::{ToolResult, Transcript},
 };
-
-/// Categories of the host's own tools that are always visible.
-const ALWAYS_ON: [&str; 2] = ["structured_output", "human"];
 
 /// Tools that read offloaded outputs.
 const OUTPUT_TOOLS: [&str; 3] = ["search_large_output", "read_large_output", "query_large_output"];
@@ -34,6 +34,12 @@ pub enum SessionError {
     #[error("a session of format {found}, this build reads {FORMAT}")]
     Format {
         /// What it says of itself.
+        found: String,
+    },
+    /// A saved session of another dialect.
+    #[error("a session of the dialect `{found}`")]
+    OtherDialect {
+        /// Which.
         found: String,
     },
     /// A saved session that lacks something.
@@ -129,6 +135,8 @@ pub struct Session {
     names: Arc<Names>,
     categories: Vec<String>,
     pre_discovered: Vec<String>,
+    /// Identities of pre-discovered tools that were put away.
+    removed: BTreeSet<String>,
     loaded: Vec<Loaded>,
     /// What a search of the gateway exposes instead of the first tools.
     exposed: Option<Vec<Shown>>,
@@ -152,7 +160,7 @@ impl Session {
         if dialect == DialectName::Select && selection.count(&catalog) == 0 {
             return Err(SessionError::NoTools);
         }
-        let names = Arc::new(Names::new(&catalog, &selection));
+        let names = Arc::new(Names::new(&catalog, &selection, dialect.meta_names()));
         let mut session = Self {
             dialect,
             settings,
@@ -162,6 +170,7 @@ impl Session {
             names,
             categories: Vec::new(),
             pre_discovered: Vec::new(),
+            removed: BTreeSet::new(),
             loaded: Vec::new(),
             exposed: None,
             fixed: Fixed::default(),
@@ -258,18 +267,24 @@ impl Session {
             list_changed: false,
         };
         let is_loaded = loaded.is_some();
-        match loaded.or_else(|| self.names.find(name)) {
+        let tool = loaded.or_else(|| self.names.find(name));
+        let refused =
+            tool.as_ref().and_then(|tool| self.with_view(|view| self.dialect().refuse(tool, arguments, view)));
+        if let Some(refused) = refused {
+            answer.reply = refused.reply;
+            answer.is_error = true;
+            return answer;
+        }
+        match tool {
             Some(tool) if !is_loaded && !self.settings.run_unloaded => {
                 let definition = ToolDefinition::of(&tool, &self.names.shown(&tool)).to_json();
-                answer.reply = Reply::Text(format!("`{name}` is not loaded; load it first. It is: {definition}"));
+                answer.reply =
+                    Reply::Text(format!("`{}` is not loaded; load it first. It is: {definition}", echo(name)));
                 answer.is_error = true;
             }
             Some(tool) => answer.target = Some(self.target(&tool, arguments.clone())),
             None => {
-                let nearest = self.names.nearest(name);
-                let hint =
-                    if nearest.is_empty() { String::new() } else { format!("; nearest names: {}", nearest.join(", ")) };
-                answer.reply = Reply::Text(format!("no tool `{name}`{hint}"));
+                answer.reply = Reply::Text(self.names.unknown(name));
                 answer.is_error = true;
             }
         }
@@ -285,7 +300,10 @@ impl Session {
         let instructions = |categories: &[String]| self.with_view(|view| self.dialect().instructions(view, categories));
         if let Some(template) = &self.settings.prompt_template {
             let listed: Vec<String> = categories.iter().map(|category| format!("- {category}")).collect();
-            return template.replace("{instructions}", &instructions(&[])).replace("{categories}", &listed.join("\n"));
+            return prompt::fill(
+                template,
+                &[("{instructions}", &instructions(&[])), ("{categories}", &listed.join("\n"))],
+            );
         }
         let mut text = instructions(&categories);
         if self.settings.strict && !text.is_empty() {
@@ -297,11 +315,11 @@ impl Session {
     /// What a provider that searches by itself is handed: the tools it sees, those it may
     /// find, and the search tool for models that call one.
     pub fn native(&self) -> Native {
-        let deferred = self.with_view(|view| {
-            let define = |tool: &Arc<Tool>| ToolDefinition::of(tool, &view.names.shown(tool));
-            view.deferred().map(define).collect()
-        });
-        let tools = self.fixed.first.iter().map(|shown| Arc::clone(&shown.definition)).collect();
+        let shown = || self.fixed.first.iter().chain(&self.fixed.always);
+        let is_shown = |tool: &Arc<Tool>| shown().any(|shown| Arc::ptr_eq(&shown.tool, tool));
+        let hidden = self.catalog.iter().filter(|tool| self.selection.allows(tool) && !is_shown(tool));
+        let deferred = hidden.map(|tool| ToolDefinition::of(tool, &self.names.shown(tool))).collect();
+        let tools = shown().map(|shown| Arc::clone(&shown.definition)).collect();
         Native { tools, deferred, search: self.fixed.meta.first().cloned() }
     }
 
@@ -313,7 +331,8 @@ impl Session {
     pub fn sub_session(&self, selection: Selection) -> Result<Self, SessionError> {
         let selection = self.selection.narrowed_to(selection);
         let ranker = Arc::clone(&self.ranker);
-        Self::new(self.dialect, self.settings.clone(), self.catalog.clone(), selection, ranker)
+        let session = Self::new(self.dialect, self.settings.clone(), self.catalog.clone(), selection, ranker)?;
+        Ok(session.with_pre_discovered(self.pre_discovered.clone()))
     }
 
     /// Loads what the results in `transcript` had loaded, and keeps the reminder in it; the
@@ -323,24 +342,40 @@ impl Session {
         let mut loaded: Vec<String> = Vec::new();
         let mut seen: HashSet<String> = HashSet::new();
         // What is left of results that a compaction has dropped.
+        let mut kept = Vec::new();
         for name in transcript.kept_loaded() {
             if let [tool] = &self.names.exact(&name)[..] {
-                self.load(&[(Arc::clone(tool), name.clone())]);
+                kept.push((Arc::clone(tool), name.clone()));
                 seen.insert(name.clone());
                 loaded.push(name);
             }
         }
-        for (name, result) in transcript.results() {
-            let gone = self.dialect().unloaded_by(&name, &result);
+        let replaces = self.dialect == DialectName::Gateway && self.settings.exposed == Exposed::Replace;
+        if replaces && !kept.is_empty() {
+            self.expose(&kept);
+        } else {
+            self.load(&kept);
+        }
+        for ToolResult { name, arguments, text } in transcript.results() {
+            let gone = self.dialect().unloaded_by(&name, &text);
             if !gone.is_empty() {
                 loaded.retain(|name| !gone.contains(name));
                 seen.retain(|name| !gone.contains(name));
                 self.unload(&gone);
             }
-            let Some(names) = self.dialect().loaded_by(&name, &result) else { continue };
+            let Some(names) = self.dialect().loaded_by(&name, &text) else {
+                self.touch(&name);
+                continue;
+            };
+            let server = arguments.get("server").and_then(Value::as_str);
             let mut tools = Vec::new();
             for name in names {
-                let [tool] = &self.names.exact(&name)[..] else { continue };
+                let mut meant = self.names.exact(&name);
+                if meant.len() > 1 {
+                    // A bare name that several have was asked for with its server.
+                    meant.retain(|tool| tool.server_name() == server);
+                }
+                let [tool] = &meant[..] else { continue };
                 tools.push((Arc::clone(tool), name.clone()));
                 if seen.insert(name.clone()) {
                     loaded.push(name);
@@ -349,7 +384,7 @@ impl Session {
             if tools.is_empty() {
                 continue;
             }
-            if self.dialect == DialectName::Gateway && self.settings.exposed == Exposed::Replace {
+            if replaces {
                 self.expose(&tools);
             } else {
                 self.load(&tools);
@@ -358,7 +393,9 @@ impl Session {
         if let Some(reminder) = &self.fixed.reminder {
             transcript.remind(reminder);
         }
-        let kept: Vec<String> = self.loaded.iter().map(|loaded| loaded.shown.name().to_owned()).collect();
+        let exposed = self.exposed.iter().flatten();
+        let kept = exposed.chain(self.loaded.iter().map(|loaded| &loaded.shown));
+        let kept: Vec<String> = kept.map(|shown| shown.name().to_owned()).collect();
         transcript.keep_loaded(&kept);
         self.list_changes += u64::from(before != self.visible_names());
         loaded
@@ -366,8 +403,8 @@ impl Session {
 
     /// Goes on with another catalog; the names of loaded tools that it no longer has.
     pub fn update(&mut self, catalog: Catalog) -> Vec<String> {
-        let before = self.visible_names();
-        self.names = Arc::new(Names::new(&catalog, &self.selection));
+        let before = self.visible();
+        self.names = Arc::new(Names::new(&catalog, &self.selection, self.dialect.meta_names()));
         self.catalog = catalog;
         self.fix();
         let mut vanished = Vec::new();
@@ -385,7 +422,11 @@ impl Session {
         if let Some(exposed) = &mut self.exposed {
             exposed.retain_mut(renew);
         }
-        self.list_changes += u64::from(before != self.visible_names());
+        // One that is visible anyway now need not be loaded as well.
+        let fixed: HashSet<*const Tool> =
+            self.fixed.first.iter().chain(&self.fixed.always).map(|shown| Arc::as_ptr(&shown.tool)).collect();
+        self.loaded.retain(|loaded| !fixed.contains(&Arc::as_ptr(&loaded.shown.tool)));
+        self.list_changes += u64::from(before != self.visible());
         vanished
     }
 
@@ -409,6 +450,7 @@ impl Session {
             "version": FORMAT,
             "dialect": self.dialect.as_str(),
             "loaded": self.loaded.iter().map(loaded).collect::<Vec<_>>(),
+            "removed": self.removed,
             "exposed": exposed.map(|tools| tools.iter().map(tool).collect::<Vec<_>>()),
             "list_changes": self.list_changes,
             "clock": self.clock,
@@ -424,6 +466,10 @@ impl Session {
             let found = saved.get("version").map_or_else(|| "none".to_owned(), Value::to_string);
             return Err(SessionError::Format { found });
         }
+        let dialect = saved.get("dialect").and_then(Value::as_str).unwrap_or_default();
+        if dialect != self.dialect.as_str() {
+            return Err(SessionError::OtherDialect { found: dialect.to_owned() });
+        }
         let list = saved.get("loaded").and_then(Value::as_array).ok_or(SessionError::Incomplete { field: "loaded" })?;
         let find = |entry: &Value| {
             let tool = self.catalog.find(entry.get("id")?.as_str()?).filter(|tool| self.selection.allows(tool))?;
@@ -438,6 +484,9 @@ impl Session {
         let exposed = exposed.map(|tools| tools.iter().filter_map(find).collect());
         self.loaded = list.iter().filter_map(loaded).collect();
         self.exposed = exposed;
+        let removed = saved.get("removed").and_then(Value::as_array).into_iter().flatten();
+        self.removed = removed.filter_map(Value::as_str).map(str::to_owned).collect();
+        self.fix();
         self.list_changes = number(saved, "list_changes");
         self.clock = number(saved, "clock");
         Ok(())
@@ -447,6 +496,12 @@ impl Session {
     fn with_view<T>(&self, work: impl FnOnce(&View<'_>) -> T) -> T {
         let (first, rest) = self.shown();
         let is_shown = |name: &str| first.iter().chain(&rest).any(|shown| shown.name() == name);
+        let is_tool_shown = |tool: &Tool| first.iter().chain(&rest).any(|shown| std::ptr::eq(&*shown.tool, tool));
+        let is_removable = |name: &str| {
+            let is_loaded = self.loaded.iter().any(|loaded| loaded.shown.name() == name);
+            is_loaded
+                || (is_shown(name) && self.pre_discovered_tools().iter().any(|tool| self.names.shown(tool) == name))
+        };
         work(&View {
             catalog: &self.catalog,
             selection: &self.selection,
@@ -454,6 +509,8 @@ impl Session {
             names: &self.names,
             settings: &self.settings,
             is_shown: &is_shown,
+            is_tool_shown: &is_tool_shown,
+            is_removable: &is_removable,
             is_static: &|tool| self.is_static(tool),
         })
     }
@@ -477,7 +534,9 @@ impl Session {
         let mut always: Vec<Shown> =
             self.catalog.iter().filter(|tool| self.is_always_on(tool)).filter_map(&mut show).collect();
         for name in &self.pre_discovered {
-            always.extend(self.names.resolve(name).iter().filter_map(&mut show));
+            let tools = self.names.resolve(name);
+            let kept = tools.iter().filter(|tool| !self.removed.contains(tool.id()));
+            always.extend(kept.filter_map(&mut show));
         }
         let meta = self.with_view(|view| self.dialect().meta_tools(view)).into_iter().map(Arc::new).collect();
         let reminder = self.with_view(|view| self.dialect().reminder(view));
@@ -501,8 +560,7 @@ impl Session {
     }
 
     fn is_always_on(&self, tool: &Tool) -> bool {
-        let is_special =
-            tool.server().is_none() && tool.category().is_some_and(|category| ALWAYS_ON.contains(&category));
+        let is_special = selection::is_always_on(tool);
         let reads_outputs = self.settings.output_offloading && OUTPUT_TOOLS.contains(&tool.name());
         (is_special || reads_outputs) && self.selection.allows(tool)
     }
@@ -536,21 +594,37 @@ impl Session {
 
     fn unload(&mut self, names: &[String]) {
         self.loaded.retain(|loaded| !names.iter().any(|name| name == loaded.shown.name()));
-        let before = self.pre_discovered.len();
-        self.pre_discovered.retain(|name| !names.contains(name));
-        if self.pre_discovered.len() < before {
+        let pre_discovered = self.pre_discovered_tools();
+        let gone = pre_discovered.iter().filter(|tool| names.contains(&self.names.shown(tool)));
+        let gone: Vec<String> = gone.map(|tool| tool.id().to_owned()).collect();
+        if !gone.is_empty() {
+            self.removed.extend(gone);
             self.fix();
         }
     }
 
+    fn pre_discovered_tools(&self) -> Vec<Arc<Tool>> {
+        let tools = self.pre_discovered.iter().flat_map(|name| self.names.resolve(name));
+        tools.filter(|tool| !self.is_always_on(tool) && !self.is_static(tool)).collect()
+    }
+
     /// Where a call goes, noting that the tool was used.
     fn target(&mut self, tool: &Arc<Tool>, arguments: Value) -> Target {
-        self.clock += 1;
-        let used = self.clock;
-        if let Some(loaded) = self.loaded.iter_mut().find(|loaded| Arc::ptr_eq(&loaded.shown.tool, tool)) {
-            loaded.used = used;
+        let loaded = self.loaded.iter().find(|loaded| Arc::ptr_eq(&loaded.shown.tool, tool));
+        let shown = loaded.map(|loaded| loaded.shown.name().to_owned());
+        if let Some(shown) = shown {
+            self.touch(&shown);
         }
         Target { server: tool.server_name().map(str::to_owned), name: tool.name().to_owned(), arguments }
+    }
+
+    /// Notes that a loaded tool was used.
+    fn touch(&mut self, name: &str) {
+        self.clock += 1;
+        let used = self.clock;
+        if let Some(loaded) = self.loaded.iter_mut().find(|loaded| loaded.shown.name() == name) {
+            loaded.used = used;
+        }
     }
 }
 

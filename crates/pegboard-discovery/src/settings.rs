@@ -26,6 +26,8 @@ pub enum SelectionOrder {
 /// Options of all dialects; each uses its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
+    /// `gateway`: whether tools are hidden behind a search at all.
+    pub enabled: bool,
     /// `gateway`: tools exposed at once; 0 exposes everything and offers no search.
     pub max_tools_limit: usize,
     /// `gateway`: what a hit must score as a share of the best, 0 to 1.
@@ -61,6 +63,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            enabled: true,
             max_tools_limit: 50,
             search_threshold: 0.1,
             tool_selection_order: vec![SelectionOrder::ServerPriority, SelectionOrder::Alphabetical],
@@ -113,6 +116,7 @@ impl Settings {
         };
         let flag = || value.as_bool().ok_or_else(|| wrong("true or false"));
         match key {
+            "enabled" => self.enabled = flag()?,
             "maxToolsLimit" => self.max_tools_limit = count()?,
             "searchThreshold" => {
                 let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));

@@ -4,10 +4,21 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+/// What a tool answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResult {
+    /// The name it was called by.
+    pub name: String,
+    /// The arguments of the call; `null` where the conversation does not have them.
+    pub arguments: Value,
+    /// The text of the answer.
+    pub text: String,
+}
+
 /// A conversation in some provider's form.
 pub trait Transcript {
-    /// The results of tool calls in order: the tool's name and the text of the result.
-    fn results(&self) -> Vec<(String, String)>;
+    /// The results of tool calls, in order.
+    fn results(&self) -> Vec<ToolResult>;
 
     /// Makes sure that the marked reminder is there once, before the first message that is
     /// not a system message, with this text.
@@ -39,12 +50,15 @@ const LOADED_START: &str = "<loaded-tools>\n";
 const LOADED_END: &str = "\n</loaded-tools>";
 
 impl OpenAiChat {
-    /// The names of the tools that were called, by the number of the call.
-    fn called(&self) -> HashMap<&str, &str> {
+    /// Names and arguments of the tools that were called, by the number of the call.
+    fn called<'a>(&'a self) -> HashMap<&'a str, (&'a str, &'a str)> {
         let calls = self.messages.iter().filter_map(|message| message.get("tool_calls")?.as_array()).flatten();
-        calls
-            .filter_map(|call| Some((call.get("id")?.as_str()?, call.get("function")?.get("name")?.as_str()?)))
-            .collect()
+        let call = |call: &'a Value| {
+            let function = call.get("function")?;
+            let arguments = function.get("arguments").and_then(Value::as_str).unwrap_or_default();
+            Some((call.get("id")?.as_str()?, (function.get("name")?.as_str()?, arguments)))
+        };
+        calls.filter_map(call).collect()
     }
 }
 
@@ -64,16 +78,18 @@ fn role(message: &Value) -> &str {
 }
 
 impl Transcript for OpenAiChat {
-    fn results(&self) -> Vec<(String, String)> {
+    fn results(&self) -> Vec<ToolResult> {
         let called = self.called();
         let results = self.messages.iter().filter(|message| role(message) == "tool");
-        // The name is given, or it is that of the call which the message answers.
-        let name = |message: &Value| {
+        let result = |message: &Value| {
+            let call = message.get("tool_call_id").and_then(Value::as_str).and_then(|id| called.get(id));
+            // The name is given, or it is that of the call which the message answers.
             let given = message.get("name").and_then(Value::as_str);
-            let of_call = || called.get(message.get("tool_call_id")?.as_str()?).copied();
-            given.or_else(of_call).map(str::to_owned)
+            let name = given.or(call.map(|(name, _)| *name))?.to_owned();
+            let arguments = call.and_then(|(_, arguments)| serde_json::from_str(arguments).ok()).unwrap_or_default();
+            Some(ToolResult { name, arguments, text: text(message) })
         };
-        results.filter_map(|message| Some((name(message)?, text(message)))).collect()
+        results.filter_map(result).collect()
     }
 
     fn remind(&mut self, reminder: &str) {

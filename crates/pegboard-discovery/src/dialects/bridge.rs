@@ -25,8 +25,14 @@ const MAX_QUERIES: usize = 5;
 /// Tokens (estimated) of the summary of what lies behind the search.
 const SUMMARY_TOKENS: usize = 90;
 
+/// Bytes of a given value that an example repeats.
+const MAX_ECHOED_VALUE: usize = 400;
+
 /// Mistakes that one answer names.
 const MAX_MISTAKES: usize = 5;
+
+/// The names of all its meta-tools.
+pub(super) const META_NAMES: &[&str] = &[SEARCH, CALL, CALL_READ, CALL_WRITE, CALL_DESTRUCTIVE];
 
 #[derive(Debug)]
 pub(super) struct Bridge;
@@ -114,6 +120,16 @@ impl Dialect for Bridge {
         }
     }
 
+    fn refuse(&self, tool: &Arc<Tool>, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+        let name = view.names.shown(tool);
+        if view.settings.split_by_risk {
+            let right = Risk::of(tool).call_tool();
+            return Some(Outcome::error(format!("`{name}` must be called through `{right}`")));
+        }
+        let mistakes = mistakes(tool, arguments);
+        (!mistakes.is_empty()).then(|| Outcome::error(explain_mistakes(tool, &name, arguments, &mistakes)))
+    }
+
     fn instructions(&self, _view: &View<'_>, categories: &[String]) -> String {
         let how = "Call search_tools with what you want to do, then call the tool that fits through the call tool, \
                    with the arguments that its signature names. Several needs can go into one search.";
@@ -183,14 +199,25 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         if queries.len() > 1 {
             text.push_str(&format!("{}# {}\n", if text.is_empty() { "" } else { "\n" }, prompt::one_line(query)));
         }
-        let hits = named(&ranking.hits, view);
+        let mut hits = named(&ranking.hits, view);
+        // Whatever the ranker thinks of it, a tool that is named comes first.
+        if let Some(tool) = view.names.find(query) {
+            hits.retain(|(other, _)| !Arc::ptr_eq(other, &tool));
+            let name = view.names.shown(&tool);
+            hits.insert(0, (tool, name));
+            hits.truncate(view.settings.hits_per_query);
+        }
         if hits.is_empty() {
             text.push_str("No tool fits; try other words.\n");
         }
         for (at, (tool, name)) in hits.iter().enumerate() {
-            let entry = entry(tool, name, is_full, view);
-            let length = estimate_tokens(&entry) + 1;
-            // The best hit is always worth its length.
+            let mut entry = entry_of(tool, name, is_full, view);
+            let mut length = estimate_tokens(&entry) + 1;
+            if length > budget && is_full {
+                entry = entry_of(tool, name, false, view);
+                length = estimate_tokens(&entry) + 1;
+            }
+            // The best hit is always worth its line.
             if length > budget && at > 0 {
                 text.push_str(&format!("… {} more, ask for fewer at once\n", hits.len() - at));
                 break;
@@ -207,7 +234,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     Outcome::text(text)
 }
 
-fn entry(tool: &Tool, name: &str, is_full: bool, view: &View<'_>) -> String {
+fn entry_of(tool: &Tool, name: &str, is_full: bool, view: &View<'_>) -> String {
     let mut entry = signature(tool, name);
     if view.settings.split_by_risk {
         entry.push_str(&format!(" [{}]", Risk::of(tool).call_tool()));
@@ -224,13 +251,13 @@ fn call(arguments: &Value, expected: Option<Risk>, view: &View<'_>) -> Outcome {
         return Outcome::error("`name` is required: the name of a tool that search_tools returned");
     };
     let Some(tool) = view.names.find(name) else {
-        return Outcome::error(unknown(name, view));
+        return Outcome::error(view.names.unknown(name));
     };
     if let Some(expected) = expected
         && Risk::of(&tool) != expected
     {
         let right = Risk::of(&tool).call_tool();
-        return Outcome::error(format!("`{name}` must be called through `{right}`"));
+        return Outcome::error(format!("`{}` must be called through `{right}`", view.names.shown(&tool)));
     }
     let given = match arguments.get("arguments") {
         None | Some(Value::Null) => json!({}),
@@ -240,18 +267,9 @@ fn call(arguments: &Value, expected: Option<Risk>, view: &View<'_>) -> Outcome {
     };
     let mistakes = mistakes(&tool, &given);
     if !mistakes.is_empty() {
-        return Outcome::error(explain_mistakes(&tool, name, &given, &mistakes));
+        return Outcome::error(explain_mistakes(&tool, &view.names.shown(&tool), &given, &mistakes));
     }
     Outcome::text("").with_effect(Effect::Invoke { tool, arguments: given })
-}
-
-/// What to say about a name that no visible tool has.
-pub(crate) fn unknown(name: &str, view: &View<'_>) -> String {
-    let nearest = view.names.nearest(name);
-    if nearest.is_empty() {
-        return format!("no tool `{name}`; search for what you want to do");
-    }
-    format!("no tool `{name}`; nearest names: {}", nearest.join(", "))
 }
 
 /// What is wrong with `arguments` by the tool's own schema. A schema that is itself
@@ -263,14 +281,36 @@ fn mistakes(tool: &Tool, arguments: &Value) -> Vec<String> {
     let Some(schema) = tool.input_schema().and_then(|schema| serde_json::from_str::<Value>(schema.get()).ok()) else {
         return Vec::new();
     };
-    let Ok(validator) = jsonschema::draft202012::new(&schema) else { return Vec::new() };
+    let Ok(validator) = jsonschema::draft202012::new(&without_remote_references(schema)) else { return Vec::new() };
     let errors = validator.iter_errors(arguments).take(MAX_MISTAKES);
     errors
-        .map(|error| match error.instance_path().to_string().as_str() {
-            "" => error.to_string(),
-            path => format!("{path}: {error}"),
+        .map(|error| {
+            // Values may be long, and the caller knows them.
+            let message = error.masked_with("the value").to_string();
+            match error.instance_path().to_string().as_str() {
+                "" => message,
+                path => format!("{path}: {message}"),
+            }
         })
         .collect()
+}
+
+/// The schema without what would have to be fetched; that part then allows anything.
+fn without_remote_references(mut schema: Value) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                if map.get("$ref").and_then(Value::as_str).is_some_and(|target| !target.starts_with('#')) {
+                    map.remove("$ref");
+                }
+                map.values_mut().for_each(strip);
+            }
+            Value::Array(list) => list.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    strip(&mut schema);
+    schema
 }
 
 fn explain_mistakes(tool: &Arc<Tool>, name: &str, given: &Value, mistakes: &[String]) -> String {
@@ -291,8 +331,17 @@ fn corrected(schema: &Value, given: &Value) -> Value {
     let given = given.as_object();
     for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let value = given.and_then(|given| given.get(name));
-        let fits = |value: &&Value| jsonschema::draft202012::new(property).is_ok_and(|schema| schema.is_valid(value));
-        match value.filter(fits) {
+        let mut alone = property.clone();
+        for key in ["$defs", "definitions"] {
+            // References in a property lead into the document that it was taken from.
+            if let (Some(definitions), Some(alone)) = (schema.get(key), alone.as_object_mut()) {
+                alone.entry(key).or_insert_with(|| definitions.clone());
+            }
+        }
+        let alone = without_remote_references(alone);
+        let fits = |value: &&Value| jsonschema::draft202012::new(&alone).is_ok_and(|schema| schema.is_valid(value));
+        let is_short = |value: &&Value| value.to_string().len() <= MAX_ECHOED_VALUE;
+        match value.filter(fits).filter(is_short) {
             Some(value) => {
                 arguments.insert(name.clone(), value.clone());
             }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Dialect, View};
 use crate::{
+    names::echo,
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
 };
@@ -15,6 +16,12 @@ const SEARCH: &str = "search_tools";
 const ADD: &str = "add_tool";
 const SHOW: &str = "show_all_tools";
 const REMOVE: &str = "remove_tool";
+
+/// Hits of a ranker that, unlike a pattern, has no end of its own.
+const MAX_RANKED: usize = 10;
+
+/// The names of all its meta-tools.
+pub(super) const META_NAMES: &[&str] = &[SEARCH, ADD, SHOW, REMOVE];
 
 #[derive(Debug)]
 pub(super) struct Explicit;
@@ -85,13 +92,14 @@ impl Dialect for Explicit {
         if name != ADD {
             return None;
         }
-        let line = |start: &str| result.lines().find_map(|line| line.strip_prefix(start));
-        let names = line("Added tools: ")?;
+        // Only the first line is ours to trust: the others repeat what the caller sent.
+        let names = result.lines().next()?.strip_prefix("Added tools: ")?;
         Some(names.split(", ").map(str::to_owned).collect())
     }
 
     fn unloaded_by(&self, name: &str, result: &str) -> Vec<String> {
-        let line = result.lines().find_map(|line| line.strip_prefix("Removed tools: ")).filter(|_| name == REMOVE);
+        let first = result.lines().next().filter(|_| name == REMOVE);
+        let line = first.and_then(|line| line.strip_prefix("Removed tools: "));
         line.into_iter().flat_map(|names| names.split(", ")).map(str::to_owned).collect()
     }
 
@@ -109,7 +117,9 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     let Some(query) = arguments.get("query").and_then(Value::as_str).filter(|query| !query.is_empty()) else {
         return Outcome::text("Error: query parameter is required");
     };
-    let ranking = match view.rank(&Query::new(query).limit(usize::MAX)) {
+    // A pattern means all that match; a ranking ends somewhere.
+    let limit = if view.ranker.name() == "regex" { usize::MAX } else { MAX_RANKED };
+    let ranking = match view.rank(&Query::new(query).limit(limit)) {
         Ok(ranking) => ranking,
         Err(error @ QueryError::InvalidRegex { .. }) => return Outcome::json(json!({"error": error.to_string()})),
         Err(QueryError::Empty) => return Outcome::text("Error: query parameter is required"),
@@ -151,7 +161,11 @@ struct Added {
 
 impl Added {
     fn add(&mut self, tool: Arc<Tool>, shown: String, view: &View<'_>) {
-        if (view.is_shown)(&shown) || self.tools.iter().any(|(_, name)| *name == shown) {
+        let is_added = self.tools.iter().any(|(other, name)| Arc::ptr_eq(other, &tool) && *name == shown);
+        let is_other = |name: &str| (view.is_shown)(name) && !(view.is_tool_shown)(&tool);
+        // A bare name that another server's tool has already is qualified after all.
+        let shown = if is_other(&shown) { view.names.shown(&tool) } else { shown };
+        if (view.is_shown)(&shown) || is_added {
             self.already.push(shown);
         } else {
             self.tools.push((tool, shown));
@@ -188,9 +202,12 @@ fn add(arguments: &Value, view: &View<'_>) -> Outcome {
         }
         match tools.as_slice() {
             [] => {
-                added.missing.push(name.to_owned());
-                let nearest = view.names.nearest(name).into_iter().filter(|_| server.is_none());
-                added.nearest.extend(nearest);
+                added.missing.push(echo(name));
+                for nearest in view.names.nearest(name).into_iter().filter(|_| server.is_none()) {
+                    if !added.nearest.contains(&nearest) {
+                        added.nearest.push(nearest);
+                    }
+                }
             }
             [tool] => {
                 // A name that the caller pins to one server needs no qualification.
@@ -229,10 +246,12 @@ fn remove(arguments: &Value, view: &View<'_>) -> Outcome {
     for name in names {
         if [SEARCH, ADD, SHOW, REMOVE].contains(&name) {
             others.push(format!("{name} (cannot remove virtual tool)"));
-        } else if (view.is_shown)(name) {
+        } else if (view.is_removable)(name) {
             removed.push(name.to_owned());
+        } else if (view.is_shown)(name) {
+            others.push(format!("{name} (always available)"));
         } else {
-            others.push(name.to_owned());
+            others.push(echo(name));
         }
     }
     let mut lines = Vec::new();

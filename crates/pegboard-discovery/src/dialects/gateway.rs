@@ -1,6 +1,6 @@
 //! `gateway`: the first tools, and a search that exposes its hits.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 use pegboard_core::{Query, QueryError, Tool};
 use serde_json::{Value, json};
@@ -14,13 +14,16 @@ use crate::{
 
 const SEARCH: &str = "search_available_tools";
 
+/// The names of all its meta-tools.
+pub(super) const META_NAMES: &[&str] = &[SEARCH];
+
 #[derive(Debug)]
 pub(super) struct Gateway;
 
 /// Whether there are more tools than may be exposed at once.
 fn is_limited(view: &View<'_>) -> bool {
     let limit = view.settings.max_tools_limit;
-    limit > 0 && view.tools().nth(limit).is_some()
+    view.settings.enabled && limit > 0 && view.tools().nth(limit).is_some()
 }
 
 impl Dialect for Gateway {
@@ -41,11 +44,15 @@ impl Dialect for Gateway {
             return Vec::new();
         }
         let hidden = view.tools().count().saturating_sub(view.settings.max_tools_limit);
+        let what_follows = match view.settings.exposed {
+            Exposed::Replace => "take the place of those listed now",
+            Exposed::Accumulate => "are listed as well",
+        };
         vec![ToolDefinition {
             name: SEARCH.to_owned(),
             description: format!(
                 "Search through {hidden} additional available tools. Say in a few words what you want to do; the \
-                 tools that fit take the place of those listed now."
+                 tools that fit {what_follows}."
             ),
             input_schema: json!({
                 "type": "object",
@@ -69,13 +76,14 @@ impl Dialect for Gateway {
         };
         tools.sort_by(|(a_at, a), (b_at, b)| {
             let orders = view.settings.tool_selection_order.iter();
-            orders.fold(Ordering::Equal, |so_far, order| so_far.then_with(|| by(*order, a, b))).then(a_at.cmp(b_at))
+            let first = (view.is_static)(b).cmp(&(view.is_static)(a));
+            orders.fold(first, |so_far, order| so_far.then_with(|| by(*order, a, b))).then(a_at.cmp(b_at))
         });
         tools.into_iter().take(view.settings.max_tools_limit).map(|(_, tool)| Arc::clone(tool)).collect()
     }
 
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
-        (name == SEARCH).then(|| search(arguments, view))
+        (name == SEARCH && is_limited(view)).then(|| search(arguments, view))
     }
 
     fn loaded_by(&self, name: &str, result: &str) -> Option<Vec<String>> {

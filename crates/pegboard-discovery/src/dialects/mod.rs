@@ -9,7 +9,7 @@ mod select;
 
 use std::sync::Arc;
 
-use pegboard_core::{Catalog, Hit, Query, QueryError, Ranker, Ranking, Selection, Tool};
+use pegboard_core::{Catalog, Hit, Query, QueryError, Ranker, Ranking, Selection, Tool, selection::is_always_on};
 use serde_json::Value;
 
 use crate::{
@@ -27,6 +27,10 @@ pub struct View<'a> {
     pub(crate) settings: &'a Settings,
     /// Whether the session shows a tool under this name, beside the meta-tools.
     pub(crate) is_shown: &'a dyn Fn(&str) -> bool,
+    /// Whether the session shows this very tool, under whatever name.
+    pub(crate) is_tool_shown: &'a dyn Fn(&Tool) -> bool,
+    /// Whether the tool of this name can be put away again.
+    pub(crate) is_removable: &'a dyn Fn(&str) -> bool,
     /// Tools that are shown without having been loaded.
     pub(crate) is_static: &'a dyn Fn(&Tool) -> bool,
 }
@@ -39,7 +43,7 @@ impl View<'_> {
 
     /// The tools that are hidden until searched for.
     pub(crate) fn deferred(&self) -> impl Iterator<Item = &Arc<Tool>> {
-        self.tools().filter(|tool| !(self.is_static)(tool))
+        self.tools().filter(|tool| !(self.is_static)(tool) && !is_always_on(tool))
     }
 
     pub(crate) fn rank(&self, query: &Query<'_>) -> Result<Ranking, QueryError> {
@@ -118,6 +122,12 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
     /// Answers a call of the meta-tool `name`, or `None` when it has no such tool.
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome>;
 
+    /// What is wrong with calling a catalog tool by its own name, if anything is.
+    fn refuse(&self, tool: &Arc<Tool>, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+        let _ = (tool, arguments, view);
+        None
+    }
+
     /// The names that a result of one of its searches loaded, for rebuilding a session from
     /// a transcript; `None` when `name` is not such a search or the text is not its result.
     fn loaded_by(&self, name: &str, result: &str) -> Option<Vec<String>> {
@@ -172,6 +182,18 @@ impl DialectName {
             Self::Ranked => "ranked",
             Self::Schema => "schema",
             Self::Bridge => "bridge",
+        }
+    }
+
+    /// The names of its meta-tools, in every setting; no other tool may have one of them.
+    pub fn meta_names(self) -> &'static [&'static str] {
+        match self {
+            Self::Explicit => explicit::META_NAMES,
+            Self::Gateway => gateway::META_NAMES,
+            Self::Select => select::META_NAMES,
+            Self::Ranked => ranked::META_NAMES,
+            Self::Schema => schema::META_NAMES,
+            Self::Bridge => bridge::META_NAMES,
         }
     }
 

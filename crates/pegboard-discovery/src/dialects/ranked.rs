@@ -11,6 +11,10 @@ use crate::{
 
 const SEARCH: &str = "tool_search";
 
+/// None: it only ranks, and a tool may have the name of its search (the original is itself one
+/// of the tools).
+pub(super) const META_NAMES: &[&str] = &[];
+
 #[derive(Debug)]
 pub(super) struct Ranked;
 

@@ -18,6 +18,9 @@ const MAX_RESULTS: u64 = 25;
 /// Descriptions in the list of stubs are no longer than this, in bytes.
 const STUB_BYTES: usize = 120;
 
+/// The names of all its meta-tools.
+pub(super) const META_NAMES: &[&str] = &[SEARCH];
+
 #[derive(Debug)]
 pub(super) struct SchemaSearch;
 

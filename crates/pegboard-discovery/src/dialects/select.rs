@@ -14,6 +14,9 @@ use crate::{
 const SEARCH: &str = "tool_search";
 const DEFAULT_RESULTS: usize = 5;
 
+/// The names of all its meta-tools.
+pub(super) const META_NAMES: &[&str] = &[SEARCH];
+
 #[derive(Debug)]
 pub(super) struct Select;
 
