@@ -85,6 +85,8 @@ pub struct Answer {
     pub target: Option<Target>,
     /// Whether the visible list is another one now.
     pub list_changed: bool,
+    /// Tools that had to give way to what was loaded, by the cap on loaded tools.
+    pub evicted: Vec<String>,
 }
 
 /// A catalog tool that is visible, as the model is told of it. Made once, so that listing
@@ -240,10 +242,11 @@ impl Session {
             is_error: outcome.is_error,
             target: None,
             list_changed: false,
+            evicted: Vec::new(),
         };
         for effect in outcome.effects {
             match effect {
-                Effect::Load(tools) => self.load(&tools),
+                Effect::Load(tools) => answer.evicted.extend(self.load(&tools)),
                 Effect::Unload(names) => self.unload(&names),
                 Effect::Replace(tools) => self.expose(&tools),
                 Effect::Invoke { tool, arguments } => answer.target = Some(self.target(&tool, arguments)),
@@ -265,6 +268,7 @@ impl Session {
             is_error: false,
             target: None,
             list_changed: false,
+            evicted: Vec::new(),
         };
         let is_loaded = loaded.is_some();
         let tool = loaded.or_else(|| self.names.find(name));
@@ -289,6 +293,12 @@ impl Session {
             }
         }
         answer
+    }
+
+    /// The names of all tools that may be seen, visible now or not, in catalog order.
+    pub fn known_names(&self) -> Vec<String> {
+        let tools = self.catalog.iter().filter(|tool| self.selection.allows(tool));
+        tools.map(|tool| self.names.shown(tool)).collect()
     }
 
     /// What the system prompt says about finding tools.
@@ -565,7 +575,8 @@ impl Session {
         (is_special || reads_outputs) && self.selection.allows(tool)
     }
 
-    fn load(&mut self, tools: &[(Arc<Tool>, String)]) {
+    /// Loads tools; the names of those that had to give way.
+    fn load(&mut self, tools: &[(Arc<Tool>, String)]) -> Vec<String> {
         for (tool, name) in tools {
             self.clock += 1;
             let used = self.clock;
@@ -579,17 +590,19 @@ impl Session {
                 None => self.loaded.push(Loaded { shown: Shown::new(tool, name), is_pinned: false, used }),
             }
         }
-        self.evict();
+        self.evict()
     }
 
     /// Lets the least recently used tools go until the cap is kept. The order of the others
     /// stays, and pinned tools stay.
-    fn evict(&mut self) {
+    fn evict(&mut self) -> Vec<String> {
+        let mut evicted = Vec::new();
         while self.settings.max_loaded > 0 && self.loaded.len() > self.settings.max_loaded {
             let free = self.loaded.iter().enumerate().filter(|(_, loaded)| !loaded.is_pinned);
-            let Some((oldest, _)) = free.min_by_key(|(_, loaded)| loaded.used) else { return };
-            self.loaded.remove(oldest);
+            let Some((oldest, _)) = free.min_by_key(|(_, loaded)| loaded.used) else { break };
+            evicted.push(self.loaded.remove(oldest).shown.name().to_owned());
         }
+        evicted
     }
 
     fn unload(&mut self, names: &[String]) {

@@ -34,7 +34,11 @@ pub fn has_complete_signature(tool: &Tool) -> bool {
     };
     let types = Types { root: &schema };
     let property = |name: &str| schema.get("properties").and_then(|properties| properties.get(name));
-    required(&schema).iter().all(|name| property(name).is_some_and(|schema| types.of(schema, MAX_DEPTH) != ANY))
+    let is_told = |schema: &Value| {
+        let told = types.of(schema, MAX_DEPTH);
+        !told.split(|c: char| !c.is_alphanumeric()).any(|word| word == ANY)
+    };
+    required(&schema).iter().all(|name| property(name).is_some_and(is_told))
 }
 
 /// The type of what has none.

@@ -37,8 +37,8 @@ pub(crate) enum Command {
     /// Hold one conversation's tool state
     ///
     /// Reads one JSON object a line from standard input and answers each with one line:
-    /// `{"op":"list"}`, `{"op":"call","name":…,"arguments":…}`, `{"op":"prompt"}` and
-    /// `{"op":"messages","messages":[…]}`.
+    /// `{"op":"list"}`, `{"op":"call","name":…,"arguments":…}`, `{"op":"prompt"}`,
+    /// `{"op":"messages","messages":[…]}` and `{"op":"pin","name":…}`.
     Session(SessionArgs),
     /// Count what a catalog costs a context, and what each dialect leaves of it
     ///

@@ -178,7 +178,8 @@ fn the_least_recently_used_tool_gives_way() {
     load(&mut session, "create_issue");
     load(&mut session, "list_issues");
     session.call("create_issue", &json!({}));
-    load(&mut session, "get_weather");
+    let answer = session.call("tool_search", &json!({"query": "select:get_weather"}));
+    assert_eq!(answer.evicted, ["list_issues"]);
     assert_eq!(session.visible_names()[3..], ["create_issue", "get_weather"]);
     assert!(session.pin("create_issue"));
     load(&mut session, "send_message");

@@ -126,8 +126,12 @@ fn serve(session: &mut Session, request: &Value) -> Result<Value, String> {
             let loaded = session.follow(&mut chat);
             Ok(json!({"messages": chat.messages, "loaded": loaded, "visible": session.visible_names()}))
         }
-        Some(other) => Err(format!("`{other}` is no operation; there are list, call, prompt and messages")),
-        None => Err("`op` is required: list, call, prompt or messages".to_owned()),
+        Some("pin") => {
+            let name = request.get("name").and_then(Value::as_str).ok_or("`name` is required")?;
+            Ok(json!({"pinned": session.pin(name)}))
+        }
+        Some(_) => Err("no such operation; there are list, call, prompt, messages and pin".to_owned()),
+        None => Err("`op` is required: list, call, prompt, messages or pin".to_owned()),
     }
 }
 
@@ -149,5 +153,8 @@ fn call(session: &mut Session, name: &str, arguments: &Value) -> Value {
     reply.insert("is_error".into(), answer.is_error.into());
     reply.insert("visible".into(), session.visible_names().into());
     reply.insert("list_changed".into(), answer.list_changed.into());
+    if !answer.evicted.is_empty() {
+        reply.insert("evicted".into(), answer.evicted.into());
+    }
     Value::Object(reply)
 }

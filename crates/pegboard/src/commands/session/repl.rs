@@ -23,7 +23,7 @@ prompt                 what the system prompt says
 help, quit
 ";
 
-/// Completes commands and the names of visible tools.
+/// Completes commands and the names of tools.
 struct Names {
     names: Vec<String>,
 }
@@ -53,6 +53,9 @@ pub(super) fn run(session: &mut Session) -> Result<Outcome, CliError> {
     loop {
         let mut names: Vec<String> = ["list", "prompt", "help", "quit"].map(str::to_owned).to_vec();
         names.extend(session.visible_names());
+        names.extend(session.known_names());
+        names.sort();
+        names.dedup();
         editor.set_helper(Some(Names { names }));
         let line = match editor.readline("> ") {
             Ok(line) => line,
