@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use pegboard_core::{Catalog, Selection, Tool};
-use pegboard_discovery::{DialectName, Session, Settings, ToolDefinition, estimate_tokens, has_complete_signature};
+use pegboard_discovery::{
+    Decision, DialectName, Exposure, Session, Settings, ToolDefinition, estimate_tokens, has_complete_signature,
+};
 use pegboard_engine::metrics::percentile;
 use serde_json::{Value, json};
 use tiktoken_rs::CoreBPE;
@@ -44,6 +46,8 @@ struct Report {
     estimate: usize,
     /// Tools whose signature tells the type of every required parameter.
     complete_signatures: usize,
+    /// Whether a conversation over this catalog would search, and why.
+    exposure: Decision,
     rows: Vec<Row>,
 }
 
@@ -80,7 +84,8 @@ impl Report {
         }
         let complete_signatures = catalog.iter().filter(|tool| has_complete_signature(tool)).count();
         let (tokens, estimate) = (count(&all), estimate_tokens(&all));
-        Ok(Self { tools: catalog.len(), tokens, estimate, complete_signatures, rows })
+        let exposure = Exposure::default().decide(catalog, &Selection::everything());
+        Ok(Self { tools: catalog.len(), tokens, estimate, complete_signatures, exposure, rows })
     }
 
     fn to_json(&self) -> Value {
@@ -99,6 +104,7 @@ impl Report {
             "tokens": self.tokens,
             "estimate": self.estimate,
             "complete_signatures": self.complete_signatures,
+            "exposure": {"search": self.exposure.is_on, "reason": self.exposure.reason},
             "dialects": self.rows.iter().map(row).collect::<serde_json::Map<String, Value>>(),
         })
     }
@@ -117,10 +123,12 @@ impl Report {
         };
         let head = ["DIALECT", "FIRST LIST", "OF ALL", "PROMPT", "ANSWER P50", "ANSWER P90"];
         let table = output::table(&head, self.rows.iter().map(row).collect(), &[1, 2, 3, 4, 5]);
-        let Self { tools, tokens, estimate, complete_signatures, .. } = self;
+        let Self { tools, tokens, estimate, complete_signatures, exposure, .. } = self;
+        let search = if exposure.is_on { "on" } else { "off" };
         format!(
             "{tools} tools, {tokens} tokens all at once (estimate: {estimate}), \
-             {complete_signatures} with a complete signature\n{table}"
+             {complete_signatures} with a complete signature\nsearch by itself: {search} ({})\n{table}",
+            exposure.reason
         )
     }
 }

@@ -18,6 +18,7 @@ const HELP: &str = "\
 list                   the tools that the model sees
 NAME WORDS             call a tool that takes a query, with these words as the query
 NAME {\"key\": …}       call a tool with these arguments
+call_tool NAME {…}     call a tool through the bridge
 prompt                 what the system prompt says
 {\"op\": …}            any request as JSON
 help, quit
@@ -71,7 +72,7 @@ pub(super) fn run(session: &mut Session) -> Result<Outcome, CliError> {
         match line {
             "quit" | "exit" => return Ok(Outcome::Yes),
             "help" => output::text(HELP)?,
-            line => match request(line).and_then(|request| serve(session, &request)) {
+            line => match request(line, &session.known_names()).and_then(|request| serve(session, &request)) {
                 Ok(answer) => output::text(&to_text(&answer))?,
                 Err(error) => output::text(&format!("{error}\n"))?,
             },
@@ -79,8 +80,8 @@ pub(super) fn run(session: &mut Session) -> Result<Outcome, CliError> {
     }
 }
 
-/// A typed line as a request.
-fn request(line: &str) -> Result<Value, String> {
+/// A typed line as a request; `known` are the names of the catalog's tools.
+fn request(line: &str, known: &[String]) -> Result<Value, String> {
     if line.starts_with('{') {
         return serde_json::from_str(line).map_err(|error| format!("not JSON: {error}"));
     }
@@ -92,6 +93,17 @@ fn request(line: &str) -> Result<Value, String> {
         (name, rest) if rest.starts_with('{') => {
             let arguments: Value = serde_json::from_str(rest).map_err(|error| format!("not JSON: {error}"))?;
             Ok(json!({"op": "call", "name": name, "arguments": arguments}))
+        }
+        (name, rest) if name.starts_with("call_") => {
+            let end = rest.find([' ', '{']).unwrap_or(rest.len());
+            let arguments = match rest[end..].trim() {
+                "" => json!({}),
+                arguments => serde_json::from_str(arguments).map_err(|error| format!("not JSON: {error}"))?,
+            };
+            Ok(json!({"op": "call", "name": name, "arguments": {"name": &rest[..end], "arguments": arguments}}))
+        }
+        (name, _) if known.iter().any(|known| known == name) => {
+            Err(format!("the arguments of `{name}` are a JSON object, such as {{\"key\": 1}}"))
         }
         // Whatever the dialect calls it, what people type is a query or a list of names.
         (name, rest) => {
@@ -130,13 +142,17 @@ mod tests {
 
     #[test]
     fn typed_lines_become_requests() {
-        let check = |line: &str, expected: Value| assert_eq!(request(line), Ok(expected), "{line}");
+        let known = ["get_weather".to_owned()];
+        let check = |line: &str, expected: Value| assert_eq!(request(line, &known), Ok(expected), "{line}");
         check("list", json!({"op": "list"}));
         check("show_all_tools", json!({"op": "call", "name": "show_all_tools"}));
         check(r#"call_tool {"name": "x"}"#, json!({"op": "call", "name": "call_tool", "arguments": {"name": "x"}}));
         check(r#"x{"a": 1}"#, json!({"op": "call", "name": "x", "arguments": {"a": 1}}));
         let both = json!({"query": "a b", "tool_names": ["a", "b"]});
         check("add_tool a b", json!({"op": "call", "name": "add_tool", "arguments": both}));
-        assert!(request("{oops").is_err());
+        let bridged = json!({"name": "x", "arguments": {"a": 1}});
+        check(r#"call_tool x {"a": 1}"#, json!({"op": "call", "name": "call_tool", "arguments": bridged}));
+        assert!(request("{oops", &known).is_err());
+        assert!(request("get_weather Oslo", &known).is_err());
     }
 }
