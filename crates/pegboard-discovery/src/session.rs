@@ -1,27 +1,27 @@
 //! One conversation's tool state.
 
+mod follow;
+mod saved;
+
 use std::{
     collections::{BTreeSet, HashSet},
     sync::Arc,
 };
 
 use pegboard_core::{Catalog, Ranker, Selection, Tool, selection};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use self::saved::FORMAT;
 use crate::{
     dialects::{Dialect, DialectName, View},
     names::{Names, echo},
     outcome::{Effect, Reply, ToolDefinition},
     prompt,
-    settings::{Exposed, Settings},
-    transcript::{ToolResult, Transcript},
+    settings::Settings,
 };
 
 /// Tools that read offloaded outputs.
 const OUTPUT_TOOLS: [&str; 3] = ["search_large_output", "read_large_output", "query_large_output"];
-
-/// The version of the serialised form.
-const FORMAT: u64 = 1;
 
 /// Why a session cannot begin or be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -345,161 +345,10 @@ impl Session {
         Ok(session.with_pre_discovered(self.pre_discovered.clone()))
     }
 
-    /// Loads what the results in `transcript` had loaded, and keeps the reminder in it; the
-    /// names that were loaded.
-    pub fn follow(&mut self, transcript: &mut impl Transcript) -> Vec<String> {
-        let before = self.visible_names();
-        let mut loaded: Vec<String> = Vec::new();
-        let mut seen: HashSet<String> = HashSet::new();
-        // What is left of results that a compaction has dropped.
-        let mut kept = Vec::new();
-        for name in transcript.kept_loaded() {
-            if let [tool] = &self.names.exact(&name)[..] {
-                kept.push((Arc::clone(tool), name.clone()));
-                seen.insert(name.clone());
-                loaded.push(name);
-            }
-        }
-        let replaces = self.dialect == DialectName::Gateway && self.settings.exposed == Exposed::Replace;
-        if replaces && !kept.is_empty() {
-            self.expose(&kept);
-        } else {
-            self.load(&kept);
-        }
-        for ToolResult { name, arguments, text } in transcript.results() {
-            let gone = self.dialect().unloaded_by(&name, &text);
-            if !gone.is_empty() {
-                loaded.retain(|name| !gone.contains(name));
-                seen.retain(|name| !gone.contains(name));
-                self.unload(&gone);
-            }
-            let Some(names) = self.dialect().loaded_by(&name, &text) else {
-                self.touch(&name);
-                continue;
-            };
-            let server = arguments.get("server").and_then(Value::as_str);
-            let mut tools = Vec::new();
-            for name in names {
-                let mut meant = self.names.exact(&name);
-                if meant.len() > 1 {
-                    // A bare name that several have was asked for with its server.
-                    meant.retain(|tool| tool.server_name() == server);
-                }
-                let [tool] = &meant[..] else { continue };
-                tools.push((Arc::clone(tool), name.clone()));
-                if seen.insert(name.clone()) {
-                    loaded.push(name);
-                }
-            }
-            if tools.is_empty() {
-                continue;
-            }
-            if replaces {
-                self.expose(&tools);
-            } else {
-                self.load(&tools);
-            }
-        }
-        if let Some(reminder) = &self.fixed.reminder {
-            transcript.remind(reminder);
-        }
-        let exposed = self.exposed.iter().flatten();
-        let kept = exposed.chain(self.loaded.iter().map(|loaded| &loaded.shown));
-        let kept: Vec<String> = kept.map(|shown| shown.name().to_owned()).collect();
-        transcript.keep_loaded(&kept);
-        self.list_changes += u64::from(before != self.visible_names());
-        loaded
-    }
-
-    /// Goes on with another catalog; the names of loaded tools that it no longer has.
-    pub fn update(&mut self, catalog: Catalog) -> Vec<String> {
-        let before = self.visible();
-        self.names = Arc::new(Names::new(&catalog, &self.selection, self.dialect.meta_names()));
-        self.catalog = catalog;
-        self.fix();
-        let mut vanished = Vec::new();
-        let (catalog, selection) = (&self.catalog, &self.selection);
-        let mut renew = |shown: &mut Shown| {
-            let found = catalog.find(shown.tool.id()).filter(|tool| selection.allows(tool));
-            match found {
-                Some(newer) if Arc::ptr_eq(newer, &shown.tool) => {}
-                Some(newer) => *shown = Shown::new(newer, shown.name()),
-                None => vanished.push(shown.name().to_owned()),
-            }
-            found.is_some()
-        };
-        self.loaded.retain_mut(|loaded| renew(&mut loaded.shown));
-        if let Some(exposed) = &mut self.exposed {
-            exposed.retain_mut(renew);
-        }
-        // One that is visible anyway now need not be loaded as well.
-        let fixed: HashSet<*const Tool> =
-            self.fixed.first.iter().chain(&self.fixed.always).map(|shown| Arc::as_ptr(&shown.tool)).collect();
-        self.loaded.retain(|loaded| !fixed.contains(&Arc::as_ptr(&loaded.shown.tool)));
-        self.list_changes += u64::from(before != self.visible());
-        vanished
-    }
-
     /// Keeps a loaded tool from being evicted; whether it is loaded.
     pub fn pin(&mut self, name: &str) -> bool {
         let loaded = self.loaded.iter_mut().find(|loaded| loaded.shown.name() == name);
         loaded.map(|loaded| loaded.is_pinned = true).is_some()
-    }
-
-    /// The session as a value that [`restore`](Self::restore) takes.
-    pub fn to_json(&self) -> Value {
-        let tool = |shown: &Shown| json!({"id": shown.tool.id(), "shown_as": shown.name()});
-        let loaded = |loaded: &Loaded| {
-            let mut value = tool(&loaded.shown);
-            value["pinned"] = loaded.is_pinned.into();
-            value["used"] = loaded.used.into();
-            value
-        };
-        let exposed = self.exposed.as_ref();
-        json!({
-            "version": FORMAT,
-            "dialect": self.dialect.as_str(),
-            "loaded": self.loaded.iter().map(loaded).collect::<Vec<_>>(),
-            "removed": self.removed,
-            "exposed": exposed.map(|tools| tools.iter().map(tool).collect::<Vec<_>>()),
-            "list_changes": self.list_changes,
-            "clock": self.clock,
-        })
-    }
-
-    /// Takes over what was saved. Tools that the catalog no longer has stay away.
-    ///
-    /// # Errors
-    /// When the value is of another format or incomplete; the session is then unchanged.
-    pub fn restore(&mut self, saved: &Value) -> Result<(), SessionError> {
-        if saved.get("version").and_then(Value::as_u64) != Some(FORMAT) {
-            let found = saved.get("version").map_or_else(|| "none".to_owned(), Value::to_string);
-            return Err(SessionError::Format { found });
-        }
-        let dialect = saved.get("dialect").and_then(Value::as_str).unwrap_or_default();
-        if dialect != self.dialect.as_str() {
-            return Err(SessionError::OtherDialect { found: dialect.to_owned() });
-        }
-        let list = saved.get("loaded").and_then(Value::as_array).ok_or(SessionError::Incomplete { field: "loaded" })?;
-        let find = |entry: &Value| {
-            let tool = self.catalog.find(entry.get("id")?.as_str()?).filter(|tool| self.selection.allows(tool))?;
-            Some(Shown::new(tool, entry.get("shown_as")?.as_str()?))
-        };
-        let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
-        let loaded = |entry: &Value| {
-            let is_pinned = entry.get("pinned").and_then(Value::as_bool).unwrap_or(false);
-            Some(Loaded { shown: find(entry)?, is_pinned, used: number(entry, "used") })
-        };
-        let exposed = saved.get("exposed").and_then(Value::as_array);
-        let exposed = exposed.map(|tools| tools.iter().filter_map(find).collect());
-        self.loaded = list.iter().filter_map(loaded).collect();
-        self.exposed = exposed;
-        let removed = saved.get("removed").and_then(Value::as_array).into_iter().flatten();
-        self.removed = removed.filter_map(Value::as_str).map(str::to_owned).collect();
-        self.fix();
-        self.list_changes = number(saved, "list_changes");
-        self.clock = number(saved, "clock");
-        Ok(())
     }
 
     /// Calls `work` with what dialects may look at.

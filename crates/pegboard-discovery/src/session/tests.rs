@@ -1,6 +1,7 @@
 use pegboard_core::RawTool;
 use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, RegexRanker, Sequence};
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::transcript::OpenAiChat;

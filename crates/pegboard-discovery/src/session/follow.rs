@@ -1,0 +1,111 @@
+//! Sessions that follow what happens outside them: a conversation, a changed catalog.
+
+use std::{collections::HashSet, sync::Arc};
+
+use pegboard_core::{Catalog, Tool};
+use serde_json::Value;
+
+use super::{Session, Shown};
+use crate::{
+    dialects::DialectName,
+    names::Names,
+    settings::Exposed,
+    transcript::{ToolResult, Transcript},
+};
+
+impl Session {
+    /// Loads what the results in `transcript` had loaded, and keeps the reminder in it; the
+    /// names that were loaded.
+    pub fn follow(&mut self, transcript: &mut impl Transcript) -> Vec<String> {
+        let before = self.visible_names();
+        let mut loaded: Vec<String> = Vec::new();
+        let mut seen: HashSet<String> = HashSet::new();
+        // What is left of results that a compaction has dropped.
+        let mut kept = Vec::new();
+        for name in transcript.kept_loaded() {
+            if let [tool] = &self.names.exact(&name)[..] {
+                kept.push((Arc::clone(tool), name.clone()));
+                seen.insert(name.clone());
+                loaded.push(name);
+            }
+        }
+        let replaces = self.dialect == DialectName::Gateway && self.settings.exposed == Exposed::Replace;
+        if replaces && !kept.is_empty() {
+            self.expose(&kept);
+        } else {
+            self.load(&kept);
+        }
+        for ToolResult { name, arguments, text } in transcript.results() {
+            let gone = self.dialect().unloaded_by(&name, &text);
+            if !gone.is_empty() {
+                loaded.retain(|name| !gone.contains(name));
+                seen.retain(|name| !gone.contains(name));
+                self.unload(&gone);
+            }
+            let Some(names) = self.dialect().loaded_by(&name, &text) else {
+                self.touch(&name);
+                continue;
+            };
+            let server = arguments.get("server").and_then(Value::as_str);
+            let mut tools = Vec::new();
+            for name in names {
+                let mut meant = self.names.exact(&name);
+                if meant.len() > 1 {
+                    // A bare name that several have was asked for with its server.
+                    meant.retain(|tool| tool.server_name() == server);
+                }
+                let [tool] = &meant[..] else { continue };
+                tools.push((Arc::clone(tool), name.clone()));
+                if seen.insert(name.clone()) {
+                    loaded.push(name);
+                }
+            }
+            if tools.is_empty() {
+                continue;
+            }
+            if replaces {
+                self.expose(&tools);
+            } else {
+                self.load(&tools);
+            }
+        }
+        if let Some(reminder) = &self.fixed.reminder {
+            transcript.remind(reminder);
+        }
+        let exposed = self.exposed.iter().flatten();
+        let kept = exposed.chain(self.loaded.iter().map(|loaded| &loaded.shown));
+        let kept: Vec<String> = kept.map(|shown| shown.name().to_owned()).collect();
+        transcript.keep_loaded(&kept);
+        self.list_changes += u64::from(before != self.visible_names());
+        loaded
+    }
+
+    /// Goes on with another catalog; the names of loaded tools that it no longer has.
+    pub fn update(&mut self, catalog: Catalog) -> Vec<String> {
+        let before = self.visible();
+        self.names = Arc::new(Names::new(&catalog, &self.selection, self.dialect.meta_names()));
+        self.catalog = catalog;
+        self.fix();
+        let mut vanished = Vec::new();
+        let (catalog, selection) = (&self.catalog, &self.selection);
+        let mut renew = |shown: &mut Shown| {
+            let found = catalog.find(shown.tool.id()).filter(|tool| selection.allows(tool));
+            match found {
+                Some(newer) if Arc::ptr_eq(newer, &shown.tool) => {}
+                Some(newer) => *shown = Shown::new(newer, shown.name()),
+                None => vanished.push(shown.name().to_owned()),
+            }
+            found.is_some()
+        };
+        self.loaded.retain_mut(|loaded| renew(&mut loaded.shown));
+        if let Some(exposed) = &mut self.exposed {
+            exposed.retain_mut(renew);
+        }
+        // One that is visible anyway now need not be loaded as well.
+        let fixed: HashSet<*const Tool> =
+            self.fixed.first.iter().chain(&self.fixed.always).map(|shown| Arc::as_ptr(&shown.tool)).collect();
+        self.loaded.retain(|loaded| !fixed.contains(&Arc::as_ptr(&loaded.shown.tool)));
+        self.list_changes += u64::from(before != self.visible());
+        vanished
+    }
+}

@@ -1,0 +1,66 @@
+//! Sessions as values.
+
+use serde_json::{Value, json};
+
+use super::{Loaded, Session, SessionError, Shown};
+
+/// The version of the serialised form.
+pub(super) const FORMAT: u64 = 1;
+
+impl Session {
+    /// The session as a value that [`restore`](Self::restore) takes.
+    pub fn to_json(&self) -> Value {
+        let tool = |shown: &Shown| json!({"id": shown.tool.id(), "shown_as": shown.name()});
+        let loaded = |loaded: &Loaded| {
+            let mut value = tool(&loaded.shown);
+            value["pinned"] = loaded.is_pinned.into();
+            value["used"] = loaded.used.into();
+            value
+        };
+        let exposed = self.exposed.as_ref();
+        json!({
+            "version": FORMAT,
+            "dialect": self.dialect.as_str(),
+            "loaded": self.loaded.iter().map(loaded).collect::<Vec<_>>(),
+            "removed": self.removed,
+            "exposed": exposed.map(|tools| tools.iter().map(tool).collect::<Vec<_>>()),
+            "list_changes": self.list_changes,
+            "clock": self.clock,
+        })
+    }
+
+    /// Takes over what was saved. Tools that the catalog no longer has stay away.
+    ///
+    /// # Errors
+    /// When the value is of another format or incomplete; the session is then unchanged.
+    pub fn restore(&mut self, saved: &Value) -> Result<(), SessionError> {
+        if saved.get("version").and_then(Value::as_u64) != Some(FORMAT) {
+            let found = saved.get("version").map_or_else(|| "none".to_owned(), Value::to_string);
+            return Err(SessionError::Format { found });
+        }
+        let dialect = saved.get("dialect").and_then(Value::as_str).unwrap_or_default();
+        if dialect != self.dialect.as_str() {
+            return Err(SessionError::OtherDialect { found: dialect.to_owned() });
+        }
+        let list = saved.get("loaded").and_then(Value::as_array).ok_or(SessionError::Incomplete { field: "loaded" })?;
+        let find = |entry: &Value| {
+            let tool = self.catalog.find(entry.get("id")?.as_str()?).filter(|tool| self.selection.allows(tool))?;
+            Some(Shown::new(tool, entry.get("shown_as")?.as_str()?))
+        };
+        let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let loaded = |entry: &Value| {
+            let is_pinned = entry.get("pinned").and_then(Value::as_bool).unwrap_or(false);
+            Some(Loaded { shown: find(entry)?, is_pinned, used: number(entry, "used") })
+        };
+        let exposed = saved.get("exposed").and_then(Value::as_array);
+        let exposed = exposed.map(|tools| tools.iter().filter_map(find).collect());
+        self.loaded = list.iter().filter_map(loaded).collect();
+        self.exposed = exposed;
+        let removed = saved.get("removed").and_then(Value::as_array).into_iter().flatten();
+        self.removed = removed.filter_map(Value::as_str).map(str::to_owned).collect();
+        self.fix();
+        self.list_changes = number(saved, "list_changes");
+        self.clock = number(saved, "clock");
+        Ok(())
+    }
+}
