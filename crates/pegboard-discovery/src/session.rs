@@ -398,7 +398,11 @@ impl Session {
             always.extend(kept.filter_map(&mut show));
         }
         let meta = self.with_view(|view| self.dialect().meta_tools(view)).into_iter().map(Arc::new).collect();
-        let reminder = self.with_view(|view| self.dialect().reminder(view));
+        let mut reminder = self.with_view(|view| self.dialect().reminder(view));
+        if let (Some(text), Some(template)) = (&mut reminder, &self.settings.reminder_template) {
+            let names = |view: &View<'_>| view.deferred().map(|tool| view.names.shown(tool)).collect::<Vec<_>>();
+            *text = prompt::fill(template, &[("{names}", &self.with_view(names).join("\n"))]);
+        }
         self.fixed = Fixed { first, meta, always, reminder };
     }
 

@@ -56,6 +56,8 @@ pub struct Settings {
     pub strict: bool,
     /// A prompt of the user's own; `{instructions}` and `{categories}` are filled in.
     pub prompt_template: Option<String>,
+    /// A reminder of the user's own, where the dialect keeps one; `{names}` is filled in.
+    pub reminder_template: Option<String>,
     /// Whether large outputs are offloaded, which makes the tools that read them visible.
     pub output_offloading: bool,
 }
@@ -78,6 +80,7 @@ impl Default for Settings {
             run_unloaded: true,
             strict: false,
             prompt_template: None,
+            reminder_template: None,
             output_offloading: false,
         }
     }
@@ -114,6 +117,7 @@ impl Settings {
             let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
             number.ok_or_else(|| wrong("a whole number"))
         };
+        let text = || value.as_str().map(str::to_owned).ok_or_else(|| wrong("a text"));
         let flag = || value.as_bool().ok_or_else(|| wrong("true or false"));
         match key {
             "enabled" => self.enabled = flag()?,
@@ -148,10 +152,8 @@ impl Settings {
             "answer_tokens" => self.answer_tokens = count()?,
             "strict" => self.strict = flag()?,
             "run_unloaded" => self.run_unloaded = flag()?,
-            "prompt_template" => {
-                let template = value.as_str().ok_or_else(|| wrong("a text"))?;
-                self.prompt_template = Some(template.to_owned());
-            }
+            "prompt_template" => self.prompt_template = Some(text()?),
+            "reminder_template" => self.reminder_template = Some(text()?),
             "max_loaded" => self.max_loaded = count()?,
             "output_offloading" => self.output_offloading = flag()?,
             _ => return Err(SettingsError::Unknown { key: key.to_owned() }),

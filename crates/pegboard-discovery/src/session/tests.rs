@@ -374,6 +374,10 @@ fn a_template_is_filled_in_one_pass() {
     let session = session_of(DialectName::Select, &[("", "a")], settings);
     let prompt = session.with_categories(["x {instructions}".to_owned()]).prompt();
     assert_eq!(prompt, "- x {instructions}");
+    let settings = Settings { reminder_template: Some("Ask for: {names}".into()), ..Settings::default() };
+    let mut chat = OpenAiChat::default();
+    session_of(DialectName::Select, &[("", "a")], settings).follow(&mut chat);
+    assert_eq!(chat.messages[0]["content"], "Ask for: a");
 }
 
 /// A tool with this schema, behind the bridge.
