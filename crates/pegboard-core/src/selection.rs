@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use crate::{Catalog, Origin, Tool, naming::fold};
+use crate::{Catalog, Tool, naming::fold};
 
 /// Categories that steer a conversation instead of serving it, folded; no allow list
 /// hides them.
@@ -38,6 +38,8 @@ const ALWAYS_ALLOWED: [&str; 2] = ["structuredoutput", "human"];
 pub struct Selection {
     allow: Patterns,
     deny: Patterns,
+    /// Folded names of the host's own tools that no allow list hides.
+    exempt: BTreeSet<String>,
     /// Whoever narrows a selection cannot see more than its holder.
     outer: Option<Arc<Selection>>,
 }
@@ -75,6 +77,14 @@ impl Selection {
         self
     }
 
+    /// Shows these tools of the host program whatever the allow list says. A deny list still
+    /// hides them, and a server's tool of the same name gains nothing.
+    #[must_use]
+    pub fn exempt(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        self.exempt.extend(names.into_iter().map(|name| fold(name.as_ref())));
+        self
+    }
+
     /// What both this and `inner` show: for somebody who acts on the holder's behalf.
     ///
     /// ```
@@ -102,7 +112,11 @@ impl Selection {
         if self.deny.matches(tool) || self.outer.as_ref().is_some_and(|outer| !outer.allows(tool)) {
             return false;
         }
-        self.allow.is_empty() || is_always_on(tool) || self.allow.matches(tool)
+        self.allow.is_empty() || is_always_on(tool) || self.is_exempt(tool) || self.allow.matches(tool)
+    }
+
+    fn is_exempt(&self, tool: &Tool) -> bool {
+        tool.is_own() && self.exempt.contains(&fold(tool.name()))
     }
 
     /// How many tools of `catalog` exist for the caller.
@@ -124,8 +138,7 @@ pub fn is_always_on(tool: &Tool) -> bool {
 /// The category of a tool that the host program registered itself. What a server says of
 /// its own tools opens no doors.
 fn own_category(tool: &Tool) -> Option<&str> {
-    let is_own = tool.server().is_none() || tool.origin() == Origin::Host;
-    tool.category().filter(|_| is_own)
+    tool.category().filter(|_| tool.is_own())
 }
 
 /// Programs name such a category with and without `_tools` behind it.

@@ -186,6 +186,11 @@ impl Tool {
         self.raw.origin
     }
 
+    /// Whether the host program registered it itself, rather than a server.
+    pub fn is_own(&self) -> bool {
+        self.server.is_none() || self.origin() == Origin::Host
+    }
+
     /// A group within or across servers.
     pub fn category(&self) -> Option<&str> {
         self.raw.category.as_deref()

@@ -159,6 +159,7 @@ impl Session {
         selection: Selection,
         ranker: Arc<dyn Ranker>,
     ) -> Result<Self, SessionError> {
+        let selection = if settings.output_offloading { selection.exempt(OUTPUT_TOOLS) } else { selection };
         if dialect == DialectName::Select && selection.count(&catalog) == 0 {
             return Err(SessionError::NoTools);
         }
@@ -424,7 +425,7 @@ impl Session {
 
     fn is_always_on(&self, tool: &Tool) -> bool {
         let is_special = selection::is_always_on(tool);
-        let reads_outputs = self.settings.output_offloading && OUTPUT_TOOLS.contains(&tool.name());
+        let reads_outputs = self.settings.output_offloading && tool.is_own() && OUTPUT_TOOLS.contains(&tool.name());
         (is_special || reads_outputs) && self.selection.allows(tool)
     }
 

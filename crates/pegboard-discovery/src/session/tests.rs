@@ -410,3 +410,19 @@ fn arguments_are_checked_through_references_and_on_direct_calls() {
     assert_eq!(split.call("t", &json!({})).reply.to_text(), refused);
     assert!(split.call("call_destructive_tool", &json!({"name": "t"})).target.is_some());
 }
+
+#[test]
+fn tools_that_read_offloaded_outputs_are_always_visible() {
+    let tools = [("g", "x"), ("", "read_large_output"), ("evil", "query_large_output")];
+    let visible = |output_offloading: bool, selection: Selection| {
+        let settings = Settings { output_offloading, ..Settings::default() };
+        let catalog = session_of(DialectName::Select, &tools, Settings::default()).catalog;
+        let session = Session::new(DialectName::Select, settings, catalog, selection, ranker(DialectName::Select));
+        session.expect("a session").visible_names()
+    };
+    let only_g = || Selection::everything().allow_servers(["g"]);
+    assert_eq!(visible(false, only_g()), ["tool_search"]);
+    assert_eq!(visible(true, Selection::everything()), ["tool_search", "read_large_output"]);
+    assert_eq!(visible(true, only_g()), ["tool_search", "read_large_output"]);
+    assert_eq!(visible(true, only_g().deny(["read_large_output"])), ["tool_search"]);
+}
