@@ -9,12 +9,13 @@ use std::{
 use serde_json::Value;
 
 /// Which crates of the workspace each may depend on, tests aside.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("pegboard-core", &[]),
     ("pegboard-engine", &["pegboard-core"]),
     ("pegboard-tantivy", &["pegboard-core"]),
     ("pegboard-discovery", &["pegboard-core"]),
     ("pegboard", &["pegboard-core", "pegboard-engine", "pegboard-tantivy", "pegboard-discovery"]),
+    ("pegboard-testkit", &[]),
     ("xtask", &[]),
 ];
 

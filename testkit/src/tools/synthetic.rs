@@ -1,0 +1,43 @@
+//! Tools that exist only to be listed: many, long, changing.
+
+use serde_json::{Value, json};
+
+use super::no_arguments;
+use crate::call::Call;
+
+/// The tool that `test_trigger_tool_change` revises.
+const CHANGING: &str = "test_dynamic_tool";
+
+/// The tool of `--description-bytes`.
+const LONG: &str = "long_description";
+
+/// Their definitions, in an order that stays.
+pub(super) fn definitions(call: &Call) -> Vec<Value> {
+    let (args, changes) = (&call.server.args, &call.server.changes);
+    let define = |name: &str, description: &str| json!({"name": name, "description": description, "inputSchema": no_arguments()});
+    let mut definitions =
+        vec![define(CHANGING, &format!("Revision {} of a tool that changes", changes.tool_revision()))];
+    definitions.extend(args.description_bytes.map(|n_bytes| define(LONG, &long_text(n_bytes))));
+    definitions.extend((0..args.tools).map(|idx| define(&numbered(idx), &format!("Synthetic tool number {idx}"))));
+    definitions.extend(changes.added_tools().iter().map(|name| define(name, "A tool that change_tools added")));
+    definitions
+}
+
+/// Whether one of them is called `name`.
+pub(super) fn exists(call: &Call, name: &str) -> bool {
+    let args = &call.server.args;
+    let idx = name.strip_prefix("tool_").and_then(|digits| digits.parse().ok());
+    name == CHANGING
+        || (name == LONG && args.description_bytes.is_some())
+        || idx.is_some_and(|idx| idx < args.tools && name == numbered(idx))
+        || call.server.changes.added_tools().iter().any(|added| added == name)
+}
+
+fn numbered(idx: usize) -> String {
+    format!("tool_{idx:05}")
+}
+
+/// Words rather than one letter, so that whoever cuts or counts has something to do.
+fn long_text(n_bytes: usize) -> String {
+    "lorem ipsum dolor sit amet ".chars().cycle().take(n_bytes).collect()
+}
