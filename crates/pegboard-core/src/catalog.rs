@@ -233,6 +233,22 @@ impl Catalog {
         Self::from_groups(groups, self.version() + 1)
     }
 
+    /// The same tools with the servers in this order; others stay behind them as they are.
+    #[must_use]
+    pub fn ordered_by(&self, servers: &[&str]) -> Self {
+        let place = |group: &Arc<Group>| {
+            let name = group.server.as_ref().map(|server| server.name.as_str());
+            servers.iter().position(|server| Some(*server) == name).unwrap_or(servers.len())
+        };
+        let groups = &self.snapshot.groups;
+        if groups.is_sorted_by_key(place) {
+            return self.clone();
+        }
+        let mut groups = groups.clone();
+        groups.sort_by_key(place);
+        Self::from_groups(groups, self.version() + 1)
+    }
+
     /// What an index of `older` must take in and let go to become one of `self`.
     ///
     /// Work grows with the number of groups and the size of the changed ones, not with

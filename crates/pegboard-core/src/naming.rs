@@ -1,8 +1,12 @@
 //! Spellings of names. One place, so that every look-up by name agrees.
 
+mod shown;
+
 use std::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+
+pub use self::shown::{ShownNames, Style, fnv1a};
 
 /// The form in which all spellings of one name are equal: `create_issue`,
 /// `create-issue`, `createIssue` and `Create Issue` all give `createissue`.

@@ -115,6 +115,15 @@ impl Selection {
         self.allow.is_empty() || is_always_on(tool) || self.is_exempt(tool) || self.allow.matches(tool)
     }
 
+    /// Whether all of a server may be seen, not only some of its tools: what is no tool
+    /// (prompts, resources) is seen with the whole server.
+    pub fn allows_server(&self, server: &str) -> bool {
+        let folded = fold(server);
+        let is_allowed = self.allow.is_empty() || self.allow.servers.contains(&folded);
+        let is_outer_allowed = self.outer.as_ref().is_none_or(|outer| outer.allows_server(server));
+        is_allowed && !self.deny.servers.contains(&folded) && is_outer_allowed
+    }
+
     fn is_exempt(&self, tool: &Tool) -> bool {
         tool.is_own() && self.exempt.contains(&fold(tool.name()))
     }
@@ -175,14 +184,15 @@ impl Patterns {
     }
 
     fn matches(&self, tool: &Tool) -> bool {
-        let name = fold(tool.name());
-        if self.names.contains(&name) {
+        let (name, upstream_name) = (fold(tool.name()), fold(tool.upstream_name()));
+        if self.names.contains(&name) || self.names.contains(&upstream_name) {
             return true;
         }
         // Host programs group their own tools by category instead of by server.
         [tool.server_name(), own_category(tool)].into_iter().flatten().any(|group| {
             let group = fold(group);
-            self.servers.contains(&group) || self.tools.contains(&(group, name.clone()))
+            let has = |name: &String| self.tools.contains(&(group.clone(), name.clone()));
+            self.servers.contains(&group) || has(&name) || has(&upstream_name)
         })
     }
 }

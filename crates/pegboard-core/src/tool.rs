@@ -75,6 +75,8 @@ pub struct RawTool {
     pub id: Option<String>,
     /// The name that a call uses; case-sensitive.
     pub name: String,
+    /// Its name at its own server, where `name` was made for models.
+    pub upstream_name: Option<String>,
     /// A name for people.
     pub title: Option<String>,
     /// What it does.
@@ -144,6 +146,11 @@ impl Tool {
     /// The name that a call uses.
     pub fn name(&self) -> &str {
         &self.raw.name
+    }
+
+    /// Its name at its own server; mostly the same.
+    pub fn upstream_name(&self) -> &str {
+        self.raw.upstream_name.as_deref().unwrap_or(&self.raw.name)
     }
 
     /// A name for people.
@@ -230,6 +237,7 @@ impl Tool {
         let (a, b) = (&self.raw, &other.raw);
         self.id == other.id
             && a.name == b.name
+            && a.upstream_name == b.upstream_name
             && a.title == b.title
             && a.description == b.description
             && json(a.input_schema.as_deref()) == json(b.input_schema.as_deref())

@@ -40,8 +40,8 @@ mod tokens;
 pub mod transcript;
 
 pub use dialects::{Dialect, DialectName, View};
-pub use outcome::{Effect, Outcome, Reply, ToolDefinition};
-pub use session::{Answer, Native, Session, SessionError, Target};
+pub use outcome::{Effect, Outcome, Reply, Searched, ToolDefinition};
+pub use session::{Answer, Listed, Native, Session, SessionError, Target};
 pub use settings::{Exposed, SelectionOrder, Settings, SettingsError};
 pub use signature::has_complete_signature;
 pub use tokens::{Decision, Exposure, estimate_tokens};

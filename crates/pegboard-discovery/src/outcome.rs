@@ -83,6 +83,19 @@ pub enum Effect {
     },
 }
 
+/// What a search looked at, for logs and statistics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Searched {
+    /// What was looked for.
+    pub query: String,
+    /// How many tools there were to look through.
+    pub tools: usize,
+    /// How many matched at all.
+    pub matches: usize,
+    /// How many were good enough to be shown.
+    pub kept: usize,
+}
+
 /// A dialect's answer to a call.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -94,22 +107,37 @@ pub struct Outcome {
     pub is_error: bool,
     /// What becomes of the session.
     pub effects: Vec<Effect>,
+    /// The searches that it took.
+    pub searched: Vec<Searched>,
 }
 
 impl Outcome {
     /// A text without effects.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { reply: Reply::Text(text.into()), metadata: None, is_error: false, effects: Vec::new() }
+        Self {
+            reply: Reply::Text(text.into()),
+            metadata: None,
+            is_error: false,
+            effects: Vec::new(),
+            searched: Vec::new(),
+        }
     }
 
     /// A document without effects.
     pub fn json(value: Value) -> Self {
-        Self { reply: Reply::Json(value), metadata: None, is_error: false, effects: Vec::new() }
+        Self { reply: Reply::Json(value), metadata: None, is_error: false, effects: Vec::new(), searched: Vec::new() }
     }
 
     /// A failure.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// With a search that it took.
+    #[must_use]
+    pub fn with_searched(mut self, searched: impl IntoIterator<Item = Searched>) -> Self {
+        self.searched.extend(searched);
+        self
     }
 
     /// With something for user interfaces.

@@ -15,7 +15,7 @@ use self::saved::FORMAT;
 use crate::{
     dialects::{Dialect, DialectName, View},
     names::{Names, echo},
-    outcome::{Effect, Reply, ToolDefinition},
+    outcome::{Effect, Reply, Searched, ToolDefinition},
     prompt,
     settings::Settings,
 };
@@ -87,6 +87,8 @@ pub struct Answer {
     pub list_changed: bool,
     /// Tools that had to give way to what was loaded, by the cap on loaded tools.
     pub evicted: Vec<String>,
+    /// The searches that it took.
+    pub searched: Vec<Searched>,
 }
 
 /// A catalog tool that is visible, as the model is told of it. Made once, so that listing
@@ -105,6 +107,19 @@ impl Shown {
     fn name(&self) -> &str {
         &self.definition.name
     }
+
+    fn listed(&self) -> Listed<'_> {
+        Listed { definition: &self.definition, tool: Some(&self.tool) }
+    }
+}
+
+/// A tool that the model sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed<'a> {
+    /// What the model is told of it.
+    pub definition: &'a Arc<ToolDefinition>,
+    /// The catalog tool that it is; `None` for a meta-tool.
+    pub tool: Option<&'a Arc<Tool>>,
 }
 
 #[derive(Clone, Debug)]
@@ -142,7 +157,7 @@ pub struct Session {
     loaded: Vec<Loaded>,
     /// What a search of the gateway exposes instead of the first tools.
     exposed: Option<Vec<Shown>>,
-    fixed: Fixed,
+    fixed: Arc<Fixed>,
     list_changes: u64,
     clock: u64,
 }
@@ -176,7 +191,7 @@ impl Session {
             removed: BTreeSet::new(),
             loaded: Vec::new(),
             exposed: None,
-            fixed: Fixed::default(),
+            fixed: Arc::default(),
             list_changes: 0,
             clock: 0,
         };
@@ -211,20 +226,39 @@ impl Session {
 
     /// The tools that the model sees now, in their order.
     pub fn visible(&self) -> Vec<Arc<ToolDefinition>> {
-        let Fixed { meta, .. } = &self.fixed;
+        self.listed().into_iter().map(|listed| Arc::clone(listed.definition)).collect()
+    }
+
+    /// The same with the catalog tools behind them, for doors that show more than a name,
+    /// a description and a schema.
+    pub fn listed(&self) -> Vec<Listed<'_>> {
         let (first, rest) = self.shown();
-        let mut visible = Vec::with_capacity(first.len() + meta.len() + rest.len());
-        let definitions =
-            |shown: &[&Shown]| shown.iter().map(|shown| Arc::clone(&shown.definition)).collect::<Vec<_>>();
-        visible.extend(definitions(&first));
+        let meta = self.fixed.meta.iter().map(|definition| Listed { definition, tool: None });
+        let mut listed = Vec::with_capacity(first.len() + meta.len() + rest.len());
+        listed.extend(first.into_iter().map(Shown::listed));
         if self.dialect().lists_last() {
-            visible.extend(definitions(&rest));
-            visible.extend(meta.iter().cloned());
+            listed.extend(rest.into_iter().map(Shown::listed));
+            listed.extend(meta);
         } else {
-            visible.extend(meta.iter().cloned());
-            visible.extend(definitions(&rest));
+            listed.extend(meta);
+            listed.extend(rest.into_iter().map(Shown::listed));
         }
-        visible
+        listed
+    }
+
+    /// The name that a catalog tool is called by here.
+    pub fn name_of(&self, tool: &Tool) -> String {
+        self.names.shown(tool)
+    }
+
+    /// The catalog that the conversation is about.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// What of it may be seen.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
     }
 
     /// The names of [`visible`](Self::visible).
@@ -234,9 +268,10 @@ impl Session {
 
     /// Answers a call of any name: a meta-tool, or a tool of the catalog.
     pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
-        let before = self.visible_names();
         let outcome = self.with_view(|view| self.dialect().call(name, arguments, view));
         let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments) };
+        let changes_list = outcome.effects.iter().any(|effect| !matches!(effect, Effect::Invoke { .. }));
+        let before = changes_list.then(|| self.visible_names());
         let mut answer = Answer {
             reply: outcome.reply,
             metadata: outcome.metadata,
@@ -244,6 +279,7 @@ impl Session {
             target: None,
             list_changed: false,
             evicted: Vec::new(),
+            searched: outcome.searched,
         };
         for effect in outcome.effects {
             match effect {
@@ -253,7 +289,7 @@ impl Session {
                 Effect::Invoke { tool, arguments } => answer.target = Some(self.target(&tool, arguments)),
             }
         }
-        answer.list_changed = before != self.visible_names();
+        answer.list_changed = before.is_some_and(|before| before != self.visible_names());
         self.list_changes += u64::from(answer.list_changed);
         answer
     }
@@ -270,6 +306,7 @@ impl Session {
             target: None,
             list_changed: false,
             evicted: Vec::new(),
+            searched: Vec::new(),
         };
         let is_loaded = loaded.is_some();
         let tool = loaded.or_else(|| self.names.find(name));
@@ -346,6 +383,28 @@ impl Session {
         Ok(session.with_pre_discovered(self.pre_discovered.clone()))
     }
 
+    /// A conversation with the same settings and the same first list that has not begun. It
+    /// shares what was worked out for this one, and so costs next to nothing.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self {
+            dialect: self.dialect,
+            settings: self.settings.clone(),
+            catalog: self.catalog.clone(),
+            selection: self.selection.clone(),
+            ranker: Arc::clone(&self.ranker),
+            names: Arc::clone(&self.names),
+            categories: self.categories.clone(),
+            pre_discovered: self.pre_discovered.clone(),
+            removed: self.removed.clone(),
+            loaded: Vec::new(),
+            exposed: None,
+            fixed: Arc::clone(&self.fixed),
+            list_changes: 0,
+            clock: 0,
+        }
+    }
+
     /// Keeps a loaded tool from being evicted; whether it is loaded.
     pub fn pin(&mut self, name: &str) -> bool {
         let loaded = self.loaded.iter_mut().find(|loaded| loaded.shown.name() == name);
@@ -404,7 +463,7 @@ impl Session {
             let names = |view: &View<'_>| view.deferred().map(|tool| view.names.shown(tool)).collect::<Vec<_>>();
             *text = prompt::fill(template, &[("{names}", &self.with_view(names).join("\n"))]);
         }
-        self.fixed = Fixed { first, meta, always, reminder };
+        self.fixed = Arc::new(Fixed { first, meta, always, reminder });
     }
 
     /// The catalog tools that are visible, each once: the first ones, and behind them the
@@ -482,7 +541,7 @@ impl Session {
         if let Some(shown) = shown {
             self.touch(&shown);
         }
-        Target { server: tool.server_name().map(str::to_owned), name: tool.name().to_owned(), arguments }
+        Target { server: tool.server_name().map(str::to_owned), name: tool.upstream_name().to_owned(), arguments }
     }
 
     /// Notes that a loaded tool was used.

@@ -30,6 +30,8 @@ pub struct Settings {
     pub enabled: bool,
     /// `gateway`: tools exposed at once; 0 exposes everything and offers no search.
     pub max_tools_limit: usize,
+    /// `gateway`: whether the search answers also where everything is exposed anyway.
+    pub always_searchable: bool,
     /// `gateway`: what a hit must score as a share of the best, 0 to 1.
     pub search_threshold: f64,
     /// `gateway`: the first order is primary, the others break ties.
@@ -67,6 +69,7 @@ impl Default for Settings {
         Self {
             enabled: true,
             max_tools_limit: 50,
+            always_searchable: false,
             search_threshold: 0.1,
             tool_selection_order: vec![SelectionOrder::ServerPriority, SelectionOrder::Alphabetical],
             exposed: Exposed::default(),
@@ -122,6 +125,7 @@ impl Settings {
         match key {
             "enabled" => self.enabled = flag()?,
             "maxToolsLimit" => self.max_tools_limit = count()?,
+            "always_searchable" => self.always_searchable = flag()?,
             "searchThreshold" => {
                 let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
                 self.search_threshold = share.ok_or_else(|| wrong("a number from 0 to 1"))?;

@@ -82,3 +82,13 @@ fn an_id_that_another_server_uses_is_a_duplicate() {
     let (catalog, warnings) = catalog.with_server(server("b"), vec![clash]);
     assert_eq!((ids(&catalog), warnings.len()), (vec!["a/x"], 1));
 }
+
+#[test]
+fn servers_can_be_put_in_order() {
+    let (catalog, _) = Catalog::from_tools(vec![raw("b", "x", ""), raw("c", "y", ""), raw("a", "z", "")]);
+    let ordered = catalog.ordered_by(&["a", "b"]);
+    assert_eq!(ids(&ordered), ["a/z", "b/x", "c/y"]);
+    assert!(ordered.ordered_by(&["a", "b"]).same_snapshot(&ordered));
+    let changes = ordered.changes_since(&catalog);
+    assert!(changes.added.is_empty() && changes.removed.is_empty());
+}

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Dialect, View, named};
 use crate::{
-    outcome::{Effect, Outcome, ToolDefinition},
+    outcome::{Effect, Outcome, Searched, ToolDefinition},
     prompt,
     signature::signature,
     tokens::estimate_tokens,
@@ -191,6 +191,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     let is_full = arguments.get("detail").and_then(Value::as_str) == Some("full");
     let mut text = String::new();
     let mut budget = view.settings.answer_tokens;
+    let mut searched = Vec::with_capacity(queries.len());
     for query in &queries {
         let ranking = match view.rank(&Query::new(query).limit(view.settings.hits_per_query)) {
             Ok(ranking) => ranking,
@@ -207,6 +208,12 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
             hits.insert(0, (tool, name));
             hits.truncate(view.settings.hits_per_query);
         }
+        searched.push(Searched {
+            query: query.clone(),
+            tools: view.tools().count(),
+            matches: ranking.total,
+            kept: hits.len(),
+        });
         if hits.is_empty() {
             text.push_str("No tool fits; try other words.\n");
         }
@@ -231,7 +238,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         }
     }
     text.truncate(text.trim_end().len());
-    Outcome::text(text)
+    Outcome::text(text).with_searched(searched)
 }
 
 fn entry_of(tool: &Tool, name: &str, is_full: bool, view: &View<'_>) -> String {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use pegboard_core::{Query, QueryError, Tool};
+use pegboard_core::{Query, QueryError, Tool, naming};
 use serde_json::{Value, json};
 
 use super::{Dialect, View, named};
 use crate::{
-    outcome::{Effect, Outcome, ToolDefinition},
+    outcome::{Effect, Outcome, Searched, ToolDefinition},
     prompt,
     settings::{Exposed, SelectionOrder},
 };
@@ -83,7 +83,8 @@ impl Dialect for Gateway {
     }
 
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
-        (name == SEARCH && is_limited(view)).then(|| search(arguments, view))
+        let is_offered = is_limited(view) || view.settings.always_searchable;
+        (name == SEARCH && is_offered).then(|| search(arguments, view))
     }
 
     fn loaded_by(&self, name: &str, result: &str) -> Option<Vec<String>> {
@@ -108,11 +109,9 @@ impl Dialect for Gateway {
     }
 }
 
-/// A number that depends on nothing but the tool and the seed (FNV-1a).
+/// A number that depends on nothing but the tool and the seed.
 fn scattered(tool: &Tool, seed: u64) -> u64 {
-    tool.id()
-        .bytes()
-        .fold(0xCBF2_9CE4_8422_2325 ^ seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3))
+    naming::fnv1a(tool.id().bytes(), seed)
 }
 
 fn search(arguments: &Value, view: &View<'_>) -> Outcome {
@@ -121,16 +120,22 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     };
     let limit = if view.settings.max_tools_limit == 0 { usize::MAX } else { view.settings.max_tools_limit };
     let asked = Query::new(query).limit(limit).threshold(view.settings.search_threshold);
+    let mut searched = Searched { query: query.to_owned(), tools: view.tools().count(), matches: 0, kept: 0 };
     let mut hits = match view.rank(&asked) {
-        Ok(ranking) => named(&ranking.hits, view),
+        Ok(ranking) => {
+            searched.matches = ranking.total;
+            named(&ranking.hits, view)
+        }
         Err(QueryError::Empty) => Vec::new(),
         Err(error) => return Outcome::error(error.to_string()),
     };
     if hits.is_empty() {
         hits.extend(view.names.find(query).map(|tool| (Arc::clone(&tool), view.names.shown(&tool))));
     }
+    searched.kept = hits.len();
     if hits.is_empty() {
-        return Outcome::text(format!("No tools found matching '{query}'. Try a different search term."));
+        return Outcome::text(format!("No tools found matching '{query}'. Try a different search term."))
+            .with_searched([searched]);
     }
     let mut text = format!("Found {} matching tools:\n", hits.len());
     for (at, (tool, name)) in hits.iter().enumerate() {
@@ -143,5 +148,5 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         Exposed::Replace => Effect::Replace(hits),
         Exposed::Accumulate => Effect::Load(hits),
     };
-    Outcome::text(text).with_effect(effect)
+    Outcome::text(text).with_effect(effect).with_searched([searched])
 }

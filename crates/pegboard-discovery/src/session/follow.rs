@@ -9,6 +9,7 @@ use super::{Session, Shown};
 use crate::{
     dialects::DialectName,
     names::Names,
+    outcome::ToolDefinition,
     settings::Exposed,
     transcript::{ToolResult, Transcript},
 };
@@ -86,6 +87,24 @@ impl Session {
         self.names = Arc::new(Names::new(&catalog, &self.selection, self.dialect.meta_names()));
         self.catalog = catalog;
         self.fix();
+        self.renew(&before)
+    }
+
+    /// Goes on with the catalog of `other`, a conversation that this one was forked from or
+    /// with, and shares what was worked out for it; the names of loaded tools that are gone.
+    pub fn update_like(&mut self, other: &Self) -> Vec<String> {
+        if self.removed != other.removed {
+            return self.update(other.catalog.clone());
+        }
+        let before = self.visible();
+        self.names = Arc::clone(&other.names);
+        self.catalog = other.catalog.clone();
+        self.fixed = Arc::clone(&other.fixed);
+        self.renew(&before)
+    }
+
+    /// Lets loaded and exposed tools follow the catalog; the names of those that are gone.
+    fn renew(&mut self, before: &[Arc<ToolDefinition>]) -> Vec<String> {
         let mut vanished = Vec::new();
         let (catalog, selection) = (&self.catalog, &self.selection);
         let mut renew = |shown: &mut Shown| {
@@ -105,7 +124,7 @@ impl Session {
         let fixed: HashSet<*const Tool> =
             self.fixed.first.iter().chain(&self.fixed.always).map(|shown| Arc::as_ptr(&shown.tool)).collect();
         self.loaded.retain(|loaded| !fixed.contains(&Arc::as_ptr(&loaded.shown.tool)));
-        self.list_changes += u64::from(before != self.visible());
+        self.list_changes += u64::from(before != self.visible().as_slice());
         vanished
     }
 }

@@ -1,0 +1,235 @@
+//! Names that providers accept, for the items of many servers, and the way back.
+
+use std::collections::HashMap;
+
+/// How the items of a server are named to models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// What stands between the server's name and the item's own.
+    pub separator: String,
+    /// Whether the server's name stands in front at all.
+    pub is_prefixed: bool,
+    /// Characters that a name may have; the strictest provider takes 64.
+    pub limit: usize,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { separator: "___".to_owned(), is_prefixed: true, limit: 64 }
+    }
+}
+
+/// Hexadecimal digits that tell apart what would otherwise be the same name.
+const DIGITS: usize = 8;
+
+/// Characters that a server's name keeps when it and a long item name must share the limit.
+const SERVER_KEEPS: usize = 24;
+
+/// The names under which items are shown, and whose they are.
+///
+/// A name that providers accept is never changed. Others are mended (`.` becomes `_`), cut,
+/// and get a few digits made of the item itself where mending loses letters or would make
+/// two names one. So a name depends on little but its own item, and stays the same across
+/// restarts.
+///
+/// ```
+/// use pegboard_core::naming::{ShownNames, Style};
+///
+/// let items = [("github", "create_issue"), ("cloud", "dns.records.list")];
+/// let names = ShownNames::new(&Style::default(), items);
+/// assert_eq!(names.shown(0), Some("github___create_issue"));
+/// assert_eq!(names.shown(1), Some("cloud___dns_records_list"));
+/// assert_eq!(names.find("cloud___dns_records_list"), Some(1));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ShownNames {
+    shown: Vec<Box<str>>,
+    by_shown: HashMap<Box<str>, usize>,
+}
+
+impl ShownNames {
+    /// Names for `items`, given as server and name, in their order.
+    pub fn new<'a>(style: &Style, items: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let items: Vec<(&str, &str)> = items.into_iter().collect();
+        let mut names = Self { shown: vec![Box::default(); items.len()], by_shown: HashMap::new() };
+        // Names that need no mending go first, so that none of them gives way to a mended one.
+        let (clean, mended): (Vec<usize>, Vec<usize>) =
+            (0..items.len()).partition(|at| is_safe(&style.plain(items[*at])) && style.fits(items[*at]));
+        for at in clean {
+            names.take(at, style.plain(items[at]), style, items[at]);
+        }
+        for at in mended {
+            names.take(at, style.mended(items[at]), style, items[at]);
+        }
+        names
+    }
+
+    /// Gives item `at` the name `wanted`, or one with digits if that is taken.
+    fn take(&mut self, at: usize, wanted: String, style: &Style, item: (&str, &str)) {
+        let mut name = wanted;
+        let mut round = 0;
+        while self.by_shown.contains_key(name.as_str()) {
+            name = style.with_digits(item, round);
+            round += 1;
+        }
+        self.by_shown.insert(name.as_str().into(), at);
+        self.shown[at] = name.into();
+    }
+
+    /// The name of the item at this position.
+    pub fn shown(&self, at: usize) -> Option<&str> {
+        self.shown.get(at).map(|name| &**name)
+    }
+
+    /// The position of the item that is shown under this name.
+    pub fn find(&self, shown: &str) -> Option<usize> {
+        self.by_shown.get(shown).copied()
+    }
+
+    /// All names, in the order of the items.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.shown.iter().map(|name| &**name)
+    }
+}
+
+impl Style {
+    /// `server___name`, or the name alone.
+    fn plain(&self, (server, name): (&str, &str)) -> String {
+        if self.is_prefixed { format!("{server}{}{name}", self.separator) } else { name.to_owned() }
+    }
+
+    fn fits(&self, item: (&str, &str)) -> bool {
+        self.plain(item).len() <= self.limit
+    }
+
+    /// The plain name with what providers refuse replaced; with digits if that loses
+    /// letters or is still too long.
+    fn mended(&self, item: (&str, &str)) -> String {
+        let plain = self.plain(item);
+        let loses_letters = plain.chars().any(|c| c.is_alphanumeric() && !c.is_ascii());
+        if loses_letters || plain.is_empty() || plain.len() > self.limit {
+            self.with_digits(item, 0)
+        } else {
+            mend(&plain)
+        }
+    }
+
+    /// The name cut to make room for digits that only this item has.
+    fn with_digits(&self, item: (&str, &str), round: u64) -> String {
+        let (server, name) = (mend(item.0), mend(item.1));
+        let room = self.limit.saturating_sub(DIGITS + 1);
+        let hash = fnv1a(item.0.bytes().chain([0]).chain(item.1.bytes()), round);
+        let digits = format!("{:08x}", (hash >> 32) ^ (hash & 0xFFFF_FFFF));
+        let base = if self.is_prefixed {
+            let left = room.saturating_sub(self.separator.len() + name.len());
+            let server = cut(&server, left.max(SERVER_KEEPS.min(room / 2)));
+            format!("{server}{}{name}", self.separator)
+        } else {
+            name
+        };
+        let base = cut(&base, room).trim_end_matches('_').to_owned();
+        if base.is_empty() { format!("item_{digits}") } else { format!("{base}_{digits}") }
+    }
+}
+
+/// Whether every provider accepts the characters.
+fn is_safe(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(is_safe_byte)
+}
+
+fn is_safe_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+/// Every character that a provider may refuse as `_`.
+fn mend(name: &str) -> String {
+    name.chars().map(|c| if u8::try_from(c).is_ok_and(is_safe_byte) { c } else { '_' }).collect()
+}
+
+/// The first `length` bytes of an ASCII text.
+fn cut(text: &str, length: usize) -> &str {
+    text.get(..length).unwrap_or(text)
+}
+
+/// A number that depends on nothing but the bytes and the seed (FNV-1a), the same on every
+/// machine and in every release.
+pub fn fnv1a(bytes: impl IntoIterator<Item = u8>, seed: u64) -> u64 {
+    bytes
+        .into_iter()
+        .fold(0xCBF2_9CE4_8422_2325 ^ seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn names(items: &[(&str, &str)]) -> Vec<String> {
+        ShownNames::new(&Style::default(), items.iter().copied()).iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_providers_accept_stays() {
+        assert_eq!(names(&[("github", "create_issue"), ("a", "b-C_9")]), ["github___create_issue", "a___b-C_9"]);
+        let style = Style { is_prefixed: false, ..Style::default() };
+        assert_eq!(ShownNames::new(&style, [("x", "read")]).shown(0), Some("read"));
+    }
+
+    #[test]
+    fn a_clean_name_does_not_give_way_to_a_mended_one() {
+        let shown = names(&[("s", "a.b"), ("s", "a_b")]);
+        assert_eq!(shown[1], "s___a_b");
+        assert!(shown[0].starts_with("s___a_b_"), "{shown:?}");
+        assert_eq!(names(&[("s", "a.b")]), ["s___a_b"], "alone it needs no digits");
+    }
+
+    #[test]
+    fn long_names_keep_server_and_tool_recognisable() {
+        let long = "a_server_with_a_rather_long_name_indeed".repeat(2);
+        let shown = names(&[(&long, "list_reference_stores_for_all_accounts_of_the_organisation")]);
+        assert_eq!(shown[0].len(), 64);
+        assert!(shown[0].starts_with("a_server_with_a_rather_l___list_reference"), "{shown:?}");
+    }
+
+    #[test]
+    fn letters_that_are_lost_leave_digits() {
+        let shown = names(&[("home", "エアコン操作"), ("home", "お風呂沸かし")]);
+        assert_ne!(shown[0], shown[1]);
+        assert!(shown.iter().all(|name| name.starts_with("home_") && name.len() == 13), "{shown:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_safe_short_unique_and_leads_back(
+            items in prop::collection::vec((".{0,40}", ".{0,80}"), 0..20),
+            is_prefixed: bool,
+        ) {
+            let style = Style { is_prefixed, ..Style::default() };
+            let items: Vec<(&str, &str)> = items.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+            let names = ShownNames::new(&style, items.iter().copied());
+            for (at, name) in names.iter().enumerate() {
+                prop_assert!(is_safe(name) && name.len() <= 64, "{name}");
+                prop_assert_eq!(names.find(name), Some(at));
+            }
+        }
+
+        #[test]
+        fn names_do_not_depend_on_the_order(mut items in prop::collection::btree_set(("[a-z]{1,30}", "[a-zé.]{1,60}"), 1..12)) {
+            let forward: Vec<(String, String)> = items.iter().cloned().collect();
+            let name_of = |items: &[(String, String)]| -> std::collections::BTreeMap<(String, String), String> {
+                let names = ShownNames::new(&Style::default(), items.iter().map(|(a, b)| (a.as_str(), b.as_str())));
+                items.iter().cloned().zip(names.iter().map(str::to_owned)).collect()
+            };
+            let mut backward = forward.clone();
+            backward.reverse();
+            // Two mended names that meet are told apart by who came first; all others agree.
+            let (a, b) = (name_of(&forward), name_of(&backward));
+            items.retain(|item| a[item] != b[item]);
+            let mended = |item: &(String, String)| mend(&Style::default().plain((&item.0, &item.1)));
+            for item in &items {
+                prop_assert!(forward.iter().filter(|other| mended(other) == mended(item)).count() > 1);
+            }
+        }
+    }
+}
