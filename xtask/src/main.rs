@@ -1,6 +1,7 @@
 //! Chores of the workspace: `cargo xtask test` is what CI runs.
 
 mod checks;
+mod peers;
 
 use std::{
     env,
@@ -15,6 +16,8 @@ usage: cargo xtask <task>
   generate  write the generated references under docs/
   quality   the quality table of all rankers on the data sets in a folder
             (default ../shared/data; a set is skipped when it is not there)
+  peers     install the MCP clients and servers that the gateway is tested against
+            under .tools/ (needs npm and python3; instant when nothing changed)
 ";
 
 fn main() -> ExitCode {
@@ -22,6 +25,7 @@ fn main() -> ExitCode {
     let result = match args.next().as_deref() {
         Some("test") => test(),
         Some("generate") => generate(),
+        Some("peers") => peers::install(),
         Some("quality") => quality(&args.next().unwrap_or_else(|| "../shared/data".to_owned())),
         _ => Err(USAGE.to_owned()),
     };
