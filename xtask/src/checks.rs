@@ -9,12 +9,26 @@ use std::{
 use serde_json::Value;
 
 /// Which crates of the workspace each may depend on, tests aside.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("pegboard-core", &[]),
     ("pegboard-engine", &["pegboard-core"]),
     ("pegboard-tantivy", &["pegboard-core"]),
     ("pegboard-discovery", &["pegboard-core"]),
-    ("pegboard", &["pegboard-core", "pegboard-engine", "pegboard-tantivy", "pegboard-discovery"]),
+    ("pegboard-upstream", &["pegboard-core"]),
+    ("pegboard-http", &[]),
+    ("pegboard-gateway", &["pegboard-core", "pegboard-discovery", "pegboard-upstream", "pegboard-http"]),
+    (
+        "pegboard",
+        &[
+            "pegboard-core",
+            "pegboard-engine",
+            "pegboard-tantivy",
+            "pegboard-discovery",
+            "pegboard-upstream",
+            "pegboard-http",
+            "pegboard-gateway",
+        ],
+    ),
     ("pegboard-testkit", &[]),
     ("xtask", &[]),
 ];

@@ -174,10 +174,23 @@ impl Session {
         selection: Selection,
         ranker: Arc<dyn Ranker>,
     ) -> Result<Self, SessionError> {
-        let selection = if settings.output_offloading { selection.exempt(OUTPUT_TOOLS) } else { selection };
-        if dialect == DialectName::Select && selection.count(&catalog) == 0 {
+        let session = Self::expecting(dialect, settings, catalog, selection, ranker);
+        if dialect == DialectName::Select && session.selection.count(&session.catalog) == 0 {
             return Err(SessionError::NoTools);
         }
+        Ok(session)
+    }
+
+    /// [`new`](Self::new) over a catalog that may have no tools yet: they come by
+    /// [`update`](Self::update).
+    pub fn expecting(
+        dialect: DialectName,
+        settings: Settings,
+        catalog: Catalog,
+        selection: Selection,
+        ranker: Arc<dyn Ranker>,
+    ) -> Self {
+        let selection = if settings.output_offloading { selection.exempt(OUTPUT_TOOLS) } else { selection };
         let names = Arc::new(Names::new(&catalog, &selection, dialect.meta_names()));
         let mut session = Self {
             dialect,
@@ -196,7 +209,7 @@ impl Session {
             clock: 0,
         };
         session.fix();
-        Ok(session)
+        session
     }
 
     /// Makes these tools visible from the start. Names that no visible tool has are ignored.
@@ -249,6 +262,11 @@ impl Session {
     /// The name that a catalog tool is called by here.
     pub fn name_of(&self, tool: &Tool) -> String {
         self.names.shown(tool)
+    }
+
+    /// The one catalog tool that a call of `name` would mean, visible now or not.
+    pub fn find(&self, name: &str) -> Option<Arc<Tool>> {
+        self.names.find(name)
     }
 
     /// The catalog that the conversation is about.

@@ -152,7 +152,7 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
 }
 
 /// The dialects by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DialectName {
     /// Search, then add by name.
     Explicit,

@@ -1,0 +1,257 @@
+//! Calls on their way to a server, and what happens meanwhile.
+
+use std::sync::Arc;
+
+use pegboard_upstream::{
+    Call, CallError, Event, Hello,
+    era::Era,
+    json::{Fields, Raw, raw},
+    rpc::RpcError,
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use crate::{
+    exchange::{Exchange, cannot_answer},
+    gateway::Gateway,
+    suspended::{Suspended, SuspendedCalls},
+};
+
+/// What a server says during a call and is not read yet.
+const EVENTS: usize = 256;
+
+/// How often a server may ask again before its call is given up.
+const MAX_ROUNDS: usize = 16;
+
+/// A call to make of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Forward {
+    pub(crate) server: Arc<str>,
+    pub(crate) method: &'static str,
+    /// With the server's own names.
+    pub(crate) params: Fields,
+    /// The tool, prompt or resource it names.
+    pub(crate) name: Option<String>,
+    /// Parameters that headers repeat.
+    pub(crate) mirrored: Vec<(String, String)>,
+}
+
+/// A call that a server is busy with.
+#[derive(Debug)]
+pub(crate) struct Running {
+    events: mpsc::Receiver<Event>,
+    task: Option<JoinHandle<(Result<Raw, CallError>, Era)>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nobody waits for it any more; the server is told.
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Gateway {
+    /// Makes a call on behalf of a client, and sees it through.
+    ///
+    /// # Errors
+    /// What the server refuses, as it says it; and what went wrong on the way.
+    pub(crate) async fn forward(&self, exchange: &Exchange, forward: Forward) -> Result<Raw, ForwardError> {
+        let state = forward.params.text("requestState").filter(|state| SuspendedCalls::is_ours(state));
+        let bound_to = (exchange.viewer.token, forward.server.to_string(), identity(&forward));
+        if let Some(state) = state {
+            let suspended = self.suspended.take(&state, &bound_to)?;
+            let Some(answer) = SuspendedCalls::answer(&forward.params) else {
+                return Ok(self.suspended.put(suspended));
+            };
+            let Suspended { running, reply, .. } = suspended;
+            let _ = reply.send(Ok(answer));
+            return self.drive(exchange, running, &bound_to).await.map(|driven| finish(driven, exchange, &forward));
+        }
+        let mut params = forward.params.clone();
+        for _ in 0..MAX_ROUNDS {
+            let running = self.start_call(exchange, &forward, params.clone())?;
+            let driven = self.drive(exchange, running, &bound_to).await?;
+            if exchange.era == Era::Modern || !is_input_required(&driven.result) {
+                return Ok(finish(driven, exchange, &forward));
+            }
+            // A legacy client is asked what its server wants to know, and the call made again.
+            let fields = Fields::of(&driven.result).unwrap_or_default();
+            let responses = self.collect(exchange, fields.object("inputRequests").unwrap_or_default()).await?;
+            params = forward.params.clone();
+            params.set("inputResponses", responses.to_raw());
+            if let Some(state) = fields.get("requestState") {
+                params.set("requestState", state.to_owned());
+            }
+        }
+        Err(RpcError::new(RpcError::INTERNAL, "the server keeps asking for input").into())
+    }
+
+    /// Asks a legacy client everything that a modern server wants to know.
+    async fn collect(&self, exchange: &Exchange, requests: Fields) -> Result<Fields, RpcError> {
+        let mut responses = Fields::new();
+        for (key, request) in requests.iter() {
+            let request = Fields::of(request).unwrap_or_default();
+            let method = request.text("method").unwrap_or_default();
+            let answer = exchange.ask(&method, request.get("params").map(ToOwned::to_owned)).await?;
+            responses.set(key, answer);
+        }
+        Ok(responses)
+    }
+
+    fn start_call(&self, exchange: &Exchange, forward: &Forward, params: Fields) -> Result<Running, ForwardError> {
+        let upstream = self.fleet.find(&forward.server).cloned();
+        let upstream = upstream.ok_or_else(|| RpcError::new(RpcError::INTERNAL, "the server is gone"))?;
+        let (events, received) = mpsc::channel(EVENTS);
+        let (method, name, mirrored) = (forward.method, forward.name.clone(), forward.mirrored.clone());
+        let (capabilities, log_level) = (exchange.capabilities.clone(), exchange.log_level());
+        let (wants_progress, owner) = (exchange.progress.is_some(), exchange.owner);
+        let task = tokio::spawn(async move {
+            let timeout = upstream.config().timeouts.call;
+            let mut era = Era::Legacy;
+            let make = |hello: &Hello| {
+                era = hello.era;
+                Call {
+                    name: name.clone(),
+                    mirrored: mirrored.clone(),
+                    capabilities: Some(capabilities.clone()),
+                    log_level: log_level.clone(),
+                    wants_progress,
+                    owner,
+                    events: Some(events.clone()),
+                    ..Call::new(method, params.clone(), timeout)
+                }
+            };
+            let result = upstream.call(make).await;
+            (result, era)
+        });
+        Ok(Running { events: received, task: Some(task) })
+    }
+
+    /// Sees a call through to its result, or to a question that a modern client must answer.
+    async fn drive(
+        &self,
+        exchange: &Exchange,
+        mut running: Running,
+        bound_to: &(usize, String, String),
+    ) -> Result<Driven, ForwardError> {
+        loop {
+            let Some(task) = running.task.as_mut() else {
+                return Err(RpcError::new(RpcError::INTERNAL, "the call has ended").into());
+            };
+            let event = tokio::select! {
+                // What was said before the result must be passed on before it.
+                biased;
+                Some(event) = running.events.recv() => event,
+                ended = task => {
+                    running.task = None;
+                    let (result, era) = ended.map_err(|_| RpcError::new(RpcError::INTERNAL, "the call was cancelled"))?;
+                    return Ok(Driven { result: result?, era });
+                }
+            };
+            match event {
+                Event::Notification { method, params } => exchange.relay(&method, params).await,
+                Event::Request { method, reply, .. } if !exchange.can_answer(&method) => {
+                    let _ = reply.send(Err(cannot_answer(&method)));
+                }
+                Event::Request { method, params, reply } if exchange.era == Era::Legacy => {
+                    let exchange = exchange.clone();
+                    tokio::spawn(async move {
+                        let _ = reply.send(exchange.ask(&method, params).await);
+                    });
+                }
+                Event::Request { method, params, reply } => {
+                    let suspended = Suspended { running, method, params, reply, bound_to: bound_to.clone() };
+                    return Ok(Driven { result: self.suspended.put(suspended), era: Era::Modern });
+                }
+            }
+        }
+    }
+}
+
+impl Exchange {
+    /// The level to ask servers for: what the conversation has set, else what the request says.
+    fn log_level(&self) -> Option<String> {
+        self.session.as_ref().map(|session| session.log_level()).or_else(|| self.log_level.clone())
+    }
+}
+
+/// A call that came to its end.
+struct Driven {
+    result: Raw,
+    /// The rules of the server that it came from.
+    era: Era,
+}
+
+/// Why a call failed: what the server said, or what happened to it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ForwardError {
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    #[error(transparent)]
+    Lost(CallError),
+}
+
+impl From<CallError> for ForwardError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Rpc(error) => Self::Rpc(error),
+            error => Self::Lost(error),
+        }
+    }
+}
+
+impl ForwardError {
+    /// As the wire says it.
+    pub(crate) fn into_rpc(self, server: &str) -> RpcError {
+        match self {
+            Self::Rpc(error) => error,
+            Self::Lost(error) => RpcError::new(RpcError::INTERNAL, format!("server `{server}`: {error}")),
+        }
+    }
+}
+
+/// What a call is about: its continuation must be about the same.
+fn identity(forward: &Forward) -> String {
+    let arguments = forward.params.get("arguments").map(|arguments| arguments.get()).unwrap_or_default();
+    format!("{} {} {arguments}", forward.method, forward.name.as_deref().unwrap_or_default())
+}
+
+fn is_input_required(result: &Raw) -> bool {
+    Fields::of(result).and_then(|fields| fields.text("resultType")).as_deref() == Some("input_required")
+}
+
+/// The result as the client's era wants it.
+fn finish(driven: Driven, exchange: &Exchange, forward: &Forward) -> Raw {
+    match (driven.era, exchange.era) {
+        (Era::Legacy, Era::Legacy) => driven.result,
+        (_, Era::Modern) => {
+            // Most results need nothing; looking is cheaper than taking apart.
+            let Some(mut fields) = Fields::of(&driven.result) else { return driven.result };
+            let mut is_changed = false;
+            if !fields.has("resultType") {
+                fields.set("resultType", raw("complete"));
+                is_changed = true;
+            }
+            let is_cacheable = forward.method == "resources/read" && !is_input_required(&driven.result);
+            if is_cacheable && !fields.has("ttlMs") {
+                fields.set("ttlMs", raw(&0));
+                fields.set("cacheScope", raw("private"));
+                is_changed = true;
+            }
+            if is_changed { fields.to_raw() } else { driven.result }
+        }
+        (Era::Modern, Era::Legacy) => {
+            let Some(mut fields) = Fields::of(&driven.result) else { return driven.result };
+            for key in ["resultType", "ttlMs", "cacheScope"] {
+                fields.remove(key);
+            }
+            // Before 2026-07-28 structured content is an object; the text says the rest.
+            let is_object = |value: &serde_json::value::RawValue| value.get().starts_with('{');
+            if fields.get("structuredContent").is_some_and(|content| !is_object(content)) {
+                fields.remove("structuredContent");
+            }
+            fields.to_raw()
+        }
+    }
+}

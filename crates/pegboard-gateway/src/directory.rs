@@ -1,0 +1,309 @@
+//! Everything that all servers offer, under the names that clients see.
+
+use std::{collections::HashMap, sync::Arc};
+
+use pegboard_core::{
+    Catalog, Limits, Origin, RawTool, Server, Tool, load,
+    naming::{ShownNames, Style},
+};
+use pegboard_upstream::{
+    Fleet, Item, ListKind, Lists, Upstream,
+    headers::{self, MirroredParameter},
+    json::{Fields, Raw, raw},
+};
+
+use crate::{
+    middleware::Middleware,
+    settings::{GatewaySettings, Prefixes},
+    uris::UriNames,
+};
+
+/// A prompt, resource or template as clients see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Whose it is.
+    pub(crate) server: Arc<str>,
+    /// Its name or URI there.
+    pub(crate) key: String,
+    /// Its name or URI here.
+    pub(crate) shown: String,
+    /// What is said of it, under that name.
+    pub(crate) raw: Raw,
+}
+
+/// What all servers offer at one moment. Immutable; a change makes a new one.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    pub(crate) catalog: Option<Catalog>,
+    prompts: Vec<Entry>,
+    resources: Vec<Entry>,
+    templates: Vec<Entry>,
+    prompt_places: HashMap<String, usize>,
+    resource_places: HashMap<String, usize>,
+    pub(crate) uris: UriNames,
+    /// Parameters that headers repeat, by server and tool.
+    mirrored: HashMap<(Arc<str>, String), Vec<MirroredParameter>>,
+    /// What each server's part was made from, so that an unchanged one is kept.
+    parts: HashMap<Arc<str>, Part>,
+    /// How servers want to be used.
+    pub(crate) instructions: Vec<(Arc<str>, String)>,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    tools: Arc<Vec<Item>>,
+    names: Vec<String>,
+    description: String,
+}
+
+/// What differs between two directories, as notifications.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) tools: bool,
+    pub(crate) prompts: bool,
+    pub(crate) resources: bool,
+}
+
+impl Directory {
+    /// The directory of a fleet; what `before` has in common with it is shared.
+    pub(crate) fn new(fleet: &Fleet, settings: &GatewaySettings, before: &Self) -> Self {
+        let servers: Vec<(&Arc<Upstream>, Arc<Lists>)> =
+            fleet.servers().iter().map(|server| (server, server.lists())).collect();
+        let enabled = fleet.servers().iter().filter(|server| server.config().is_enabled).count();
+        let is_prefixed = match settings.prefixes {
+            Prefixes::Always => true,
+            Prefixes::Never => false,
+            Prefixes::Auto => enabled > 1,
+        };
+        let style = Style { is_prefixed, ..settings.names.clone() };
+        let mut directory = Self {
+            uris: UriNames::new(servers.iter().map(|(server, _)| server.name()), is_prefixed),
+            ..Self::default()
+        };
+        directory.add_tools(&servers, settings, &style, before);
+        directory.add_entries(&servers, &style);
+        for (server, _) in &servers {
+            let text = server.hello().and_then(|hello| hello.instructions.clone());
+            let text = text.filter(|text| !text.trim().is_empty());
+            directory.instructions.extend(text.map(|text| (Arc::from(server.name()), text)));
+        }
+        directory
+    }
+
+    fn add_tools(
+        &mut self,
+        servers: &[(&Arc<Upstream>, Arc<Lists>)],
+        settings: &GatewaySettings,
+        style: &Style,
+        before: &Self,
+    ) {
+        let kept: Vec<Vec<&Item>> = servers
+            .iter()
+            .map(|(server, lists)| {
+                let middleware = settings.middleware_of(server.name());
+                lists.tools.iter().filter(|item| middleware.iter().all(|step| step.shows(&item.key))).collect()
+            })
+            .collect();
+        let all = servers
+            .iter()
+            .zip(&kept)
+            .flat_map(|((server, _), items)| items.iter().map(|item| (server.name(), item.key.as_str())));
+        let names = ShownNames::new(style, all);
+        let mut names = names.iter();
+        let mut catalog = before.catalog.clone().unwrap_or_else(Catalog::empty);
+        for ((server, lists), items) in servers.iter().zip(&kept) {
+            let name: Arc<str> = server.name().into();
+            let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
+            let part = Part { tools: Arc::clone(&lists.tools), names: shown, description: describe(server) };
+            self.mirror(&name, items);
+            if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
+                let middleware = settings.middleware_of(server.name());
+                let tools = items.iter().zip(&part.names).filter_map(|(item, shown)| tool(item, shown, middleware));
+                let server =
+                    Server { name: name.to_string(), description: part.description.clone(), origin: Origin::Mcp };
+                let (newer, warnings) = catalog.with_server(server, tools.collect());
+                warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
+                catalog = newer;
+            }
+            self.parts.insert(name, part);
+        }
+        for gone in before.parts.keys().filter(|name| !self.parts.contains_key(*name)) {
+            catalog = catalog.without_server(gone);
+        }
+        let order: Vec<&str> = servers.iter().map(|(server, _)| server.name()).collect();
+        self.catalog = Some(catalog.ordered_by(&order));
+    }
+
+    fn mirror(&mut self, server: &Arc<str>, items: &[&Item]) {
+        for item in items.iter().filter(|item| item.raw.get().contains("x-mcp-header")) {
+            let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
+            match schema.as_ref().map(headers::mirrored) {
+                Some(Ok(parameters)) if !parameters.is_empty() => {
+                    self.mirrored.insert((Arc::clone(server), item.key.clone()), parameters);
+                }
+                Some(Err(reason)) => tracing::warn!(server = %server, tool = item.key, reason, "a tool's headers"),
+                _ => {}
+            }
+        }
+    }
+
+    fn add_entries(&mut self, servers: &[(&Arc<Upstream>, Arc<Lists>)], style: &Style) {
+        let all = servers.iter().flat_map(|(server, lists)| {
+            lists.prompts.iter().map(|item| (server.name(), item.key.as_str())).collect::<Vec<_>>()
+        });
+        let names = ShownNames::new(style, all);
+        let mut names = names.iter();
+        for (server, lists) in servers {
+            let server: Arc<str> = server.name().into();
+            for item in lists.prompts.iter() {
+                let shown = names.next().unwrap_or(&item.key).to_owned();
+                self.prompt_places.insert(shown.clone(), self.prompts.len());
+                self.prompts.push(entry(&server, item, shown, "name"));
+            }
+            for (kind, entries) in
+                [(ListKind::Resources, &mut self.resources), (ListKind::Templates, &mut self.templates)]
+            {
+                for item in lists.of(kind).iter() {
+                    let shown = self.uris.shown(&server, &item.key);
+                    if kind == ListKind::Resources {
+                        self.resource_places.entry(shown.clone()).or_insert(entries.len());
+                    }
+                    entries.push(entry(&server, item, shown, kind.key()));
+                }
+            }
+        }
+    }
+
+    /// The entries of one of the lists that are not tools.
+    pub(crate) fn entries(&self, kind: ListKind) -> &[Entry] {
+        match kind {
+            ListKind::Tools => &[],
+            ListKind::Prompts => &self.prompts,
+            ListKind::Resources => &self.resources,
+            ListKind::Templates => &self.templates,
+        }
+    }
+
+    /// The prompt with this name here.
+    pub(crate) fn prompt(&self, shown: &str) -> Option<&Entry> {
+        self.prompt_places.get(shown).map(|at| &self.prompts[*at])
+    }
+
+    /// The parameters of a tool that headers repeat.
+    pub(crate) fn mirrored(&self, server: &str, tool: &str) -> &[MirroredParameter] {
+        let key = (Arc::from(server), tool.to_owned());
+        self.mirrored.get(&key).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Whether any tool has such parameters.
+    pub(crate) fn mirrors_any(&self) -> bool {
+        !self.mirrored.is_empty()
+    }
+
+    /// Whose resource a URI means, and how it is called there: as listed, by the server in
+    /// it, by a template that fits, or by the only server that has resources.
+    pub(crate) fn resource(&self, uri: &str) -> Option<(Arc<str>, String)> {
+        if let Some(at) = self.resource_places.get(uri) {
+            let entry = &self.resources[*at];
+            return Some((Arc::clone(&entry.server), entry.key.clone()));
+        }
+        if let Some((server, uri)) = self.uris.original(uri) {
+            return Some((server, uri));
+        }
+        let listed = self.resources.iter().find(|entry| entry.key == uri);
+        let fitting = || self.templates.iter().find(|entry| crate::uris::fits(&entry.key, uri));
+        if let Some(entry) = listed.or_else(fitting) {
+            return Some((Arc::clone(&entry.server), uri.to_owned()));
+        }
+        let mut with_resources = self.resources.iter().chain(&self.templates).map(|entry| &entry.server);
+        let first = with_resources.next()?;
+        with_resources.all(|server| server == first).then(|| (Arc::clone(first), uri.to_owned()))
+    }
+
+    /// What clients must be told when this takes the place of `before`.
+    pub(crate) fn difference(&self, before: &Self) -> Difference {
+        let is_same_catalog = match (&self.catalog, &before.catalog) {
+            (Some(a), Some(b)) => {
+                let changes = a.changes_since(b);
+                changes.added.is_empty() && changes.removed.is_empty() && a.len() == b.len()
+            }
+            (None, None) => true,
+            (a, b) => a.as_ref().map_or(0, Catalog::len) == b.as_ref().map_or(0, Catalog::len),
+        };
+        let differ = |a: &[Entry], b: &[Entry]| {
+            let is_same = |(a, b): (&Entry, &Entry)| a.raw.get() == b.raw.get() && a.server == b.server;
+            a.len() != b.len() || !a.iter().zip(b).all(is_same)
+        };
+        Difference {
+            tools: !is_same_catalog,
+            prompts: differ(&self.prompts, &before.prompts),
+            resources: differ(&self.resources, &before.resources) || differ(&self.templates, &before.templates),
+        }
+    }
+}
+
+impl Part {
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tools, &other.tools) && self.names == other.names && self.description == other.description
+    }
+}
+
+/// What the configuration says a server does, else what the server says itself.
+fn describe(server: &Upstream) -> String {
+    let configured = server.config().description.clone();
+    let own = || {
+        let hello = server.hello()?;
+        hello.instructions.clone().filter(|text| !text.trim().is_empty()).or_else(|| {
+            let info = Fields::of(hello.server_info.as_deref()?)?;
+            info.text("description").or_else(|| info.text("title"))
+        })
+    };
+    let mut text = configured.or_else(own).unwrap_or_default();
+    text.truncate(text.floor_char_boundary(4096));
+    text
+}
+
+fn entry(server: &Arc<str>, item: &Item, shown: String, field: &str) -> Entry {
+    let raw = if shown == item.key { item.raw.clone() } else { renamed(&item.raw, field, &shown) };
+    Entry { server: Arc::clone(server), key: item.key.clone(), shown, raw }
+}
+
+/// The same object under another name.
+pub(crate) fn renamed(value: &serde_json::value::RawValue, field: &str, name: &str) -> Raw {
+    let mut fields = Fields::of(value).unwrap_or_default();
+    fields.set(field, raw(name));
+    fields.to_raw()
+}
+
+/// A tool of a server as the catalog takes it in.
+fn tool(item: &Item, shown: &str, middleware: &[Middleware]) -> Option<RawTool> {
+    let mut exposed = item.raw.clone();
+    if shown != item.key {
+        exposed = renamed(&exposed, "name", shown);
+    }
+    if middleware.iter().any(|step| matches!(step, Middleware::DescriptionEnricher { .. })) {
+        let mut fields = Fields::of(&exposed)?;
+        let text = fields.text("description").unwrap_or_default();
+        let text = middleware.iter().fold(text, |text, step| step.enrich(text));
+        fields.set("description", raw(&text));
+        exposed = fields.to_raw();
+    }
+    let loaded = load::parse(shown, exposed.get().as_bytes(), &Limits::default()).ok()?;
+    let mut tool = loaded.tools.into_iter().next()?;
+    // What a server says of identities and other names is not its to say.
+    tool.id = None;
+    tool.aliases = if shown == item.key { Vec::new() } else { vec![item.key.clone()] };
+    tool.upstream_name = Some(item.key.clone());
+    tool.location = None;
+    tool.server_description = None;
+    Some(tool)
+}
+
+/// What a client is shown of a catalog tool under `name`.
+pub(crate) fn definition(tool: &Tool, name: &str) -> Raw {
+    match tool.original() {
+        Some(original) if name == tool.name() => original.to_owned(),
+        Some(original) => renamed(original, "name", name),
+        None => raw(&pegboard_discovery::ToolDefinition::of(tool, name).to_json()),
+    }
+}

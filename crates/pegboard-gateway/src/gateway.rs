@@ -1,0 +1,362 @@
+//! The gateway: servers on one side, clients on the other.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fmt,
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use pegboard_core::{Catalog, Ranker};
+use pegboard_discovery::{DialectName, Session};
+use pegboard_upstream::{Fleet, Upstream, config::ServerConfig, era::Era, json::Raw};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::{
+    directory::Directory,
+    exchange::{Exchange, Viewer},
+    listen::Listeners,
+    lock,
+    sessions::{ClientSession, Sessions},
+    settings::{GatewaySettings, Profile},
+    suspended::SuspendedCalls,
+    watches::Watches,
+};
+
+/// Makes the ranker of a dialect; the same one for the same dialect, so that its index is
+/// shared.
+pub type Rankers = Arc<dyn Fn(DialectName) -> Arc<dyn Ranker> + Send + Sync>;
+
+/// How long a greeting waits for servers, so that it can say what there is.
+const GREETING_WAIT: Duration = Duration::from_secs(2);
+
+/// How often unused conversations are looked for.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// Servers on one side, clients on the other.
+pub struct Gateway {
+    pub(crate) settings: GatewaySettings,
+    pub(crate) fleet: Fleet,
+    rankers: Rankers,
+    directory: RwLock<Arc<Directory>>,
+    /// For which count of the fleet's changes the directory was made.
+    built: watch::Sender<u64>,
+    views: Mutex<HashMap<(usize, DialectName), Arc<View>>>,
+    pub(crate) sessions: Sessions,
+    pub(crate) suspended: SuspendedCalls,
+    pub(crate) listeners: Listeners,
+    pub(crate) watches: Watches,
+    next_owner: AtomicU64,
+    pub(crate) stopping: watch::Sender<bool>,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("fleet", &self.fleet).finish_non_exhaustive()
+    }
+}
+
+/// What one kind of caller sees of one directory in one dialect, worked out once.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// A conversation that never begins, from which others are forked.
+    pub(crate) tools: Mutex<Session>,
+    /// Whether tools are hidden behind a search at all.
+    pub(crate) is_search_on: bool,
+}
+
+impl Gateway {
+    /// Starts the servers. `supervisor` is the command line that keeps their processes from
+    /// outliving us; see [`Fleet::start`].
+    ///
+    /// Must be called inside a runtime.
+    pub fn start(
+        servers: Vec<ServerConfig>,
+        settings: GatewaySettings,
+        rankers: Rankers,
+        supervisor: Vec<OsString>,
+    ) -> Arc<Self> {
+        let (fleet, notices) = Fleet::start(servers, supervisor);
+        let gateway = Arc::new(Self {
+            settings,
+            fleet,
+            rankers,
+            directory: RwLock::default(),
+            built: watch::Sender::new(0),
+            views: Mutex::default(),
+            sessions: Sessions::default(),
+            suspended: SuspendedCalls::default(),
+            listeners: Listeners::default(),
+            watches: Watches::default(),
+            next_owner: AtomicU64::new(1),
+            stopping: watch::Sender::new(false),
+        });
+        gateway.log_fallback();
+        tokio::spawn(follow(Arc::downgrade(&gateway), gateway.fleet.changes()));
+        tokio::spawn(crate::notices::pump(Arc::downgrade(&gateway), notices));
+        tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.settings.session_idle));
+        gateway
+    }
+
+    /// The servers in the order of the configuration.
+    pub fn servers(&self) -> &[Arc<Upstream>] {
+        self.fleet.servers()
+    }
+
+    /// The tools of all servers, as far as they are known.
+    pub fn catalog(&self) -> Catalog {
+        self.directory().catalog.clone().unwrap_or_else(Catalog::empty)
+    }
+
+    /// How many conversations there are.
+    pub fn session_count(&self) -> usize {
+        self.sessions.all().len()
+    }
+
+    /// Waits until every server works or has failed, at most as long as the settings say.
+    pub async fn ready(&self) {
+        self.wait_ready(self.settings.startup_wait).await;
+    }
+
+    /// [`ready`](Self::ready) for a greeting, which must not take long.
+    pub(crate) async fn almost_ready(&self) {
+        self.wait_ready(self.settings.startup_wait.min(GREETING_WAIT)).await;
+    }
+
+    async fn wait_ready(&self, limit: Duration) {
+        let all = async {
+            self.fleet.settled(limit).await;
+            let changes = *self.fleet.changes().borrow();
+            let _ = self.built.subscribe().wait_for(|built| *built >= changes).await;
+        };
+        let _ = tokio::time::timeout(limit.max(Duration::from_millis(100)) * 2, all).await;
+    }
+
+    /// Ends the streams that would go on for ever, so that what is left can finish.
+    pub fn close_streams(&self) {
+        self.stopping.send_replace(true);
+        self.sessions.all().iter().for_each(|session| session.close_stream());
+    }
+
+    /// Ends all conversations and all servers.
+    pub async fn stop(&self) {
+        self.close_streams();
+        self.sessions.all().iter().for_each(|session| session.close());
+        self.fleet.stop().await;
+    }
+
+    pub(crate) fn directory(&self) -> Arc<Directory> {
+        Arc::clone(&self.directory.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    pub(crate) fn ranker(&self, dialect: DialectName) -> Arc<dyn Ranker> {
+        (self.rankers)(dialect)
+    }
+
+    pub(crate) fn next_owner(&self) -> u64 {
+        self.next_owner.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What the holder of a token may see; `None` is whoever comes without one.
+    pub(crate) fn viewer(&self, token: Option<usize>) -> Viewer {
+        let own = token.and_then(|at| self.settings.tokens.get(at));
+        let selection = match own {
+            Some(token) => self.settings.selection.narrowed_to(token.selection.clone()),
+            None => self.settings.selection.clone(),
+        };
+        Viewer { token: token.map_or(0, |at| at + 1), selection: Arc::new(selection) }
+    }
+
+    /// Whether lists depend on who asks.
+    pub(crate) fn is_private(&self) -> bool {
+        !self.settings.tokens.is_empty()
+    }
+
+    /// What `viewer` sees in a dialect, now.
+    pub(crate) fn view(&self, viewer: &Viewer, dialect: DialectName) -> Arc<View> {
+        let key = (viewer.token, dialect);
+        if let Some(view) = lock(&self.views).get(&key) {
+            return Arc::clone(view);
+        }
+        let view = Arc::new(self.make_view(viewer, dialect));
+        let mut views = lock(&self.views);
+        // Made for a directory that was replaced meanwhile, it must not stay.
+        let is_current = lock(&view.tools).catalog().same_snapshot(&self.catalog());
+        if is_current {
+            views.insert(key, Arc::clone(&view));
+        }
+        view
+    }
+
+    fn make_view(&self, viewer: &Viewer, dialect: DialectName) -> View {
+        let catalog = self.catalog();
+        let selection = &*viewer.selection;
+        let decision = self.settings.exposure.decide(&catalog, selection);
+        let ranker = (self.rankers)(dialect);
+        let settings = self.settings.discovery.clone();
+        let tools = Session::expecting(dialect, settings, catalog, selection.clone(), ranker);
+        View { tools: Mutex::new(tools), is_search_on: decision.is_on }
+    }
+
+    /// The dialect in which a client is answered.
+    pub(crate) fn dialect(profile: Profile, era: Era) -> DialectName {
+        match profile {
+            Profile::Passthrough => DialectName::Bridge,
+            Profile::Dialect(dialect) if era == Era::Modern && is_stateful(dialect) => DialectName::Bridge,
+            Profile::Dialect(dialect) => dialect,
+        }
+    }
+
+    /// Who we are.
+    pub(crate) fn server_info() -> serde_json::Value {
+        json!({"name": "pegboard", "title": "Pegboard", "version": env!("CARGO_PKG_VERSION")})
+    }
+
+    /// The conversation that a request belongs to, for its tools.
+    pub(crate) fn with_tools<T>(&self, exchange: &Exchange, work: impl FnOnce(&mut Session) -> T) -> T {
+        match &exchange.session {
+            Some(session) => work(&mut lock(&session.tools)),
+            None => {
+                let dialect = Self::dialect(self.settings.profile, Era::Modern);
+                let view = self.view(&exchange.viewer, dialect);
+                let mut tools = lock(&view.tools);
+                work(&mut tools)
+            }
+        }
+    }
+
+    /// Takes in what has changed at the servers, and tells the clients.
+    async fn refresh(self: &Arc<Self>, changes: u64) {
+        let gateway = Arc::clone(self);
+        let before = self.directory();
+        let made = tokio::task::spawn_blocking(move || {
+            let directory = Arc::new(Directory::new(&gateway.fleet, &gateway.settings, &before));
+            let difference = directory.difference(&before);
+            (directory, difference)
+        });
+        let Ok((directory, difference)) = made.await else { return };
+        *self.directory.write().unwrap_or_else(std::sync::PoisonError::into_inner) = directory;
+        if difference.tools {
+            lock(&self.views).clear();
+            let gateway = Arc::clone(self);
+            let _ = tokio::task::spawn_blocking(move || gateway.renew_sessions()).await;
+        }
+        self.built.send_replace(changes);
+        self.watches.renew(self).await;
+        if difference.prompts {
+            self.announce("notifications/prompts/list_changed");
+        }
+        if difference.resources {
+            self.announce("notifications/resources/list_changed");
+        }
+        if difference.tools {
+            self.listeners.changed("notifications/tools/list_changed");
+        }
+    }
+
+    /// Lets all conversations go on with the new catalog; those whose list changed are told.
+    fn renew_sessions(&self) {
+        // Indexes the new tools now, rather than in somebody's first search.
+        let catalog = self.catalog();
+        for era in [Era::Legacy, Era::Modern] {
+            self.ranker(Self::dialect(self.settings.profile, era)).prepare(&catalog);
+        }
+        for session in self.sessions.all() {
+            let view = self.view(&session.viewer, Self::dialect(session.profile, Era::Legacy));
+            let shows_everything = session.profile == Profile::Passthrough || !view.is_search_on;
+            let is_changed = {
+                let mut tools = lock(&session.tools);
+                let before = tools.list_changes();
+                tools.update_like(&lock(&view.tools));
+                tools.list_changes() != before
+            };
+            if is_changed || shows_everything {
+                session.announce("notifications/tools/list_changed");
+            }
+        }
+    }
+
+    /// Tells every client of both eras that a list has changed.
+    fn announce(&self, method: &'static str) {
+        self.sessions.all().iter().for_each(|session| session.announce(method));
+        self.listeners.changed(method);
+    }
+
+    /// Forgets a conversation and what it had asked for.
+    pub(crate) fn end_session(self: &Arc<Self>, session: &ClientSession) {
+        session.close();
+        let uris = std::mem::take(&mut *lock(&session.subscriptions));
+        let gateway = Arc::clone(self);
+        tokio::spawn(async move {
+            for uri in uris {
+                gateway.watches.remove(&gateway, &uri).await;
+            }
+        });
+    }
+
+    /// What a client can do here. Servers come and go, so everything is offered.
+    pub(crate) fn capabilities() -> Raw {
+        let capabilities = json!({
+            "tools": {"listChanged": true},
+            "prompts": {"listChanged": true},
+            "resources": {"subscribe": true, "listChanged": true},
+            "completions": {},
+            "logging": {},
+        });
+        pegboard_upstream::json::raw(&capabilities)
+    }
+
+    /// How clients should use what is here.
+    pub(crate) fn instructions(&self, exchange_view: &View, profile: Profile) -> Option<String> {
+        const MOST: usize = 8 << 10;
+        let mut text = String::new();
+        if exchange_view.is_search_on && profile != Profile::Passthrough {
+            text = lock(&exchange_view.tools).prompt();
+        } else {
+            for (server, instructions) in &self.directory().instructions {
+                let heading = if self.fleet.servers().len() > 1 { format!("## {server}\n") } else { String::new() };
+                if text.len() + instructions.len() < MOST {
+                    text.push_str(&format!("{heading}{instructions}\n"));
+                }
+            }
+        }
+        let text = text.trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Whether a dialect's list depends on what happened before.
+pub(crate) fn is_stateful(dialect: DialectName) -> bool {
+    !matches!(dialect, DialectName::Bridge | DialectName::Ranked)
+}
+
+/// Follows the changes of the fleet for as long as the gateway lives.
+async fn follow(gateway: std::sync::Weak<Gateway>, mut changes: watch::Receiver<u64>) {
+    loop {
+        let count = *changes.borrow_and_update();
+        match gateway.upgrade() {
+            Some(gateway) => gateway.refresh(count).await,
+            None => return,
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Forgets conversations that nobody uses.
+async fn sweep(gateway: std::sync::Weak<Gateway>, limit: Duration) {
+    loop {
+        tokio::time::sleep(SWEEP.min(limit)).await;
+        let Some(gateway) = gateway.upgrade() else { return };
+        for session in gateway.sessions.expire(limit) {
+            tracing::debug!(session = session.owner, "a conversation is forgotten");
+            gateway.end_session(&session);
+        }
+    }
+}

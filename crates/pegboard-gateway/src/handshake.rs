@@ -1,0 +1,112 @@
+//! How legacy conversations begin, and what their clients say of their own accord.
+
+use std::sync::Arc;
+
+use pegboard_discovery::{DialectName, Session};
+use pegboard_upstream::{
+    era::{Era, LEGACY_VERSIONS},
+    json::{Fields, Raw, raw},
+    rpc::{Id, RpcError},
+};
+use serde_json::json;
+
+use crate::{
+    exchange::Viewer,
+    gateway::{Gateway, is_stateful},
+    lock,
+    methods::{required, shorten},
+    sessions::{Beginning, ClientSession, client_name},
+    settings::Profile,
+};
+
+impl Gateway {
+    /// Begins a conversation; what the client is told.
+    ///
+    /// # Errors
+    /// When the client does not say what it must.
+    pub(crate) async fn initialize(
+        self: &Arc<Self>,
+        viewer: Viewer,
+        params: Option<Raw>,
+    ) -> Result<(Arc<ClientSession>, Raw), RpcError> {
+        let params = Fields::of_optional(params.as_deref());
+        let asked = required(&params, "protocolVersion")?;
+        let version = if LEGACY_VERSIONS.contains(&asked.as_str()) { asked } else { LEGACY_VERSIONS[0].to_owned() };
+        let capabilities = params.get("capabilities").map_or_else(|| raw(&json!({})), ToOwned::to_owned);
+        let client = client_name(&params);
+        let profile = self.settings.profile_of(&client);
+        self.almost_ready().await;
+        let session = Arc::new(self.begin(viewer, profile, capabilities, false));
+        tracing::info!(
+            session = session.owner,
+            client = shorten(&client),
+            version,
+            profile = ?profile,
+            "a conversation begins"
+        );
+        for old in self.sessions.add(Arc::clone(&session), self.settings.max_sessions) {
+            tracing::warn!(session = old.owner, "a conversation makes room for a newer one");
+            self.end_session(&old);
+        }
+        let view = self.view(&session.viewer, Self::dialect(profile, Era::Legacy));
+        let mut result = Fields::new().with("protocolVersion", &version);
+        result.set("capabilities", Self::capabilities());
+        result.set("serverInfo", raw(&Self::server_info()));
+        if let Some(instructions) = self.instructions(&view, profile) {
+            result.set("instructions", raw(&instructions));
+        }
+        Ok((session, result.to_raw()))
+    }
+
+    /// A conversation that is not registered yet. One that `only_searches` may search even
+    /// where everything is shown.
+    pub(crate) fn begin(
+        &self,
+        viewer: Viewer,
+        profile: Profile,
+        capabilities: Raw,
+        only_searches: bool,
+    ) -> ClientSession {
+        let dialect = Self::dialect(profile, Era::Legacy);
+        let view = self.view(&viewer, dialect);
+        let tools = if only_searches { self.searching(&viewer) } else { lock(&view.tools).fork() };
+        let owner = self.next_owner();
+        ClientSession::new(owner, Beginning { viewer, profile, capabilities, tools })
+    }
+
+    fn searching(&self, viewer: &Viewer) -> Session {
+        let mut settings = self.settings.discovery.clone();
+        settings.always_searchable = true;
+        let dialect = DialectName::Gateway;
+        Session::expecting(dialect, settings, self.catalog(), (*viewer.selection).clone(), self.ranker(dialect))
+    }
+
+    /// Says once that modern clients get something else than what is configured.
+    pub(crate) fn log_fallback(&self) {
+        if let Profile::Dialect(dialect) = self.settings.profile
+            && is_stateful(dialect)
+        {
+            tracing::info!(
+                dialect = dialect.as_str(),
+                "clients of 2026-07-28 get `bridge` instead: their list must not change with what was searched for"
+            );
+        }
+    }
+
+    /// Takes in what a client says of its own accord.
+    pub(crate) fn notified(&self, session: &ClientSession, method: &str, params: Option<Raw>) {
+        match method {
+            "notifications/cancelled" => {
+                let id = Fields::of_optional(params.as_deref()).get("requestId").and_then(Id::of);
+                if let Some(id) = id {
+                    session.cancel(&id);
+                }
+            }
+            "notifications/initialized" | "notifications/progress" => {}
+            "notifications/roots/list_changed" => {
+                // Roots belong to one client, and servers are shared; they ask when they need them.
+            }
+            method => tracing::debug!(session = session.owner, method = shorten(method), "an unknown notification"),
+        }
+    }
+}

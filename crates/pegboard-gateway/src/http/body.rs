@@ -1,0 +1,150 @@
+//! Answers that are one document, or a stream when there is more to say.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{Response, StatusCode},
+};
+use http_body::Frame;
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Interval, MissedTickBehavior},
+};
+
+use super::{event_response, json_response};
+
+/// How often a silent stream shows that it lives.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// A finished request.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) line: String,
+}
+
+/// Ends a task when its request is given up.
+#[derive(Debug)]
+pub(super) struct AbortOnDrop(pub(super) tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Waits for the first thing there is to say: if it is the answer, it is the whole
+/// response; if it is a message about the request, a stream begins.
+pub(super) async fn respond(
+    mut messages: mpsc::Receiver<String>,
+    mut task: JoinHandle<Answer>,
+    reads_events: bool,
+    guard: Option<AbortOnDrop>,
+) -> Response<Body> {
+    loop {
+        let first = tokio::select! {
+            biased;
+            Some(message) = messages.recv() => Some(message),
+            answer = &mut task => {
+                return match answer {
+                    Ok(answer) => whole(answer),
+                    // Cancelled by its own client, who no longer listens.
+                    Err(_) => super::status(StatusCode::NO_CONTENT),
+                };
+            }
+        };
+        if let (Some(first), true) = (first, reads_events) {
+            return event_response(EventBody::answering(first, messages, task, guard));
+        }
+    }
+}
+
+fn whole(answer: Answer) -> Response<Body> {
+    json_response(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK), answer.line)
+}
+
+/// A stream of messages, ended by an answer where there is one.
+#[derive(Debug)]
+pub(super) struct EventBody {
+    first: Option<String>,
+    /// The answer, once it is there.
+    last: Option<String>,
+    messages: mpsc::Receiver<String>,
+    task: Option<JoinHandle<Answer>>,
+    is_open: bool,
+    alive: Interval,
+    _guard: Option<AbortOnDrop>,
+}
+
+impl EventBody {
+    /// A stream that goes on until its sender is gone.
+    pub(super) fn open(messages: mpsc::Receiver<String>) -> Self {
+        Self::new(None, messages, None, None)
+    }
+
+    fn answering(
+        first: String,
+        messages: mpsc::Receiver<String>,
+        task: JoinHandle<Answer>,
+        guard: Option<AbortOnDrop>,
+    ) -> Self {
+        Self::new(Some(first), messages, Some(task), guard)
+    }
+
+    fn new(
+        first: Option<String>,
+        messages: mpsc::Receiver<String>,
+        task: Option<JoinHandle<Answer>>,
+        guard: Option<AbortOnDrop>,
+    ) -> Self {
+        let mut alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
+        alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { first, last: None, messages, task, is_open: true, alive, _guard: guard }
+    }
+}
+
+fn event(line: &str) -> Frame<Bytes> {
+    Frame::data(Bytes::from(format!("event: message\ndata: {line}\n\n")))
+}
+
+impl http_body::Body for EventBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(event(&first))));
+        }
+        if !self.is_open {
+            return Poll::Ready(None);
+        }
+        match self.messages.poll_recv(context) {
+            Poll::Ready(Some(message)) => return Poll::Ready(Some(Ok(event(&message)))),
+            Poll::Ready(None) if self.task.is_none() => {
+                self.is_open = false;
+                return Poll::Ready(self.last.take().map(|answer| Ok(event(&answer))));
+            }
+            _ => {}
+        }
+        if let Some(task) = self.task.as_mut()
+            && let Poll::Ready(answer) = Pin::new(task).poll(context)
+        {
+            self.task = None;
+            self.last = answer.ok().map(|answer| answer.line);
+            // What was said before the answer comes before it.
+            return self.poll_frame(context);
+        }
+        ready!(self.alive.poll_tick(context));
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b":\n\n")))))
+    }
+}

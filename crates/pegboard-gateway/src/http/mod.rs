@@ -1,0 +1,315 @@
+//! The endpoint: Streamable HTTP of both eras on one path.
+
+mod body;
+pub(crate) mod modern;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{DefaultBodyLimit, Request, State},
+    http::{HeaderMap, HeaderValue, Response, StatusCode, header},
+    routing::{any, get},
+};
+use pegboard_http::Principal;
+use pegboard_upstream::{
+    era::{Era, LEGACY_VERSIONS, meta},
+    json::{Fields, Raw, raw},
+    rpc::{Id, Message, MessageError, RpcError},
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use self::body::{Answer, EventBody};
+use crate::{
+    exchange::{Exchange, Viewer},
+    gateway::Gateway,
+    sessions::ClientSession,
+    settings::Profile,
+};
+
+const SESSION: &str = "mcp-session-id";
+const VERSION: &str = "mcp-protocol-version";
+
+/// Messages about one request that wait to be read by its client.
+const OUTLET: usize = 256;
+
+/// Where clients connect.
+pub const ENDPOINT: &str = "/mcp";
+
+/// Where it is asked whether we live; open to everybody.
+pub const HEALTH: &str = "/health";
+
+impl Gateway {
+    /// The routes of the gateway, for requests of at most `max_body_bytes`.
+    pub fn router(self: &Arc<Self>, max_body_bytes: usize) -> Router {
+        Router::new()
+            .route(ENDPOINT, any(endpoint))
+            .route(HEALTH, get(health))
+            .layer(DefaultBodyLimit::max(max_body_bytes))
+            .with_state(Door { gateway: Arc::clone(self), max_body_bytes })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Door {
+    gateway: Arc<Gateway>,
+    max_body_bytes: usize,
+}
+
+/// One request as it arrived.
+struct Arrival {
+    headers: HeaderMap,
+    viewer: Viewer,
+}
+
+impl Arrival {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Whether the client can read a stream of events.
+    fn reads_events(&self) -> bool {
+        self.header("accept").is_some_and(|accept| accept.contains("text/event-stream") || accept.contains("*/*"))
+    }
+}
+
+async fn health(State(door): State<Door>) -> Response<Body> {
+    let servers = door.gateway.servers();
+    let ready = servers.iter().filter(|server| server.state() == pegboard_upstream::State::Ready).count();
+    let status = json!({
+        "status": "ok",
+        "servers": servers.len(),
+        "ready": ready,
+        "tools": door.gateway.catalog().len(),
+        "sessions": door.gateway.session_count(),
+    });
+    json_response(StatusCode::OK, status.to_string())
+}
+
+async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let token = parts.extensions.get::<Principal>().map(|Principal(at)| *at);
+    let arrival = Arrival { headers: parts.headers, viewer: door.gateway.viewer(token) };
+    match parts.method.as_str() {
+        "POST" => match axum::body::to_bytes(body, door.max_body_bytes).await {
+            Ok(body) => post(&door.gateway, arrival, &body).await,
+            Err(_) => {
+                let message = format!("the body is larger than {} bytes", door.max_body_bytes);
+                refuse(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(RpcError::INVALID_REQUEST, message))
+            }
+        },
+        "GET" => open_stream(&door.gateway, &arrival),
+        "DELETE" => end_session(&door.gateway, &arrival),
+        _ => status(StatusCode::METHOD_NOT_ALLOWED),
+    }
+}
+
+async fn post(gateway: &Arc<Gateway>, arrival: Arrival, body: &Bytes) -> Response<Body> {
+    let message = match std::str::from_utf8(body).map(Message::parse) {
+        Ok(Ok(message)) => message,
+        Ok(Err(error @ MessageError::NotRpc(_))) => {
+            let error = RpcError::new(RpcError::INVALID_REQUEST, error.to_string());
+            return refuse(StatusCode::BAD_REQUEST, None, &error);
+        }
+        _ => return refuse(StatusCode::BAD_REQUEST, None, &RpcError::new(RpcError::PARSE, "the body is not JSON")),
+    };
+    match era_of(&arrival, &message) {
+        Era::Modern => modern::post(gateway, &arrival, message).await,
+        Era::Legacy => legacy(gateway, arrival, message).await,
+    }
+}
+
+/// Whose rules a message follows: what it says in `_meta`, else what the header says.
+fn era_of(arrival: &Arrival, message: &Message) -> Era {
+    let params = match message {
+        Message::Request { params, .. } | Message::Notification { params, .. } => params.as_deref(),
+        Message::Response { .. } => None,
+    };
+    let own = Fields::of_optional(params).object("_meta");
+    let says_modern = own.is_some_and(|own| own.has(meta::PROTOCOL_VERSION));
+    let header = arrival.header(VERSION);
+    let is_unknown_version = header.is_some_and(|version| !LEGACY_VERSIONS.contains(&version));
+    if says_modern || (is_unknown_version && !matches!(message, Message::Response { .. })) {
+        Era::Modern
+    } else {
+        Era::Legacy
+    }
+}
+
+async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message) -> Response<Body> {
+    let session = match arrival.header(SESSION) {
+        Some(id) => match find_session(gateway, &arrival, id) {
+            Some(session) => Some(session),
+            None => return forgotten(&message),
+        },
+        None => None,
+    };
+    match message {
+        Message::Request { id, method, params } if method == "initialize" => {
+            initialize(gateway, &arrival, &id, params).await
+        }
+        Message::Request { id, method, params } => {
+            let session =
+                session.unwrap_or_else(|| gateway.one_request_session(arrival.viewer.clone(), &method, &params));
+            answer(gateway, &arrival, session, id, method, params).await
+        }
+        Message::Notification { method, params } => {
+            if let Some(session) = session {
+                gateway.notified(&session, &method, params);
+            }
+            status(StatusCode::ACCEPTED)
+        }
+        Message::Response { id, outcome } => {
+            if let (Some(session), Some(id)) = (session, id) {
+                session.answer(&id, outcome);
+            }
+            status(StatusCode::ACCEPTED)
+        }
+    }
+}
+
+fn find_session(gateway: &Gateway, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
+    let session = gateway.sessions.find(id)?;
+    // A session belongs to whoever began it.
+    let is_theirs = session.viewer.token == arrival.viewer.token;
+    session.touch();
+    is_theirs.then_some(session)
+}
+
+fn forgotten(message: &Message) -> Response<Body> {
+    let id = match message {
+        Message::Request { id, .. } => Some(id),
+        _ => None,
+    };
+    let error = RpcError::new(RpcError::INVALID_REQUEST, "no such session; initialize again");
+    refuse(StatusCode::NOT_FOUND, id, &error)
+}
+
+async fn initialize(gateway: &Arc<Gateway>, arrival: &Arrival, id: &Id, params: Option<Raw>) -> Response<Body> {
+    match gateway.initialize(arrival.viewer.clone(), params).await {
+        Ok((session, result)) => {
+            let mut response = json_response(StatusCode::OK, Message::response(Some(id), Ok(&result)));
+            if let Ok(value) = HeaderValue::try_from(session.id.as_str()) {
+                response.headers_mut().insert(SESSION, value);
+            }
+            response
+        }
+        Err(error) => json_response(StatusCode::OK, Message::response(Some(id), Err(&error))),
+    }
+}
+
+/// Answers a legacy request. It goes on when its client goes away: that is no cancellation.
+async fn answer(
+    gateway: &Arc<Gateway>,
+    arrival: &Arrival,
+    session: Arc<ClientSession>,
+    id: Id,
+    method: String,
+    params: Option<Raw>,
+) -> Response<Body> {
+    let (outlet, messages) = mpsc::channel(OUTLET);
+    let exchange = gateway.legacy_exchange(&session, params.as_deref(), outlet);
+    let gateway = Arc::clone(gateway);
+    let (running, request) = (Arc::clone(&session), id.clone());
+    let task = tokio::spawn(async move {
+        for method in running.take_owed() {
+            exchange.tell(method, None).await;
+        }
+        let outcome = gateway.answer(&exchange, &request, &method, params).await;
+        running.end(&request);
+        Answer { status: 200, line: Message::response(Some(&request), outcome.as_deref()) }
+    });
+    session.begin(&id, task.abort_handle());
+    if task.is_finished() {
+        session.end(&id);
+    }
+    body::respond(messages, task, arrival.reads_events(), None).await
+}
+
+fn open_stream(gateway: &Gateway, arrival: &Arrival) -> Response<Body> {
+    let Some(id) = arrival.header(SESSION) else { return status(StatusCode::METHOD_NOT_ALLOWED) };
+    if !arrival.reads_events() {
+        return status(StatusCode::NOT_ACCEPTABLE);
+    }
+    match find_session(gateway, arrival, id) {
+        Some(session) => event_response(EventBody::open(session.open_stream())),
+        None => status(StatusCode::NOT_FOUND),
+    }
+}
+
+fn end_session(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
+    let Some(id) = arrival.header(SESSION) else { return status(StatusCode::METHOD_NOT_ALLOWED) };
+    if find_session(gateway, arrival, id).is_none() {
+        return status(StatusCode::NOT_FOUND);
+    }
+    if let Some(session) = gateway.sessions.remove(id) {
+        gateway.end_session(&session);
+    }
+    status(StatusCode::OK)
+}
+
+fn status(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+fn json_response(status: StatusCode, body: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn event_response(body: EventBody) -> Response<Body> {
+    let mut response = Response::new(Body::new(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// A refusal. Without an `id` it has none: `null` is no identity of a request.
+fn refuse(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<Body> {
+    let line = match id {
+        Some(id) => Message::response(Some(id), Err(error)),
+        None => Fields::new().with("jsonrpc", "2.0").with("error", error).to_raw().get().to_owned(),
+    };
+    json_response(status, line)
+}
+
+impl Gateway {
+    /// What a legacy request depends on.
+    pub(crate) fn legacy_exchange(
+        &self,
+        session: &Arc<ClientSession>,
+        params: Option<&serde_json::value::RawValue>,
+        outlet: mpsc::Sender<String>,
+    ) -> Exchange {
+        let own = Fields::of_optional(params).object("_meta").unwrap_or_default();
+        Exchange {
+            era: Era::Legacy,
+            viewer: session.viewer.clone(),
+            session: Some(Arc::clone(session)),
+            capabilities: session.capabilities.clone(),
+            log_level: None,
+            progress: own.get("progressToken").map(ToOwned::to_owned),
+            outlet,
+            owner: session.owner,
+        }
+    }
+
+    /// A conversation of one request, for clients that begin none. The search of the
+    /// `gateway` dialect is answered whatever the dialect of others is.
+    fn one_request_session(&self, viewer: Viewer, method: &str, params: &Option<Raw>) -> Arc<ClientSession> {
+        use pegboard_discovery::DialectName;
+        let name = Fields::of_optional(params.as_deref()).text("name").filter(|_| method == "tools/call");
+        let searches = name.is_some_and(|name| DialectName::Gateway.meta_names().contains(&name.as_str()));
+        let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.settings.profile };
+        let capabilities = raw(&json!({}));
+        Arc::new(self.begin(viewer, profile, capabilities, searches))
+    }
+}

@@ -1,0 +1,193 @@
+//! Modern requests: each stands alone, and its headers must agree with its body.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, Response, StatusCode},
+};
+use pegboard_upstream::{
+    era::{Era, MODERN_VERSION, meta},
+    headers,
+    json::{Fields, Raw},
+    rpc::{Message, RpcError},
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::{
+    Arrival, OUTLET, VERSION,
+    body::{self, AbortOnDrop, Answer},
+    refuse,
+};
+use crate::{
+    exchange::{Exchange, Viewer},
+    gateway::Gateway,
+};
+
+pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, message: Message) -> Response<Body> {
+    let (id, method, params) = match message {
+        Message::Request { id, method, params } => (id, method, params),
+        // Nothing that is no request means anything here.
+        Message::Notification { .. } | Message::Response { .. } => return super::status(StatusCode::ACCEPTED),
+    };
+    let (outlet, messages) = mpsc::channel(OUTLET);
+    let checked = check(&method, params.as_deref())
+        .and_then(|checked| check_headers(&arrival.headers, &method, &checked).map(|()| checked))
+        .and_then(|checked| check_version(&checked).map(|()| checked));
+    let checked = match checked {
+        Ok(checked) => checked,
+        Err(error) => return refuse(status_of(&error), Some(&id), &error),
+    };
+    let exchange = gateway.modern_exchange(arrival.viewer.clone(), &checked, outlet);
+    if let Err(error) = gateway.check_mirrored(&exchange, &arrival.headers, &method, &checked.params).await {
+        return refuse(status_of(&error), Some(&id), &error);
+    }
+    let (gateway, request) = (Arc::clone(gateway), id.clone());
+    let task = tokio::spawn(async move {
+        let outcome = gateway.answer(&exchange, &request, &method, params).await;
+        let status = outcome.as_ref().map_or_else(|error| status_of(error).as_u16(), |_| 200);
+        Answer { status, line: Message::response(Some(&request), outcome.as_deref()) }
+    });
+    // A client that closes its stream has cancelled.
+    let guard = AbortOnDrop(task.abort_handle());
+    body::respond(messages, task, true, Some(guard)).await
+}
+
+/// The HTTP status that goes with a refusal.
+fn status_of(error: &RpcError) -> StatusCode {
+    match error.code {
+        RpcError::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        RpcError::PARSE
+        | RpcError::INVALID_REQUEST
+        | RpcError::INVALID_PARAMS
+        | RpcError::HEADER_MISMATCH
+        | RpcError::MISSING_CAPABILITY
+        | RpcError::UNSUPPORTED_VERSION => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// A request whose `_meta` is complete.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) version: String,
+    pub(crate) capabilities: Raw,
+    pub(crate) params: Fields,
+    pub(crate) own: Fields,
+}
+
+/// Takes `_meta` apart.
+///
+/// # Errors
+/// When it lacks what every modern request must say.
+pub(crate) fn check(method: &str, params: Option<&serde_json::value::RawValue>) -> Result<Checked, RpcError> {
+    let wrong = |what: &str| RpcError::new(RpcError::INVALID_PARAMS, format!("`{method}` needs `_meta` with `{what}`"));
+    let params = Fields::of_optional(params);
+    let own = params.object("_meta").ok_or_else(|| wrong(meta::PROTOCOL_VERSION))?;
+    let version = own.text(meta::PROTOCOL_VERSION).ok_or_else(|| wrong(meta::PROTOCOL_VERSION))?;
+    let capabilities = own.get(meta::CLIENT_CAPABILITIES).filter(|value| value.get().starts_with('{'));
+    let capabilities = capabilities.ok_or_else(|| wrong(meta::CLIENT_CAPABILITIES))?.to_owned();
+    Ok(Checked { version, capabilities, params, own })
+}
+
+/// Refuses versions that are not served.
+///
+/// # Errors
+/// When the request is of another version.
+pub(crate) fn check_version(checked: &Checked) -> Result<(), RpcError> {
+    if checked.version == MODERN_VERSION {
+        return Ok(());
+    }
+    let data = json!({"supported": [MODERN_VERSION], "requested": checked.version});
+    Err(RpcError::new(RpcError::UNSUPPORTED_VERSION, "unsupported protocol version").with_data(&data))
+}
+
+fn check_headers(headers: &HeaderMap, method: &str, checked: &Checked) -> Result<(), RpcError> {
+    must_agree(headers, VERSION, &checked.version, false)?;
+    must_agree(headers, "mcp-method", method, false)?;
+    let key = match method {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        _ => return Ok(()),
+    };
+    match checked.params.text(key) {
+        Some(name) => must_agree(headers, "mcp-name", &name, true),
+        // The method itself says what is missing.
+        None => Ok(()),
+    }
+}
+
+fn mismatch(message: String) -> RpcError {
+    RpcError::new(RpcError::HEADER_MISMATCH, message)
+}
+
+fn must_agree(headers: &HeaderMap, name: &str, expected: &str, may_be_encoded: bool) -> Result<(), RpcError> {
+    let value = headers.get(name).ok_or_else(|| mismatch(format!("the header `{name}` is missing")))?;
+    let value = value.to_str().map(|value| value.trim_matches([' ', '\t'])).ok();
+    let value = match may_be_encoded {
+        true => value.and_then(headers::decode),
+        false => value.map(str::to_owned),
+    };
+    let value = value.ok_or_else(|| mismatch(format!("the header `{name}` is malformed")))?;
+    if value == expected {
+        return Ok(());
+    }
+    Err(mismatch(format!("the header `{name}` does not agree with the body")))
+}
+
+/// Whether a header says the same as an argument; numbers may be written differently.
+fn says(header: &str, value: &str) -> bool {
+    let as_numbers = || Some(header.parse::<f64>().ok()? == value.parse::<f64>().ok()?);
+    header == value || as_numbers().unwrap_or(false)
+}
+
+impl Gateway {
+    /// What a modern request depends on.
+    pub(crate) fn modern_exchange(&self, viewer: Viewer, checked: &Checked, outlet: mpsc::Sender<String>) -> Exchange {
+        Exchange {
+            era: Era::Modern,
+            viewer,
+            session: None,
+            capabilities: checked.capabilities.clone(),
+            log_level: checked.own.text(meta::LOG_LEVEL),
+            progress: checked.own.get("progressToken").map(ToOwned::to_owned),
+            outlet,
+            owner: self.next_owner(),
+        }
+    }
+
+    /// Checks the headers that repeat a tool's parameters.
+    async fn check_mirrored(
+        &self,
+        exchange: &Exchange,
+        headers: &HeaderMap,
+        method: &str,
+        params: &Fields,
+    ) -> Result<(), RpcError> {
+        if method != "tools/call" {
+            return Ok(());
+        }
+        self.ready().await;
+        let directory = self.directory();
+        let (Some(name), true) = (params.text("name"), directory.mirrors_any()) else { return Ok(()) };
+        let arguments: Value = params.read("arguments").unwrap_or_default();
+        let target = self.with_tools(exchange, |tools| tools.find(&name));
+        let Some(tool) = target else { return Ok(()) };
+        let server = tool.server_name().unwrap_or_default();
+        for parameter in directory.mirrored(server, tool.upstream_name()) {
+            let header = format!("mcp-param-{}", parameter.header.to_lowercase());
+            match (parameter.value(&arguments), headers.get(&header)) {
+                (None, _) => {}
+                (Some(_), None) => return Err(mismatch(format!("the header `{header}` is missing"))),
+                (Some(value), Some(given)) => {
+                    let given = given.to_str().ok().and_then(headers::decode);
+                    if !given.is_some_and(|given| says(&given, &value)) {
+                        return Err(mismatch(format!("the header `{header}` does not agree with the body")));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

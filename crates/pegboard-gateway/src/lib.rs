@@ -1,0 +1,37 @@
+//! The MCP front door: any number of servers behind one endpoint, and each client sees only
+//! what it needs.
+//!
+//! A [`Gateway`] keeps the servers running (`pegboard-upstream`), knows what they offer
+//! under names that clients can use, and answers clients of both protocol eras, over HTTP
+//! ([`Gateway::router`]) and on a pipe ([`Gateway::serve_pipe`]). What a client sees and how
+//! it searches is decided by `pegboard-discovery`; nothing here ranks or phrases.
+
+mod calls;
+mod directory;
+mod exchange;
+mod gateway;
+mod handshake;
+mod http;
+mod legacy;
+mod listen;
+mod methods;
+pub mod middleware;
+mod notices;
+mod sessions;
+mod settings;
+mod stdio;
+mod suspended;
+mod tools;
+mod uris;
+mod watches;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use gateway::{Gateway, Rankers};
+pub use http::{ENDPOINT, HEALTH};
+pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};
+
+/// Locks that guard plain data; nobody panics while holding one.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

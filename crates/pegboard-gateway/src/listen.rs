@@ -1,0 +1,138 @@
+//! Modern clients that listen for changes.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use pegboard_upstream::{
+    era::meta,
+    json::{Fields, Raw, raw},
+    rpc::{Id, Message, RpcError},
+};
+
+use crate::{
+    exchange::{Exchange, Outlet},
+    gateway::Gateway,
+    lock,
+};
+
+/// Resources that one client may listen to.
+const MAX_URIS: usize = 1000;
+
+/// One `subscriptions/listen`.
+#[derive(Debug)]
+struct Listener {
+    number: u64,
+    /// The request, which names the subscription.
+    id: Raw,
+    outlet: Outlet,
+    methods: Vec<&'static str>,
+    uris: BTreeSet<String>,
+}
+
+impl Listener {
+    fn tell(&self, method: &str, mut params: Fields) {
+        let mut own = params.object("_meta").unwrap_or_default();
+        own.set(meta::SUBSCRIPTION, self.id.clone());
+        params.set("_meta", own.to_raw());
+        let _ = self.outlet.try_send(Message::notification(method, Some(&params.to_raw())));
+    }
+}
+
+/// All clients that listen.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    all: Mutex<Vec<Listener>>,
+    next: AtomicU64,
+}
+
+impl Listeners {
+    /// Tells those who want to know that a list has changed.
+    pub(crate) fn changed(&self, method: &'static str) {
+        let listeners = lock(&self.all);
+        listeners.iter().filter(|one| one.methods.contains(&method)).for_each(|one| one.tell(method, Fields::new()));
+    }
+
+    /// Tells those who want to know that a resource has changed.
+    pub(crate) fn updated(&self, uri: &str, params: &Fields) {
+        let listeners = lock(&self.all);
+        let interested = listeners.iter().filter(|one| one.uris.contains(uri));
+        interested.for_each(|one| one.tell("notifications/resources/updated", params.clone()));
+    }
+}
+
+/// The lists that can be listened to, by the name of their flag.
+const FLAGS: [(&str, &str); 3] = [
+    ("toolsListChanged", "notifications/tools/list_changed"),
+    ("promptsListChanged", "notifications/prompts/list_changed"),
+    ("resourcesListChanged", "notifications/resources/list_changed"),
+];
+
+impl Gateway {
+    /// Serves one `subscriptions/listen` until the client leaves or the gateway stops.
+    pub(crate) async fn listen(
+        self: &Arc<Self>,
+        exchange: &Exchange,
+        id: &Id,
+        params: &Fields,
+    ) -> Result<Raw, RpcError> {
+        let Some(wanted) = params.object("notifications") else {
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, "`notifications` is required"));
+        };
+        let mut agreed = Fields::new();
+        let mut methods = Vec::new();
+        for (flag, method) in FLAGS.iter().filter(|(flag, _)| wanted.read::<bool>(flag) == Some(true)) {
+            agreed.set(flag, raw(&true));
+            methods.push(*method);
+        }
+        let uris: BTreeSet<String> = wanted.read("resourceSubscriptions").unwrap_or_default();
+        if uris.len() > MAX_URIS {
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("at most {MAX_URIS} resources at once")));
+        }
+        if wanted.has("resourceSubscriptions") {
+            agreed.set("resourceSubscriptions", raw(&uris));
+        }
+        let request: Raw = raw(&serde_json::from_str::<serde_json::Value>(id.get()).unwrap_or_default());
+        let number = self.listeners.next.fetch_add(1, Ordering::Relaxed);
+        let listener =
+            Listener { number, id: request.clone(), outlet: exchange.outlet.clone(), methods, uris: uris.clone() };
+        listener.tell("notifications/subscriptions/acknowledged", Fields::new().with("notifications", &agreed));
+        lock(&self.listeners.all).push(listener);
+        let _leaving = Leaving { gateway: Arc::clone(self), number, uris: uris.clone() };
+        for uri in &uris {
+            self.watches.add(self, uri).await;
+        }
+        let mut stopping = self.stopping.subscribe();
+        tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+            () = exchange.outlet.closed() => {}
+        }
+        let own = Fields::new().with(meta::SUBSCRIPTION, &request);
+        Ok(Fields::new().with("resultType", "complete").with("_meta", &own).to_raw())
+    }
+}
+
+/// Takes a listener out when its request ends, in whatever way.
+struct Leaving {
+    gateway: Arc<Gateway>,
+    number: u64,
+    uris: BTreeSet<String>,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        lock(&self.gateway.listeners.all).retain(|one| one.number != self.number);
+        let (gateway, uris) = (Arc::clone(&self.gateway), std::mem::take(&mut self.uris));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                for uri in uris {
+                    gateway.watches.remove(&gateway, &uri).await;
+                }
+            });
+        }
+    }
+}

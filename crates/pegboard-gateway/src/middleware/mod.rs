@@ -1,0 +1,106 @@
+//! What happens to the lists and calls of a server on their way through.
+
+mod patterns;
+
+pub use self::patterns::{NamePattern, PatternError};
+
+use regex::Regex;
+use serde_json::Value;
+
+/// One step on the way.
+#[derive(Clone, Debug)]
+pub enum Middleware {
+    /// Hides tools, and refuses their calls.
+    ToolFilter {
+        /// Only these, if there are any.
+        allow: Vec<NamePattern>,
+        /// Never these.
+        deny: Vec<NamePattern>,
+    },
+    /// Logs every call.
+    Logging {
+        /// Whether arguments are logged too.
+        has_arguments: bool,
+    },
+    /// Refuses calls whose arguments look dangerous.
+    Security {
+        /// Tried in order; the first that fits refuses.
+        rules: Vec<SecurityRule>,
+    },
+    /// Adds to descriptions.
+    DescriptionEnricher {
+        /// Put in front.
+        prefix: String,
+        /// Put behind.
+        suffix: String,
+    },
+}
+
+/// What a call must not look like.
+#[derive(Clone, Debug)]
+pub struct SecurityRule {
+    /// What logs call it.
+    pub name: String,
+    /// Matched against `tool_name:NAME args:JSON`.
+    pub pattern: Regex,
+    /// What the caller is told.
+    pub message: String,
+}
+
+impl Middleware {
+    /// Whether clients may see and call the tool with this name.
+    pub(crate) fn shows(&self, tool: &str) -> bool {
+        match self {
+            Self::ToolFilter { allow, deny } => {
+                let is_any = |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.matches(tool));
+                (allow.is_empty() || is_any(allow)) && !is_any(deny)
+            }
+            _ => true,
+        }
+    }
+
+    /// A description as clients get to read it.
+    pub(crate) fn enrich(&self, description: String) -> String {
+        match self {
+            Self::DescriptionEnricher { prefix, suffix } => format!("{prefix}{description}{suffix}"),
+            _ => description,
+        }
+    }
+
+    /// The rule that forbids a call, if one does.
+    pub(crate) fn forbids(&self, tool: &str, arguments: &Value) -> Option<&SecurityRule> {
+        let Self::Security { rules } = self else { return None };
+        let text = format!("tool_name:{tool} args:{arguments}");
+        rules.iter().find(|rule| rule.pattern.is_match(&text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn filters_apply_both_lists() {
+        let pattern = |text: &str| NamePattern::new(text).expect("a pattern");
+        let filter = Middleware::ToolFilter { allow: vec![pattern("*_file")], deny: vec![pattern("^delete_")] };
+        assert!(filter.shows("read_file"));
+        assert!(!filter.shows("delete_file"));
+        assert!(!filter.shows("list"));
+    }
+
+    #[test]
+    fn rules_see_name_and_arguments() {
+        let rule = |name: &str, pattern: &str| SecurityRule {
+            name: name.to_owned(),
+            pattern: Regex::new(pattern).expect("a pattern"),
+            message: "no".to_owned(),
+        };
+        let security = Middleware::Security { rules: vec![rule("a", "rm -rf"), rule("b", "tool_name:shell ")] };
+        let forbidden = |tool, arguments| security.forbids(tool, &arguments).map(|rule| rule.name.clone());
+        assert_eq!(forbidden("run", json!({"command": "rm -rf /"})).as_deref(), Some("a"));
+        assert_eq!(forbidden("shell", json!({})).as_deref(), Some("b"));
+        assert_eq!(forbidden("run", json!({"command": "ls"})), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! Patterns over tool names.
+
+use regex::{Regex, RegexBuilder};
+
+/// Names of tools: a regular expression, or a text with `*` and `?` where that is no
+/// regular expression (`*_file`).
+#[derive(Clone, Debug)]
+pub struct NamePattern {
+    regex: Regex,
+}
+
+/// A pattern that is neither.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}` is neither a regular expression nor a name with `*`: {reason}")]
+pub struct PatternError {
+    pattern: String,
+    reason: String,
+}
+
+/// Compiled size that a pattern may have.
+const SIZE_LIMIT: usize = 1 << 20;
+
+impl NamePattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// When it can be read neither way.
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        let as_regex = RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).build();
+        let regex = as_regex.or_else(|error| match glob(pattern) {
+            Some(glob) => RegexBuilder::new(&glob).size_limit(SIZE_LIMIT).build(),
+            None => Err(error),
+        });
+        let wrong = |error: regex::Error| {
+            let reason = error.to_string();
+            let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            PatternError { pattern: pattern.to_owned(), reason: reason.to_owned() }
+        };
+        Ok(Self { regex: regex.map_err(wrong)? })
+    }
+
+    /// Whether it means `name`.
+    pub fn matches(&self, name: &str) -> bool {
+        self.regex.is_match(name)
+    }
+}
+
+/// `pattern` as a regular expression if nothing in it but `*` and `?` is special.
+fn glob(pattern: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:* ?".contains(c);
+    if !pattern.chars().all(is_plain) {
+        return None;
+    }
+    let part = |c: char| match c {
+        '*' => ".*".to_owned(),
+        '?' => ".".to_owned(),
+        c => regex::escape(&c.to_string()),
+    };
+    Some(format!("^{}$", pattern.chars().map(part).collect::<String>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regular_expressions_and_names_with_stars() {
+        let check = |pattern: &str, name: &str, expected: bool| {
+            let pattern = NamePattern::new(pattern).expect("a pattern");
+            assert_eq!(pattern.matches(name), expected, "{pattern:?} {name}");
+        };
+        check("^read_", "read_file", true);
+        check("^read_", "thread_list", false);
+        check("*_file", "read_file", true);
+        check("*_file", "read_files", false);
+        check("create_issue", "create_issue", true);
+        assert!(NamePattern::new("(a").is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! What can be set of a gateway.
+
+use std::time::Duration;
+
+use pegboard_core::{Selection, naming::Style};
+use pegboard_discovery::{DialectName, Exposure};
+use pegboard_upstream::config::Secret;
+
+use crate::middleware::Middleware;
+
+/// What a client gets to see of the tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// A family of meta-tools.
+    Dialect(DialectName),
+    /// Everything, for clients that search by themselves.
+    Passthrough,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::Dialect(DialectName::Bridge)
+    }
+}
+
+/// The profile of clients with a certain name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientProfile {
+    /// The name that the client gives itself; `*` stands for any text.
+    pub client: String,
+    /// What it gets.
+    pub profile: Profile,
+}
+
+/// When names carry their server in front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefixes {
+    /// When there is more than one server.
+    #[default]
+    Auto,
+    /// In any case.
+    Always,
+    /// Never; names that several servers have are told apart by a few digits.
+    Never,
+}
+
+/// Somebody who may use the gateway.
+#[derive(Clone, Debug)]
+pub struct Token {
+    /// What logs call them.
+    pub name: String,
+    /// What they send as `Authorization: Bearer …`.
+    pub secret: Secret,
+    /// What of the selection they may see.
+    pub selection: Selection,
+}
+
+/// The settings of a gateway.
+#[derive(Clone, Debug)]
+pub struct GatewaySettings {
+    /// When tools are hidden behind a search.
+    pub exposure: Exposure,
+    /// What clients get unless their own entry says otherwise.
+    pub profile: Profile,
+    /// Clients that get something else; the first entry that fits counts.
+    pub clients: Vec<ClientProfile>,
+    /// The options of the dialects.
+    pub discovery: pegboard_discovery::Settings,
+    /// Whether every search logs its query, the sizes and the time.
+    pub is_search_logged: bool,
+    /// What may be seen at all.
+    pub selection: Selection,
+    /// Who may come in; empty lets everybody in.
+    pub tokens: Vec<Token>,
+    /// How names are made.
+    pub names: Style,
+    /// When they are prefixed.
+    pub prefixes: Prefixes,
+    /// What happens to lists and calls of every server without a list of its own.
+    pub middleware: Vec<Middleware>,
+    /// Lists of single servers, in place of the general one.
+    pub server_middleware: Vec<(String, Vec<Middleware>)>,
+    /// How long the first list waits for servers that are starting.
+    pub startup_wait: Duration,
+    /// Sessions at a time; the one that was used longest ago makes room.
+    pub max_sessions: usize,
+    /// How long an unused session is kept.
+    pub session_idle: Duration,
+    /// Items of a list that are sent at once; 0 sends everything.
+    pub page_size: usize,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        Self {
+            exposure: Exposure::default(),
+            profile: Profile::default(),
+            clients: Vec::new(),
+            discovery: pegboard_discovery::Settings::default(),
+            is_search_logged: false,
+            selection: Selection::everything(),
+            tokens: Vec::new(),
+            names: Style::default(),
+            prefixes: Prefixes::default(),
+            middleware: Vec::new(),
+            server_middleware: Vec::new(),
+            startup_wait: Duration::from_secs(10),
+            max_sessions: 1000,
+            session_idle: Duration::from_secs(30 * 60),
+            page_size: 0,
+        }
+    }
+}
+
+impl GatewaySettings {
+    /// What happens to the lists and calls of this server.
+    pub(crate) fn middleware_of(&self, server: &str) -> &[Middleware] {
+        let own = self.server_middleware.iter().find(|(name, _)| name == server);
+        own.map_or(&self.middleware, |(_, list)| list)
+    }
+
+    /// What a client with this name gets.
+    pub(crate) fn profile_of(&self, client: &str) -> Profile {
+        let entry = self.clients.iter().find(|entry| is_like(&entry.client, client));
+        entry.map_or(self.profile, |entry| entry.profile)
+    }
+}
+
+/// Whether `name` fits a pattern in which `*` stands for any text; case makes no difference.
+fn is_like(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let mut is_open = false;
+    for part in parts {
+        is_open = part.is_empty();
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    is_open || rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_names() {
+        let check = |pattern, name, expected| assert_eq!(is_like(pattern, name), expected, "{pattern} {name}");
+        check("claude-code", "Claude-Code", true);
+        check("claude*", "claude-ai", true);
+        check("*code", "vs code", true);
+        check("cursor", "cursor-vscode", false);
+        check("*", "", true);
+    }
+}

@@ -1,0 +1,191 @@
+//! One client on standard input and output, either era.
+
+use std::sync::{Arc, Mutex};
+
+use pegboard_upstream::{
+    era::meta,
+    json::{Fields, Raw},
+    lines::{Line, Lines},
+    rpc::{Id, Message, MessageError, RpcError},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    sync::mpsc,
+    task::JoinSet,
+};
+
+use crate::{exchange::Outlet, gateway::Gateway, http::modern, lock, sessions::ClientSession};
+
+/// A longer line is no message.
+const MAX_LINE: usize = 64 << 20;
+
+/// Messages that wait to be written.
+const QUEUE: usize = 256;
+
+/// The one conversation of a pipe, once it has begun.
+type Slot = Arc<Mutex<Option<Arc<ClientSession>>>>;
+
+impl Gateway {
+    /// Serves one client until it closes its end.
+    ///
+    /// # Errors
+    /// When the pipes break.
+    pub async fn serve_pipe(
+        self: &Arc<Self>,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> std::io::Result<()> {
+        let (outlet, queue) = mpsc::channel(QUEUE);
+        let writer = tokio::spawn(write(queue, output));
+        let slot: Slot = Slot::default();
+        // Modern requests of a pipe can be cancelled by their number alone.
+        let modern = Arc::new(Mutex::new(std::collections::HashMap::<Id, tokio::task::AbortHandle>::new()));
+        let mut lines = Lines::new(input, MAX_LINE);
+        let mut tasks = JoinSet::new();
+        while let Some(line) = lines.next().await? {
+            while tasks.try_join_next().is_some() {}
+            let message = match line {
+                Line::Whole(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => continue,
+                Line::Whole(bytes) => {
+                    std::str::from_utf8(bytes).map_err(|_| "the line is not UTF-8").map(Message::parse)
+                }
+                Line::TooLong => Err("the line is too long"),
+            };
+            let message = match message {
+                Ok(Ok(message)) => message,
+                Ok(Err(error)) => {
+                    let code = match error {
+                        MessageError::NotJson(_) => RpcError::PARSE,
+                        _ => RpcError::INVALID_REQUEST,
+                    };
+                    refuse(&outlet, &RpcError::new(code, error.to_string())).await;
+                    continue;
+                }
+                Err(reason) => {
+                    refuse(&outlet, &RpcError::new(RpcError::PARSE, reason)).await;
+                    continue;
+                }
+            };
+            match message {
+                Message::Request { id, method, params } => {
+                    let pipe = Pipe { gateway: Arc::clone(self), slot: Arc::clone(&slot), outlet: outlet.clone() };
+                    let is_modern = is_modern(params.as_deref());
+                    let (request, running) = (id.clone(), Arc::clone(&modern));
+                    let task = tasks.spawn(async move {
+                        let line = pipe.answer(&request, &method, params, is_modern).await;
+                        lock(&running).remove(&request);
+                        if let Some(line) = line {
+                            let _ = pipe.outlet.send(line).await;
+                        }
+                    });
+                    if is_modern {
+                        lock(&modern).insert(id, task);
+                    } else if let Some(session) = lock(&slot).as_ref() {
+                        session.begin(&id, task);
+                    }
+                }
+                Message::Notification { method, params } => {
+                    if method == "notifications/cancelled" {
+                        let id = Fields::of_optional(params.as_deref()).get("requestId").and_then(Id::of);
+                        if let Some(task) = id.and_then(|id| lock(&modern).remove(&id)) {
+                            task.abort();
+                        }
+                    }
+                    if let Some(session) = lock(&slot).as_ref() {
+                        self.notified(session, &method, params);
+                    }
+                }
+                Message::Response { id, outcome } => {
+                    if let (Some(session), Some(id)) = (lock(&slot).as_ref(), id) {
+                        session.answer(&id, outcome);
+                    }
+                }
+            }
+        }
+        // The client has left: nobody reads what is still being worked on.
+        tasks.shutdown().await;
+        if let Some(session) = lock(&slot).take() {
+            self.sessions.remove(&session.id);
+            self.end_session(&session);
+        }
+        drop(outlet);
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(1), writer).await;
+        Ok(())
+    }
+}
+
+/// What a request on a pipe needs for its answer.
+struct Pipe {
+    gateway: Arc<Gateway>,
+    slot: Slot,
+    outlet: Outlet,
+}
+
+impl Pipe {
+    async fn answer(&self, id: &Id, method: &str, params: Option<Raw>, is_modern: bool) -> Option<String> {
+        if is_modern {
+            let checked = modern::check(method, params.as_deref());
+            let checked = checked.and_then(|checked| modern::check_version(&checked).map(|()| checked));
+            let outcome = match checked {
+                Ok(checked) => {
+                    let viewer = self.gateway.viewer(None);
+                    let exchange = self.gateway.modern_exchange(viewer, &checked, self.outlet.clone());
+                    self.gateway.answer(&exchange, id, method, params).await
+                }
+                Err(error) => Err(error),
+            };
+            return Some(Message::response(Some(id), outcome.as_deref()));
+        }
+        if method == "initialize" {
+            let begun = self.gateway.initialize(self.gateway.viewer(None), params).await;
+            return Some(match begun {
+                Ok((session, result)) => {
+                    session.attach(self.outlet.clone());
+                    let old = lock(&self.slot).replace(session);
+                    if let Some(old) = old {
+                        self.gateway.sessions.remove(&old.id);
+                        self.gateway.end_session(&old);
+                    }
+                    Message::response(Some(id), Ok(&result))
+                }
+                Err(error) => Message::response(Some(id), Err(&error)),
+            });
+        }
+        let session = lock(&self.slot).clone();
+        let outcome = match session {
+            Some(session) => {
+                let exchange = self.gateway.legacy_exchange(&session, params.as_deref(), self.outlet.clone());
+                session.touch();
+                let outcome = self.gateway.answer(&exchange, id, method, params).await;
+                session.end(id);
+                outcome
+            }
+            None if method == "ping" => Ok(pegboard_upstream::json::raw(&Fields::new())),
+            None => {
+                let message = "nothing was initialized, and `_meta` names no protocol version";
+                Err(RpcError::new(RpcError::INVALID_REQUEST, message))
+            }
+        };
+        Some(Message::response(Some(id), outcome.as_deref()))
+    }
+}
+
+/// Whether a request says that it is modern.
+fn is_modern(params: Option<&serde_json::value::RawValue>) -> bool {
+    let own = Fields::of_optional(params).object("_meta");
+    own.is_some_and(|own| own.has(meta::PROTOCOL_VERSION))
+}
+
+async fn refuse(outlet: &Outlet, error: &RpcError) {
+    let line = Fields::new().with("jsonrpc", "2.0").with("error", error).to_raw().get().to_owned();
+    let _ = outlet.send(line).await;
+}
+
+async fn write(mut queue: mpsc::Receiver<String>, mut output: impl AsyncWrite + Unpin) {
+    while let Some(mut line) = queue.recv().await {
+        line.push('\n');
+        if output.write_all(line.as_bytes()).await.is_err() || output.flush().await.is_err() {
+            return;
+        }
+    }
+}

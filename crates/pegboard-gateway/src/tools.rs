@@ -1,0 +1,216 @@
+//! Listing and calling tools.
+
+use std::{sync::Arc, time::Instant};
+
+use pegboard_discovery::{Answer, DialectName, Listed, Reply, Session, Target};
+use pegboard_upstream::{
+    ListKind,
+    era::Era,
+    json::{Fields, Raw, raw},
+    rpc::RpcError,
+};
+use serde_json::{Value, json, value::RawValue};
+
+use crate::{
+    calls::{Forward, ForwardError},
+    directory,
+    exchange::{Exchange, text_result},
+    gateway::Gateway,
+    legacy,
+    methods::required,
+    middleware::Middleware,
+    settings::Profile,
+};
+
+impl Gateway {
+    pub(crate) async fn list_tools(&self, exchange: &Exchange, params: &Fields) -> Result<Raw, RpcError> {
+        self.ready().await;
+        let is_legacy = exchange.era == Era::Legacy;
+        let shows_everything = self.shows_everything(exchange);
+        let items: Vec<Raw> = self.with_tools(exchange, |tools| {
+            if shows_everything { everything(tools) } else { tools.listed().iter().map(listed).collect() }
+        });
+        let items: Vec<Raw> = items.into_iter().map(|item| if is_legacy { legacy::tool(item) } else { item }).collect();
+        let items: Vec<&RawValue> = items.iter().map(|item| &**item).collect();
+        self.page(exchange, ListKind::Tools, &items, params)
+    }
+
+    /// Whether the client gets the whole list.
+    fn shows_everything(&self, exchange: &Exchange) -> bool {
+        let profile = exchange.session.as_ref().map_or(self.settings.profile, |session| session.profile);
+        let dialect = Self::dialect(profile, exchange.era);
+        profile == Profile::Passthrough || !self.view(&exchange.viewer, dialect).is_search_on
+    }
+
+    pub(crate) async fn call_tool(&self, exchange: &Exchange, params: Fields) -> Result<Raw, RpcError> {
+        let name = required(&params, "name")?;
+        let arguments = match params.get("arguments").filter(|arguments| arguments.get() != "null") {
+            None => json!({}),
+            Some(arguments) => serde_json::from_str(arguments.get())
+                .map_err(|_| RpcError::new(RpcError::INVALID_PARAMS, "`arguments` must be JSON"))?,
+        };
+        if !arguments.is_object() {
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, "`arguments` must be an object"));
+        }
+        self.ready().await;
+        let began = Instant::now();
+        let answer = self.with_tools(exchange, |tools| tools.call(&name, &arguments));
+        if self.settings.is_search_logged {
+            log_searches(&answer, began);
+        }
+        if answer.list_changed
+            && let Some(session) = &exchange.session
+        {
+            session.announce_with("notifications/tools/list_changed", &exchange.outlet).await;
+        }
+        match answer.target {
+            Some(target) => self.call_target(exchange, &name, params, target).await,
+            None => Ok(self.reply(exchange, &answer)),
+        }
+    }
+
+    /// The answer of a meta-tool, or a refusal.
+    fn reply(&self, exchange: &Exchange, answer: &Answer) -> Raw {
+        let text = match &answer.reply {
+            Reply::Text(text) => text.clone(),
+            Reply::Json(value) => value.to_string(),
+        };
+        let mut result = text_result(&text, answer.is_error);
+        if let Some(metadata) = &answer.metadata {
+            result.set("_meta", raw(&json!({"pegboard/metadata": metadata})));
+        }
+        if exchange.era == Era::Modern {
+            result.set("resultType", raw("complete"));
+        }
+        result.to_raw()
+    }
+
+    /// Calls a server's tool.
+    async fn call_target(
+        &self,
+        exchange: &Exchange,
+        called: &str,
+        mut params: Fields,
+        target: Target,
+    ) -> Result<Raw, RpcError> {
+        let server: Arc<str> = target.server.unwrap_or_default().into();
+        let steps = self.settings.middleware_of(&server);
+        if let Some(rule) = steps.iter().find_map(|step| step.forbids(&target.name, &target.arguments)) {
+            tracing::warn!(server = %server, tool = target.name, rule = rule.name, "a call was blocked");
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, rule.message.clone()));
+        }
+        // Arguments pass as they were written, not as they were understood.
+        let given = params.get("arguments").map(ToOwned::to_owned);
+        let inner = given.as_deref().and_then(Fields::of).filter(|_| is_meta(called));
+        let inner = inner.map(|inner| inner.get("arguments").map(ToOwned::to_owned));
+        match inner {
+            Some(Some(arguments)) if arguments.get().starts_with('{') => params.set("arguments", arguments),
+            Some(_) => params.set("arguments", raw(&target.arguments)),
+            None => {}
+        }
+        params.set("name", raw(&target.name));
+        let mirrored = self.mirrored_values(&server, &target.name, &target.arguments);
+        let (name, method) = (Some(target.name.clone()), "tools/call");
+        let forward = Forward { server: Arc::clone(&server), method, params, name, mirrored };
+        let began = Instant::now();
+        let result = self.forward(exchange, forward).await;
+        log_call(steps, &server, &target.name, &target.arguments, began, result.as_ref().err());
+        match result {
+            Ok(result) => Ok(self.with_shown_links(&server, result)),
+            Err(ForwardError::Rpc(error)) => Err(error),
+            // The model can do something about a server that is away; its client cannot.
+            Err(ForwardError::Lost(error)) => {
+                let mut result = text_result(&format!("server `{server}`: {error}"), true);
+                if exchange.era == Era::Modern {
+                    result.set("resultType", raw("complete"));
+                }
+                Ok(result.to_raw())
+            }
+        }
+    }
+
+    fn mirrored_values(&self, server: &str, tool: &str, arguments: &Value) -> Vec<(String, String)> {
+        let directory = self.directory();
+        if !directory.mirrors_any() {
+            return Vec::new();
+        }
+        let parameters = directory.mirrored(server, tool).iter();
+        parameters.filter_map(|one| Some((one.header.clone(), one.value(arguments)?))).collect()
+    }
+
+    /// A result whose links to resources can be read here.
+    fn with_shown_links(&self, server: &str, result: Raw) -> Raw {
+        if !result.get().contains("\"resource_link\"") {
+            return result;
+        }
+        let Some(mut fields) = Fields::of(&result) else { return result };
+        let Some(contents) = fields.read::<Vec<Fields>>("content") else { return result };
+        let directory = self.directory();
+        let renamed = |mut content: Fields| {
+            if content.text("type").as_deref() == Some("resource_link")
+                && let Some(uri) = content.text("uri")
+            {
+                content.set("uri", raw(&directory.uris.shown(server, &uri)));
+            }
+            content
+        };
+        let contents: Vec<Fields> = contents.into_iter().map(renamed).collect();
+        fields.set("content", raw(&contents));
+        fields.to_raw()
+    }
+}
+
+/// Whether a name is one of a meta-tool, in any dialect.
+fn is_meta(name: &str) -> bool {
+    DialectName::ALL.iter().any(|dialect| dialect.meta_names().contains(&name))
+}
+
+fn everything(tools: &Session) -> Vec<Raw> {
+    let selection = tools.selection();
+    let visible = tools.catalog().iter().filter(|tool| selection.allows(tool));
+    visible.map(|tool| directory::definition(tool, &tools.name_of(tool))).collect()
+}
+
+/// What a client is told of a visible tool.
+fn listed(listed: &Listed<'_>) -> Raw {
+    match listed.tool {
+        Some(tool) => directory::definition(tool, &listed.definition.name),
+        None => {
+            let mut definition = listed.definition.to_json();
+            if listed.definition.name.contains("search") || listed.definition.name.contains("Search") {
+                definition["annotations"] = json!({"readOnlyHint": true, "openWorldHint": false});
+            }
+            raw(&definition)
+        }
+    }
+}
+
+fn log_searches(answer: &Answer, began: Instant) {
+    for searched in &answer.searched {
+        tracing::info!(
+            target: "pegboard::search",
+            "🔍 Tool search query: {:?}\n   Index size: {} tools\n   Matches before threshold: {}\n   \
+             Matches after threshold: {}\n   Search time: {}ms",
+            searched.query, searched.tools, searched.matches, searched.kept, began.elapsed().as_millis()
+        );
+    }
+}
+
+fn log_call(
+    steps: &[Middleware],
+    server: &str,
+    tool: &str,
+    arguments: &Value,
+    began: Instant,
+    error: Option<&ForwardError>,
+) {
+    for step in steps {
+        let Middleware::Logging { has_arguments } = step else { continue };
+        let ms = began.elapsed().as_millis();
+        let arguments = if *has_arguments { arguments.to_string() } else { String::new() };
+        match error {
+            None => tracing::info!(server, tool, ms, arguments, "call"),
+            Some(error) => tracing::warn!(server, tool, ms, arguments, %error, "call failed"),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Resource URIs of several servers.
+//!
+//! A URI that carries its server must still be a URI, since clients parse it. So the
+//! server's name goes in front of the scheme, as schemes allow it: `git+file:///x`.
+
+use std::{collections::HashMap, sync::Arc};
+
+/// How the URIs of several servers are told apart.
+#[derive(Debug, Default)]
+pub(crate) struct UriNames {
+    is_prefixed: bool,
+    by_server: HashMap<Arc<str>, String>,
+    by_scheme: HashMap<String, Arc<str>>,
+}
+
+impl UriNames {
+    pub(crate) fn new<'a>(servers: impl Iterator<Item = &'a str>, is_prefixed: bool) -> Self {
+        let mut names = Self { is_prefixed, ..Self::default() };
+        for server in servers {
+            let base = scheme_part(server);
+            let mut scheme = base.clone();
+            let mut number = 2;
+            while names.by_scheme.contains_key(&scheme) {
+                scheme = format!("{base}{number}");
+                number += 1;
+            }
+            let server: Arc<str> = server.into();
+            names.by_scheme.insert(scheme.clone(), Arc::clone(&server));
+            names.by_server.insert(server, scheme);
+        }
+        names
+    }
+
+    /// The URI under which clients see a server's `uri`.
+    pub(crate) fn shown(&self, server: &str, uri: &str) -> String {
+        match self.by_server.get(server).filter(|_| self.is_prefixed) {
+            Some(scheme) => format!("{scheme}+{uri}"),
+            None => uri.to_owned(),
+        }
+    }
+
+    /// The server and its own URI in a prefixed one. Also understood: the server's name and
+    /// three underscores in front, as tools have it.
+    pub(crate) fn original(&self, uri: &str) -> Option<(Arc<str>, String)> {
+        let by_scheme = || {
+            let (scheme, rest) = uri.split_once('+')?;
+            Some((Arc::clone(self.by_scheme.get(scheme)?), rest.to_owned()))
+        };
+        let by_name = || {
+            let (server, rest) = uri.split_once("___")?;
+            let (server, _) = self.by_server.get_key_value(server)?;
+            Some((Arc::clone(server), rest.to_owned()))
+        };
+        by_scheme().or_else(by_name)
+    }
+}
+
+/// A server's name as a scheme may have it.
+fn scheme_part(server: &str) -> String {
+    let mend = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c.to_ascii_lowercase() } else { '-' };
+    let text: String = server.chars().map(mend).collect();
+    if text.starts_with(|c: char| c.is_ascii_alphabetic()) { text } else { format!("s{text}") }
+}
+
+/// Whether `uri` can have been made from `template`: its literal parts occur in order, and
+/// something stands in every gap.
+pub(crate) fn fits(template: &str, uri: &str) -> bool {
+    let mut rest = uri;
+    let mut parts = template.split('{');
+    let Some(after) = parts.next().and_then(|first| rest.strip_prefix(first)) else { return false };
+    rest = after;
+    let mut is_open = false;
+    for part in parts {
+        let literal = part.split_once('}').map_or("", |(_, literal)| literal);
+        is_open = literal.is_empty();
+        if is_open {
+            continue;
+        }
+        match rest.char_indices().skip(1).find(|(at, _)| rest[*at..].starts_with(literal)) {
+            Some((at, _)) => rest = &rest[at + literal.len()..],
+            None => return false,
+        }
+    }
+    if is_open { !rest.is_empty() } else { rest.is_empty() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates() {
+        let check = |template, uri, expected| assert_eq!(fits(template, uri), expected, "{template} {uri}");
+        check("test://template/{id}/data", "test://template/123/data", true);
+        check("test://template/{id}/data", "test://template//data", false);
+        check("test://template/{id}/data", "test://template/1/data/more", false);
+        check("file:///{+path}", "file:///a/b", true);
+        check("file:///{+path}", "file:///", false);
+        check("x://fixed", "x://fixed", true);
+        check("x://{a}", "y://1", false);
+    }
+
+    #[test]
+    fn uris_stay_uris_and_lead_back() {
+        let names = UriNames::new(["git", "My Server", "my-server"].into_iter(), true);
+        assert_eq!(names.shown("git", "file:///x"), "git+file:///x");
+        assert_eq!(names.shown("My Server", "a://b"), "my-server+a://b");
+        assert_eq!(names.shown("my-server", "a://b"), "my-server2+a://b");
+        for server in ["git", "My Server", "my-server"] {
+            let (found, uri) = names.original(&names.shown(server, "a+b://c")).expect("known");
+            assert_eq!((&*found, uri.as_str()), (server, "a+b://c"));
+        }
+        assert_eq!(names.original("git___file:///x").map(|(_, uri)| uri).as_deref(), Some("file:///x"));
+        assert!(names.original("other+file:///x").is_none());
+    }
+}

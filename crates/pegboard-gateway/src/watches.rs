@@ -1,0 +1,103 @@
+//! Resources that clients want to hear about, and the servers that must be told so.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex},
+};
+
+use pegboard_upstream::{Call, Hello, Upstream, era::Era, json::Fields};
+
+use crate::{gateway::Gateway, lock};
+
+/// The resources that are watched, each with its server and how many want it.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    watched: Mutex<BTreeMap<(Arc<str>, String), usize>>,
+    /// To which connection of a server they were made known.
+    known_to: Mutex<HashMap<Arc<str>, Arc<Hello>>>,
+}
+
+impl Watches {
+    /// Watches a resource by the URI that clients use; whether there is such a server.
+    pub(crate) async fn add(&self, gateway: &Gateway, uri: &str) -> bool {
+        let Some(key) = gateway.directory().resource(uri) else { return false };
+        let is_first = {
+            let mut watched = lock(&self.watched);
+            let count = watched.entry(key.clone()).or_default();
+            *count += 1;
+            *count == 1
+        };
+        if is_first {
+            self.tell(gateway, &key, "resources/subscribe").await;
+        }
+        true
+    }
+
+    /// Stops watching a resource for one client.
+    pub(crate) async fn remove(&self, gateway: &Gateway, uri: &str) {
+        let Some(key) = gateway.directory().resource(uri) else { return };
+        let is_last = {
+            let mut watched = lock(&self.watched);
+            match watched.get_mut(&key) {
+                Some(count) if *count > 1 => {
+                    *count -= 1;
+                    false
+                }
+                Some(_) => watched.remove(&key).is_some(),
+                None => false,
+            }
+        };
+        if is_last {
+            self.tell(gateway, &key, "resources/unsubscribe").await;
+        }
+    }
+
+    async fn tell(&self, gateway: &Gateway, (server, uri): &(Arc<str>, String), method: &str) {
+        let Some(upstream) = gateway.fleet.find(server) else { return };
+        match upstream.hello() {
+            Some(hello) if hello.era == Era::Modern => self.tell_modern(upstream),
+            Some(_) => tell_legacy(upstream, method, uri).await,
+            None => {}
+        }
+    }
+
+    fn tell_modern(&self, upstream: &Upstream) {
+        let watched = lock(&self.watched);
+        let uris = watched.keys().filter(|(server, _)| **server == *upstream.name()).map(|(_, uri)| uri.clone());
+        upstream.watch_resources(uris.collect());
+    }
+
+    /// Makes the watches known to servers that were connected anew.
+    pub(crate) async fn renew(&self, gateway: &Gateway) {
+        for upstream in gateway.fleet.servers() {
+            let Some(hello) = upstream.hello() else { continue };
+            let is_known = {
+                let mut known = lock(&self.known_to);
+                let old = known.insert(upstream.name().into(), Arc::clone(&hello));
+                old.is_none_or(|old| Arc::ptr_eq(&old, &hello))
+            };
+            if is_known {
+                continue;
+            }
+            if hello.era == Era::Modern {
+                self.tell_modern(upstream);
+                continue;
+            }
+            let uris: Vec<String> = {
+                let watched = lock(&self.watched);
+                watched.keys().filter(|(server, _)| **server == *upstream.name()).map(|(_, uri)| uri.clone()).collect()
+            };
+            for uri in uris {
+                tell_legacy(upstream, "resources/subscribe", &uri).await;
+            }
+        }
+    }
+}
+
+async fn tell_legacy(upstream: &Upstream, method: &str, uri: &str) {
+    let timeout = upstream.config().timeouts.call;
+    let made = upstream.call(|_| Call::new(method, Fields::new().with("uri", uri), timeout)).await;
+    if let Err(error) = made {
+        tracing::debug!(server = upstream.name(), %error, method, "a subscription was not taken");
+    }
+}

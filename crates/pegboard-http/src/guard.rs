@@ -1,0 +1,163 @@
+//! Who may come in.
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, Response, StatusCode, header},
+};
+
+/// Which of the configured tokens a request carried; an extension of every request that
+/// was let in by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Principal(pub usize);
+
+/// Decides about requests by their headers.
+#[derive(Clone, Debug, Default)]
+pub struct Guard {
+    /// Names under which we may be addressed; empty: those of the loopback, or any on a
+    /// public address.
+    pub allowed_hosts: Vec<String>,
+    /// Web origins that may talk to us, beside those of the loopback.
+    pub allowed_origins: Vec<String>,
+    /// Secrets that open the door; empty: it is open.
+    pub tokens: Vec<String>,
+    /// Paths that are open to everybody who is addressed rightly.
+    pub open_paths: Vec<String>,
+    /// Whether the listener is reachable from elsewhere.
+    pub is_public: bool,
+}
+
+/// Why a request is turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is addressed to another host.
+    Host,
+    /// It comes from a web page that has no business here.
+    Origin,
+    /// It carries no token, or a wrong one.
+    Token,
+}
+
+impl Refusal {
+    /// What the client gets to read.
+    pub fn response(self) -> Response<Body> {
+        let (status, code, message) = match self {
+            Self::Host => (StatusCode::FORBIDDEN, -32000, "this `Host` is not allowed here"),
+            Self::Origin => (StatusCode::FORBIDDEN, -32000, "this `Origin` is not allowed here"),
+            Self::Token => (StatusCode::UNAUTHORIZED, -32001, "a bearer token is required"),
+        };
+        let body = format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":"{message}"}}}}"#);
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+        if self == Self::Token {
+            headers.insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl Guard {
+    /// Lets a request in, or says why not.
+    ///
+    /// # Errors
+    /// When the request is not for us or its sender may not come in.
+    pub fn check(&self, path: &str, headers: &HeaderMap) -> Result<Option<Principal>, Refusal> {
+        let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("\u{0}"));
+        if !text(header::HOST).is_none_or(|host| self.is_host_allowed(host)) {
+            return Err(Refusal::Host);
+        }
+        if !text(header::ORIGIN).is_none_or(|origin| self.is_origin_allowed(origin)) {
+            return Err(Refusal::Origin);
+        }
+        if self.tokens.is_empty() || self.open_paths.iter().any(|open| open == path) {
+            return Ok(None);
+        }
+        let given = text(header::AUTHORIZATION).and_then(bearer).ok_or(Refusal::Token)?;
+        let matching = self.tokens.iter().position(|token| is_same(token.as_bytes(), given.as_bytes()));
+        matching.map(|at| Some(Principal(at))).ok_or(Refusal::Token)
+    }
+
+    fn is_host_allowed(&self, host: &str) -> bool {
+        if self.allowed_hosts.is_empty() {
+            return self.is_public || is_loopback(name_of(host));
+        }
+        let is_it = |allowed: &String| allowed == "*" || allowed.eq_ignore_ascii_case(host) || is_name(allowed, host);
+        self.allowed_hosts.iter().any(is_it)
+    }
+
+    fn is_origin_allowed(&self, origin: &str) -> bool {
+        if self.allowed_origins.iter().any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin)) {
+            return true;
+        }
+        let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        host.is_some_and(|host| is_loopback(name_of(host)))
+    }
+}
+
+/// Whether `allowed`, given without a port, means `host`.
+fn is_name(allowed: &str, host: &str) -> bool {
+    name_of(allowed) == allowed && allowed.eq_ignore_ascii_case(name_of(host))
+}
+
+/// A host without its port.
+fn name_of(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    }
+}
+
+fn is_loopback(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || matches!(name, "127.0.0.1" | "[::1]")
+}
+
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Compares in a time that does not tell how much of a guess was right.
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let different = a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b));
+    a.len() == b.len() && different == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(guard: &Guard, headers: &[(&'static str, &str)], expected: Result<Option<usize>, Refusal>) {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, value.parse().expect("a header"));
+        }
+        let found = guard.check("/mcp", &map).map(|principal| principal.map(|Principal(at)| at));
+        assert_eq!(found, expected, "{headers:?}");
+    }
+
+    #[test]
+    fn hosts_and_origins() {
+        let guard = Guard::default();
+        check(&guard, &[("host", "localhost:8080")], Ok(None));
+        check(&guard, &[("host", "127.0.0.1")], Ok(None));
+        check(&guard, &[("host", "[::1]:99")], Ok(None));
+        check(&guard, &[("host", "evil.example.com")], Err(Refusal::Host));
+        check(&guard, &[("host", "localhost.evil.com:80")], Err(Refusal::Host));
+        check(&guard, &[("host", "localhost"), ("origin", "http://localhost:5173")], Ok(None));
+        check(&guard, &[("host", "localhost"), ("origin", "http://evil.example.com")], Err(Refusal::Origin));
+        check(&guard, &[("host", "localhost"), ("origin", "null")], Err(Refusal::Origin));
+        let named = Guard { allowed_hosts: vec!["tools.example.com".into()], ..Guard::default() };
+        check(&named, &[("host", "tools.example.com:443")], Ok(None));
+        check(&named, &[("host", "localhost")], Err(Refusal::Host));
+    }
+
+    #[test]
+    fn tokens() {
+        let guard = Guard { tokens: vec!["alpha".into(), "beta".into()], ..Guard::default() };
+        check(&guard, &[], Err(Refusal::Token));
+        check(&guard, &[("authorization", "Bearer alph")], Err(Refusal::Token));
+        check(&guard, &[("authorization", "Basic alpha")], Err(Refusal::Token));
+        check(&guard, &[("authorization", "bearer beta")], Ok(Some(1)));
+    }
+}

@@ -1,0 +1,202 @@
+//! The listener itself.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{Router, body::Body, http::Request};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+};
+use tower::ServiceExt as _;
+
+use crate::guard::Guard;
+
+/// What can be set of a listener.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where to listen.
+    pub address: SocketAddr,
+    /// Who may come in.
+    pub guard: Guard,
+    /// Whether a public address is fine without tokens.
+    pub allow_public: bool,
+    /// Connections at a time; more wait.
+    pub max_connections: usize,
+    /// Bytes of all headers of a request.
+    pub max_header_bytes: usize,
+    /// How long a client may take to send its headers.
+    pub header_timeout: Duration,
+    /// How long requests may take to finish when the listener is stopped.
+    pub shutdown_deadline: Duration,
+}
+
+impl Settings {
+    /// The defaults for an address.
+    pub fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            guard: Guard::default(),
+            allow_public: false,
+            max_connections: 1024,
+            max_header_bytes: 64 << 10,
+            header_timeout: Duration::from_secs(30),
+            shutdown_deadline: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Why a listener cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Everybody could come in.
+    #[error("`{address}` can be reached from other machines, and no token is asked for")]
+    Public {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The system refuses.
+    #[error("cannot listen on `{address}`")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl ListenError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Public { .. } => "configure `pegboard.tokens`, or say `--allow-public`",
+            Self::Bind { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+                "something listens there already; choose another port with `--listen`"
+            }
+            Self::Bind { .. } => "choose another address with `--listen`",
+        }
+    }
+}
+
+/// A socket that is open and not served yet.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    settings: Settings,
+}
+
+impl Listener {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// When the address is public without authentication, or is taken.
+    pub async fn bind(mut settings: Settings) -> Result<Self, ListenError> {
+        let address = settings.address;
+        settings.guard.is_public = !is_loopback(address.ip());
+        if settings.guard.is_public && settings.guard.tokens.is_empty() && !settings.allow_public {
+            return Err(ListenError::Public { address });
+        }
+        let bind = |source| ListenError::Bind { address, source };
+        let socket = TcpListener::bind(address).await.map_err(bind)?;
+        let address = socket.local_addr().map_err(bind)?;
+        Ok(Self { socket, address, settings })
+    }
+
+    /// Where it listens, with the port that the system chose for 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves `router` until `stop` ends; then lets requests finish within the deadline.
+    pub async fn serve(self, router: Router, stop: impl Future<Output = ()>) {
+        let graceful = GracefulShutdown::new();
+        let slots = Arc::new(Semaphore::new(self.settings.max_connections));
+        let guard = Arc::new(self.settings.guard.clone());
+        let (closing, closed) = watch::channel(false);
+        tokio::pin!(stop);
+        loop {
+            let slot = tokio::select! {
+                slot = Arc::clone(&slots).acquire_owned() => slot,
+                () = &mut stop => break,
+            };
+            let accepted = tokio::select! {
+                accepted = self.socket.accept() => accepted,
+                () = &mut stop => break,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of descriptors, most likely: give others the time to close some.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let connection = self.connection(stream, Arc::clone(&guard), router.clone());
+            let connection = graceful.watch(connection);
+            let mut closed = closed.clone();
+            tokio::spawn(async move {
+                let _slot = slot;
+                tokio::select! {
+                    _ = connection => {}
+                    _ = closed.wait_for(|closed| *closed) => {}
+                }
+            });
+        }
+        let deadline = self.settings.shutdown_deadline;
+        if tokio::time::timeout(deadline, graceful.shutdown()).await.is_err() {
+            tracing::warn!(?deadline, "requests that were still running are cut off");
+        }
+        closing.send_replace(true);
+    }
+
+    fn connection(
+        &self,
+        stream: TcpStream,
+        guard: Arc<Guard>,
+        router: Router,
+    ) -> http1::Connection<
+        TokioIo<TcpStream>,
+        impl hyper::service::HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + use<>,
+    > {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY cannot be set");
+        }
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (guard, router) = (Arc::clone(&guard), router.clone());
+            async move {
+                let mut request = request.map(Body::new);
+                match guard.check(request.uri().path(), request.headers()) {
+                    Ok(principal) => {
+                        if let Some(principal) = principal {
+                            request.extensions_mut().insert(principal);
+                        }
+                        router.oneshot(request).await
+                    }
+                    Err(refusal) => Ok::<_, Infallible>(refusal.response()),
+                }
+            }
+        });
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.settings.header_timeout)
+            .max_buf_size(self.settings.max_header_bytes.max(8192))
+            .serve_connection(TokioIo::new(stream), service)
+    }
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}

@@ -1,0 +1,363 @@
+//! JSON with comments, read so that every mistake can be told with its place.
+//!
+//! A [`Document`] is the parsed text; a [`Node`] is a value in it that knows its line and its
+//! path. What reads a node reports to [`Problems`] and goes on, so that one run finds all that
+//! is wrong with a file. Messages name places and never values: those may be secrets.
+
+use std::collections::BTreeMap;
+
+use jsonc_parser::{
+    CollectOptions, ParseOptions,
+    ast::{self, ObjectPropName},
+    common::Ranged,
+    errors::{ParseError, ParseErrorKind},
+    parse_to_ast,
+};
+use serde_json::Value;
+
+pub use super::problems::{Problem, Problems};
+
+/// Bytes that a file may have; more than anybody writes by hand.
+pub const MAX_BYTES: usize = 4 << 20;
+
+/// Characters of a key that a path shows.
+const SHOWN_KEY: usize = 60;
+
+/// Comments and trailing commas are what editors call JSON with comments; everything else
+/// that the parser could let pass would be refused by the next program that reads the file.
+const STRICT: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: true,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// A file that could be parsed.
+#[derive(Debug)]
+pub struct Document<'a> {
+    value: ast::Value<'a>,
+    lines: Lines,
+}
+
+impl<'a> Document<'a> {
+    /// Parses `text`. A slip that the rest can be understood without, such as a missing comma,
+    /// is reported and the document is there all the same, for its other mistakes.
+    pub fn parse(text: &'a str, problems: &mut Problems) -> Option<Self> {
+        if text.len() > MAX_BYTES {
+            let message = format!("is larger than {} MiB", MAX_BYTES >> 20);
+            problems.push(at(1, String::new(), message));
+            return None;
+        }
+        // Some editors put a byte order mark in front.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let parse = |options: &ParseOptions| parse_to_ast(text, &CollectOptions::default(), options);
+        let parsed = match parse(&STRICT) {
+            Ok(parsed) => parsed,
+            Err(first) => {
+                problems.push(syntax(&first));
+                let second = parse(&ParseOptions::default());
+                if let Err(second) = &second
+                    && second.range() != first.range()
+                {
+                    problems.push(syntax(second));
+                }
+                second.ok()?
+            }
+        };
+        if parsed.value.is_none() {
+            problems.push(at(1, String::new(), "is empty").hint("the least is `{}`"));
+        }
+        Some(Self { value: parsed.value?, lines: Lines::new(text) })
+    }
+
+    /// The outermost value.
+    pub fn root(&self) -> Node<'_> {
+        Node { value: &self.value, lines: &self.lines, key: "", path: String::new() }
+    }
+}
+
+fn at(line: usize, path: String, message: impl Into<String>) -> Problem {
+    Problem { line, path, message: message.into(), hint: None, is_outside: false }
+}
+
+fn syntax(error: &ParseError) -> Problem {
+    let reason = match error.kind() {
+        // The parser's own words would quote the text.
+        ParseErrorKind::String(_) => "a text has a wrong escape, or no end".to_owned(),
+        kind => {
+            let reason = kind.to_string();
+            let mut letters = reason.chars();
+            letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect()
+        }
+    };
+    let message = format!("is not JSON with comments: {reason}, column {}", error.column_display());
+    at(error.line_display(), String::new(), message)
+}
+
+/// Where the lines of a text begin.
+#[derive(Debug)]
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn new(text: &str) -> Self {
+        let bytes = text.as_bytes();
+        let ends_line = |at: &usize| {
+            bytes.get(*at) == Some(&b'\n') || bytes.get(*at) == Some(&b'\r') && bytes.get(at + 1) != Some(&b'\n')
+        };
+        Self((0..bytes.len()).filter(ends_line).collect())
+    }
+
+    /// The line of a position, counted from 1.
+    fn line(&self, position: usize) -> usize {
+        self.0.partition_point(|end| *end < position) + 1
+    }
+}
+
+/// A value of a document, with its place.
+#[derive(Clone, Debug)]
+pub struct Node<'a> {
+    pub(super) value: &'a ast::Value<'a>,
+    lines: &'a Lines,
+    key: &'a str,
+    path: String,
+}
+
+impl<'a> Node<'a> {
+    /// The key it stands under; empty for an item of a list.
+    pub fn key(&self) -> &'a str {
+        self.key
+    }
+
+    /// Its place, such as `mcpServers.github.args[1]`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its line, counted from 1.
+    pub fn line(&self) -> usize {
+        self.lines.line(self.value.start())
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(&self) -> bool {
+        matches!(self.value, ast::Value::NullKeyword(_))
+    }
+
+    /// Whether it is an object.
+    pub fn is_object(&self) -> bool {
+        matches!(self.value, ast::Value::Object(_))
+    }
+
+    /// Whether it is a list.
+    pub fn is_list(&self) -> bool {
+        matches!(self.value, ast::Value::Array(_))
+    }
+
+    /// A mistake at this place. `message` goes on from the path: `must be a text`.
+    #[must_use]
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
+        at(self.line(), self.path.clone(), message)
+    }
+
+    /// What stands under `key`, if this is an object that has it.
+    pub fn get(&self, key: &str) -> Option<Node<'a>> {
+        let object = self.value.as_object()?;
+        let property = object.properties.iter().find(|property| property.name.as_str() == key)?;
+        Some(self.under(property))
+    }
+
+    /// The entries of an object in their order, each key once; a key that comes again is
+    /// reported. Whether this is an object at all was asked before.
+    pub(super) fn entries(&self, problems: &mut Problems) -> Vec<Node<'a>> {
+        let Some(object) = self.value.as_object() else { return Vec::new() };
+        let mut first_lines: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut entries = Vec::with_capacity(object.properties.len());
+        for property in &object.properties {
+            let line = self.lines.line(property.start());
+            match first_lines.get(property.name.as_str()) {
+                Some(first) => {
+                    let message = format!("is there again, after line {first}");
+                    problems.push(at(line, self.under(property).path, message).hint("keep one of them"));
+                }
+                None => {
+                    first_lines.insert(property.name.as_str(), line);
+                    entries.push(self.under(property));
+                }
+            }
+        }
+        entries
+    }
+
+    /// The items of a list; none when it is no list.
+    pub(super) fn items(&self) -> Vec<Node<'a>> {
+        let Some(list) = self.value.as_array() else { return Vec::new() };
+        let item = |(at, value)| Node { value, lines: self.lines, key: "", path: format!("{}[{at}]", self.path) };
+        list.elements.iter().enumerate().map(item).collect()
+    }
+
+    fn under(&self, property: &'a ast::ObjectProp<'a>) -> Node<'a> {
+        let key = match &property.name {
+            ObjectPropName::String(name) => name.value.as_ref(),
+            ObjectPropName::Word(name) => name.value,
+        };
+        Node { value: &property.value, lines: self.lines, key, path: extended(&self.path, key) }
+    }
+
+    /// The value without its place.
+    pub fn to_json(&self) -> Value {
+        to_json(self.value)
+    }
+}
+
+/// `path` with `key` behind it: `.key`, or `["a key"]` where that could be misread.
+fn extended(path: &str, key: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-$/".contains(c);
+    if key.chars().all(is_plain) && !key.is_empty() && key.len() <= SHOWN_KEY {
+        let dot = if path.is_empty() { "" } else { "." };
+        return format!("{path}{dot}{key}");
+    }
+    // Control characters must not reach a terminal, nor a page of text a message.
+    let shown: String = key.chars().take(SHOWN_KEY).flat_map(char::escape_debug).collect();
+    let more = if key.chars().nth(SHOWN_KEY).is_some() { "…" } else { "" };
+    format!("{path}[\"{shown}{more}\"]")
+}
+
+fn to_json(value: &ast::Value<'_>) -> Value {
+    match value {
+        ast::Value::StringLit(text) => Value::String(text.value.to_string()),
+        ast::Value::NumberLit(number) => serde_json::from_str(number.value).unwrap_or_default(),
+        ast::Value::BooleanLit(flag) => Value::Bool(flag.value),
+        ast::Value::NullKeyword(_) => Value::Null,
+        ast::Value::Array(list) => list.elements.iter().map(to_json).collect(),
+        ast::Value::Object(object) => object
+            .properties
+            .iter()
+            .map(|property| (property.name.as_str().to_owned(), to_json(&property.value)))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The problems of parsing `text`.
+    fn check(text: &str, expected: &[&str]) {
+        let mut problems = Problems::new();
+        if let Some(document) = Document::parse(text, &mut problems) {
+            document.root().as_object(&mut problems);
+        }
+        assert_eq!(problems.lines(), expected, "{text}");
+    }
+
+    #[test]
+    fn comments_trailing_commas_and_byte_order_marks_are_fine() {
+        check("\u{feff}{/* a */ \"b\": [1,], // c\n}", &[]);
+    }
+
+    #[test]
+    fn slips_do_not_hide_what_follows() {
+        check(
+            "{\"a\": 1\n \"a\": 2,\n 'b': 3}",
+            &[
+                "line 1: the file is not JSON with comments: expected comma, column 8",
+                "line 2: `a` is there again, after line 1 (keep one of them)",
+            ],
+        );
+        check(
+            "{\"a\": 1\n \"b\": 2,\n",
+            &[
+                "line 1: the file is not JSON with comments: expected comma, column 8",
+                "line 1: the file is not JSON with comments: unterminated object, column 1",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_no_document() {
+        check("", &["line 1: the file is empty (the least is `{}`)"]);
+        check("\n[]", &["line 2: the file must be an object"]);
+        check(
+            "{\"a\": \"sk-secret\\q\"}",
+            &["line 1: the file is not JSON with comments: a text has a wrong escape, or no end, column 17"],
+        );
+        let deep = "[".repeat(100_000);
+        check(&deep, &["line 1: the file is not JSON with comments: maximum nesting depth exceeded, column 513"]);
+        let mut problems = Problems::new();
+        assert!(Document::parse(&" ".repeat(MAX_BYTES + 1), &mut problems).is_none());
+        assert_eq!(problems.lines(), ["line 1: the file is larger than 4 MiB"]);
+    }
+
+    #[test]
+    fn paths_can_be_read() {
+        let text = "{\r\n\"a\": {\r\"b.c\": [0, {\"\\u001b[31m\": 1}]}}";
+        let mut problems = Problems::new();
+        let document = Document::parse(text, &mut problems).expect("a document");
+        let list = document.root().get("a").and_then(|a| a.get("b.c")).expect("a list");
+        assert_eq!((list.path(), list.line(), list.key()), (r#"a["b.c"]"#, 3, "b.c"));
+        let item = list.items().pop().expect("an item");
+        let odd = item.entries(&mut problems).pop().expect("an entry");
+        assert_eq!(odd.path(), r#"a["b.c"][1]["\u{1b}[31m"]"#);
+        assert!(extended("", &"x".repeat(1000)).len() < 80);
+    }
+
+    #[test]
+    fn values_keep_their_json() {
+        let text = r#"{"b": [1, -2.5, true, null, "😀"], "a": {}}"#;
+        let document = Document::parse(text, &mut Problems::new()).expect("a document");
+        assert_eq!(document.root().to_json().to_string(), r#"{"b":[1,-2.5,true,null,"😀"],"a":{}}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_document_or_a_problem(text in "(?s).{0,80}") {
+            let mut problems = Problems::new();
+            let document = Document::parse(&text, &mut problems);
+            prop_assert!(document.is_some() || !problems.is_empty());
+        }
+
+        #[test]
+        fn any_json_like_text_is_a_document_or_a_problem(
+            text in r#"([\[\]{}:,'"\\/*\r\n+.é😀-]|"[a-z\\u0-9é]{0,5}"|\\u[dD][89c-f][0-9]{2}|[0-9xeE.]{1,3}|true|null|NaN|-?Infinity|//|/\*|\*/){0,30}"#
+        ) {
+            let mut problems = Problems::new();
+            let document = Document::parse(&text, &mut problems);
+            prop_assert!(document.is_some() || !problems.is_empty());
+            if let Some(document) = document {
+                document.root().to_json();
+            }
+        }
+
+        #[test]
+        fn whatever_json_there_is_comes_back(value in json()) {
+            let text = serde_json::to_string_pretty(&value).expect("JSON");
+            let mut problems = Problems::new();
+            let document = Document::parse(&text, &mut problems).expect("a document");
+            prop_assert!(problems.is_empty());
+            prop_assert_eq!(document.root().to_json(), value);
+        }
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".{0,8}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(".{0,4}", inner, 0..4).prop_map(|map| map.into_iter().collect()),
+            ]
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! Files with `NAME=value` lines, as `envFile` names them.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+/// Bytes that such a file may have.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Why a file with variables cannot be used. Says nothing of its content.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EnvFileError {
+    #[error("names a file that cannot be read: {}", .0.kind())]
+    Read(#[from] io::Error),
+    #[error("names something that is no file, or larger than 1 MiB, or not UTF-8")]
+    NoText,
+    #[error("names a file whose line {0} is not `NAME=value`")]
+    Line(usize),
+}
+
+/// The variables of the file at `path`, in their order.
+pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, EnvFileError> {
+    // A pipe or a terminal would make us wait for somebody to write.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(EnvFileError::NoText);
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(EnvFileError::NoText);
+    }
+    parse(&String::from_utf8(bytes).map_err(|_| EnvFileError::NoText)?)
+}
+
+fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut variables = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let (name, value) = line.split_once('=').ok_or(EnvFileError::Line(at + 1))?;
+        let name = name.trim();
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            return Err(EnvFileError::Line(at + 1));
+        }
+        let value = value_of(value.trim()).ok_or(EnvFileError::Line(at + 1))?;
+        variables.push((name.to_owned(), value));
+    }
+    Ok(variables)
+}
+
+/// A value as it is; within quotes, what they hold. `None` when a quote does not end.
+fn value_of(value: &str) -> Option<String> {
+    if let Some(quoted) = value.strip_prefix('\'') {
+        return quoted.split_once('\'').map(|(value, _)| value.to_owned());
+    }
+    if let Some(quoted) = value.strip_prefix('"') {
+        return unescaped(quoted);
+    }
+    // A `#` begins a comment only behind a space; passwords contain it.
+    let end = value.find(" #").unwrap_or(value.len());
+    Some(value.get(..end)?.trim_end().to_owned())
+}
+
+/// The text up to the next double quote.
+fn unescaped(quoted: &str) -> Option<String> {
+    let mut value = String::new();
+    let mut letters = quoted.chars();
+    loop {
+        match letters.next()? {
+            '"' => return Some(value),
+            '\\' => match letters.next()? {
+                'n' => value.push('\n'),
+                'r' => value.push('\r'),
+                't' => value.push('\t'),
+                other @ ('"' | '\\' | '$') => value.push(other),
+                other => value.extend(['\\', other]),
+            },
+            other => value.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_variables() {
+        let check = |line: &str, expected: &str| {
+            let found = match parse(line) {
+                Ok(variables) => variables.iter().map(|(name, value)| format!("{name}={value}")).collect::<String>(),
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(found, expected, "{line}");
+        };
+        check("", "");
+        check("# note\n\n", "");
+        check("A=1", "A=1");
+        check("export A = b c # note", "A=b c");
+        check("A=p#ss", "A=p#ss");
+        check("A=", "A=");
+        check(r#"A="b \"c\" \n# d" # note"#, "A=b \"c\" \n# d");
+        check(r"A='b\n'", r"A=b\n");
+        check("A=1\nsecret", "names a file whose line 2 is not `NAME=value`");
+        check("A=\"open", "names a file whose line 1 is not `NAME=value`");
+        check("A B=1", "names a file whose line 1 is not `NAME=value`");
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        assert!(matches!(read(Path::new("/")), Err(EnvFileError::NoText)));
+        assert!(matches!(read(Path::new("/no/such/file")), Err(EnvFileError::Read(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_variables_or_a_line(text in "([A-Z=\"'\\\\#$ né]|\n){0,40}") {
+            let _ = parse(&text);
+        }
+    }
+}

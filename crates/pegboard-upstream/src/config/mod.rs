@@ -1,0 +1,122 @@
+//! What is configured of a server.
+
+pub mod document;
+mod env_file;
+pub mod keys;
+mod problems;
+pub mod servers;
+mod values;
+pub mod variables;
+
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use crate::{era::Era, transport::local::LocalServer};
+
+/// A text that must not appear in logs or errors: a header, a token, an environment value.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `text`.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, for the one place that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// Which HTTP transport a remote server speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HttpKind {
+    /// Streamable HTTP, and HTTP+SSE when the server knows nothing newer.
+    #[default]
+    Auto,
+    /// Streamable HTTP only.
+    Streamable,
+    /// HTTP+SSE of 2024-11-05 only.
+    Sse,
+}
+
+/// How to reach a server.
+#[derive(Clone, Debug)]
+pub enum TransportConfig {
+    /// A child process that speaks on its standard input and output.
+    Stdio {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Environment variables beside our own.
+        env: Vec<(String, Secret)>,
+        /// Where it runs.
+        cwd: Option<PathBuf>,
+    },
+    /// A remote server.
+    Http {
+        /// Its endpoint.
+        url: String,
+        /// Headers that every request carries, `Authorization` among them.
+        headers: Vec<(String, Secret)>,
+        /// Which transport.
+        kind: HttpKind,
+    },
+    /// A server inside this process.
+    Local(Arc<dyn LocalServer>),
+}
+
+/// How long to wait for a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From its start until its lists are there.
+    pub connect: Duration,
+    /// For one call, counted anew from each progress notification.
+    pub call: Duration,
+    /// Without calls until it is stopped; it starts again when it is needed. `None`: never.
+    pub idle: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(60), call: Duration::from_secs(300), idle: None }
+    }
+}
+
+/// One configured server.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The name that its tools carry.
+    pub name: String,
+    /// How to reach it.
+    pub transport: TransportConfig,
+    /// What people say it does; beside what it says itself.
+    pub description: Option<String>,
+    /// Whether it is used at all.
+    pub is_enabled: bool,
+    /// How long to wait for it.
+    pub timeouts: Timeouts,
+    /// The only era to try; `None` finds out.
+    pub era: Option<Era>,
+}
+
+impl ServerConfig {
+    /// A server with default settings.
+    pub fn new(name: impl Into<String>, transport: TransportConfig) -> Self {
+        Self {
+            name: name.into(),
+            transport,
+            description: None,
+            is_enabled: true,
+            timeouts: Timeouts::default(),
+            era: None,
+        }
+    }
+}

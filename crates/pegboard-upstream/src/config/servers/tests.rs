@@ -1,0 +1,232 @@
+use std::fmt::Write;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::document::Document;
+
+fn env(name: &str) -> Option<String> {
+    match name {
+        "TOKEN" => Some("t0p".to_owned()),
+        "EMPTY" => Some(String::new()),
+        "HOME" => Some("/home/ada".to_owned()),
+        "workspaceFolder" => Some("/work/app".to_owned()),
+        _ => None,
+    }
+}
+
+fn read(text: &str) -> (Vec<ServerConfig>, Problems) {
+    let mut problems = Problems::new();
+    let Some(document) = Document::parse(text, &mut problems) else { return (Vec::new(), problems) };
+    let servers = read_servers(&document.root(), &env, &mut problems);
+    (servers, problems)
+}
+
+/// What is understood of a server, on one line, or the mistakes.
+#[track_caller]
+fn check(server: &str, expected: &str) {
+    let (servers, problems) = read(&format!("{{\"mcpServers\": {{\"s\": {server}}}}}"));
+    let found = match servers.first() {
+        Some(server) if problems.is_empty() => show(server),
+        _ => problems.lines().join("; ").replace("line 1: ", "").replace("mcpServers.s", "s"),
+    };
+    assert_eq!(found, expected, "{server}");
+}
+
+fn show(server: &ServerConfig) -> String {
+    let mut text = String::new();
+    let secrets = |secrets: &[(String, Secret)]| -> String {
+        secrets.iter().map(|(name, value)| format!(" {name}={}", value.expose())).collect()
+    };
+    let _ = match &server.transport {
+        TransportConfig::Stdio { command, args, env, cwd } => {
+            let cwd = cwd.as_ref().map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
+            write!(text, "{command} {args:?}{}{cwd}", secrets(env))
+        }
+        TransportConfig::Http { url, headers, kind } => write!(text, "{kind:?} {url}{}", secrets(headers)),
+        TransportConfig::Local(_) => write!(text, "local"),
+    };
+    if server.timeouts != Timeouts::default() {
+        let Timeouts { connect, call, idle } = server.timeouts;
+        let _ = write!(text, " {connect:?}/{call:?}/{idle:?}");
+    }
+    let era = server.era.map(|era| format!(" {era:?}")).unwrap_or_default();
+    let state = if server.is_enabled { "" } else { " off" };
+    text + &era + state
+}
+
+#[test]
+fn programs() {
+    check(r#"{"command": "npx"}"#, "npx []");
+    check(
+        r#"{"type": "stdio", "command": "npx", "args": ["-y", "x"], "env": {"A": "1", "B": 2, "C": true, "D": null}}"#,
+        r#"npx ["-y", "x"] A=1 B=2 C=true"#,
+    );
+    check(r#"{"command": "x", "cwd": "sub", "args": null}"#, "x [] in /work/app/sub");
+    check(r#"{"command": "x", "cwd": "/abs"}"#, "x [] in /abs");
+    check(
+        r#"{"command": "${userHome}/x", "args": ["${TOKEN}", "${NONE:-n}"], "env": {"A": "${env:TOKEN}"}}"#,
+        r#"/home/ada/x ["t0p", "n"] A=t0p"#,
+    );
+}
+
+#[test]
+fn remote_servers() {
+    check(r#"{"url": "https://a.example/mcp"}"#, "Auto https://a.example/mcp");
+    check(r#"{"serverUrl": "http://a"}"#, "Auto http://a");
+    check(r#"{"httpUrl": "http://a"}"#, "Streamable http://a");
+    check(r#"{"url": "http://a", "type": "http"}"#, "Auto http://a");
+    check(r#"{"url": "http://a", "type": "sse"}"#, "Sse http://a");
+    check(r#"{"url": "http://a", "type": "streamable-http"}"#, "Streamable http://a");
+    check(r#"{"url": "http://a", "transport": "streamableHttp"}"#, "Streamable http://a");
+    check(r#"{"url": "HTTPS://${TOKEN}.x/"}"#, "Auto HTTPS://t0p.x/");
+    check(r#"{"url": "http://a", "headers": {"X-Key": "${TOKEN}"}}"#, "Auto http://a X-Key=t0p");
+}
+
+#[test]
+fn tokens_are_sent_as_bearer_once() {
+    let token = |value: &str, expected: &str| {
+        let server = format!("{{\"url\": \"http://a\", \"authorizationToken\": \"{value}\"}}");
+        check(&server, &format!("Auto http://a Authorization={expected}"));
+    };
+    token("abc", "Bearer abc");
+    token("Bearer abc", "Bearer abc");
+    token("bearer abc", "bearer abc");
+    token("${TOKEN}", "Bearer t0p");
+    check(r#"{"url": "http://a", "bearerToken": "x"}"#, "Auto http://a Authorization=Bearer x");
+    let with_header = r#"{"url": "http://a", "bearerToken": "x", "headers": {"authorization": "y"}}"#;
+    check(with_header, "`s` has a token, and an `Authorization` header as well (keep one of them)");
+}
+
+#[test]
+fn settings_of_ours() {
+    check(r#"{"command": "x", "disabled": true}"#, "x [] off");
+    check(r#"{"command": "x", "enabled": false, "disabled": true}"#, "x [] off");
+    check(r#"{"command": "x", "timeout": 30}"#, "x [] 60s/30s/None");
+    check(r#"{"command": "x", "timeout": 30000}"#, "x [] 60s/30s/None");
+    check(r#"{"command": "x", "connectTimeout": "2m", "idleTimeout": 1800}"#, "x [] 120s/300s/Some(1800s)");
+    check(r#"{"command": "x", "idleTimeout": 0, "protocol": "auto"}"#, "x []");
+    check(r#"{"command": "x", "protocol": "modern"}"#, "x [] Modern");
+    check(r#"{"url": "http://a", "protocol": "legacy", "autoApprove": ["*"], "trust": true}"#, "Auto http://a Legacy");
+}
+
+#[test]
+fn mistakes() {
+    check("[]", "`s` must be an object");
+    check("{}", "`s` needs `command`, `url`, `serverUrl` or `httpUrl`");
+    check(
+        r#"{"comand": "x"}"#,
+        "`s.comand` is not known (did you mean `command`?); `s` needs `command`, `url`, `serverUrl` or `httpUrl`",
+    );
+    check(
+        r#"{"command": " ", "args": "-y"}"#,
+        "`s.command` must be a text that is not empty; `s.args` must be a list of texts",
+    );
+    check(r#"{"command": "x", "args": ["a", 1]}"#, "`s.args[1]` must be a text");
+    check(
+        r#"{"command": "x", "url": "http://a"}"#,
+        "`s` has both a program and an address (make two servers of it, or leave one out)",
+    );
+    check(r#"{"command": "x", "type": "sse"}"#, "`s` has a program, but the type of a remote server");
+    check(r#"{"url": "http://a", "type": "stdio"}"#, "`s` has an address, but the type of a program");
+    check(
+        r#"{"url": "http://a", "type": "htpp"}"#,
+        "`s.type` must be `stdio`, `http`, `streamable-http`, `streamableHttp` or `sse` (did you mean `http`?)",
+    );
+    check(
+        r#"{"command": "x", "disabled": true, "enabled": true}"#,
+        "`s.enabled` contradicts another key of the server (keep one of them)",
+    );
+    check(
+        r#"{"command": "x", "bearerToken": "secret"}"#,
+        "`s.bearerToken` is for remote servers; a program has no headers (pass credentials in `env`)",
+    );
+    let url = "`s.url` must be an address that begins with `http://` or `https://`";
+    for wrong in ["ws://a", "https://", "https:///x", "a b", ""] {
+        check(&format!("{{\"url\": \"{wrong}\"}}"), url);
+    }
+    check(
+        r#"{"url": "http://a", "headers": {"X Key": "secret"}}"#,
+        r#"`s.headers["X Key"]` cannot be the name of a header"#,
+    );
+    check(
+        r#"{"url": "http://a", "headers": {"X": "secret\r\nY: 1"}}"#,
+        "`s.headers.X` has a character in its value that no header can have",
+    );
+    check(
+        r#"{"url": "http://a", "authorizationToken": "${EMPTY}"}"#,
+        "`s.authorizationToken` must be a token without line breaks (the variable may be empty)",
+    );
+    check(r#"{"command": "x", "timeout": -5}"#, &format!("`s.timeout` must be {}", Kind::Timeout.fits()));
+}
+
+#[test]
+fn variables_matter_only_to_servers_that_are_used() {
+    let unset = "needs the environment variable `NONE`, which is not set (set it, or write `${NONE:-default}`)";
+    check(r#"{"url": "${NONE}/mcp"}"#, &format!("`s.url` {unset}"));
+    check(r#"{"command": "x", "env": {"A": "${NONE}"}}"#, &format!("`s.env.A` {unset}"));
+    check(r#"{"command": "x", "env": {"A": "${NONE}"}, "disabled": true}"#, "x [] A= off");
+    check(r#"{"command": "x", "disabled": true, "args": ["${input:key}"], "envFile": "/none"}"#, "x [\"\"] off");
+}
+
+#[test]
+fn files_with_variables() {
+    let folder = std::env::temp_dir().join(format!("pegboard-env-file-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("vars.env");
+    std::fs::write(&file, "A=file\nB=file\n").expect("a file");
+    let server = serde_json::json!({"command": "x", "envFile": &file, "env": {"B": "own"}});
+    check(&server.to_string(), "x [] A=file B=own");
+    std::fs::remove_dir_all(&folder).expect("a folder");
+    check(&server.to_string(), "`s.envFile` names a file that cannot be read: entity not found");
+}
+
+#[test]
+fn every_place_and_the_order_of_the_file() {
+    let text = r#"{
+        "mcpServers": {"zeta": {"command": "z"}, "alpha": {"command": "a"}},
+        "servers": {"beta": {"type": "http", "url": "http://b"}, "zeta": {"command": "again"}},
+        "mcp": {"inputs": [], "servers": {"gamma": {"command": "g"}, "": {"command": "g"}}},
+    }"#;
+    let (servers, problems) = read(text);
+    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(names, ["zeta", "alpha", "beta", "gamma"]);
+    assert_eq!(
+        problems.lines(),
+        [
+            "line 3: `servers.zeta` is a second server of this name",
+            "line 4: `mcp.servers[\"\"]` is a server without a name"
+        ]
+    );
+    assert_eq!(read("{\"mcpServers\": []}").1.lines(), ["line 1: `mcpServers` must be an object"]);
+}
+
+#[test]
+fn values_are_in_no_message() {
+    let secret = "s3cr3t";
+    for doc in shape().keys {
+        for value in [format!("\"{secret}\""), format!("[\"{secret}\", 1]"), format!("{{\"a b\": \"{secret}\\n\"}}")] {
+            let (_, problems) = read(&format!("{{\"mcpServers\": {{\"s\": {{\"{}\": {value}}}}}}}", doc.name));
+            assert!(!problems.lines().join("\n").contains(secret), "{}: {:?}", doc.name, problems.lines());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_entry_is_a_server_or_a_problem(
+        entries in prop::collection::vec((0..40_usize, 0..12_usize), 0..6),
+    ) {
+        const VALUES: [&str; 12] = [
+            "null", "true", "-1", "1e400", "\"\"", "\"${A}\"", "\"http://a\"", "[]", "[\"a\", 1]", "{}",
+            "{\"a\": \"b\"}", "\"stdio\"",
+        ];
+        let keys = shape().keys;
+        let pairs: Vec<String> = entries
+            .into_iter()
+            .map(|(key, value)| format!("\"{}\": {}", keys[key % keys.len()].name, VALUES[value]))
+            .collect();
+        let (servers, problems) = read(&format!("{{\"servers\": {{\"s\": {{{}}}}}}}", pairs.join(", ")));
+        prop_assert!(servers.len() == 1 || !problems.is_empty());
+    }
+}

@@ -1,0 +1,261 @@
+//! Nodes as values of a kind; what does not fit is reported where it stands.
+
+use std::time::Duration;
+
+use jsonc_parser::ast;
+use pegboard_core::naming;
+
+use super::{
+    document::{Node, Problems},
+    keys::Kind,
+};
+
+/// The longest time that can be meant; sums with the clock stay far from its end.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// From here on a `timeout` counts milliseconds: some clients write seconds, some
+/// milliseconds, and nobody waits a quarter of an hour for a call or gives up within a second.
+const MILLISECONDS_FROM: f64 = 1000.0;
+
+const TEXTS: Kind = Kind::List(&Kind::Text);
+
+impl<'a> Node<'a> {
+    /// Reports that something else belongs here.
+    pub fn must_be(&self, kind: Kind, problems: &mut Problems) {
+        problems.push(self.problem(format!("must be {}", kind.fits())));
+    }
+
+    fn expect<T>(&self, found: Option<T>, kind: Kind, problems: &mut Problems) -> Option<T> {
+        if found.is_none() {
+            self.must_be(kind, problems);
+        }
+        found
+    }
+
+    /// The entries of an object, in their order; a key that comes again is reported.
+    pub fn as_object(&self, problems: &mut Problems) -> Option<Vec<Node<'a>>> {
+        self.expect(self.is_object().then_some(()), Kind::Map(&Kind::Any), problems)?;
+        Some(self.entries(problems))
+    }
+
+    /// The items of a list.
+    pub fn as_list(&self, problems: &mut Problems) -> Option<Vec<Node<'a>>> {
+        self.expect(self.is_list().then_some(()), Kind::List(&Kind::Any), problems)?;
+        Some(self.items())
+    }
+
+    /// A text.
+    pub fn as_text(&self, problems: &mut Problems) -> Option<&'a str> {
+        self.expect(self.text(), Kind::Text, problems)
+    }
+
+    /// A text that is not blank.
+    pub fn as_word(&self, problems: &mut Problems) -> Option<&'a str> {
+        self.expect(self.text().filter(|text| !text.trim().is_empty()), Kind::Word, problems)
+    }
+
+    /// A list of texts. Items that are none are reported one by one.
+    pub fn as_texts(&self, problems: &mut Problems) -> Option<Vec<&'a str>> {
+        self.expect(self.is_list().then_some(()), TEXTS, problems)?;
+        Some(self.items().iter().filter_map(|item| item.as_text(problems)).collect())
+    }
+
+    /// A list of texts, or one text that stands for a list of one; each with its place.
+    pub fn as_text_or_texts(&self, problems: &mut Problems) -> Option<Vec<(Node<'a>, &'a str)>> {
+        if let Some(text) = self.text() {
+            return Some(vec![(self.clone(), text)]);
+        }
+        self.expect(self.is_list().then_some(()), Kind::Either(&[Kind::Text, TEXTS]), problems)?;
+        let pair = |item: Node<'a>| item.as_text(problems).map(|text| (item, text));
+        Some(self.items().into_iter().filter_map(pair).collect())
+    }
+
+    /// True or false.
+    pub fn as_bool(&self, problems: &mut Problems) -> Option<bool> {
+        self.expect(self.value.as_boolean_lit().map(|flag| flag.value), Kind::Flag, problems)
+    }
+
+    /// A whole number that is not negative.
+    pub fn as_count(&self, problems: &mut Problems) -> Option<usize> {
+        self.as_count_from(0, problems)
+    }
+
+    /// A whole number that is not less than `least`.
+    pub fn as_count_from(&self, least: usize, problems: &mut Problems) -> Option<usize> {
+        self.expect(self.count().filter(|count| *count >= least), Kind::Count { least }, problems)
+    }
+
+    /// One of `names`. Spelling is not forgiven, but the nearest name is offered.
+    pub fn as_one_of(&self, names: &'static [&'static str], problems: &mut Problems) -> Option<&'static str> {
+        let text = self.text();
+        let found = names.iter().copied().find(|name| Some(*name) == text);
+        if found.is_none() {
+            let problem = self.problem(format!("must be {}", Kind::OneOf(names).fits()));
+            let near = text.and_then(|text| naming::nearest(text, names.iter().copied(), 1).pop());
+            problems.push(match near {
+                Some(near) => problem.hint(format!("did you mean `{near}`?")),
+                None => problem,
+            });
+        }
+        found
+    }
+
+    /// A time: a number of seconds, or a text with a unit (`30s`, `5m`, `250ms`).
+    pub fn as_duration(&self, may_be_zero: bool, problems: &mut Problems) -> Option<Duration> {
+        let found = self.number().and_then(seconds).or_else(|| self.text().and_then(duration));
+        let found = found.filter(|time| may_be_zero || !time.is_zero());
+        self.expect(found, Kind::Duration { may_be_zero }, problems).and_then(|time| self.within(time, problems))
+    }
+
+    /// A time as other clients write it: a number from 1000 on is milliseconds.
+    pub fn as_timeout(&self, problems: &mut Problems) -> Option<Duration> {
+        let from_number = |number: f64| seconds(if number >= MILLISECONDS_FROM { number / 1000.0 } else { number });
+        let found = self.number().and_then(from_number).or_else(|| self.text().and_then(duration));
+        let found = found.filter(|time| !time.is_zero());
+        self.expect(found, Kind::Timeout, problems).and_then(|time| self.within(time, problems))
+    }
+
+    fn within(&self, time: Duration, problems: &mut Problems) -> Option<Duration> {
+        if time > LONGEST {
+            problems.push(self.problem("must not be longer than 365 days"));
+        }
+        (time <= LONGEST).then_some(time)
+    }
+
+    /// A text as it is; a number or a flag as it would be written.
+    pub fn as_scalar(&self, problems: &mut Problems) -> Option<&'a str> {
+        let found = match self.value {
+            ast::Value::StringLit(text) => Some(text.value.as_ref()),
+            ast::Value::NumberLit(number) => Some(number.value),
+            ast::Value::BooleanLit(flag) => Some(if flag.value { "true" } else { "false" }),
+            _ => None,
+        };
+        self.expect(found, Kind::Scalar, problems)
+    }
+
+    pub(super) fn text(&self) -> Option<&'a str> {
+        self.value.as_string_lit().map(|text| text.value.as_ref())
+    }
+
+    fn number(&self) -> Option<f64> {
+        self.value.as_number_lit()?.value.parse().ok().filter(|number: &f64| number.is_finite())
+    }
+
+    fn count(&self) -> Option<usize> {
+        let digits = self.value.as_number_lit()?.value;
+        // `3.0` is a whole number too, as long as nothing is lost on the way.
+        let is_whole = |number: &f64| number.fract() == 0.0 && (0.0..9e15).contains(number);
+        digits.parse().ok().or_else(|| self.number().filter(is_whole).map(|number| number as usize))
+    }
+}
+
+fn seconds(number: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(number).ok()
+}
+
+/// `30s`, `1.5 h`: a number and a unit.
+fn duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at_checked(end)?;
+    let unit = match unit.trim_start() {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    };
+    // `.5` and `5.` are numbers to Rust, and slips of the finger to everybody else.
+    let is_number = number.starts_with(|c: char| c.is_ascii_digit()) && number.ends_with(|c: char| c.is_ascii_digit());
+    number.parse::<f64>().ok().filter(|_| is_number).and_then(|number| seconds(number * unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::document::Document;
+
+    /// What `read` makes of the value in `text`, or the problem it reports.
+    fn check<T: std::fmt::Debug>(text: &str, read: fn(&Node<'_>, &mut Problems) -> Option<T>, expected: &str) {
+        let mut problems = Problems::new();
+        let document = Document::parse(text, &mut problems).expect("a document");
+        let found = match read(&document.root(), &mut problems) {
+            Some(value) if problems.is_empty() => format!("{value:?}"),
+            _ => problems.lines().join("; ").replace("line 1: the file must be ", ""),
+        };
+        assert_eq!(found, expected, "{text}");
+    }
+
+    /// For values that borrow from the document.
+    fn show<T: std::fmt::Debug>(value: Option<T>) -> Option<Shown> {
+        value.map(|value| Shown(format!("{value:?}")))
+    }
+
+    struct Shown(String);
+
+    impl std::fmt::Debug for Shown {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(&self.0)
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        let count = |text, expected| check(text, |node, problems| node.as_count(problems), expected);
+        count("3", "3");
+        count("3.0", "3");
+        count("18446744073709551615", "18446744073709551615");
+        for wrong in ["-1", "3.5", "1e99", "\"3\"", "null", "[]"] {
+            count(wrong, "a whole number");
+        }
+        check("0", |node, problems| node.as_count_from(1, problems), "a whole number from 1 on");
+    }
+
+    #[test]
+    fn times() {
+        let fits = "a number of seconds, or a text such as `30s` or `5m`";
+        let time = |text, expected| check(text, |node, problems| node.as_duration(true, problems), expected);
+        time("30", "30s");
+        time("0", "0ns");
+        time("1.5", "1.5s");
+        time("\"250ms\"", "250ms");
+        time("\" 2 h\"", "7200s");
+        for wrong in ["-1", "\"5\"", "\"5 weeks\"", "\".5s\"", "\"5.s\"", "\"s\"", "\"\"", "true", "\"1.2.3s\""] {
+            time(wrong, fits);
+        }
+        time("\"400d\"", "line 1: the file must not be longer than 365 days");
+        time("1e300", fits);
+        check(
+            "0",
+            |node, problems| node.as_duration(false, problems),
+            "a number of seconds above 0, or a text such as `30s` or `5m`",
+        );
+    }
+
+    #[test]
+    fn timeouts_are_seconds_or_milliseconds() {
+        let timeout = |text, expected| check(text, |node, problems| node.as_timeout(problems), expected);
+        timeout("60", "60s");
+        timeout("999", "999s");
+        timeout("1000", "1s");
+        timeout("30000", "30s");
+        timeout("\"20m\"", "1200s");
+        timeout("0", "a number of seconds (of milliseconds from 1000 on), or a text such as `30s` or `5m`");
+    }
+
+    #[test]
+    fn lists_and_names() {
+        let texts = |text, expected| check(text, |node, problems| show(node.as_texts(problems)), expected);
+        texts("[\"a\", \"b\"]", "[\"a\", \"b\"]");
+        texts("\"a\"", "a list of texts");
+        texts("[\"a\", 1, {}]", "line 1: `[1]` must be a text; line 1: `[2]` must be a text");
+        let name =
+            |text, expected| check(text, |node, problems| node.as_one_of(&["legacy", "modern"], problems), expected);
+        name("\"modern\"", "\"modern\"");
+        name("\"Modren\"", "`legacy` or `modern` (did you mean `modern`?)");
+        name("7", "`legacy` or `modern`");
+        check("\" \"", |node, problems| show(node.as_word(problems)), "a text that is not empty");
+        check("1e3", |node, problems| show(node.as_scalar(problems)), "\"1e3\"");
+    }
+}

@@ -1,0 +1,226 @@
+//! `${VAR}`, `${VAR:-default}` and the variables that editors know.
+
+use std::path::{MAIN_SEPARATOR_STR, Path, PathBuf};
+
+use super::{
+    document::{Node, Problem},
+    keys::{Lookup, Scope},
+};
+
+/// The variable that [`Lookup`] is asked for to learn the folder of the file, which
+/// `${workspaceFolder}` means and relative paths start from.
+pub const WORKSPACE_FOLDER: &str = "workspaceFolder";
+
+/// Bytes that a value may grow to.
+const MAX_EXPANDED: usize = 1 << 20;
+
+/// A text whose variables were filled in.
+#[derive(Debug, Default)]
+pub struct Expanded {
+    /// The text; what could not be filled in is empty.
+    pub text: String,
+    /// Whether everything could be, so that it makes sense to look at the text any further.
+    pub is_complete: bool,
+}
+
+/// `text`, which stands at `node`, with its variables filled in. `$${` stands for `${` itself.
+pub fn expand(node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
+    let mut expanded = Expanded { text: String::new(), is_complete: true };
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("${") {
+        if let Some(before) = before.strip_suffix('$') {
+            expanded.text.push_str(before);
+            expanded.text.push_str("${");
+            rest = behind;
+            continue;
+        }
+        expanded.text.push_str(before);
+        let value = match behind.split_once('}') {
+            Some((variable, after)) => {
+                rest = after;
+                value(variable, scope.env)
+            }
+            None => {
+                rest = "";
+                Err(Refusal::NoEnd)
+            }
+        };
+        match value {
+            Ok(value) => expanded.text.push_str(&value),
+            Err(refusal) => {
+                expanded.is_complete = false;
+                scope.problems.push(refusal.at(node));
+            }
+        }
+        if expanded.text.len() > MAX_EXPANDED {
+            scope.problems.push(node.problem("becomes longer than 1 MiB with its variables filled in"));
+            return Expanded::default();
+        }
+    }
+    expanded.text.push_str(rest);
+    expanded
+}
+
+/// `path` seen from the folder of the file, where that is known.
+pub(super) fn from_workspace(path: &str, env: Lookup<'_>) -> PathBuf {
+    match env(WORKSPACE_FOLDER) {
+        Some(folder) => Path::new(&folder).join(path),
+        None => PathBuf::from(path),
+    }
+}
+
+/// Why a variable has no value.
+enum Refusal {
+    Unset(String),
+    Input,
+    NotAName,
+    Nested,
+    NoEnd,
+}
+
+impl Refusal {
+    /// Names of variables are told; anything else in braces might be part of a secret.
+    fn at(&self, node: &Node<'_>) -> Problem {
+        match self {
+            Self::Unset(name) => node
+                .problem(format!("needs the environment variable `{name}`, which is not set"))
+                .hint(format!("set it, or write `${{{name}:-default}}`"))
+                .outside(),
+            Self::Input => node
+                .problem("uses an input that only VS Code can ask for")
+                .hint("set an environment variable instead, and write `${env:NAME}`")
+                .outside(),
+            Self::NotAName => node
+                .problem("has something in `${…}` that is not a variable")
+                .hint("write `$${` where `${` is meant literally"),
+            Self::Nested => {
+                node.problem("has a variable inside the default of another").hint("a default is a plain text")
+            }
+            Self::NoEnd => node.problem("has `${` without `}`").hint("write `$${` where `${` is meant literally"),
+        }
+    }
+}
+
+/// The value of what stands between `${` and `}`.
+fn value(variable: &str, env: Lookup<'_>) -> Result<String, Refusal> {
+    let unset = |name: &str| Refusal::Unset(name.to_owned());
+    match variable {
+        WORKSPACE_FOLDER => return workspace(env).ok_or_else(|| unset(WORKSPACE_FOLDER)),
+        "workspaceFolderBasename" => {
+            let folder = workspace(env).ok_or_else(|| unset(WORKSPACE_FOLDER))?;
+            let name = Path::new(&folder).file_name().unwrap_or_default();
+            return Ok(name.to_string_lossy().into_owned());
+        }
+        "userHome" => return env("HOME").or_else(|| env("USERPROFILE")).ok_or_else(|| unset("HOME")),
+        "pathSeparator" | "/" => return Ok(MAIN_SEPARATOR_STR.to_owned()),
+        _ if variable.starts_with("input:") => return Err(Refusal::Input),
+        _ => {}
+    }
+    let variable = variable.strip_prefix("env:").unwrap_or(variable);
+    let (name, default) = match variable.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (variable, None),
+    };
+    if !is_name(name) {
+        return Err(Refusal::NotAName);
+    }
+    if variable.contains("${") {
+        return Err(Refusal::Nested);
+    }
+    match (env(name), default) {
+        // As in shells: the default also stands in for an empty value.
+        (Some(value), Some(default)) if value.is_empty() => Ok(default.to_owned()),
+        (Some(value), _) => Ok(value),
+        (None, Some(default)) => Ok(default.to_owned()),
+        (None, None) => Err(unset(name)),
+    }
+}
+
+fn workspace(env: Lookup<'_>) -> Option<String> {
+    let here = || std::env::current_dir().ok().map(|folder| folder.to_string_lossy().into_owned());
+    env(WORKSPACE_FOLDER).or_else(here)
+}
+
+/// Whether shells would take it for a variable.
+fn is_name(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.len() <= 256 && name.chars().all(is_letter) && name.starts_with(|c: char| !c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::document::{Document, Problems};
+
+    fn env(name: &str) -> Option<String> {
+        match name {
+            "TOKEN" => Some("t0p".to_owned()),
+            "EMPTY" => Some(String::new()),
+            "HOME" => Some("/home/ada".to_owned()),
+            WORKSPACE_FOLDER => Some("/work/app".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn expanded(text: &str) -> (Expanded, Problems) {
+        let mut problems = Problems::new();
+        let document = Document::parse("0", &mut problems).expect("a document");
+        let expanded = expand(&document.root(), text, &mut Scope { env: &env, problems: &mut problems });
+        (expanded, problems)
+    }
+
+    #[test]
+    fn variables_are_filled_in() {
+        let check = |text: &str, expected: &str| {
+            let (expanded, problems) = expanded(text);
+            assert_eq!((expanded.text.as_str(), problems.len()), (expected, 0), "{text}");
+        };
+        check("plain $TOKEN {x} $", "plain $TOKEN {x} $");
+        check("a${TOKEN}b${TOKEN}", "at0pbt0p");
+        check("${env:TOKEN}", "t0p");
+        check("${NONE:-x:-y}/${EMPTY:-z}/${EMPTY}/${NONE:-}", "x:-y/z//");
+        check("$${TOKEN} costs $$5", "${TOKEN} costs $$5");
+        check("${workspaceFolder}${/}${workspaceFolderBasename}", &format!("/work/app{MAIN_SEPARATOR_STR}app"));
+        check("${userHome}/x", "/home/ada/x");
+    }
+
+    #[test]
+    fn what_cannot_be_filled_in_is_told_without_values() {
+        let check = |text: &str, expected: &str| {
+            let (expanded, problems) = expanded(text);
+            assert!(!expanded.is_complete);
+            assert_eq!(problems.lines(), [format!("line 1: the file {expected}")], "{text}");
+        };
+        check(
+            "${NONE}",
+            "needs the environment variable `NONE`, which is not set (set it, or write `${NONE:-default}`)",
+        );
+        check(
+            "${input:token}",
+            "uses an input that only VS Code can ask for (set an environment variable instead, and write `${env:NAME}`)",
+        );
+        let literal = "(write `$${` where `${` is meant literally)";
+        check("${s3cr-et}", &format!("has something in `${{…}}` that is not a variable {literal}"));
+        check("${}", &format!("has something in `${{…}}` that is not a variable {literal}"));
+        check("${command:pick}", &format!("has something in `${{…}}` that is not a variable {literal}"));
+        check("s3cr${et", &format!("has `${{` without `}}` {literal}"));
+        let (_, problems) = expanded("${A:-${TOKEN}}");
+        assert!(problems.lines()[0].contains("inside the default of another"));
+    }
+
+    #[test]
+    fn values_cannot_grow_without_end() {
+        let (expanded, problems) = expanded(&"${HOME}".repeat(200_000));
+        assert!(expanded.text.is_empty() && problems.len() == 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_filled_in_or_a_problem(text in r"([${}:-]|[a-zé]|TOKEN|NONE|\$\{|input:|env:){0,20}") {
+            let (expanded, problems) = expanded(&text);
+            prop_assert_eq!(expanded.is_complete, problems.is_empty());
+        }
+    }
+}

@@ -1,0 +1,533 @@
+//! One connection to a server: requests and their answers, and what comes in between.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::value::RawValue;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::AbortHandle,
+    time::Instant,
+};
+
+use crate::{
+    era::{Era, MODERN_VERSION, meta},
+    json::{Fields, Raw, raw},
+    rpc::{Id, Message, RpcError},
+    transport::{Outbound, Outgoing},
+};
+
+/// How long a client may take to answer a question of a server.
+const ASK_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Why a call did not get its result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The server refused it.
+    #[error(transparent)]
+    Rpc(RpcError),
+    /// The server did not answer in time.
+    #[error("no answer within {} s", .0.as_secs_f32())]
+    Timeout(Duration),
+    /// The connection is gone.
+    #[error("the server is not connected: {0}")]
+    Closed(Arc<str>),
+    /// The server has forgotten the session; it never saw the call.
+    #[error("the server has forgotten the session")]
+    SessionExpired,
+    /// An HTTP status that says nothing more.
+    #[error("the server answered with HTTP status {status}")]
+    Status {
+        /// The status.
+        status: u16,
+    },
+    /// It could not be sent.
+    #[error("cannot reach the server")]
+    Unreachable(#[source] reqwest::Error),
+    /// What came back is no answer.
+    #[error("the server's answer is unusable: {0}")]
+    Garbled(String),
+}
+
+/// Something that a server says or asks while a call is running.
+#[derive(Debug)]
+pub enum Event {
+    /// A notification about the call.
+    Notification {
+        /// What happened.
+        method: String,
+        /// More about it.
+        params: Option<Raw>,
+    },
+    /// A question to whoever made the call.
+    Request {
+        /// What is asked.
+        method: String,
+        /// With what.
+        params: Option<Raw>,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<Raw, RpcError>>,
+    },
+}
+
+/// Something that a server says of its own accord.
+#[derive(Debug)]
+pub struct Notice {
+    /// What happened.
+    pub method: String,
+    /// More about it.
+    pub params: Option<Raw>,
+}
+
+/// A request to make of a server.
+#[derive(Debug)]
+pub struct Call {
+    /// What is wanted.
+    pub method: String,
+    /// With what; `_meta` included as far as it is the caller's own.
+    pub params: Fields,
+    /// The tool, prompt or resource that it names, for transports that say so in a header.
+    pub name: Option<String>,
+    /// Headers that repeat parameters, by the part of their name behind `Mcp-Param-`.
+    pub mirrored: Vec<(String, String)>,
+    /// What the client behind the call can be asked for, as JSON.
+    pub capabilities: Option<Raw>,
+    /// From which level on the client wants log messages.
+    pub log_level: Option<String>,
+    /// Whether progress is wanted.
+    pub wants_progress: bool,
+    /// Who makes the call: calls of one conversation share a number.
+    pub owner: u64,
+    /// Where to tell of what happens meanwhile.
+    pub events: Option<mpsc::Sender<Event>>,
+    /// How long to wait, counted anew from each sign of progress. `None`: for ever.
+    pub timeout: Option<Duration>,
+}
+
+impl Call {
+    /// A call of our own, on nobody's behalf.
+    pub fn new(method: &str, params: Fields, timeout: Duration) -> Self {
+        Self {
+            method: method.to_owned(),
+            params,
+            name: None,
+            mirrored: Vec::new(),
+            capabilities: None,
+            log_level: None,
+            wants_progress: false,
+            owner: 0,
+            events: None,
+            timeout: Some(timeout),
+        }
+    }
+}
+
+/// A request whose answer is awaited.
+#[derive(Debug)]
+struct Pending {
+    answer: oneshot::Sender<Result<Raw, CallError>>,
+    events: Option<mpsc::Sender<Event>>,
+    owner: u64,
+    /// When the server last gave a sign of life about it.
+    active: Arc<Mutex<Instant>>,
+    /// Questions of the server about it that wait for an answer.
+    questions: usize,
+}
+
+/// What both directions of a connection share.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) server: Arc<str>,
+    outbound: Outbound,
+    era: OnceLock<Era>,
+    next: AtomicU64,
+    pending: Mutex<HashMap<u64, Pending>>,
+    /// Questions of the server that are being answered.
+    asked: Mutex<HashMap<Id, AbortHandle>>,
+    notices: mpsc::Sender<Notice>,
+    closed: watch::Sender<Option<Arc<str>>>,
+}
+
+/// Locks that guard plain data; nobody panics while holding one.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Link {
+    pub(crate) fn new(server: Arc<str>, outbound: Outbound, notices: mpsc::Sender<Notice>) -> Arc<Self> {
+        Arc::new(Self {
+            server,
+            outbound,
+            era: OnceLock::new(),
+            next: AtomicU64::new(1),
+            pending: Mutex::default(),
+            asked: Mutex::default(),
+            notices,
+            closed: watch::Sender::new(None),
+        })
+    }
+
+    /// Fixes the era; from here on requests follow its rules.
+    pub(crate) fn settle_era(&self, era: Era) {
+        let _ = self.era.set(era);
+    }
+
+    pub(crate) fn era(&self) -> Option<Era> {
+        self.era.get().copied()
+    }
+
+    pub(crate) fn outbound(&self) -> &Outbound {
+        &self.outbound
+    }
+
+    /// Marks the connection as gone; all that wait for answers are told why.
+    pub(crate) fn close(&self, reason: impl Into<Arc<str>>) {
+        let reason = reason.into();
+        let is_first = self.closed.send_if_modified(|closed| {
+            let is_first = closed.is_none();
+            if is_first {
+                *closed = Some(Arc::clone(&reason));
+            }
+            is_first
+        });
+        if !is_first {
+            return;
+        }
+        let pending: Vec<Pending> = lock(&self.pending).drain().map(|(_, pending)| pending).collect();
+        for pending in pending {
+            let _ = pending.answer.send(Err(CallError::Closed(Arc::clone(&reason))));
+        }
+        lock(&self.asked).drain().for_each(|(_, task)| task.abort());
+        if let Outbound::Http(client) = &self.outbound {
+            client.end_session();
+        }
+    }
+
+    pub(crate) fn close_reason(&self) -> Option<Arc<str>> {
+        self.closed.borrow().clone()
+    }
+
+    /// Waits until the connection is gone; why.
+    pub(crate) async fn closed(&self) -> Arc<str> {
+        let mut closed = self.closed.subscribe();
+        let reason = closed.wait_for(Option::is_some).await;
+        reason.ok().and_then(|reason| reason.clone()).unwrap_or_else(|| "closed".into())
+    }
+
+    /// Makes a request and waits for its answer.
+    pub(crate) async fn request(self: &Arc<Self>, call: Call) -> Result<Raw, CallError> {
+        if let Some(reason) = self.close_reason() {
+            return Err(CallError::Closed(reason));
+        }
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = oneshot::channel();
+        let active = Arc::new(Mutex::new(Instant::now()));
+        let (events, owner) = (call.events.clone(), call.owner);
+        let pending = Pending { answer, events, owner, active: Arc::clone(&active), questions: 0 };
+        lock(&self.pending).insert(id, pending);
+        let timeout = call.timeout;
+        let mut guard = CancelOnDrop { link: self, id, task: None, is_done: false };
+        guard.task = self.send(self.outgoing(id, call)).await?;
+        let result = match timeout {
+            Some(timeout) => wait(answered, timeout, &active).await,
+            None => answered.await.unwrap_or_else(|_| Err(CallError::Closed("closed".into()))),
+        };
+        guard.is_done = !matches!(result, Err(CallError::Timeout(_)));
+        result
+    }
+
+    /// Tells the server something.
+    pub(crate) async fn notify(self: &Arc<Self>, method: &str, params: Option<&RawValue>) -> Result<(), CallError> {
+        let outgoing = Outgoing {
+            line: Message::notification(method, params),
+            request: None,
+            era: self.era(),
+            method: method.to_owned(),
+            params: None,
+            name: None,
+            headers: Vec::new(),
+        };
+        self.send(outgoing).await.map(drop)
+    }
+
+    /// The message for `call`, with what the era puts into `_meta`.
+    fn outgoing(&self, id: u64, mut call: Call) -> Outgoing {
+        let mut own = call.params.object("_meta").unwrap_or_default();
+        for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL] {
+            own.remove(key);
+        }
+        own.remove("progressToken");
+        if call.wants_progress {
+            own.set("progressToken", raw(&id));
+        }
+        let era = if call.method == crate::handshake::DISCOVER { Some(Era::Modern) } else { self.era() };
+        if era == Some(Era::Modern) {
+            own.set(meta::PROTOCOL_VERSION, raw(MODERN_VERSION));
+            own.set(meta::CLIENT_INFO, crate::handshake::client_info());
+            own.set(meta::CLIENT_CAPABILITIES, call.capabilities.take().unwrap_or_else(|| raw(&Fields::new())));
+            if let Some(level) = &call.log_level {
+                own.set(meta::LOG_LEVEL, raw(level));
+            }
+        }
+        call.params.remove("_meta");
+        if !own.is_empty() {
+            call.params.set("_meta", own.to_raw());
+        }
+        let params = (!call.params.is_empty()).then(|| call.params.to_raw());
+        Outgoing {
+            line: Message::request(&Id::from(id), &call.method, params.as_deref()),
+            request: Some(id),
+            era,
+            method: call.method,
+            params,
+            name: call.name,
+            headers: call.mirrored,
+        }
+    }
+
+    /// Hands a message to the transport; the task that carries it, where there is one.
+    async fn send(self: &Arc<Self>, outgoing: Outgoing) -> Result<Option<AbortHandle>, CallError> {
+        match &self.outbound {
+            Outbound::Stdio(sender) => {
+                let sent = sender.send(outgoing.line).await;
+                sent.map(|()| None).map_err(|_| {
+                    CallError::Closed(self.close_reason().unwrap_or_else(|| "its standard input is closed".into()))
+                })
+            }
+            // What wants no answer is waited for, so that it arrives before what follows.
+            Outbound::Http(client) if outgoing.request.is_none() => {
+                client.deliver(self, outgoing).await;
+                Ok(None)
+            }
+            Outbound::Sse(client) if outgoing.request.is_none() => {
+                client.deliver(self, outgoing).await;
+                Ok(None)
+            }
+            Outbound::Http(client) => {
+                let (link, client) = (Arc::clone(self), Arc::clone(client));
+                let task = tokio::spawn(async move { client.deliver(&link, outgoing).await });
+                Ok(Some(task.abort_handle()))
+            }
+            Outbound::Sse(client) => {
+                let (link, client) = (Arc::clone(self), Arc::clone(client));
+                let task = tokio::spawn(async move { client.deliver(&link, outgoing).await });
+                Ok(Some(task.abort_handle()))
+            }
+            Outbound::Local(server) => {
+                let (link, server) = (Arc::clone(self), Arc::clone(server));
+                let task = tokio::spawn(async move {
+                    let answer = server.answer(&outgoing.method, outgoing.params).await;
+                    if let Some(id) = outgoing.request {
+                        link.settle(id, answer.map_err(CallError::Rpc));
+                    }
+                });
+                Ok(Some(task.abort_handle()))
+            }
+        }
+    }
+
+    /// Gives a request its outcome.
+    pub(crate) fn settle(&self, id: u64, outcome: Result<Raw, CallError>) {
+        let pending = lock(&self.pending).remove(&id);
+        match pending {
+            Some(pending) => {
+                let _ = pending.answer.send(outcome);
+            }
+            None => tracing::debug!(server = %self.server, id, "an answer that nobody waits for"),
+        }
+    }
+
+    /// Whether the answer to this request is still awaited.
+    pub(crate) fn is_pending(&self, id: u64) -> bool {
+        lock(&self.pending).contains_key(&id)
+    }
+
+    /// Takes in one message; `related` is the request on whose own stream it came.
+    pub(crate) fn incoming(self: &Arc<Self>, message: Message, related: Option<u64>) {
+        match message {
+            Message::Response { id, outcome } => {
+                // A server that cannot tell which request it refuses means the one it got.
+                let id = id.and_then(|id| id.as_number()).or(related);
+                if let Some(id) = id {
+                    self.settle(id, outcome.map_err(CallError::Rpc));
+                }
+            }
+            Message::Notification { method, params } => self.notified(method, params, related),
+            Message::Request { id, method, params } => self.asked(id, method, params, related),
+        }
+    }
+
+    fn notified(&self, method: String, params: Option<Raw>, related: Option<u64>) {
+        let events = match method.as_str() {
+            "notifications/progress" => {
+                let token = Fields::of_optional(params.as_deref()).read::<u64>("progressToken");
+                let pending = lock(&self.pending);
+                let pending = token.or(related).and_then(|id| pending.get(&id));
+                if let Some(pending) = pending {
+                    *lock(&pending.active) = Instant::now();
+                }
+                pending.and_then(|pending| pending.events.clone())
+            }
+            "notifications/cancelled" => {
+                let request = Fields::of_optional(params.as_deref()).get("requestId").and_then(Id::of);
+                if let Some(task) = request.and_then(|id| lock(&self.asked).remove(&id)) {
+                    task.abort();
+                }
+                return;
+            }
+            "notifications/message" => self.caller(related).map(|(_, events)| events),
+            method if method.starts_with("notifications/") => None,
+            _ => self.caller(related).map(|(_, events)| events),
+        };
+        let full = match events {
+            Some(events) => events.try_send(Event::Notification { method, params }).is_err(),
+            None => self.notices.try_send(Notice { method, params }).is_err(),
+        };
+        if full {
+            tracing::debug!(server = %self.server, "a notification was dropped: too many at once");
+        }
+    }
+
+    /// The call that a message on a shared pipe is about: the latest of the one conversation
+    /// that has calls running. Calls whose server waits for an answer say nothing meanwhile.
+    fn caller(&self, related: Option<u64>) -> Option<(u64, mpsc::Sender<Event>)> {
+        let pending = lock(&self.pending);
+        if let Some(id) = related
+            && let Some(events) = pending.get(&id).and_then(|pending| pending.events.clone())
+        {
+            return Some((id, events));
+        }
+        let with_events = || pending.iter().filter(|(_, pending)| pending.events.is_some());
+        let is_any_free = with_events().any(|(_, pending)| pending.questions == 0);
+        let mut callers = with_events().filter(|(_, pending)| !is_any_free || pending.questions == 0);
+        let (first, one) = callers.next()?;
+        let mut latest = *first;
+        for (id, other) in callers {
+            if other.owner != one.owner {
+                return None;
+            }
+            latest = latest.max(*id);
+        }
+        Some((latest, pending.get(&latest)?.events.clone()?))
+    }
+
+    fn count_question(&self, call: Option<u64>, change: isize) {
+        let mut pending = lock(&self.pending);
+        if let Some(pending) = call.and_then(|id| pending.get_mut(&id)) {
+            pending.questions = pending.questions.saturating_add_signed(change);
+        }
+    }
+
+    fn asked(self: &Arc<Self>, id: Id, method: String, params: Option<Raw>, related: Option<u64>) {
+        let (call, caller) = self.caller(related).unzip();
+        self.count_question(call, 1);
+        let link = Arc::clone(self);
+        let key = id.clone();
+        // Holds the map so that the answer cannot take its entry out before it is in.
+        let mut asked = lock(&self.asked);
+        let task = tokio::spawn(async move {
+            let outcome = link.answer(&method, params, caller).await;
+            link.count_question(call, -1);
+            let line = Message::response(Some(&id), outcome.as_deref());
+            let outgoing = Outgoing {
+                line,
+                request: None,
+                era: link.era(),
+                method: String::new(),
+                params: None,
+                name: None,
+                headers: Vec::new(),
+            };
+            if let Err(error) = link.send(outgoing).await {
+                tracing::debug!(server = %link.server, %error, "an answer could not be sent");
+            }
+            lock(&link.asked).remove(&id);
+        });
+        asked.insert(key, task.abort_handle());
+    }
+
+    async fn answer(
+        &self,
+        method: &str,
+        params: Option<Raw>,
+        caller: Option<mpsc::Sender<Event>>,
+    ) -> Result<Raw, RpcError> {
+        match (method, caller) {
+            ("ping", _) => Ok(raw(&Fields::new())),
+            ("roots/list" | "sampling/createMessage" | "elicitation/create", Some(caller)) => {
+                let (reply, replied) = oneshot::channel();
+                let event = Event::Request { method: method.to_owned(), params, reply };
+                if caller.send(event).await.is_err() {
+                    return Err(RpcError::new(RpcError::INTERNAL, "the client is gone"));
+                }
+                match tokio::time::timeout(ASK_TIMEOUT, replied).await {
+                    Ok(Ok(outcome)) => outcome,
+                    Ok(Err(_)) => Err(RpcError::new(RpcError::INTERNAL, "the client is gone")),
+                    Err(_) => Err(RpcError::new(RpcError::INTERNAL, "the client did not answer in time")),
+                }
+            }
+            // Servers ask for roots as soon as they run; ours has none of its own.
+            ("roots/list", None) => Ok(raw(&serde_json::json!({"roots": []}))),
+            ("sampling/createMessage" | "elicitation/create", None) => {
+                Err(RpcError::new(RpcError::INTERNAL, "no single client has a call running that this could be for"))
+            }
+            _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("no method `{method}`"))),
+        }
+    }
+}
+
+/// Waits for an answer, and longer as long as there is progress.
+async fn wait(
+    mut answered: oneshot::Receiver<Result<Raw, CallError>>,
+    timeout: Duration,
+    active: &Mutex<Instant>,
+) -> Result<Raw, CallError> {
+    loop {
+        let deadline = *lock(active) + timeout;
+        match tokio::time::timeout_at(deadline, &mut answered).await {
+            Ok(answer) => return answer.unwrap_or_else(|_| Err(CallError::Closed("closed".into()))),
+            Err(_) if *lock(active) + timeout > deadline => {}
+            Err(_) => return Err(CallError::Timeout(timeout)),
+        }
+    }
+}
+
+/// Takes back a request that nobody waits for any more.
+struct CancelOnDrop<'a> {
+    link: &'a Arc<Link>,
+    id: u64,
+    task: Option<AbortHandle>,
+    is_done: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        lock(&self.link.pending).remove(&self.id);
+        if self.is_done {
+            return;
+        }
+        if let Some(task) = &self.task {
+            // Ends the request's own stream, which is how modern HTTP says it.
+            task.abort();
+        }
+        let is_told_by_stream = matches!(self.link.outbound, Outbound::Http(_) | Outbound::Local(_))
+            && self.link.era() == Some(Era::Modern);
+        if is_told_by_stream || self.link.close_reason().is_some() {
+            return;
+        }
+        let (link, id) = (Arc::clone(self.link), self.id);
+        // Dropped outside the runtime there is nobody left to tell.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let params = Fields::new().with("requestId", &id).with("reason", "the caller no longer waits");
+            let _ = link.notify("notifications/cancelled", Some(&params.to_raw())).await;
+        });
+    }
+}

@@ -1,0 +1,322 @@
+//! Finding out what a server speaks.
+
+use std::{ffi::OsString, io, sync::Arc, time::Duration};
+
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::{
+    config::{HttpKind, ServerConfig, TransportConfig},
+    connection::{Call, CallError, Link, Notice},
+    era::{Era, LEGACY_VERSIONS, MODERN_VERSION},
+    json::{Fields, Raw, raw},
+    rpc::RpcError,
+    transport::{
+        Outbound,
+        http::{ClientError, HttpClient, is_modern_refusal},
+        sse::{OpenError, SseClient},
+        stdio::{self, Process, Program},
+    },
+};
+
+/// The question that only modern servers answer.
+pub(crate) const DISCOVER: &str = "server/discover";
+
+/// How long a server on a pipe may take to answer the modern question before the legacy
+/// one is asked as well.
+const PROBE: Duration = Duration::from_secs(2);
+
+/// What a server says of itself.
+#[derive(Clone, Debug)]
+pub struct Hello {
+    /// Which rules it follows.
+    pub era: Era,
+    /// The version agreed on.
+    pub version: String,
+    /// What it can do.
+    pub capabilities: Fields,
+    /// Who it is.
+    pub server_info: Option<Raw>,
+    /// How it wants to be used.
+    pub instructions: Option<String>,
+}
+
+/// Why a server cannot be connected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Its program cannot be started.
+    #[error("cannot start `{command}`")]
+    Start {
+        /// The program.
+        command: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Its configuration cannot be used.
+    #[error("{0}")]
+    Config(String),
+    /// It ended or closed the connection.
+    #[error("{0}")]
+    Closed(Arc<str>),
+    /// It refused.
+    #[error("the server refuses: {0}")]
+    Refused(CallError),
+    /// It speaks no version that we know.
+    #[error("the server speaks version `{0}`, which is not known here")]
+    Version(String),
+    /// It took too long.
+    #[error("not ready within {} s", .0.as_secs_f32())]
+    Timeout(Duration),
+}
+
+impl ConnectError {
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Some("install the program, or give its full path")
+            }
+            Self::Closed(_) => Some("its own messages are in the log; run the command by hand to see them alone"),
+            Self::Timeout(_) => Some("raise `connectTimeout`, or see in the log what it is waiting for"),
+            Self::Refused(CallError::Status { status: 401 | 403 }) => {
+                Some("it wants credentials: set `headers` with an `Authorization`")
+            }
+            Self::Refused(CallError::Unreachable(_)) => Some("check the address, and that the server runs"),
+            _ => None,
+        }
+    }
+}
+
+impl From<ClientError> for ConnectError {
+    fn from(error: ClientError) -> Self {
+        Self::Config(error.to_string())
+    }
+}
+
+impl From<OpenError> for ConnectError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Client(error) => error.into(),
+            OpenError::Unreachable(error) => Self::Refused(CallError::Unreachable(error)),
+            OpenError::NoStream { status } => Self::Refused(CallError::Status { status }),
+            OpenError::NoEndpoint => Self::Closed("the server did not name an endpoint for messages".into()),
+        }
+    }
+}
+
+/// A connection that is ready for calls.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub(crate) link: Arc<Link>,
+    pub(crate) hello: Hello,
+    /// The child, if the server is one.
+    pub(crate) process: Option<Process>,
+}
+
+/// Who we are, for servers.
+pub(crate) fn client_info() -> Raw {
+    raw(&json!({"name": "pegboard", "title": "Pegboard", "version": env!("CARGO_PKG_VERSION")}))
+}
+
+/// What we say we can do: all of it, since some client behind us may; which tools a server
+/// lists can depend on it.
+fn client_capabilities() -> Raw {
+    raw(&json!({"roots": {"listChanged": false}, "sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}}))
+}
+
+/// Connects a server and finds out what it speaks.
+///
+/// The caller bounds the time; dropping the future ends the child.
+pub(crate) async fn connect(
+    config: &ServerConfig,
+    era: Option<Era>,
+    supervisor: &[OsString],
+    notices: mpsc::Sender<Notice>,
+) -> Result<Connected, ConnectError> {
+    let server: Arc<str> = config.name.as_str().into();
+    match &config.transport {
+        TransportConfig::Stdio { command, args, env, cwd } => {
+            let program = Program { command, args, env, cwd: cwd.as_deref(), supervisor };
+            let started =
+                stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
+            let (sender, attachable) = started.split();
+            let link = Link::new(server, Outbound::Stdio(sender), notices);
+            let mut process = attachable.attach(&link);
+            let hello = tokio::select! {
+                hello = greet_on_pipe(&link, era) => hello,
+                ended = process.wait() => Err(ConnectError::Closed(ended.into())),
+            };
+            match hello {
+                Ok(hello) => Ok(Connected { link, hello, process: Some(process) }),
+                Err(error) => {
+                    link.close("not connected");
+                    process.stop().await;
+                    Err(error)
+                }
+            }
+        }
+        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => connect_sse(server, url, headers, notices).await,
+        TransportConfig::Http { url, headers, kind } => {
+            let client = Arc::new(HttpClient::new(url, headers)?);
+            let link = Link::new(Arc::clone(&server), Outbound::Http(Arc::clone(&client)), notices.clone());
+            match greet_over_http(&link, &client, era).await {
+                Ok(hello) => Ok(Connected { link, hello, process: None }),
+                Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
+                    if *kind == HttpKind::Auto =>
+                {
+                    connect_sse(server, url, headers, notices).await
+                }
+                Err(error) => Err(error),
+            }
+        }
+        TransportConfig::Local(local) => {
+            let link = Link::new(server, Outbound::Local(Arc::clone(local)), notices);
+            link.settle_era(Era::Modern);
+            let hello = discover(&link).await.map_err(ConnectError::Refused)?;
+            Ok(Connected { link, hello, process: None })
+        }
+    }
+}
+
+async fn connect_sse(
+    server: Arc<str>,
+    url: &str,
+    headers: &[(String, crate::config::Secret)],
+    notices: mpsc::Sender<Notice>,
+) -> Result<Connected, ConnectError> {
+    let client = Arc::new(SseClient::open(url, headers).await?);
+    let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices);
+    client.attach(&link).await?;
+    let hello = initialize(&link).await?;
+    Ok(Connected { link, hello, process: None })
+}
+
+/// Asks the modern question first, and the legacy one when the answer is no or is late.
+async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>) -> Result<Hello, ConnectError> {
+    match era {
+        Some(Era::Legacy) => return initialize(link).await,
+        Some(Era::Modern) => {
+            let hello = discover(link).await.map_err(refused)?;
+            link.settle_era(Era::Modern);
+            return Ok(hello);
+        }
+        None => {}
+    }
+    let modern = discover(link);
+    tokio::pin!(modern);
+    let early = tokio::time::timeout(PROBE, &mut modern).await;
+    match early {
+        Ok(Ok(hello)) => {
+            link.settle_era(Era::Modern);
+            Ok(hello)
+        }
+        Ok(Err(CallError::Closed(reason))) => Err(ConnectError::Closed(reason)),
+        Ok(Err(_)) => initialize(link).await,
+        // A slow start looks like a server that ignores what it does not know. So both
+        // questions are out now, and whichever is answered well decides.
+        Err(_) => {
+            let legacy = initialize(link);
+            tokio::pin!(legacy);
+            tokio::select! {
+                hello = &mut legacy => hello,
+                Ok(hello) = &mut modern => {
+                    link.settle_era(Era::Modern);
+                    Ok(hello)
+                }
+            }
+        }
+    }
+}
+
+async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option<Era>) -> Result<Hello, ConnectError> {
+    if era != Some(Era::Legacy) {
+        match discover(link).await {
+            Ok(hello) => {
+                link.settle_era(Era::Modern);
+                return Ok(hello);
+            }
+            Err(error) if era == Some(Era::Modern) => return Err(refused(error)),
+            Err(CallError::Rpc(error)) if is_modern_refusal(&error) && !offers_legacy(&error) => {
+                return Err(refused(CallError::Rpc(error)));
+            }
+            Err(CallError::Status { status: status @ (401 | 403) }) => {
+                return Err(refused(CallError::Status { status }));
+            }
+            Err(CallError::Unreachable(error)) => return Err(refused(CallError::Unreachable(error))),
+            Err(_) => {}
+        }
+        client.forget_session();
+    }
+    let hello = initialize(link).await?;
+    client.agree_on(&hello.version);
+    let (client, link) = (Arc::clone(client), Arc::clone(link));
+    tokio::spawn(client.listen(link));
+    Ok(hello)
+}
+
+/// Whether a server that refuses our modern version names a legacy one instead.
+fn offers_legacy(error: &RpcError) -> bool {
+    let data = Fields::of_optional(error.data.as_deref());
+    let supported: Vec<String> = data.read("supported").unwrap_or_default();
+    supported.iter().any(|version| LEGACY_VERSIONS.contains(&version.as_str()))
+}
+
+fn refused(error: CallError) -> ConnectError {
+    match error {
+        CallError::Closed(reason) => ConnectError::Closed(reason),
+        error => ConnectError::Refused(error),
+    }
+}
+
+/// `server/discover`, the one request that is modern whatever the server is.
+async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
+    let call = Call::new(DISCOVER, Fields::new(), Duration::MAX);
+    let call = Call { timeout: None, capabilities: Some(client_capabilities()), ..call };
+    let result = link.request(call).await?;
+    let fields =
+        Fields::of(&result).ok_or_else(|| CallError::Garbled("`server/discover` gave no object".to_owned()))?;
+    let versions: Vec<String> = fields.read("supportedVersions").unwrap_or_default();
+    if !versions.iter().any(|version| version == MODERN_VERSION) {
+        // It knows the question but not our version of the protocol.
+        return Err(CallError::Garbled(format!("it offers the versions {versions:?}")));
+    }
+    let info = fields.get("serverInfo").map(ToOwned::to_owned).or_else(|| {
+        let meta = fields.object("_meta")?;
+        meta.get("io.modelcontextprotocol/serverInfo").map(ToOwned::to_owned)
+    });
+    Ok(Hello {
+        era: Era::Modern,
+        version: MODERN_VERSION.to_owned(),
+        capabilities: fields.object("capabilities").unwrap_or_default(),
+        server_info: info,
+        instructions: fields.text("instructions"),
+    })
+}
+
+/// `initialize`, and the notification that ends it.
+async fn initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
+    let mut params = Fields::new().with("protocolVersion", LEGACY_VERSIONS[0]);
+    params.set("capabilities", client_capabilities());
+    params.set("clientInfo", client_info());
+    let call = Call { timeout: None, ..Call::new("initialize", params, Duration::MAX) };
+    let result = link.request(call).await.map_err(refused)?;
+    let fields = Fields::of(&result)
+        .ok_or_else(|| ConnectError::Refused(CallError::Garbled("`initialize` gave no object".to_owned())))?;
+    let version = fields.text("protocolVersion").unwrap_or_default();
+    if !LEGACY_VERSIONS.contains(&version.as_str()) {
+        return Err(ConnectError::Version(version));
+    }
+    link.settle_era(Era::Legacy);
+    if let Outbound::Http(client) = link.outbound() {
+        client.agree_on(&version);
+    }
+    link.notify("notifications/initialized", None).await.map_err(refused)?;
+    Ok(Hello {
+        era: Era::Legacy,
+        version,
+        capabilities: fields.object("capabilities").unwrap_or_default(),
+        server_info: fields.get("serverInfo").map(ToOwned::to_owned),
+        instructions: fields.text("instructions"),
+    })
+}

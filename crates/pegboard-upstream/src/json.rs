@@ -1,0 +1,164 @@
+//! JSON that passes through: one level is taken apart, everything below stays as it came.
+//!
+//! A proxy must not lose fields it does not know, reorder keys or rewrite numbers. So a
+//! message is read one object deep, and what is not looked at keeps its bytes.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
+use serde_json::value::RawValue;
+
+/// A JSON value whose bytes are kept.
+pub type Raw = Box<RawValue>;
+
+/// `value` as JSON.
+///
+/// Only types whose serialisation cannot fail are passed here; were one to fail, `null`
+/// would take its place.
+pub fn raw<T: Serialize + ?Sized>(value: &T) -> Raw {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// The text of `value` without line breaks, for framings that end a message at one.
+/// Inside JSON strings line breaks are always escaped, so only space between tokens goes.
+pub fn one_line(value: &RawValue) -> std::borrow::Cow<'_, str> {
+    let text = value.get();
+    if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], "").into() } else { text.into() }
+}
+
+/// The fields of a JSON object in their order, with their values as they came.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(Vec<(String, Raw)>);
+
+impl Fields {
+    /// No fields.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The fields of `value` if it is an object.
+    pub fn of(value: &RawValue) -> Option<Self> {
+        serde_json::from_str(value.get()).ok()
+    }
+
+    /// The fields of `value`; none if there is no value or it is not an object.
+    pub fn of_optional(value: Option<&RawValue>) -> Self {
+        value.and_then(Self::of).unwrap_or_default()
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&RawValue> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| &**value)
+    }
+
+    /// The value of `key` read as `T`, if it is there and fits.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self, key: &str) -> Option<T> {
+        serde_json::from_str(self.get(key)?.get()).ok()
+    }
+
+    /// The text under `key`.
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.read(key)
+    }
+
+    /// The object under `key`.
+    pub fn object(&self, key: &str) -> Option<Self> {
+        Self::of(self.get(key)?)
+    }
+
+    /// Puts `value` in the place of `key`, or at the end.
+    pub fn set(&mut self, key: &str, value: Raw) {
+        match self.0.iter_mut().find(|(name, _)| name == key) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((key.to_owned(), value)),
+        }
+    }
+
+    /// [`set`](Self::set) for what is not JSON yet.
+    #[must_use]
+    pub fn with<T: Serialize + ?Sized>(mut self, key: &str, value: &T) -> Self {
+        self.set(key, raw(value));
+        self
+    }
+
+    /// Takes `key` out.
+    pub fn remove(&mut self, key: &str) -> Option<Raw> {
+        let at = self.0.iter().position(|(name, _)| name == key)?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// Whether `key` is there.
+    pub fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All fields in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), &**value))
+    }
+
+    /// As JSON again.
+    pub fn to_raw(&self) -> Raw {
+        raw(self)
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(entry) = map.next_entry::<String, Raw>()? {
+                    fields.push(entry);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_touched_keeps_its_bytes() {
+        let text = r#"{"z":1.0,"a":{"y":[1e5, 18446744073709551616],"x":"\u00e9"},"name":"old"}"#;
+        let mut fields: Fields = serde_json::from_str(text).expect("an object");
+        fields.set("name", raw("new"));
+        fields.set("more", raw(&true));
+        let expected = r#"{"z":1.0,"a":{"y":[1e5, 18446744073709551616],"x":"\u00e9"},"name":"new","more":true}"#;
+        assert_eq!(fields.to_raw().get(), expected);
+        assert_eq!(fields.text("name").as_deref(), Some("new"));
+        assert!(fields.object("z").is_none());
+    }
+
+    #[test]
+    fn lines_are_joined_outside_strings_only() {
+        let value: Raw = serde_json::from_str("{\"a\":\n \"x\\ny\"\r\n}").expect("JSON");
+        assert_eq!(one_line(&value), "{\"a\": \"x\\ny\"}");
+    }
+}

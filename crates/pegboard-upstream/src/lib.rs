@@ -1,0 +1,31 @@
+//! MCP servers: how they are reached, kept running and listed.
+//!
+//! A [`Fleet`] starts the configured servers in parallel and keeps each as an
+//! [`Upstream`]: connected, listed, restarted when it fails. A call names a method and
+//! passes its parameters through; what the server says meanwhile (progress, log messages,
+//! questions) reaches whoever made the call.
+//!
+//! The wire is spoken here directly, on raw JSON, and not through the MCP crate's typed
+//! model: a proxy must not lose fields that it does not know, reorder keys or rewrite
+//! numbers, must speak two eras on one pipe, and one of the transports has left that crate.
+
+pub mod config;
+pub mod connection;
+pub mod era;
+mod fleet;
+mod handshake;
+pub mod headers;
+pub mod json;
+pub mod lines;
+mod listing;
+pub mod rpc;
+mod server;
+pub mod supervise;
+mod transport;
+
+pub use connection::{Call, CallError, Event, Notice};
+pub use fleet::Fleet;
+pub use handshake::{ConnectError, Hello};
+pub use listing::{Item, ListKind, Lists};
+pub use server::{State, Upstream};
+pub use transport::local::{Answering, LocalServer};

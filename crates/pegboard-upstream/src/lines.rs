@@ -1,0 +1,85 @@
+//! Lines of bounded length.
+
+use std::io;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+/// One line, or the news that there was one that is too long.
+#[derive(Debug)]
+pub enum Line<'a> {
+    /// The line without its end.
+    Whole(&'a [u8]),
+    /// A line over the limit, which was skipped.
+    TooLong,
+}
+
+/// Reads lines of bounded length.
+#[derive(Debug)]
+pub struct Lines<R> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+    limit: usize,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    /// Lines of at most `limit` bytes.
+    pub fn new(reader: R, limit: usize) -> Self {
+        Self { reader: BufReader::with_capacity(64 << 10, reader), line: Vec::new(), limit }
+    }
+
+    /// The next line without its end; `None` at the end of the input. What is left without
+    /// a line break at the end is a line too.
+    ///
+    /// # Errors
+    /// When the input cannot be read.
+    pub async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.line.clear();
+        if self.line.capacity() > 1 << 20 {
+            // One huge message must not occupy memory for ever.
+            self.line = Vec::new();
+        }
+        let mut is_too_long = false;
+        loop {
+            let buffer = self.reader.fill_buf().await?;
+            if buffer.is_empty() {
+                let is_end = self.line.is_empty() && !is_too_long;
+                return Ok((!is_end).then_some(()).map(|()| self.finish(is_too_long)));
+            }
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let piece = &buffer[..end.unwrap_or(buffer.len())];
+            if self.line.len() + piece.len() > self.limit {
+                is_too_long = true;
+                self.line.clear();
+            } else if !is_too_long {
+                self.line.extend_from_slice(piece);
+            }
+            let consumed = piece.len() + usize::from(end.is_some());
+            self.reader.consume(consumed);
+            if end.is_some() {
+                return Ok(Some(self.finish(is_too_long)));
+            }
+        }
+    }
+
+    fn finish(&self, is_too_long: bool) -> Line<'_> {
+        if is_too_long { Line::TooLong } else { Line::Whole(&self.line) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_of_all_lengths() {
+        let mut lines = Lines::new(&b"a\n\nmuch too long\r\nlast"[..], 5);
+        let mut found = Vec::new();
+        while let Some(line) = lines.next().await.expect("readable") {
+            found.push(match line {
+                Line::Whole(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                Line::TooLong => "TOO LONG".to_owned(),
+            });
+        }
+        assert_eq!(found, ["a", "", "TOO LONG", "last"]);
+    }
+}

@@ -1,0 +1,286 @@
+//! What a server offers, in full and in order.
+
+use std::{sync::Arc, time::Duration};
+
+use pegboard_core::{
+    Limits,
+    catalog::{Warning, WarningKind},
+};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::{
+    connection::{Call, CallError, Link},
+    handshake::Hello,
+    json::{Fields, Raw, raw},
+    rpc::RpcError,
+};
+
+/// Lists of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ListKind {
+    /// `tools/list`.
+    Tools,
+    /// `prompts/list`.
+    Prompts,
+    /// `resources/list`.
+    Resources,
+    /// `resources/templates/list`.
+    Templates,
+}
+
+impl ListKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
+    /// The method that lists them.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Tools => "tools/list",
+            Self::Prompts => "prompts/list",
+            Self::Resources => "resources/list",
+            Self::Templates => "resources/templates/list",
+        }
+    }
+
+    /// The field of the result that holds them.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+
+    /// The field that identifies an item.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Tools | Self::Prompts => "name",
+            Self::Resources => "uri",
+            Self::Templates => "uriTemplate",
+        }
+    }
+
+    /// The capability without which a server has none.
+    fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources | Self::Templates => "resources",
+        }
+    }
+
+    /// The lists that a notification says have changed.
+    pub(crate) fn changed_by(method: &str) -> &'static [Self] {
+        match method {
+            "notifications/tools/list_changed" => &[Self::Tools],
+            "notifications/prompts/list_changed" => &[Self::Prompts],
+            "notifications/resources/list_changed" => &[Self::Resources, Self::Templates],
+            _ => &[],
+        }
+    }
+}
+
+/// One tool, prompt, resource or template.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its name or URI at the server.
+    pub key: String,
+    /// All the server says of it, mended where it was broken.
+    pub raw: Raw,
+}
+
+/// What a server offers.
+#[derive(Clone, Debug, Default)]
+pub struct Lists {
+    /// Its tools.
+    pub tools: Arc<Vec<Item>>,
+    /// Its prompts.
+    pub prompts: Arc<Vec<Item>>,
+    /// Its resources.
+    pub resources: Arc<Vec<Item>>,
+    /// Its resource templates.
+    pub templates: Arc<Vec<Item>>,
+    /// What was wrong with any of them.
+    pub warnings: Vec<String>,
+}
+
+impl Lists {
+    /// The list of this kind.
+    pub fn of(&self, kind: ListKind) -> &Arc<Vec<Item>> {
+        match kind {
+            ListKind::Tools => &self.tools,
+            ListKind::Prompts => &self.prompts,
+            ListKind::Resources => &self.resources,
+            ListKind::Templates => &self.templates,
+        }
+    }
+
+    fn set(&mut self, kind: ListKind, items: Vec<Item>) {
+        let items = Arc::new(items);
+        match kind {
+            ListKind::Tools => self.tools = items,
+            ListKind::Prompts => self.prompts = items,
+            ListKind::Resources => self.resources = items,
+            ListKind::Templates => self.templates = items,
+        }
+    }
+}
+
+/// Items of one list; a server that offers more is cut off, with a warning.
+const MAX_ITEMS: usize = 50_000;
+
+/// Pages of one list; a server that gives more is going in circles.
+const MAX_PAGES: usize = 2_000;
+
+/// Bytes of one item.
+const MAX_ITEM_BYTES: usize = 1 << 20;
+
+/// Asks for all lists that the server says it has.
+pub(crate) async fn list_all(link: &Arc<Link>, hello: &Hello, timeout: Duration) -> Result<Lists, CallError> {
+    let mut lists = Lists::default();
+    let mut is_first = true;
+    for kind in ListKind::ALL {
+        if hello.capabilities.has(kind.capability()) {
+            match refresh(link, kind, &mut lists, timeout).await {
+                Ok(()) => {}
+                // A server that cannot list its tools is of no use; without the rest it is.
+                Err(error) if is_first => return Err(error),
+                Err(error) => lists.warnings.push(format!("`{}` failed: {error}", kind.method())),
+            }
+        }
+        is_first = false;
+    }
+    Ok(lists)
+}
+
+/// Asks for one list again.
+pub(crate) async fn refresh(
+    link: &Arc<Link>,
+    kind: ListKind,
+    lists: &mut Lists,
+    timeout: Duration,
+) -> Result<(), CallError> {
+    let prefix = format!("{}: ", kind.field());
+    lists.warnings.retain(|warning| !warning.starts_with(&prefix));
+    let mut warnings = Vec::new();
+    let mut reader =
+        Reader { kind, items: Vec::new(), seen: std::collections::HashSet::new(), warnings: &mut warnings };
+    let mut cursor: Option<Raw> = None;
+    for page in 0.. {
+        let mut params = Fields::new();
+        if let Some(cursor) = cursor.take() {
+            params.set("cursor", cursor);
+        }
+        let result = match link.request(Call::new(kind.method(), params, timeout)).await {
+            Ok(result) => result,
+            // Some servers promise what they do not have.
+            Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => break,
+            Err(error) => return Err(error),
+        };
+        let fields = Fields::of(&result).ok_or_else(|| CallError::Garbled("a list that is no object".to_owned()))?;
+        reader.page(&fields)?;
+        cursor = fields.get("nextCursor").filter(|cursor| cursor.get() != "null").map(ToOwned::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+        if page >= MAX_PAGES || reader.items.len() >= MAX_ITEMS {
+            reader.warn(WarningKind::TooLong, format!("only the first {} are used", reader.items.len()));
+            break;
+        }
+    }
+    let items = std::mem::take(&mut reader.items);
+    lists.set(kind, items);
+    lists.warnings.extend(warnings.into_iter().map(|warning| format!("{prefix}{warning}")));
+    Ok(())
+}
+
+struct Reader<'a> {
+    kind: ListKind,
+    items: Vec<Item>,
+    seen: std::collections::HashSet<String>,
+    warnings: &'a mut Vec<String>,
+}
+
+impl Reader<'_> {
+    fn page(&mut self, fields: &Fields) -> Result<(), CallError> {
+        let missing = || CallError::Garbled(format!("a list without `{}`", self.kind.field()));
+        let list = fields.get(self.kind.field()).ok_or_else(missing)?;
+        let list: Vec<&RawValue> = serde_json::from_str(list.get()).map_err(|_| missing())?;
+        for item in list {
+            self.item(item);
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, item: &RawValue) {
+        if self.items.len() >= MAX_ITEMS {
+            return;
+        }
+        let Some(fields) = Fields::of(item) else {
+            return self.warn(WarningKind::NotATool, "an entry that is no object is left out".to_owned());
+        };
+        let Some(key) = fields.text(self.kind.key()).filter(|key| !key.is_empty()) else {
+            let message = format!("an entry without `{}` is left out", self.kind.key());
+            return self.warn(WarningKind::EmptyName, message);
+        };
+        if !self.seen.insert(key.clone()) {
+            return self.warn(WarningKind::DuplicateTool, format!("a second `{}` is left out", shorten(&key)));
+        }
+        let raw = if self.kind == ListKind::Tools { self.mend(&key, fields, item) } else { item.to_owned() };
+        if raw.get().len() > MAX_ITEM_BYTES {
+            let message = format!("`{}` has {} bytes and is left out", shorten(&key), raw.get().len());
+            return self.warn(WarningKind::TooLong, message);
+        }
+        self.items.push(Item { key, raw });
+    }
+
+    /// A tool that every client can read: its schema is an object schema, and its
+    /// description is not without end.
+    fn mend(&mut self, name: &str, mut fields: Fields, item: &RawValue) -> Raw {
+        let mut is_mended = false;
+        match fields.object("inputSchema") {
+            None => {
+                self.warn(
+                    WarningKind::SchemaNotObject,
+                    format!("`{}` has no usable schema; any object fits", shorten(name)),
+                );
+                fields.set("inputSchema", raw(&json!({"type": "object"})));
+                is_mended = true;
+            }
+            Some(schema) if !schema.has("type") => {
+                self.warn(
+                    WarningKind::WrongType,
+                    format!("the schema of `{}` has no `type`; it is an object's", shorten(name)),
+                );
+                let mut mended = Fields::new().with("type", "object");
+                schema.iter().for_each(|(key, value)| mended.set(key, value.to_owned()));
+                fields.set("inputSchema", mended.to_raw());
+                is_mended = true;
+            }
+            Some(_) => {}
+        }
+        let limit = Limits::default().text_bytes;
+        if let Some(mut text) = fields.text("description").filter(|text| text.len() > limit) {
+            let message =
+                format!("the description of `{}` has {} bytes and is cut to {limit}", shorten(name), text.len());
+            self.warn(WarningKind::TooLong, message);
+            text.truncate(text.floor_char_boundary(limit));
+            fields.set("description", raw(&text));
+            is_mended = true;
+        }
+        if is_mended { fields.to_raw() } else { item.to_owned() }
+    }
+
+    fn warn(&mut self, kind: WarningKind, message: String) {
+        const MOST: usize = 100;
+        if self.warnings.len() < MOST {
+            self.warnings.push(Warning { kind, message, location: None }.to_string());
+        }
+    }
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(80).collect()
+}

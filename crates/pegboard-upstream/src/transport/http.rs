@@ -1,0 +1,298 @@
+//! Streamable HTTP, both eras.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use reqwest::{
+    Method, RequestBuilder, Response, StatusCode,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+
+use super::{Outgoing, events::EventReader};
+use crate::{
+    config::Secret,
+    connection::{CallError, Link, lock},
+    era::{Era, MODERN_VERSION},
+    headers,
+    rpc::{Message, RpcError},
+};
+
+/// A larger answer is refused.
+pub(super) const MAX_MESSAGE: usize = 64 << 20;
+
+const SESSION: &str = "mcp-session-id";
+const VERSION: &str = "mcp-protocol-version";
+
+/// How often a broken stream is taken up again before its request is given up.
+const MAX_RESUMES: usize = 5;
+
+/// How long to wait before that, unless the server says.
+const RESUME_AFTER: Duration = Duration::from_millis(500);
+
+/// The longest that a server can make us wait.
+const MAX_RESUME_AFTER: Duration = Duration::from_secs(30);
+
+/// Why a client cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    #[error("`{0}` is not a URL of a server")]
+    Url(String),
+    #[error("`{0}` is not a header, or its value is not")]
+    Header(String),
+    #[error("cannot set up HTTP")]
+    Http(#[source] reqwest::Error),
+}
+
+/// Requests to one endpoint.
+#[derive(Debug)]
+pub(crate) struct HttpClient {
+    client: reqwest::Client,
+    url: reqwest::Url,
+    headers: HeaderMap,
+    session: Mutex<Option<HeaderValue>>,
+    /// The version that legacy requests name once it is agreed on.
+    version: Mutex<Option<HeaderValue>>,
+}
+
+/// What is common to both HTTP transports.
+pub(super) fn client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, HeaderMap), ClientError> {
+    // Chosen once for the process; a second choice of the same is no harm.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = reqwest::Client::builder()
+        .connect_timeout(Duration::from_secs(15))
+        .tcp_nodelay(true)
+        .user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION")));
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let wrong = || ClientError::Header(name.clone());
+        let key = HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
+        let mut value = HeaderValue::try_from(value.expose()).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        map.append(key, value);
+    }
+    Ok((builder.build().map_err(ClientError::Http)?, map))
+}
+
+pub(super) fn parse_url(url: &str) -> Result<reqwest::Url, ClientError> {
+    let parsed = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    parsed.ok_or_else(|| ClientError::Url(url.to_owned()))
+}
+
+impl HttpClient {
+    pub(crate) fn new(url: &str, headers: &[(String, Secret)]) -> Result<Self, ClientError> {
+        let url = parse_url(url)?;
+        let (client, headers) = client(headers)?;
+        Ok(Self { client, url, headers, session: Mutex::default(), version: Mutex::default() })
+    }
+
+    /// The version that requests name from now on.
+    pub(crate) fn agree_on(&self, version: &str) {
+        *lock(&self.version) = HeaderValue::try_from(version).ok();
+    }
+
+    /// Forgets a half-made session, before another handshake.
+    pub(crate) fn forget_session(&self) {
+        *lock(&self.session) = None;
+    }
+
+    /// Sends one message and takes in what comes back.
+    pub(crate) async fn deliver(&self, link: &Arc<Link>, outgoing: Outgoing) {
+        let request = outgoing.request;
+        let outcome = self.exchange(link, outgoing).await;
+        match (request, outcome) {
+            (Some(id), Err(error)) => link.settle(id, Err(error)),
+            (Some(id), Ok(())) if link.is_pending(id) => {
+                link.settle(id, Err(CallError::Garbled("it ended without an answer".to_owned())));
+            }
+            (None, Err(error)) => tracing::debug!(server = %link.server, %error, "a message was not taken"),
+            _ => {}
+        }
+    }
+
+    fn builder(&self, method: Method, era: Option<Era>) -> RequestBuilder {
+        let mut request = self.client.request(method, self.url.clone()).headers(self.headers.clone());
+        if era != Some(Era::Modern) {
+            if let Some(session) = lock(&self.session).clone() {
+                request = request.header(SESSION, session);
+            }
+            if let Some(version) = lock(&self.version).clone() {
+                request = request.header(VERSION, version);
+            }
+        }
+        request
+    }
+
+    async fn exchange(&self, link: &Arc<Link>, outgoing: Outgoing) -> Result<(), CallError> {
+        let era = outgoing.era;
+        let mut request = self
+            .builder(Method::POST, era)
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream");
+        if era == Some(Era::Modern) && !outgoing.method.is_empty() {
+            request = request.header(VERSION, MODERN_VERSION).header("mcp-method", headers::encode(&outgoing.method));
+            if let Some(name) = &outgoing.name {
+                request = request.header("mcp-name", headers::encode(name));
+            }
+            for (name, value) in &outgoing.headers {
+                request = request.header(format!("mcp-param-{name}"), headers::encode(value));
+            }
+        }
+        let response = request.body(outgoing.line).send().await.map_err(CallError::Unreachable)?;
+        self.take_in(link, response, outgoing.request).await
+    }
+
+    /// Takes in the messages of a response.
+    async fn take_in(&self, link: &Arc<Link>, response: Response, request: Option<u64>) -> Result<(), CallError> {
+        let status = response.status();
+        if status.is_success()
+            && let Some(session) = response.headers().get(SESSION).filter(|_| link.era() != Some(Era::Modern))
+        {
+            *lock(&self.session) = Some(session.clone());
+        }
+        let had_session = link.era() == Some(Era::Legacy) && lock(&self.session).is_some();
+        if status == StatusCode::NOT_FOUND && had_session {
+            link.close("the server has forgotten the session");
+            return Err(CallError::SessionExpired);
+        }
+        if status.is_success() && is_stream(&response) {
+            return self.follow(link, response, request).await;
+        }
+        let body = read_bounded(response, MAX_MESSAGE).await?;
+        let text = std::str::from_utf8(&body).unwrap_or_default().trim();
+        if text.is_empty() && (status.is_success() || request.is_none()) {
+            return if status.is_success() { Ok(()) } else { Err(CallError::Status { status: status.as_u16() }) };
+        }
+        match Message::parse(text) {
+            Ok(message) => {
+                link.incoming(message, request);
+                Ok(())
+            }
+            Err(_) if !status.is_success() => Err(CallError::Status { status: status.as_u16() }),
+            Err(error) => Err(CallError::Garbled(error.to_string())),
+        }
+    }
+
+    /// Reads a stream until the answer was in it, taking it up again where it breaks.
+    async fn follow(&self, link: &Arc<Link>, response: Response, request: Option<u64>) -> Result<(), CallError> {
+        let mut last_id = None;
+        let mut pause = RESUME_AFTER;
+        let mut response = Some(response);
+        for _ in 0..=MAX_RESUMES {
+            if let Some(stream) = response.take() {
+                read_stream(link, stream, request, &mut last_id, &mut pause).await?;
+            }
+            let is_answered = request.is_none_or(|id| !link.is_pending(id));
+            let (false, Some(id), true) = (is_answered, &last_id, link.era() == Some(Era::Legacy)) else { break };
+            tokio::time::sleep(pause).await;
+            let resume = self.builder(Method::GET, link.era()).header(ACCEPT, "text/event-stream");
+            let resumed = resume.header("last-event-id", id).send().await.map_err(CallError::Unreachable)?;
+            if !resumed.status().is_success() || !is_stream(&resumed) {
+                return Err(CallError::Status { status: resumed.status().as_u16() });
+            }
+            response = Some(resumed);
+        }
+        Ok(())
+    }
+
+    /// Listens for what a legacy server says of its own accord, for as long as it lets us.
+    pub(crate) async fn listen(self: Arc<Self>, link: Arc<Link>) {
+        let mut last_id: Option<String> = None;
+        let mut pause = RESUME_AFTER;
+        loop {
+            let mut request = self.builder(Method::GET, Some(Era::Legacy)).header(ACCEPT, "text/event-stream");
+            if let Some(id) = &last_id {
+                request = request.header("last-event-id", id);
+            }
+            match request.send().await {
+                Ok(response) if response.status().is_success() && is_stream(&response) => {
+                    let _ = read_stream(&link, response, None, &mut last_id, &mut pause).await;
+                }
+                // It has no such stream.
+                Ok(response) if response.status() == StatusCode::METHOD_NOT_ALLOWED => return,
+                Ok(response) if response.status() == StatusCode::NOT_FOUND => {
+                    link.close("the server has forgotten the session");
+                    return;
+                }
+                Ok(_) | Err(_) => pause = (pause * 2).min(MAX_RESUME_AFTER),
+            }
+            tokio::select! {
+                _ = link.closed() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Tells a legacy server that the session is over.
+    pub(crate) fn end_session(&self) {
+        let Some(session) = lock(&self.session).take() else { return };
+        let request = self.builder(Method::DELETE, Some(Era::Legacy)).header(SESSION, session);
+        // At the end of the process there is nobody left to wait for it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let _ = request.timeout(Duration::from_secs(2)).send().await;
+            });
+        }
+    }
+}
+
+fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
+}
+
+/// Takes in the messages of one stream until it ends or the answer was in it.
+async fn read_stream(
+    link: &Arc<Link>,
+    mut response: Response,
+    request: Option<u64>,
+    last_id: &mut Option<String>,
+    pause: &mut Duration,
+) -> Result<(), CallError> {
+    let mut reader = EventReader::new(MAX_MESSAGE);
+    loop {
+        let chunk = tokio::select! {
+            chunk = response.chunk() => chunk,
+            reason = link.closed() => return Err(CallError::Closed(reason)),
+        };
+        // A stream that breaks is one that ends: what is missing may be asked for again.
+        let Ok(Some(chunk)) = chunk else { return Ok(()) };
+        let events = reader.push(&chunk).map_err(|error| CallError::Garbled(error.to_string()))?;
+        for event in events {
+            if let Some(retry) = event.retry {
+                *pause = Duration::from_millis(retry).min(MAX_RESUME_AFTER);
+            }
+            if event.id.is_some() {
+                *last_id = event.id;
+            }
+            if event.kind != "message" || event.data.is_empty() {
+                continue;
+            }
+            match Message::parse(&event.data) {
+                Ok(message) => link.incoming(message, request),
+                Err(error) => tracing::warn!(server = %link.server, %error, "an event is no message and is skipped"),
+            }
+        }
+        if request.is_some_and(|id| !link.is_pending(id)) {
+            return Ok(());
+        }
+    }
+}
+
+/// The whole body, unless it is too large.
+async fn read_bounded(mut response: Response, limit: usize) -> Result<Vec<u8>, CallError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(CallError::Unreachable)? {
+        if body.len() + chunk.len() > limit {
+            return Err(CallError::Garbled(format!("it is larger than {limit} bytes")));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Whether a refusal shows that its sender speaks the modern protocol.
+pub(crate) fn is_modern_refusal(error: &RpcError) -> bool {
+    matches!(error.code, RpcError::UNSUPPORTED_VERSION | RpcError::MISSING_CAPABILITY | RpcError::HEADER_MISMATCH)
+}

@@ -1,0 +1,43 @@
+//! How messages get to a server and back.
+
+pub(crate) mod events;
+pub(crate) mod http;
+pub(crate) mod local;
+pub(crate) mod sse;
+pub(crate) mod stdio;
+
+use std::sync::Arc;
+
+use crate::{era::Era, json::Raw};
+
+/// One message on its way out, with what some transports say about it in headers.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// The whole message on one line.
+    pub(crate) line: String,
+    /// Our number of it, if it is a request.
+    pub(crate) request: Option<u64>,
+    /// Whose rules it follows, as far as that is known.
+    pub(crate) era: Option<Era>,
+    /// Its method.
+    pub(crate) method: String,
+    /// Its parameters once more, for servers that are called.
+    pub(crate) params: Option<Raw>,
+    /// The tool, prompt or resource it names.
+    pub(crate) name: Option<String>,
+    /// Parameters that a server wants to see as headers.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// Where messages go out.
+#[derive(Debug)]
+pub(crate) enum Outbound {
+    /// A child's standard input.
+    Stdio(stdio::StdioSender),
+    /// POST requests.
+    Http(Arc<http::HttpClient>),
+    /// POST requests whose answers come on another stream.
+    Sse(Arc<sse::SseClient>),
+    /// A call.
+    Local(Arc<dyn local::LocalServer>),
+}

@@ -1,0 +1,135 @@
+//! HTTP+SSE, the transport of 2024-11-05: one stream for everything that comes, POST for
+//! everything that goes.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use reqwest::{
+    Response,
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap},
+};
+use tokio::sync::watch;
+
+use super::{
+    Outgoing,
+    events::EventReader,
+    http::{self, ClientError, MAX_MESSAGE},
+};
+use crate::{
+    config::Secret,
+    connection::{CallError, Link, lock},
+    rpc::Message,
+};
+
+/// How long the server may take to name the endpoint for messages.
+const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A client of one server.
+#[derive(Debug)]
+pub(crate) struct SseClient {
+    client: reqwest::Client,
+    url: reqwest::Url,
+    headers: HeaderMap,
+    endpoint: watch::Sender<Option<reqwest::Url>>,
+    /// The open stream, until a task reads it.
+    stream: Mutex<Option<Response>>,
+}
+
+impl SseClient {
+    /// Opens the stream.
+    pub(crate) async fn open(url: &str, headers: &[(String, Secret)]) -> Result<Self, OpenError> {
+        let url = http::parse_url(url)?;
+        let (client, headers) = http::client(headers)?;
+        let request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
+        let response = request.send().await.map_err(OpenError::Unreachable)?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !response.status().is_success() || !kind.starts_with("text/event-stream") {
+            return Err(OpenError::NoStream { status: response.status().as_u16() });
+        }
+        Ok(Self { client, url, headers, endpoint: watch::Sender::new(None), stream: Mutex::new(Some(response)) })
+    }
+
+    /// Reads the stream for `link` and waits until the server has named its endpoint.
+    pub(crate) async fn attach(self: &Arc<Self>, link: &Arc<Link>) -> Result<(), OpenError> {
+        let Some(stream) = lock(&self.stream).take() else { return Ok(()) };
+        tokio::spawn(Arc::clone(self).read(Arc::clone(link), stream));
+        let mut endpoint = self.endpoint.subscribe();
+        let named = tokio::time::timeout(ENDPOINT_TIMEOUT, endpoint.wait_for(Option::is_some)).await;
+        if matches!(named, Ok(Ok(_))) { Ok(()) } else { Err(OpenError::NoEndpoint) }
+    }
+
+    async fn read(self: Arc<Self>, link: Arc<Link>, mut stream: Response) {
+        let mut reader = EventReader::new(MAX_MESSAGE);
+        loop {
+            let chunk = tokio::select! {
+                chunk = stream.chunk() => chunk,
+                _ = link.closed() => return,
+            };
+            let Ok(Some(chunk)) = chunk else { return link.close("the server closed the stream") };
+            let events = match reader.push(&chunk) {
+                Ok(events) => events,
+                Err(error) => return link.close(error.to_string()),
+            };
+            for event in events {
+                match event.kind.as_str() {
+                    "endpoint" => self.name_endpoint(&link, &event.data),
+                    "message" => match Message::parse(&event.data) {
+                        Ok(message) => link.incoming(message, None),
+                        Err(error) => {
+                            tracing::warn!(server = %link.server, %error, "an event is no message and is skipped");
+                        }
+                    },
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn name_endpoint(&self, link: &Arc<Link>, endpoint: &str) {
+        // Another host must not get what is meant for this one.
+        let endpoint = self.url.join(endpoint).ok().filter(|endpoint| endpoint.origin() == self.url.origin());
+        match endpoint {
+            Some(endpoint) => {
+                self.endpoint.send_replace(Some(endpoint));
+            }
+            None => link.close("the server names an endpoint on another host"),
+        }
+    }
+
+    /// Sends one message.
+    pub(crate) async fn deliver(&self, link: &Arc<Link>, outgoing: Outgoing) {
+        let endpoint = self.endpoint.borrow().clone();
+        let outcome = match endpoint {
+            None => Err(CallError::Closed("the server has named no endpoint".into())),
+            Some(endpoint) => {
+                let request = self.client.post(endpoint).headers(self.headers.clone());
+                let sent = request.header(CONTENT_TYPE, "application/json").body(outgoing.line).send().await;
+                match sent {
+                    Ok(response) if response.status().is_success() => Ok(()),
+                    Ok(response) => Err(CallError::Status { status: response.status().as_u16() }),
+                    Err(error) => Err(CallError::Unreachable(error)),
+                }
+            }
+        };
+        match (outgoing.request, outcome) {
+            (Some(id), Err(error)) => link.settle(id, Err(error)),
+            (None, Err(error)) => tracing::debug!(server = %link.server, %error, "a message was not taken"),
+            _ => {}
+        }
+    }
+}
+
+/// Why the stream cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("cannot reach the server")]
+    Unreachable(#[source] reqwest::Error),
+    #[error("the server has no event stream here (HTTP status {status})")]
+    NoStream { status: u16 },
+    #[error("the server did not name an endpoint for messages")]
+    NoEndpoint,
+}
