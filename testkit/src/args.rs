@@ -9,6 +9,7 @@ An MCP server over stdin and stdout for tests.
   --era legacy|modern|both   revisions to speak: up to 2025-11-25, 2026-07-28, or both (default)
   --extras                   add the tools echo, slow, change_tools, update_resource, exit, spawn_grandchild
   --tools N                  list N more tools, tool_00000 and so on
+  --catalog FILE             list the tools of a file with one JSON object a line as well
   --description-bytes N      list one more tool, long_description, with a description of N bytes
   --paginate N               answer lists in pages of N
   --fault NAME               misbehave; may be repeated:
@@ -50,6 +51,7 @@ pub(crate) struct Args {
     pub(crate) eras: Eras,
     pub(crate) extras: bool,
     pub(crate) tools: usize,
+    pub(crate) catalog: Option<String>,
     pub(crate) description_bytes: Option<usize>,
     pub(crate) page_size: Option<usize>,
     faults: Vec<Fault>,
@@ -73,6 +75,7 @@ impl Args {
                 "--era" => args.eras = era(&value()?)?,
                 "--extras" => args.extras = true,
                 "--tools" => args.tools = number(&flag, &value()?)?,
+                "--catalog" => args.catalog = Some(value()?),
                 "--description-bytes" => args.description_bytes = Some(number(&flag, &value()?)?),
                 "--paginate" => args.page_size = Some(number(&flag, &value()?)?.max(1)),
                 "--fault" => args.faults.push(fault(&value()?)?),

@@ -1,7 +1,10 @@
 //! Chores of the workspace: `cargo xtask test` is what CI runs.
 
+mod bench_gateway;
 mod checks;
+mod conformance;
 mod peers;
+mod served;
 
 use std::{
     env,
@@ -16,6 +19,11 @@ usage: cargo xtask <task>
   generate  write the generated references under docs/
   quality   the quality table of all rankers on the data sets in a folder
             (default ../shared/data; a set is skipped when it is not there)
+  conformance
+            the official MCP conformance suite against the gateway, both revisions,
+            search on and off (part of `test`)
+  bench-gateway [CATALOG]
+            what the gateway adds to a call, what a search costs, what it occupies
   peers     install the MCP clients and servers that the gateway is tested against
             under .tools/ (needs npm and python3; instant when nothing changed)
 ";
@@ -25,6 +33,14 @@ fn main() -> ExitCode {
     let result = match args.next().as_deref() {
         Some("test") => test(),
         Some("generate") => generate(),
+        Some("conformance") => {
+            step("build", cargo(&["build", "--workspace"])).and_then(|()| step("conformance", |_: &str| conformance::run()))
+        }
+        Some("bench-gateway") => {
+            let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
+            step("build", cargo(&packages))
+                .and_then(|()| step("gateway", |_: &str| bench_gateway::run(args.next().as_deref())))
+        }
         Some("peers") => peers::install(),
         Some("quality") => quality(&args.next().unwrap_or_else(|| "../shared/data".to_owned())),
         _ => Err(USAGE.to_owned()),
@@ -42,11 +58,13 @@ fn test() -> Result<(), String> {
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     step("dependency directions and licences", |_: &str| checks::run())?;
+    step("real clients and servers", |_: &str| peers::install())?;
     if has_nextest() {
         step("tests", cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]))?;
     } else {
         step("tests", cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]))?;
     }
+    step("conformance", |_: &str| conformance::run())?;
     step("doc tests", cargo(&["test", "--workspace", "--doc"]))?;
     step("documentation", |name: &str| {
         run(

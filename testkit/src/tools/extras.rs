@@ -17,6 +17,7 @@ use crate::{
     changes::{self, Change},
     resources::WATCHED,
     server::DELIBERATE_EXIT,
+    wire,
 };
 
 /// How often `slow` reports.
@@ -107,11 +108,13 @@ fn slow(call: &Call) -> Outcome {
         return Err(Stop::Failed("the argument `ms` must be a whole number".to_owned()));
     };
     let (start, total) = (Instant::now(), Duration::from_millis(ms));
+    // Tests wait for these lines in a gateway's log.
+    wire::log("slow: started");
     loop {
         let elapsed = start.elapsed();
         let Some(left) = total.checked_sub(elapsed).filter(|left| !left.is_zero()) else { break };
         call.progress(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX), ms);
-        call.sleep(left.min(REPORT_EVERY))?;
+        call.sleep(left.min(REPORT_EVERY)).inspect_err(|_| wire::log("slow: cancelled"))?;
     }
     call.progress(ms, ms);
     Ok(text_result(&format!("slept for {ms} ms")))

@@ -1,5 +1,7 @@
 //! Tools that exist only to be listed: many, long, changing.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::no_arguments;
@@ -17,6 +19,7 @@ pub(super) fn definitions(call: &Call) -> Vec<Value> {
     let define = |name: &str, description: &str| json!({"name": name, "description": description, "inputSchema": no_arguments()});
     let mut definitions =
         vec![define(CHANGING, &format!("Revision {} of a tool that changes", changes.tool_revision()))];
+    definitions.extend(args.catalog.as_deref().map(read_catalog).unwrap_or_default());
     definitions.extend(args.description_bytes.map(|n_bytes| define(LONG, &long_text(n_bytes))));
     definitions.extend((0..args.tools).map(|idx| define(&numbered(idx), &format!("Synthetic tool number {idx}"))));
     definitions.extend(changes.added_tools().iter().map(|name| define(name, "A tool that change_tools added")));
@@ -40,4 +43,20 @@ fn numbered(idx: usize) -> String {
 /// Words rather than one letter, so that whoever cuts or counts has something to do.
 fn long_text(n_bytes: usize) -> String {
     "lorem ipsum dolor sit amet ".chars().cycle().take(n_bytes).collect()
+}
+
+/// The tools of a catalog file, each under its server's name as well as its own, since
+/// servers share names. A file that cannot be read has none.
+fn read_catalog(path: &str) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let mut definitions: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    for definition in &mut definitions {
+        let Some(fields) = definition.as_object_mut() else { continue };
+        let server = fields.remove("server").unwrap_or_default();
+        if let (Some(server), Some(name)) = (server.as_str(), fields.get("name").and_then(Value::as_str)) {
+            let name = format!("{server}__{name}");
+            fields.insert("name".to_owned(), name.into());
+        }
+    }
+    definitions
 }
