@@ -43,7 +43,10 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
     for (name, times) in &rows {
         say(&format!("{name:<42} {:>9.0} {:>9.0} {:>9.0}", at(times, 0.5), at(times, 0.9), at(times, 0.99)));
     }
-    say(&format!("added to a direct call: {:.0} µs at p50 (goal: at most 300)", at(&rows[1].1, 0.5) - at(&direct, 0.5)));
+    say(&format!(
+        "added to a direct call: {:.0} µs at p50 (goal: at most 300)",
+        at(&rows[1].1, 0.5) - at(&direct, 0.5)
+    ));
     say(&format!("a search over {tools} tools: {:.2} ms of processor time (goal: at most 1)", cpu));
     say(&format!("resident with {tools} tools: {resident:.1} MB (goal: at most 40)"));
     Ok(())
@@ -160,7 +163,8 @@ impl Session {
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}
         });
-        let (headers, _) = session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}))?;
+        let (headers, _) =
+            session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}))?;
         let line = headers.lines().find(|line| line.to_lowercase().starts_with("mcp-session-id:"));
         session.id = line.and_then(|line| line.split_once(": ")).ok_or("no session")?.1.trim().to_owned();
         session.request("tools/list", &json!({}))?;
@@ -185,7 +189,8 @@ impl Session {
                 return Err(format!("the connection was closed: {headers}"));
             }
         }
-        let length = headers.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.trim().parse().ok());
+        let length =
+            headers.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.trim().parse().ok());
         let length: usize = length.ok_or_else(|| format!("an answer without a length: {headers}"))?;
         let mut body = vec![0; length];
         stream.read_exact(&mut body).map_err(failed)?;

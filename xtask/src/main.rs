@@ -33,9 +33,8 @@ fn main() -> ExitCode {
     let result = match args.next().as_deref() {
         Some("test") => test(),
         Some("generate") => generate(),
-        Some("conformance") => {
-            step("build", cargo(&["build", "--workspace"])).and_then(|()| step("conformance", |_: &str| conformance::run()))
-        }
+        Some("conformance") => step("build", cargo(&["build", "--workspace"]))
+            .and_then(|()| step("conformance", |_: &str| conformance::run())),
         Some("bench-gateway") => {
             let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
             step("build", cargo(&packages))

@@ -52,6 +52,8 @@ pub struct Gateway {
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
     next_owner: AtomicU64,
+    /// Whether the servers have had their time to start. Later on nobody waits for one.
+    started: watch::Sender<bool>,
     pub(crate) stopping: watch::Sender<bool>,
 }
 
@@ -94,10 +96,12 @@ impl Gateway {
             listeners: Listeners::default(),
             watches: Watches::default(),
             next_owner: AtomicU64::new(1),
+            started: watch::Sender::new(false),
             stopping: watch::Sender::new(false),
         });
         gateway.log_fallback();
         tokio::spawn(follow(Arc::downgrade(&gateway), gateway.fleet.changes()));
+        tokio::spawn(start_up(Arc::clone(&gateway)));
         tokio::spawn(crate::notices::pump(Arc::downgrade(&gateway), notices));
         tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.settings.session_idle));
         gateway
@@ -118,7 +122,8 @@ impl Gateway {
         self.sessions.all().len()
     }
 
-    /// Waits until every server works or has failed, at most as long as the settings say.
+    /// Waits until every server works or has failed for the first time, at most as long as
+    /// the settings say.
     pub async fn ready(&self) {
         self.wait_ready(self.settings.startup_wait).await;
     }
@@ -129,12 +134,14 @@ impl Gateway {
     }
 
     async fn wait_ready(&self, limit: Duration) {
-        let all = async {
-            self.fleet.settled(limit).await;
-            let changes = *self.fleet.changes().borrow();
-            let _ = self.built.subscribe().wait_for(|built| *built >= changes).await;
-        };
-        let _ = tokio::time::timeout(limit.max(Duration::from_millis(100)) * 2, all).await;
+        if !self.is_started() {
+            let _ = tokio::time::timeout(limit, self.started.subscribe().wait_for(|started| *started)).await;
+        }
+    }
+
+    /// Whether the servers have had their time to start.
+    pub(crate) fn is_started(&self) -> bool {
+        *self.started.borrow()
     }
 
     /// Ends the streams that would go on for ever, so that what is left can finish.
@@ -333,6 +340,19 @@ impl Gateway {
 /// Whether a dialect's list depends on what happened before.
 pub(crate) fn is_stateful(dialect: DialectName) -> bool {
     !matches!(dialect, DialectName::Bridge | DialectName::Ranked)
+}
+
+/// Gives the servers their time to start.
+async fn start_up(gateway: Arc<Gateway>) {
+    let limit = gateway.settings.startup_wait;
+    let all = async {
+        gateway.fleet.settled(limit).await;
+        let changes = *gateway.fleet.changes().borrow();
+        let _ = gateway.built.subscribe().wait_for(|built| *built >= changes).await;
+    };
+    // Listing what there is takes a moment as well.
+    let _ = tokio::time::timeout(limit + Duration::from_secs(1), all).await;
+    gateway.started.send_replace(true);
 }
 
 /// Follows the changes of the fleet for as long as the gateway lives.

@@ -49,6 +49,10 @@ impl Gateway {
             self.end_session(&old);
         }
         let view = self.view(&session.viewer, Self::dialect(profile, Era::Legacy));
+        // The catalog may have changed before the conversation could be told so.
+        if !lock(&session.tools).catalog().same_snapshot(&self.catalog()) {
+            lock(&session.tools).update_like(&lock(&view.tools));
+        }
         let mut result = Fields::new().with("protocolVersion", &version);
         result.set("capabilities", Self::capabilities());
         result.set("serverInfo", raw(&Self::server_info()));
@@ -94,10 +98,10 @@ impl Gateway {
     }
 
     /// Takes in what a client says of its own accord.
-    pub(crate) fn notified(&self, session: &ClientSession, method: &str, params: Option<Raw>) {
+    pub(crate) fn notified(&self, session: &ClientSession, method: &str, params: Option<&serde_json::value::RawValue>) {
         match method {
             "notifications/cancelled" => {
-                let id = Fields::of_optional(params.as_deref()).get("requestId").and_then(Id::of);
+                let id = Fields::of_optional(params).get("requestId").and_then(Id::of);
                 if let Some(id) = id {
                     session.cancel(&id);
                 }

@@ -78,7 +78,8 @@ impl Gateway {
     }
 
     fn add_cache_hints(&self, result: &mut Fields) {
-        result.set("ttlMs", raw(&LIST_TTL));
+        // What is still to come must not be missed for long.
+        result.set("ttlMs", raw(&if self.is_started() { LIST_TTL } else { 0 }));
         result.set("cacheScope", raw(if self.is_private() { "private" } else { "public" }));
     }
 
@@ -282,9 +283,16 @@ fn unknown(what: &str, name: &str, nearest: &[&str]) -> String {
 
 /// A missing resource as the client's era says it.
 fn not_found(mut error: RpcError, exchange: &Exchange, uri: &str) -> RpcError {
-    if error.code == RpcError::RESOURCE_NOT_FOUND && exchange.era == Era::Modern {
-        error.code = RpcError::INVALID_PARAMS;
-        error.data.get_or_insert_with(|| raw(&json!({"uri": uri})));
+    let names_a_uri = Fields::of_optional(error.data.as_deref()).has("uri");
+    match exchange.era {
+        Era::Modern if error.code == RpcError::RESOURCE_NOT_FOUND => {
+            error.code = RpcError::INVALID_PARAMS;
+            error.data.get_or_insert_with(|| raw(&json!({"uri": uri})));
+        }
+        Era::Legacy if error.code == RpcError::INVALID_PARAMS && names_a_uri => {
+            error.code = RpcError::RESOURCE_NOT_FOUND;
+        }
+        _ => {}
     }
     error
 }

@@ -131,15 +131,20 @@ fn is_like(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
-    let mut is_open = false;
-    for part in parts {
-        is_open = part.is_empty();
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
         match rest.find(part) {
             Some(at) => rest = &rest[at + part.len()..],
             None => return false,
         }
     }
-    is_open || rest.is_empty()
+    true
 }
 
 #[cfg(test)]
@@ -154,5 +159,8 @@ mod tests {
         check("*code", "vs code", true);
         check("cursor", "cursor-vscode", false);
         check("*", "", true);
+        check("*code", "code and code", true);
+        check("a*b*c", "a-b-b-c", true);
+        check("a*b*c", "a-c-b", false);
     }
 }

@@ -92,7 +92,7 @@ impl Gateway {
                         }
                     }
                     if let Some(session) = lock(&slot).as_ref() {
-                        self.notified(session, &method, params);
+                        self.notified(session, &method, params.as_deref());
                     }
                 }
                 Message::Response { id, outcome } => {

@@ -60,7 +60,7 @@ pub enum ConnectError {
     #[error("{0}")]
     Closed(Arc<str>),
     /// It refused.
-    #[error("the server refuses: {0}")]
+    #[error(transparent)]
     Refused(CallError),
     /// It speaks no version that we know.
     #[error("the server speaks version `{0}`, which is not known here")]

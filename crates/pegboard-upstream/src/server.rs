@@ -245,10 +245,7 @@ impl Upstream {
         loop {
             self.enter(State::Starting);
             let began = Instant::now();
-            let ended = tokio::select! {
-                ended = self.live(&mut era) => ended,
-                _ = stop.wait_for(|stop| *stop) => break,
-            };
+            let ended = self.live(&mut era).await;
             if *stop.borrow() {
                 break;
             }
@@ -288,7 +285,13 @@ impl Upstream {
     async fn live(&self, era: &mut Option<Era>) -> Ended {
         let (notices, mut noticed) = mpsc::channel(NOTICES);
         let limit = self.config.timeouts.connect;
-        let connected = match tokio::time::timeout(limit, self.connect(*era, notices)).await {
+        let mut stop = self.stop.subscribe();
+        let connecting = tokio::time::timeout(limit, self.connect(*era, notices));
+        let connected = tokio::select! {
+            connected = connecting => connected,
+            _ = stop.wait_for(|stop| *stop) => return Ended::Failed("stopped".to_owned()),
+        };
+        let connected = match connected {
             Ok(Ok(connected)) => connected,
             Ok(Err(error)) => {
                 // A server that dies of the modern question is asked the legacy one alone.
@@ -311,7 +314,6 @@ impl Upstream {
         self.connection.send_replace(Some((Arc::clone(&link), Arc::clone(&hello))));
         self.enter(State::Ready);
         let listening = tokio::spawn(listen(Arc::clone(&link), Arc::clone(&hello), self.watched.subscribe()));
-        let mut stop = self.stop.subscribe();
         let ended = tokio::select! {
             reason = link.closed() => reason.to_string(),
             reason = child_ended(&mut process) => reason,

@@ -47,7 +47,7 @@ mod imp {
     const GRACE: Duration = Duration::from_secs(1);
 
     /// How often it is asked again whether anything is left.
-    const LOOK: Duration = Duration::from_millis(20);
+    const LOOK: Duration = Duration::from_millis(10);
 
     enum News {
         ServerEnded(u8),
@@ -109,10 +109,14 @@ mod imp {
     /// Asks all descendants to end, and makes those that do not.
     fn end_descendants() {
         let mut waited = Duration::ZERO;
+        let mut empty_looks = 0;
         signal_all(Signal::TERM);
         loop {
             reap();
-            if descendants().is_empty() {
+            // The table of processes is read entry by entry: one that changes its parent
+            // meanwhile can be missed once.
+            empty_looks = if descendants().is_empty() { empty_looks + 1 } else { 0 };
+            if empty_looks == 3 {
                 return;
             }
             if waited >= GRACE {
@@ -136,24 +140,23 @@ mod imp {
 
     /// Every process below this one that still runs.
     fn descendants() -> Vec<Pid> {
-        let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+        let mut children: HashMap<i32, Vec<(i32, bool)>> = HashMap::new();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
             let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
             // The name in parentheses may hold anything; the fields behind it may not.
             let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
             let (state, parent) = (fields.next(), fields.next().and_then(|parent| parent.parse().ok()));
-            if let (Some(state), Some(parent)) = (state, parent)
-                && state != "Z"
-            {
-                children.entry(parent).or_default().push(pid);
+            if let (Some(state), Some(parent)) = (state, parent) {
+                children.entry(parent).or_default().push((pid, state != "Z"));
             }
         }
         let mut found = Vec::new();
         let mut open = vec![rustix::process::getpid().as_raw_nonzero().get()];
         while let Some(pid) = open.pop() {
-            for child in children.get(&pid).into_iter().flatten() {
-                found.extend(Pid::from_raw(*child));
+            for (child, is_running) in children.get(&pid).into_iter().flatten() {
+                // One that has ended may still be the parent of one that has not.
+                found.extend(Pid::from_raw(*child).filter(|_| *is_running));
                 open.push(*child);
             }
         }

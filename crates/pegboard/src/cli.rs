@@ -34,6 +34,21 @@ pub(crate) enum Command {
     /// Without `--catalog`, searches the demo catalog that is built in. Prints a table on
     /// a terminal and JSON otherwise. Exits with 1 when nothing matches.
     Search(SearchArgs),
+    /// Put any number of MCP servers behind one endpoint
+    ///
+    /// Reads the `mcpServers` that MCP clients have, starts the servers, and shows each
+    /// client only what it needs. Without a configuration, serves a demo whose tools work.
+    /// Streamable HTTP at `/mcp`, of all protocol versions; `--stdio` for clients that
+    /// start their servers themselves.
+    Serve(ServeArgs),
+    /// Print the tools of the configured servers as a catalog
+    ///
+    /// Starts the servers, prints one tool a line, and stops them. Exits with 1 when a
+    /// server does not start.
+    Catalog(CatalogArgs),
+    /// Run a server and leave no process behind
+    #[command(hide = true)]
+    Supervise(SuperviseArgs),
     /// Hold one conversation's tool state
     ///
     /// Reads one JSON object a line from standard input and answers each with one line:
@@ -96,6 +111,65 @@ pub(crate) struct SearchArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The configuration; without one, the demo
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Where to listen [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS", env = "PEGBOARD_LISTEN", conflicts_with = "stdio")]
+    pub(crate) listen: Option<String>,
+
+    /// Speak on standard input and output instead
+    #[arg(long)]
+    pub(crate) stdio: bool,
+
+    /// Listen on a public address although no token is asked for
+    #[arg(long)]
+    pub(crate) allow_public: bool,
+
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CatalogArgs {
+    /// The configuration
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SuperviseArgs {
+    /// The program and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// What to log: error, warn, info, debug, trace, or a list such as `warn,pegboard::server=info`
+    #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG", default_value = "info")]
+    pub(crate) log_level: String,
+
+    /// How to log
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
 }
 
 #[derive(Debug, Args)]

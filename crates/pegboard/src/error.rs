@@ -70,7 +70,7 @@ pub(crate) fn warn(message: &str) {
 }
 
 /// Talk goes to standard error; there is nobody to tell when that fails.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     use io::Write as _;
     let _ = writeln!(anstream::stderr(), "{text}");
 }

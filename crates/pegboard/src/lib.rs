@@ -20,7 +20,9 @@ mod catalogs;
 pub mod cli;
 mod commands;
 mod config;
+mod demo;
 mod error;
+mod logging;
 mod output;
 mod progress;
 mod rankers;
@@ -54,6 +56,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let result = match cli.command {
         Command::Search(args) => commands::search::run(&args),
+        Command::Serve(args) => commands::serve::run(&args),
+        Command::Catalog(args) => commands::catalog::run(&args),
+        Command::Supervise(args) => return pegboard_upstream::supervise::run(&args.command),
         Command::Session(args) => commands::session::run(&args),
         Command::Tokens(args) => commands::tokens::run(&args),
         Command::Eval(args) => commands::eval::run(&args),

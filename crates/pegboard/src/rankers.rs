@@ -1,12 +1,18 @@
 //! The rankers by name.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use clap::ValueEnum;
 use pegboard_core::Ranker;
+use pegboard_discovery::DialectName;
 use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, RegexRanker, Sequence};
 use pegboard_tantivy::Bm25;
 
 /// A ranker that people can choose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum RankerName {
     /// Exact names, fielded BM25, typos, several intents
     #[default]
@@ -42,4 +48,16 @@ impl RankerName {
             Self::Lexical => Box::new(Lexical::default()),
         }
     }
+}
+
+/// The rankers of all dialects, each made once, so that whoever searches the same way
+/// shares an index. `chosen` is used instead of the dialects' own.
+pub(crate) fn shared_rankers(chosen: Option<RankerName>) -> pegboard_gateway::Rankers {
+    let made: Mutex<HashMap<RankerName, Arc<dyn Ranker>>> = Mutex::default();
+    Arc::new(move |dialect: DialectName| {
+        let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
+        let name = chosen.unwrap_or_else(own);
+        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(made.entry(name).or_insert_with(|| Arc::from(name.build())))
+    })
 }

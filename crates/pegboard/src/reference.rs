@@ -1,10 +1,11 @@
-//! The reference pages that are generated from the command line's declaration.
+//! The reference pages that are generated from the declarations of the command line and of
+//! the configuration file.
 
 use std::fmt::Write;
 
 use clap::{Arg, Command};
 
-use crate::cli;
+use crate::{cli, config};
 
 /// The manual page of the whole command line, all commands included.
 ///
@@ -46,6 +47,16 @@ pub fn markdown() -> String {
         describe(sub, &mut text);
     }
     text
+}
+
+/// The reference of the configuration file as Markdown.
+pub fn configuration() -> String {
+    config::markdown()
+}
+
+/// The JSON Schema of the configuration file.
+pub fn configuration_schema() -> String {
+    format!("{:#}\n", config::schema())
 }
 
 fn describe(command: &Command, text: &mut String) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::{DefaultBodyLimit, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, HeaderValue, Response, StatusCode, header},
     routing::{any, get},
 };
@@ -47,7 +47,6 @@ impl Gateway {
         Router::new()
             .route(ENDPOINT, any(endpoint))
             .route(HEALTH, get(health))
-            .layer(DefaultBodyLimit::max(max_body_bytes))
             .with_state(Door { gateway: Arc::clone(self), max_body_bytes })
     }
 }
@@ -69,9 +68,10 @@ impl Arrival {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Whether the client can read a stream of events.
+    /// Whether the client says that it reads streams of events. `*/*` does not say so: it is
+    /// what programs send that know nothing of them.
     fn reads_events(&self) -> bool {
-        self.header("accept").is_some_and(|accept| accept.contains("text/event-stream") || accept.contains("*/*"))
+        self.header("accept").is_some_and(|accept| accept.contains("text/event-stream"))
     }
 }
 
@@ -151,13 +151,15 @@ async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message) -> R
             initialize(gateway, &arrival, &id, params).await
         }
         Message::Request { id, method, params } => {
-            let session =
-                session.unwrap_or_else(|| gateway.one_request_session(arrival.viewer.clone(), &method, &params));
+            let session = match session {
+                Some(session) => session,
+                None => gateway.one_request_session(arrival.viewer.clone(), &method, params.as_deref()).await,
+            };
             answer(gateway, &arrival, session, id, method, params).await
         }
         Message::Notification { method, params } => {
             if let Some(session) = session {
-                gateway.notified(&session, &method, params);
+                gateway.notified(&session, &method, params.as_deref());
             }
             status(StatusCode::ACCEPTED)
         }
@@ -304,9 +306,16 @@ impl Gateway {
 
     /// A conversation of one request, for clients that begin none. The search of the
     /// `gateway` dialect is answered whatever the dialect of others is.
-    fn one_request_session(&self, viewer: Viewer, method: &str, params: &Option<Raw>) -> Arc<ClientSession> {
+    async fn one_request_session(
+        &self,
+        viewer: Viewer,
+        method: &str,
+        params: Option<&serde_json::value::RawValue>,
+    ) -> Arc<ClientSession> {
         use pegboard_discovery::DialectName;
-        let name = Fields::of_optional(params.as_deref()).text("name").filter(|_| method == "tools/call");
+        // It sees the tools of this moment only, so they should be there.
+        self.ready().await;
+        let name = Fields::of_optional(params).text("name").filter(|_| method == "tools/call");
         let searches = name.is_some_and(|name| DialectName::Gateway.meta_names().contains(&name.as_str()));
         let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.settings.profile };
         let capabilities = raw(&json!({}));

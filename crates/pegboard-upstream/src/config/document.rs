@@ -231,7 +231,7 @@ fn extended(path: &str, key: &str) -> String {
 fn to_json(value: &ast::Value<'_>) -> Value {
     match value {
         ast::Value::StringLit(text) => Value::String(text.value.to_string()),
-        ast::Value::NumberLit(number) => serde_json::from_str(number.value).unwrap_or_default(),
+        ast::Value::NumberLit(number) => number_to_json(number.value),
         ast::Value::BooleanLit(flag) => Value::Bool(flag.value),
         ast::Value::NullKeyword(_) => Value::Null,
         ast::Value::Array(list) => list.elements.iter().map(to_json).collect(),
@@ -240,6 +240,16 @@ fn to_json(value: &ast::Value<'_>) -> Value {
             .iter()
             .map(|property| (property.name.as_str().to_owned(), to_json(&property.value)))
             .collect(),
+    }
+}
+
+/// `3.0` becomes `3`: whoever asks for a whole number may get either.
+fn number_to_json(digits: &str) -> Value {
+    let value: Value = serde_json::from_str(digits).unwrap_or_default();
+    let is_whole = |number: &f64| number.fract() == 0.0 && number.abs() < 9e15;
+    match value.as_f64().filter(is_whole) {
+        Some(number) if value.is_f64() => Value::from(number as i64),
+        _ => value,
     }
 }
 
@@ -311,9 +321,9 @@ mod tests {
 
     #[test]
     fn values_keep_their_json() {
-        let text = r#"{"b": [1, -2.5, true, null, "😀"], "a": {}}"#;
+        let text = r#"{"b": [1, 3.0, -2.5, 1e99, true, null, "😀"], "a": {}}"#;
         let document = Document::parse(text, &mut Problems::new()).expect("a document");
-        assert_eq!(document.root().to_json().to_string(), r#"{"b":[1,-2.5,true,null,"😀"],"a":{}}"#);
+        assert_eq!(document.root().to_json().to_string(), r#"{"b":[1,3,-2.5,1e+99,true,null,"😀"],"a":{}}"#);
     }
 
     proptest! {

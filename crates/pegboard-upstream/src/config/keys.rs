@@ -63,6 +63,9 @@ pub enum Kind {
     },
     /// A list.
     List(&'static Kind),
+    /// A list of texts with something in it: where an empty list could be taken for
+    /// "nothing" by people and for "no limits" by programs.
+    Names,
     /// An object with keys of the user's own.
     Map(&'static Kind),
     /// Any of these.
@@ -80,7 +83,7 @@ impl Kind {
             Self::Text => "a text".into(),
             Self::Word => "a text that is not empty".into(),
             Self::Flag => "true or false".into(),
-            Self::Count { least: 0 } => "a whole number".into(),
+            Self::Count { least: 0 } => "a whole number that is not negative".into(),
             Self::Count { least } => format!("a whole number from {least} on"),
             Self::Share => "a number from 0 to 1".into(),
             Self::Duration { may_be_zero: true } => "a number of seconds, or a text such as `30s` or `5m`".into(),
@@ -96,6 +99,7 @@ impl Kind {
             Self::List(Self::OneOf(names)) => format!("a list of {}", one_of(names)),
             Self::List(Self::Object(_)) | Self::Elsewhere(_) => "a list of objects".into(),
             Self::List(_) => "a list".into(),
+            Self::Names => "a list of texts that is not empty".into(),
             Self::Map(_) | Self::Object(_) => "an object".into(),
             Self::Either(kinds) => kinds.iter().map(|kind| kind.fits()).collect::<Vec<_>>().join(" or "),
         }
@@ -176,6 +180,8 @@ pub struct Shape {
     pub needs_one_of: &'static [&'static str],
     /// Whether `null` is as good as nothing.
     pub is_null_nothing: bool,
+    /// Whether other keys are none of our business.
+    pub is_open: bool,
 }
 
 /// An object with known keys, as its reader sees it.
@@ -213,6 +219,7 @@ impl<T> Section<T> {
             needs: self.needs,
             needs_one_of: self.needs_one_of,
             is_null_nothing: self.is_null_nothing,
+            is_open: false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The `mcpServers` object that MCP clients have, as each of them writes it.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use super::{
     HttpKind, Secret, ServerConfig, Timeouts, TransportConfig,
@@ -17,9 +17,10 @@ use crate::era::Era;
 /// `env` is asked for variables, and for [`workspaceFolder`](super::variables::WORKSPACE_FOLDER).
 /// A server that cannot be understood is left out; `problems` says why.
 pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -> Vec<ServerConfig> {
-    let mut servers: Vec<ServerConfig> = Vec::new();
+    let mut servers = Vec::new();
+    let mut names = BTreeSet::new();
     for entry in entries(root, problems) {
-        if servers.iter().any(|server| server.name == entry.key()) {
+        if !names.insert(entry.key()) {
             problems.push(entry.problem("is a second server of this name"));
             continue;
         }

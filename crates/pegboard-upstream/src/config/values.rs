@@ -60,6 +60,13 @@ impl<'a> Node<'a> {
         Some(self.items().iter().filter_map(|item| item.as_text(problems)).collect())
     }
 
+    /// A list of texts that is not empty.
+    pub fn as_names(&self, problems: &mut Problems) -> Option<Vec<&'a str>> {
+        let is_any = self.is_list() && !self.items().is_empty();
+        self.expect(is_any.then_some(()), Kind::Names, problems)?;
+        self.as_texts(problems)
+    }
+
     /// A list of texts, or one text that stands for a list of one; each with its place.
     pub fn as_text_or_texts(&self, problems: &mut Problems) -> Option<Vec<(Node<'a>, &'a str)>> {
         if let Some(text) = self.text() {
@@ -207,7 +214,7 @@ mod tests {
         count("3.0", "3");
         count("18446744073709551615", "18446744073709551615");
         for wrong in ["-1", "3.5", "1e99", "\"3\"", "null", "[]"] {
-            count(wrong, "a whole number");
+            count(wrong, "a whole number that is not negative");
         }
         check("0", |node, problems| node.as_count_from(1, problems), "a whole number from 1 on");
     }

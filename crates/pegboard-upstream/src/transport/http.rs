@@ -156,6 +156,10 @@ impl HttpClient {
             link.close("the server has forgotten the session");
             return Err(CallError::SessionExpired);
         }
+        // What an entrance says about credentials is not the server's answer.
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return Err(CallError::Status { status: status.as_u16() });
+        }
         if status.is_success() && is_stream(&response) {
             return self.follow(link, response, request).await;
         }

@@ -107,7 +107,9 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     if let Some(cwd) = program.cwd {
         command.current_dir(cwd);
     }
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A supervisor must not be killed: it ends by itself, and the server before it.
+    command.kill_on_drop(program.supervisor.is_empty());
     // A group of its own: a key press that stops us is not the server's, and what the
     // server starts can be ended with it.
     #[cfg(unix)]
@@ -159,21 +161,29 @@ impl Process {
     /// Ends the child and everything it started: first by closing its input, then by its
     /// supervisor, then by force.
     pub(crate) async fn stop(mut self) {
-        if let Some(writer) = self.writer.take() {
-            writer.abort();
-        }
+        self.close_input();
         if tokio::time::timeout(GRACE, self.child.wait()).await.is_ok() {
             return;
         }
-        if let Some(stderr) = self.stderr.take() {
-            // The supervisor watches this pipe.
-            stderr.abort();
-        }
+        self.close_log();
         if tokio::time::timeout(FORCE, self.child.wait()).await.is_ok() {
             return;
         }
         self.kill_group();
         let _ = self.child.kill().await;
+    }
+
+    fn close_input(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            writer.abort();
+        }
+    }
+
+    /// Closes the pipe that the supervisor watches.
+    fn close_log(&mut self) {
+        if let Some(stderr) = self.stderr.take() {
+            stderr.abort();
+        }
     }
 
     #[cfg(unix)]
@@ -186,6 +196,13 @@ impl Process {
 
     #[cfg(not(unix))]
     fn kill_group(&self) {}
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.close_input();
+        self.close_log();
+    }
 }
 
 fn describe(status: ExitStatus) -> String {

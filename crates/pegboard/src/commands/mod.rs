@@ -1,9 +1,11 @@
 //! One module for each command.
 
 pub(crate) mod bench;
+pub(crate) mod catalog;
 pub(crate) mod completions;
 pub(crate) mod eval;
 pub(crate) mod man;
 pub(crate) mod search;
+pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod tokens;

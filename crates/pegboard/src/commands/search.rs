@@ -28,7 +28,7 @@ const MAX_QUERY_FILE_BYTES: usize = 16 << 20;
 const REASONS_IN_TABLE: usize = 6;
 
 pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
-    let config = args.source.config.as_deref().map(config::read).transpose()?.unwrap_or_default();
+    let config = args.source.config.as_deref().map(config::read_offline).transpose()?.unwrap_or_default();
     let text = query_text(args)?;
     if text.trim().is_empty() {
         return Err(
@@ -79,10 +79,10 @@ fn query_text(args: &SearchArgs) -> Result<Cow<'_, str>, CliError> {
 
 fn catalog(args: &SearchArgs, config: &Config) -> Result<Catalog, CliError> {
     let files = if args.source.catalog.is_empty() { &config.catalogs } else { &args.source.catalog };
-    if config.servers > 0 {
+    if !config.servers.is_empty() {
         warn(&format!(
             "`search` reads catalog files only; the {} configured MCP servers are not started",
-            config.servers
+            config.servers.len()
         ));
     }
     if files.is_empty() { catalogs::demo() } else { catalogs::read(files, args.source.max_catalog_bytes) }

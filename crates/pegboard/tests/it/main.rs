@@ -5,6 +5,7 @@ mod binary;
 mod cases;
 mod difflib;
 mod fuzz;
+mod gateway;
 mod harness;
 mod quality;
 mod reference;

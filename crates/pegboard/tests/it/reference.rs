@@ -9,7 +9,13 @@ const WRITE: &str = "PEGBOARD_WRITE_REFERENCES";
 fn references_are_up_to_date() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let man = String::from_utf8(pegboard::reference::man_page().expect("a manual page")).expect("UTF-8");
-    for (file, expected) in [("cli.md", pegboard::reference::markdown()), ("pegboard.1", man)] {
+    let references = [
+        ("cli.md", pegboard::reference::markdown()),
+        ("configuration.md", pegboard::reference::configuration()),
+        ("pegboard.1", man),
+        ("pegboard.schema.json", pegboard::reference::configuration_schema()),
+    ];
+    for (file, expected) in references {
         let path = docs.join(file);
         if std::env::var_os(WRITE).is_some() {
             std::fs::create_dir_all(&docs).expect("a folder");

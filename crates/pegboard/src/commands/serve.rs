@@ -1,0 +1,164 @@
+//! `pegboard serve`.
+
+use std::{
+    ffi::OsString,
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+};
+
+use pegboard_gateway::{ENDPOINT, Gateway, HEALTH};
+use pegboard_http::{Guard, Listener};
+
+use crate::{
+    Outcome,
+    cli::ServeArgs,
+    config::{self, Config},
+    demo,
+    error::{CliError, say},
+    logging,
+    rankers::shared_rankers,
+};
+
+/// Where the gateway listens unless told otherwise.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
+
+/// Threads that carry requests; more bring nothing, since nothing here computes for long.
+const MAX_WORKERS: usize = 4;
+
+pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
+    let config = match &args.config {
+        Some(path) => config::read(path)?,
+        None => Config { servers: demo::servers()?, ..Config::default() },
+    };
+    logging::start(&args.log)?;
+    runtime()?.block_on(serve(args, config))?;
+    Ok(Outcome::Yes)
+}
+
+/// A runtime for commands that talk to servers.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.min(MAX_WORKERS))
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::new("cannot start the runtime").because(error))
+}
+
+/// The command line that keeps a server's processes from outliving us.
+pub(crate) fn supervisor() -> Vec<OsString> {
+    match std::env::current_exe() {
+        Ok(program) => vec![program.into(), "supervise".into(), "--".into()],
+        Err(error) => {
+            tracing::warn!(%error, "servers run without a supervisor");
+            Vec::new()
+        }
+    }
+}
+
+async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
+    let listen = listener_settings(args, &config)?;
+    let max_body_bytes = config.listen.max_body_bytes;
+    // Before any server is started: a taken port must not cost a fleet.
+    let listener = match listen {
+        Some(settings) => Some(Listener::bind(settings).await.map_err(|error| {
+            let hint = error.hint();
+            CliError::new(error.to_string()).hint(hint).because(error)
+        })?),
+        None => None,
+    };
+    let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
+    let stopped = match listener {
+        Some(listener) => {
+            say(&format!("listening on http://{}{ENDPOINT}", listener.address()));
+            let router = gateway.router(max_body_bytes);
+            let stopping = Arc::clone(&gateway);
+            let stop = async move {
+                stop_signal().await;
+                say("stopping");
+                stopping.close_streams();
+            };
+            listener.serve(router, stop).await;
+            Ok(())
+        }
+        None => {
+            let pipe = gateway.serve_pipe(tokio::io::stdin(), tokio::io::stdout());
+            tokio::select! {
+                served = pipe => served.map_err(|error| CliError::new("the pipe broke").because(error)),
+                () = stop_signal() => Ok(()),
+            }
+        }
+    };
+    gateway.stop().await;
+    stopped
+}
+
+/// How to listen; `None` when a client has started us and speaks on our pipes.
+fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboard_http::Settings>, CliError> {
+    if args.stdio {
+        return Ok(None);
+    }
+    let address = args.listen.as_deref().or(config.listen.address.as_deref()).unwrap_or(DEFAULT_ADDRESS);
+    let mut settings = pegboard_http::Settings::new(resolve(address)?);
+    settings.allow_public = args.allow_public || config.listen.allow_public;
+    settings.shutdown_deadline = config.listen.shutdown_deadline;
+    settings.guard = Guard {
+        allowed_hosts: config.listen.allowed_hosts.clone(),
+        allowed_origins: config.listen.allowed_origins.clone(),
+        tokens: config.gateway.tokens.iter().map(|token| token.secret.expose().to_owned()).collect(),
+        open_paths: vec![HEALTH.to_owned()],
+        is_public: false,
+    };
+    Ok(Some(settings))
+}
+
+/// `host:port`, or a port alone on the loopback.
+fn resolve(address: &str) -> Result<SocketAddr, CliError> {
+    let full = if address.bytes().all(|byte| byte.is_ascii_digit()) && !address.is_empty() {
+        format!("127.0.0.1:{address}")
+    } else {
+        address.to_owned()
+    };
+    let found = full.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    found.ok_or_else(|| {
+        CliError::new(format!("`{address}` is not an address to listen on")).hint("for instance `127.0.0.1:8080`")
+    })
+}
+
+/// Waits until somebody asks us to stop.
+#[cfg(unix)]
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
+        let _ = tokio::signal::ctrl_c().await;
+        return;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+}
+
+/// Waits until somebody asks us to stop.
+#[cfg(not(unix))]
+async fn stop_signal() {
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(resolve(text).ok().map(|address| address.to_string()).as_deref(), expected, "{text}");
+        };
+        check("127.0.0.1:99", Some("127.0.0.1:99"));
+        check("8081", Some("127.0.0.1:8081"));
+        check("[::1]:1", Some("[::1]:1"));
+        check("nonsense", None);
+        check("", None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Who may use the gateway, and what they may see.
+
+use std::collections::BTreeSet;
+
+use pegboard_core::Selection;
+use pegboard_gateway::Token;
+use pegboard_upstream::config::{
+    Secret,
+    document::Node,
+    keys::{Key, Kind, Scope, Section, Shape},
+    variables::expand,
+};
+
+pub(super) static SELECTION: Section<Selection> = Section::new(
+    "selection",
+    "Which servers and tools may be seen. What is not shown does not exist: not in lists, searches or calls. \
+     `servers` and `tools` add up; without either everything is shown.",
+    &[
+        Key::new(
+            "servers",
+            Kind::Names,
+            "Servers whose tools are all shown.",
+            |node, selection: &mut Selection, scope| {
+                let servers = node.as_names(scope.problems).unwrap_or_default();
+                *selection = std::mem::take(selection).allow_servers(servers);
+            },
+        ),
+        Key::new(
+            "tools",
+            Kind::Names,
+            "Tools that are shown: `server:tool`, `server:*` or a name.",
+            |node, selection: &mut Selection, scope| {
+                let tools = node.as_names(scope.problems).unwrap_or_default();
+                *selection = std::mem::take(selection).allow_tools(tools);
+            },
+        ),
+        Key::new(
+            "deny",
+            Kind::List(&Kind::Text),
+            "Servers and tools that are hidden whatever else is said.",
+            |node, selection: &mut Selection, scope| {
+                let denied = node.as_texts(scope.problems).unwrap_or_default();
+                *selection = std::mem::take(selection).deny(denied);
+            },
+        )
+        .default("[]"),
+    ],
+);
+
+pub(super) fn selection_shape() -> Shape {
+    SELECTION.shape()
+}
+
+/// What is known of a token so far.
+#[derive(Debug, Default)]
+pub(super) struct TokenDraft {
+    name: String,
+    secret: String,
+    selection: Selection,
+}
+
+pub(super) static TOKEN: Section<TokenDraft> = Section {
+    needs: &["name", "token"],
+    ..Section::new(
+        "token",
+        "Somebody who may use the gateway.",
+        &[
+            Key::new("name", Kind::Word, "What logs call them.", |node, token: &mut TokenDraft, scope| {
+                token.name = node.as_word(scope.problems).unwrap_or_default().to_owned();
+            }),
+            Key::new(
+                "token",
+                SECRET,
+                "What they send as `Authorization: Bearer …`. Better a variable, `${NAME}`, than the secret itself.",
+                read_secret,
+            ),
+            Key::new(
+                "selection",
+                Kind::Object(selection_shape),
+                "What they may see of what the general selection shows.",
+                |node, token: &mut TokenDraft, scope| SELECTION.read(node, &mut token.selection, scope),
+            ),
+        ],
+    )
+};
+
+/// An empty one would open the door to everybody, others could not be sent in a header.
+const SECRET: Kind = Kind::Shaped { pattern: r"^[!-~]+$|\$\{", fits: "a token of letters, digits and signs" };
+
+fn read_secret(node: &Node<'_>, token: &mut TokenDraft, scope: &mut Scope<'_>) {
+    let Some(text) = node.as_text(scope.problems) else { return };
+    let secret = expand(node, text, scope);
+    let is_sendable = !secret.text.is_empty() && secret.text.chars().all(|c| c.is_ascii_graphic());
+    if secret.is_complete && !is_sendable {
+        let problem = node.problem(format!("must be {}", SECRET.fits()));
+        scope.problems.push(problem.hint("a variable may be empty, or have spaces"));
+    }
+    token.secret = secret.text;
+}
+
+pub(super) fn read_tokens(node: &Node<'_>, tokens: &mut Vec<Token>, scope: &mut Scope<'_>) {
+    let (mut names, mut secrets) = (BTreeSet::new(), BTreeSet::new());
+    for item in node.as_list(scope.problems).unwrap_or_default() {
+        let mut token = TokenDraft::default();
+        TOKEN.read(&item, &mut token, scope);
+        // What is missing was said already, and is not the same as what is missing elsewhere.
+        let is_again = |text: &String, seen: &mut BTreeSet<String>| !text.is_empty() && !seen.insert(text.clone());
+        if is_again(&token.name, &mut names) || is_again(&token.secret, &mut secrets) {
+            scope.problems.push(item.problem("has the name or the token of another one"));
+        }
+        tokens.push(Token { name: token.name, secret: Secret::new(token.secret), selection: token.selection });
+    }
+}

@@ -1,0 +1,354 @@
+//! The `pegboard` section.
+
+use clap::ValueEnum;
+use pegboard_discovery::{DialectName, Exposure};
+use pegboard_gateway::{ClientProfile, Prefixes, Profile};
+use pegboard_upstream::config::{
+    document::Node,
+    keys::{Key, Kind, Scope, Section},
+};
+
+use super::{
+    Config,
+    access::{SELECTION, TOKEN, read_tokens, selection_shape},
+    middleware::Found,
+    options::OPTIONS,
+};
+use crate::rankers::RankerName;
+
+/// What is known so far, and what was said on purpose.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) config: Config,
+    /// `pegboard.dialect`.
+    profile: Option<Profile>,
+    /// `pegboard.exposure`.
+    exposure: Option<Exposure>,
+    /// Whether an enabled `tool_search` asks for the dialect it describes.
+    has_search: bool,
+}
+
+impl Draft {
+    /// Takes over what middleware says.
+    pub(super) fn take(&mut self, found: Found) {
+        let gateway = &mut self.config.gateway;
+        gateway.middleware = found.default;
+        gateway.server_middleware = found.servers;
+        if let Some(search) = found.search {
+            self.has_search = true;
+            gateway.discovery = search.settings;
+            gateway.is_search_logged = search.is_logged;
+            self.config.threshold = search.has_threshold.then_some(gateway.discovery.search_threshold);
+        }
+    }
+
+    /// The configuration once everything was read. Whoever names a dialect wants it in
+    /// every conversation, unless they say otherwise.
+    pub(super) fn settled(mut self) -> Config {
+        let from_search = self.has_search.then_some(Profile::Dialect(DialectName::Gateway));
+        if let Some(profile) = self.profile.or(from_search) {
+            self.config.gateway.profile = profile;
+            self.config.gateway.exposure = Exposure::Always;
+        }
+        if let Some(exposure) = self.exposure {
+            self.config.gateway.exposure = exposure;
+        }
+        self.config
+    }
+}
+
+const RANKERS: &[&str] = &["hybrid", "regex", "bm25", "keyword", "sequence", "hinted", "lexical"];
+
+const PROFILES: &[&str] = &["explicit", "gateway", "select", "ranked", "schema", "bridge", "passthrough"];
+
+const EXPOSURES: &[&str] = &["auto", "always", "never"];
+
+const PREFIXES: &[&str] = &["auto", "always", "never"];
+
+const TEXTS: Kind = Kind::List(&Kind::Text);
+
+const COUNT: Kind = Kind::Count { least: 0 };
+
+const TIME: Kind = Kind::Duration { may_be_zero: true };
+
+const ADDRESS: Kind = Kind::Shaped {
+    pattern: r"^(\S+:)?[0-9]{1,5}$",
+    fits: "a host and a port, such as `127.0.0.1:8080`, or a port alone",
+};
+
+const SEPARATOR: Kind =
+    Kind::Shaped { pattern: "^[A-Za-z0-9_-]{1,8}$", fits: "one to eight letters, digits, `_` or `-`" };
+
+pub(super) static SECTION: Section<Draft> = Section::new("pegboard", "What Pegboard itself does.", KEYS);
+
+const KEYS: &[Key<Draft>] = &[
+    Key::new(
+        "catalogs",
+        TEXTS,
+        "Catalog files whose tools are searched, relative to this file.",
+        |node, draft: &mut Draft, scope| {
+            let files = node.as_texts(scope.problems).unwrap_or_default();
+            draft.config.catalogs = files.into_iter().map(Into::into).collect();
+        },
+    )
+    .default("[]"),
+    Key::new(
+        "ranker",
+        Kind::OneOf(RANKERS),
+        "How to rank, in place of `hybrid` on the command line and of each dialect's own way.",
+        |node, draft, scope| {
+            let name = node.as_one_of(RANKERS, scope.problems);
+            draft.config.ranker = name.and_then(|name| RankerName::from_str(name, false).ok());
+        },
+    ),
+    Key::new(
+        "limit",
+        COUNT,
+        "Hits of a search on the command line; 10 unless something else is said.",
+        |node, draft, scope| {
+            draft.config.limit = node.as_count(scope.problems);
+        },
+    ),
+    Key::new(
+        "dialect",
+        Kind::OneOf(PROFILES),
+        "The family of meta-tools that clients get, in every conversation unless `exposure` says otherwise; \
+         `passthrough` shows all tools as they are. Without it clients get `bridge` once there are many tools, or \
+         `gateway` if there is a `tool_search`.",
+        |node, draft, scope| draft.profile = read_profile(node, scope),
+    ),
+    Key::new(
+        "exposure",
+        Kind::Either(&[Kind::OneOf(EXPOSURES), Kind::Object(|| EXPOSURE.shape())]),
+        "When tools are hidden behind a search: `always`, `never`, or by number and size. `auto` is \
+         `{\"maxTools\": 30, \"maxTokens\": 10000}`.",
+        read_exposure,
+    ),
+    Key::new(
+        "selection",
+        Kind::Object(selection_shape),
+        "Which servers and tools exist at all.",
+        |node, draft, scope| {
+            SELECTION.read(node, &mut draft.config.gateway.selection, scope);
+        },
+    ),
+    Key::new(
+        "clients",
+        Kind::Map(&Kind::OneOf(PROFILES)),
+        "What certain clients get, by the name they give themselves; `*` stands for any text, and the first entry \
+         that fits counts.",
+        |node, draft: &mut Draft, scope| {
+            for entry in node.as_object(scope.problems).unwrap_or_default() {
+                let Some(profile) = read_profile(&entry, scope) else { continue };
+                draft.config.gateway.clients.push(ClientProfile { client: entry.key().to_owned(), profile });
+            }
+        },
+    )
+    .default("{}"),
+    Key::new("settings", Kind::Object(|| OPTIONS.shape()), "Options of the dialects.", |node, draft, scope| {
+        OPTIONS.read(node, &mut draft.config.gateway.discovery, scope);
+    }),
+    Key::new(
+        "separator",
+        SEPARATOR,
+        "What stands between a server's name and a tool's.",
+        |node, draft: &mut Draft, scope| match node.as_text(scope.problems) {
+            Some(text) if is_separator(text) => draft.config.gateway.names.separator = text.to_owned(),
+            Some(_) => node.must_be(SEPARATOR, scope.problems),
+            None => {}
+        },
+    )
+    .default("\"___\""),
+    Key::new(
+        "prefix",
+        Kind::OneOf(PREFIXES),
+        "When names carry their server in front; `auto` means with more than one server.",
+        |node, draft: &mut Draft, scope| {
+            draft.config.gateway.prefixes = match node.as_one_of(PREFIXES, scope.problems) {
+                Some("always") => Prefixes::Always,
+                Some("never") => Prefixes::Never,
+                _ => Prefixes::Auto,
+            };
+        },
+    )
+    .default("\"auto\""),
+    Key::new(
+        "listen",
+        ADDRESS,
+        "Where the gateway listens; 127.0.0.1:8080 unless something else is said.",
+        |node, draft, scope| match node.as_text(scope.problems) {
+            Some(text) if is_address(text) => draft.config.listen.address = Some(text.to_owned()),
+            Some(_) => node.must_be(ADDRESS, scope.problems),
+            None => {}
+        },
+    ),
+    Key::new(
+        "allowedHosts",
+        TEXTS,
+        "Names under which the gateway may be addressed (`Host`). Without it those of the loopback, or any on a \
+         public address.",
+        |node, draft: &mut Draft, scope| draft.config.listen.allowed_hosts = read_texts(node, scope),
+    )
+    .default("[]"),
+    Key::new(
+        "allowedOrigins",
+        TEXTS,
+        "Web pages that may talk to the gateway (`Origin`), beside those of the loopback.",
+        |node, draft: &mut Draft, scope| draft.config.listen.allowed_origins = read_texts(node, scope),
+    )
+    .default("[]"),
+    Key::new(
+        "allowPublic",
+        Kind::Flag,
+        "Whether an address that other machines can reach is fine without tokens.",
+        |node, draft: &mut Draft, scope| set(&mut draft.config.listen.allow_public, node.as_bool(scope.problems)),
+    )
+    .default("false"),
+    Key::new(
+        "tokens",
+        Kind::List(&Kind::Object(|| TOKEN.shape())),
+        "Who may use the gateway; everybody who can reach it if there are none.",
+        |node, draft: &mut Draft, scope| read_tokens(node, &mut draft.config.gateway.tokens, scope),
+    )
+    .default("[]"),
+    Key::new(
+        "startupWait",
+        TIME,
+        "How long the first list of a client waits for servers that are starting.",
+        |node, draft: &mut Draft, scope| {
+            set(&mut draft.config.gateway.startup_wait, node.as_duration(true, scope.problems));
+        },
+    )
+    .default("\"10s\""),
+    Key::new(
+        "shutdownDeadline",
+        TIME,
+        "How long requests may take to finish when the gateway is stopped.",
+        |node, draft: &mut Draft, scope| {
+            set(&mut draft.config.listen.shutdown_deadline, node.as_duration(true, scope.problems));
+        },
+    )
+    .default("\"5s\""),
+    Key::new(
+        "maxSessions",
+        Kind::Count { least: 1 },
+        "Sessions at a time; the one that was used longest ago makes room.",
+        |node, draft: &mut Draft, scope| {
+            set(&mut draft.config.gateway.max_sessions, node.as_count_from(1, scope.problems));
+        },
+    )
+    .default("1000"),
+    Key::new(
+        "sessionIdle",
+        Kind::Duration { may_be_zero: false },
+        "How long an unused session is kept.",
+        |node, draft: &mut Draft, scope| {
+            set(&mut draft.config.gateway.session_idle, node.as_duration(false, scope.problems));
+        },
+    )
+    .default("\"30m\""),
+    Key::new(
+        "pageSize",
+        COUNT,
+        "Items of a list that are sent at once; 0 sends everything.",
+        |node, draft: &mut Draft, scope| {
+            set(&mut draft.config.gateway.page_size, node.as_count(scope.problems));
+        },
+    )
+    .default("0"),
+    Key::new(
+        "maxBodyBytes",
+        Kind::Count { least: 1 },
+        "Bytes that a request may have.",
+        |node, draft: &mut Draft, scope| {
+            set(&mut draft.config.listen.max_body_bytes, node.as_count_from(1, scope.problems));
+        },
+    )
+    .default("4194304"),
+];
+
+/// The bounds of an exposure.
+struct Bounds {
+    max_tools: usize,
+    max_tokens: usize,
+}
+
+static EXPOSURE: Section<Bounds> = Section::new(
+    "exposure",
+    "How many tools a client may see all at once; beyond either bound they are hidden behind a search.",
+    &[
+        Key::new("maxTools", COUNT, "Their number.", |node, bounds: &mut Bounds, scope| {
+            set(&mut bounds.max_tools, node.as_count(scope.problems));
+        })
+        .default("30"),
+        Key::new(
+            "maxTokens",
+            COUNT,
+            "The tokens (estimated) of their definitions.",
+            |node, bounds: &mut Bounds, scope| set(&mut bounds.max_tokens, node.as_count(scope.problems)),
+        )
+        .default("10000"),
+    ],
+);
+
+fn read_exposure(node: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
+    let auto = Exposure::default();
+    if !node.is_object() {
+        draft.exposure = match node.as_one_of(EXPOSURES, scope.problems) {
+            Some("always") => Some(Exposure::Always),
+            Some("never") => Some(Exposure::Never),
+            _ => Some(auto),
+        };
+        return;
+    }
+    let Exposure::Auto { max_tools, max_tokens } = auto else { return };
+    let mut bounds = Bounds { max_tools, max_tokens };
+    EXPOSURE.read(node, &mut bounds, scope);
+    draft.exposure = Some(Exposure::Auto { max_tools: bounds.max_tools, max_tokens: bounds.max_tokens });
+}
+
+fn read_profile(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Profile> {
+    let name = node.as_one_of(PROFILES, scope.problems)?;
+    let dialect = DialectName::ALL.into_iter().find(|dialect| dialect.as_str() == name);
+    Some(dialect.map_or(Profile::Passthrough, Profile::Dialect))
+}
+
+fn read_texts(node: &Node<'_>, scope: &mut Scope<'_>) -> Vec<String> {
+    node.as_texts(scope.problems).unwrap_or_default().into_iter().map(str::to_owned).collect()
+}
+
+/// Changes `slot` if there is something to change it to.
+fn set<T>(slot: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *slot = value;
+    }
+}
+
+fn is_separator(text: &str) -> bool {
+    (1..=8).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+}
+
+/// A host, a colon and a port, or a port; whether the host exists is found out later.
+fn is_address(text: &str) -> bool {
+    let (host, port) = text.rsplit_once(':').unwrap_or(("localhost", text));
+    let has_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    has_port && !host.is_empty() && !host.contains(char::is_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ranker_and_dialect_has_its_name() {
+        let rankers: Vec<&str> = RANKERS.to_vec();
+        let known: Vec<String> = RankerName::value_variants()
+            .iter()
+            .filter_map(|ranker| ranker.to_possible_value())
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        assert_eq!(rankers, known);
+        let dialects: Vec<&str> = DialectName::ALL.iter().map(|dialect| dialect.as_str()).collect();
+        assert_eq!(PROFILES.split_last(), Some((&"passthrough", &dialects[..])));
+    }
+}

@@ -1,0 +1,222 @@
+//! `middleware`: what happens to lists and calls on their way through.
+
+use std::collections::BTreeSet;
+
+use pegboard_gateway::middleware::Middleware;
+use pegboard_upstream::config::{
+    document::{Node, Problems},
+    keys::{Key, Kind, Scope, Section, Shape, did_you_mean},
+    servers,
+};
+
+use super::steps::{DESCRIPTION_ENRICHER, LOGGING, SECURITY, Search, TOOL_FILTER, TOOL_SEARCH};
+
+/// What a file says about middleware.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// For every server without a list of its own.
+    pub(super) default: Vec<Middleware>,
+    /// Lists of single servers.
+    pub(super) servers: Vec<(String, Vec<Middleware>)>,
+    /// An enabled `tool_search`; the last one counts.
+    pub(super) search: Option<Search>,
+}
+
+/// What can stand under `middleware`.
+pub(super) const KIND: Kind = Kind::Either(&[Kind::Elsewhere("middleware"), Kind::Object(|| GROUPS.shape())]);
+
+/// Reads `middleware` of the file and of its servers.
+pub(super) fn read(root: &Node<'_>, found: &mut Found, scope: &mut Scope<'_>) {
+    match root.get("middleware") {
+        Some(node) if node.is_list() => found.default = read_list(&node, true, &mut found.search, scope),
+        Some(node) if node.is_object() => GROUPS.read(&node, found, scope),
+        Some(node) => node.must_be(KIND, scope.problems),
+        None => {}
+    }
+    // What is wrong with the entries themselves was said when they were read as servers.
+    let entries = servers::entries(root, &mut Problems::new());
+    if let Some(lists) = root.get("middleware").and_then(|node| node.get("servers")) {
+        check_names(&lists, &entries, scope.problems);
+    }
+    for entry in &entries {
+        let Some(node) = entry.get("middleware").filter(|node| !node.is_null()) else { continue };
+        let server = entry.key();
+        if found.servers.iter().any(|(name, _)| name == server) {
+            scope.problems.push(node.problem("is a second list for this server").hint("keep one of them"));
+        }
+        let list = read_list(&node, false, &mut found.search, scope);
+        found.servers.push((server.to_owned(), list));
+    }
+}
+
+/// A list for a server that does not exist would silently do nothing.
+fn check_names(lists: &Node<'_>, servers: &[Node<'_>], problems: &mut Problems) {
+    let names: BTreeSet<&str> = servers.iter().map(|server| server.key()).collect();
+    // Whether the lists are an object was said before.
+    for list in lists.as_object(&mut Problems::new()).unwrap_or_default() {
+        if !names.contains(list.key()) {
+            let problem = list.problem("is not a server of this file");
+            let near = did_you_mean(list.key(), names.iter().copied());
+            problems.push(match near {
+                Some(near) => problem.hint(near),
+                None => problem,
+            });
+        }
+    }
+}
+
+static GROUPS: Section<Found> = Section::new(
+    "middlewareGroups",
+    "One list for most servers, and others for some.",
+    &[
+        Key::new(
+            "default",
+            Kind::Elsewhere("middleware"),
+            "For every server without a list of its own.",
+            |node, found: &mut Found, scope| found.default = read_list(node, true, &mut found.search, scope),
+        )
+        .default("[]"),
+        Key::new(
+            "servers",
+            Kind::Map(&Kind::Elsewhere("serverMiddleware")),
+            "Lists of single servers, in place of the default.",
+            |node, found: &mut Found, scope| {
+                for entry in node.as_object(scope.problems).unwrap_or_default() {
+                    let list = read_list(&entry, false, &mut found.search, scope);
+                    found.servers.push((entry.key().to_owned(), list));
+                }
+            },
+        )
+        .default("{}"),
+    ],
+);
+
+/// The steps of one list. Those that are switched off are read as well, for their mistakes.
+fn read_list(node: &Node<'_>, may_search: bool, search: &mut Option<Search>, scope: &mut Scope<'_>) -> Vec<Middleware> {
+    let mut list = Vec::new();
+    for item in node.as_list(scope.problems).unwrap_or_default() {
+        let mut entry = Entry { is_enabled: true, step: None };
+        ENTRY.read(&item, &mut entry, scope);
+        let Some(step) = entry.step else { continue };
+        if step.name == SEARCH && !may_search {
+            let problem = item.problem("cannot search: a search is over all servers together");
+            scope.problems.push(problem.hint("move it to the top-level `middleware`"));
+        }
+        match (step.read)(&item, scope) {
+            _ if !entry.is_enabled => {}
+            Read::Step(step) => list.push(step),
+            Read::Search(found) => *search = Some(found),
+        }
+    }
+    list
+}
+
+/// One entry of a list, before its `config` is looked at.
+#[derive(Debug)]
+struct Entry {
+    is_enabled: bool,
+    step: Option<&'static Type>,
+}
+
+static ENTRY: Section<Entry> = Section {
+    needs: &["type"],
+    ..Section::new(
+        "step",
+        "One thing that happens to lists and calls.",
+        &[
+            Key::new("type", Kind::OneOf(TYPE_NAMES), "What happens.", |node, entry: &mut Entry, scope| {
+                let name = node.as_one_of(TYPE_NAMES, scope.problems);
+                entry.step = TYPES.iter().find(|step| Some(step.name) == name);
+            }),
+            Key::new("enabled", Kind::Flag, "Whether it happens.", |node, entry: &mut Entry, scope| {
+                entry.is_enabled = node.as_bool(scope.problems).unwrap_or(true);
+            })
+            .default("true"),
+            // Read by the type.
+            Key::new("config", Kind::Map(&Kind::Any), "What exactly happens; depends on the type.", |_, _, _| {})
+                .default("{}"),
+        ],
+    )
+};
+
+/// The keys of an entry, for the schema and the reference.
+pub(super) fn entry_shape() -> Shape {
+    ENTRY.shape()
+}
+
+/// A type of middleware.
+#[derive(Debug)]
+pub(super) struct Type {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// The keys of its `config`.
+    pub(super) shape: fn() -> Shape,
+    read: fn(&Node<'_>, &mut Scope<'_>) -> Read,
+}
+
+/// What an entry comes to.
+enum Read {
+    Step(Middleware),
+    Search(Search),
+}
+
+const SEARCH: &str = "tool_search";
+
+/// The names of [`TYPES`].
+pub(super) const TYPE_NAMES: &[&str] = &[SEARCH, "tool_filter", "logging", "security", "description_enricher"];
+
+/// All types.
+pub(super) static TYPES: [Type; 5] = [
+    Type {
+        name: SEARCH,
+        shape: || TOOL_SEARCH.shape(),
+        read: |entry, scope| Read::Search(read_config(&TOOL_SEARCH, entry, scope)),
+    },
+    Type {
+        name: "tool_filter",
+        shape: || TOOL_FILTER.shape(),
+        read: |entry, scope| Read::Step(read_config(&TOOL_FILTER, entry, scope).into()),
+    },
+    Type {
+        name: "logging",
+        shape: || LOGGING.shape(),
+        read: |entry, scope| Read::Step(read_config(&LOGGING, entry, scope).into()),
+    },
+    Type {
+        name: "security",
+        shape: || SECURITY.shape(),
+        read: |entry, scope| Read::Step(read_config(&SECURITY, entry, scope).into()),
+    },
+    Type {
+        name: "description_enricher",
+        shape: || DESCRIPTION_ENRICHER.shape(),
+        read: |entry, scope| Read::Step(read_config(&DESCRIPTION_ENRICHER, entry, scope).into()),
+    },
+];
+
+/// Whether a type can stand in the list of a single server.
+pub(super) fn is_for_servers(step: &Type) -> bool {
+    step.name != SEARCH
+}
+
+/// Reads the `config` of an entry, which may be missing unless there is something to say.
+fn read_config<T: Default>(section: &Section<T>, entry: &Node<'_>, scope: &mut Scope<'_>) -> T {
+    let mut config = T::default();
+    match entry.get("config") {
+        Some(node) => section.read(&node, &mut config, scope),
+        None if section.needs.is_empty() => {}
+        None => scope.problems.push(entry.problem("needs `config`")),
+    }
+    config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_has_its_name() {
+        let names: Vec<&str> = TYPES.iter().map(|step| step.name).collect();
+        assert_eq!(names, TYPE_NAMES);
+    }
+}

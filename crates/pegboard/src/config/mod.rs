@@ -1,0 +1,195 @@
+//! The configuration file: JSON with comments, the `mcpServers` object that every MCP
+//! client has, a `pegboard` section, and `middleware`.
+
+mod access;
+mod gateway;
+mod markdown;
+mod middleware;
+mod options;
+mod schema;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use pegboard_gateway::GatewaySettings;
+use pegboard_upstream::config::{
+    ServerConfig,
+    document::{Document, MAX_BYTES, Node, Problems},
+    keys::{KeyDoc, Kind, Lookup, Scope, Shape, did_you_mean},
+    servers::{self, read_servers},
+    variables::WORKSPACE_FOLDER,
+};
+
+use self::{gateway::Draft, middleware::Found};
+pub(crate) use self::{markdown::markdown, schema::schema};
+use crate::{catalogs::read_bounded, error::CliError, rankers::RankerName};
+
+/// Everything that a file can say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Config {
+    /// `pegboard.catalogs`, relative to the file that names them.
+    pub(crate) catalogs: Vec<PathBuf>,
+    /// `pegboard.ranker`.
+    pub(crate) ranker: Option<RankerName>,
+    /// `pegboard.limit`.
+    pub(crate) limit: Option<usize>,
+    /// `searchThreshold` of an enabled `tool_search` middleware.
+    pub(crate) threshold: Option<f64>,
+    /// The MCP servers, in the order of the file; those that are switched off too.
+    pub(crate) servers: Vec<ServerConfig>,
+    /// What the gateway shows of them.
+    pub(crate) gateway: GatewaySettings,
+    /// Where it can be reached.
+    pub(crate) listen: ListenConfig,
+}
+
+/// What a listener takes from the configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct ListenConfig {
+    /// Host and port; a flag may say otherwise.
+    pub(crate) address: Option<String>,
+    /// Names under which the gateway may be addressed.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Web origins that may talk to it.
+    pub(crate) allowed_origins: Vec<String>,
+    /// Whether an address that others can reach is fine without tokens.
+    pub(crate) allow_public: bool,
+    /// Bytes that a request may have.
+    pub(crate) max_body_bytes: usize,
+    /// How long requests may take to finish at the end.
+    pub(crate) shutdown_deadline: Duration,
+}
+
+impl Default for ListenConfig {
+    fn default() -> Self {
+        Self {
+            address: None,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            allow_public: false,
+            max_body_bytes: 4 << 20,
+            shutdown_deadline: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Reads a configuration; all that is wrong with it is reported at once.
+pub(crate) fn read(path: &Path) -> Result<Config, CliError> {
+    read_with(path, |_| {})
+}
+
+/// [`read`] for commands that start no server: a variable that is not set, or another file
+/// that is not there, is no concern of theirs.
+pub(crate) fn read_offline(path: &Path) -> Result<Config, CliError> {
+    read_with(path, Problems::forgive_outside)
+}
+
+fn read_with(path: &Path, forgive: fn(&mut Problems)) -> Result<Config, CliError> {
+    let bytes = read_bounded(path, MAX_BYTES)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(CliError::new(format!("`{}` is larger than {MAX_BYTES} bytes", path.display())));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|error| CliError::new(format!("`{}` is not UTF-8", path.display())).because(error))?;
+    let workspace = workspace_of(path).to_string_lossy().into_owned();
+    let env = |name: &str| match name {
+        WORKSPACE_FOLDER => Some(workspace.clone()),
+        name => std::env::var(name).ok(),
+    };
+    let (mut config, mut problems) = parse(&text, &env);
+    forgive(&mut problems);
+    if !problems.is_empty() {
+        let problems = problems.lines().join("\n  ");
+        return Err(CliError::new(format!("`{}` has mistakes:\n  {problems}", path.display())));
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    config.catalogs.iter_mut().for_each(|catalog| *catalog = folder.join(&*catalog));
+    Ok(config)
+}
+
+/// The folder that the file is about: its own, or the one around an editor's settings.
+fn workspace_of(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let is_settings = [".vscode", ".cursor"].iter().any(|name| folder.ends_with(name));
+    folder.parent().filter(|_| is_settings).unwrap_or(folder).to_owned()
+}
+
+/// The configuration in `text`, and the mistakes in it.
+fn parse(text: &str, env: Lookup<'_>) -> (Config, Problems) {
+    let mut problems = Problems::new();
+    let mut draft = Draft::default();
+    if let Some(document) = Document::parse(text, &mut problems) {
+        read_root(&document.root(), &mut draft, &mut Scope { env, problems: &mut problems });
+    }
+    (draft.settled(), problems)
+}
+
+fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
+    let Some(entries) = root.as_object(scope.problems) else { return };
+    for entry in entries {
+        check_root_key(&entry, scope.problems);
+    }
+    draft.config.servers = read_servers(root, scope.env, scope.problems);
+    let mut found = Found::default();
+    middleware::read(root, &mut found, scope);
+    draft.take(found);
+    // Last, because what it says counts more than what follows from middleware.
+    if let Some(section) = root.get("pegboard") {
+        gateway::SECTION.read(&section, draft, scope);
+    }
+}
+
+/// Files that belong to another program have keys that are none of our business; only one
+/// that looks like ours is a mistake.
+fn check_root_key(entry: &Node<'_>, problems: &mut Problems) {
+    match entry.key() {
+        "$schema" => _ = entry.as_text(problems),
+        "mcp" => _ = entry.as_object(problems),
+        key if root_shape().keys.iter().any(|known| known.name == key) => {}
+        key if key.chars().nth(4).is_some() => {
+            if let Some(hint) = did_you_mean(key, ["mcpServers", "middleware", "pegboard"]) {
+                problems.push(entry.problem("is not known").hint(hint));
+            }
+        }
+        _ => {}
+    }
+}
+
+const SERVERS: Kind = Kind::Map(&Kind::Object(servers::shape));
+
+/// The whole file, for the schema and the reference.
+fn root_shape() -> Shape {
+    Shape {
+        name: "configuration",
+        about: "Servers as MCP clients write them, and what Pegboard does with them.",
+        keys: vec![
+            KeyDoc::new("$schema", Kind::Text, "Where editors find the schema of this file."),
+            KeyDoc::new("mcpServers", SERVERS, "MCP servers by name, as Claude Desktop, Cursor and others write them."),
+            KeyDoc::new("servers", SERVERS, "The same, as VS Code writes them in `mcp.json`."),
+            KeyDoc::new("mcp", Kind::Object(vscode_shape), "The same, as VS Code writes them in `settings.json`."),
+            KeyDoc::new("pegboard", Kind::Object(|| gateway::SECTION.shape()), "What Pegboard itself does."),
+            KeyDoc::new("middleware", middleware::KIND, "What happens to lists and calls on their way through."),
+        ],
+        ignored: &[],
+        needs: &[],
+        needs_one_of: &[],
+        is_null_nothing: false,
+        // The file may be another program's.
+        is_open: true,
+    }
+}
+
+fn vscode_shape() -> Shape {
+    Shape {
+        name: "vscode",
+        about: "The part of VS Code's `settings.json` that is about MCP.",
+        keys: vec![KeyDoc::new("servers", SERVERS, "MCP servers by name.")],
+        ..root_shape()
+    }
+}

@@ -1,0 +1,262 @@
+//! The types of middleware: the keys of each one's `config`, and what they come to.
+
+use pegboard_discovery::Settings;
+use pegboard_gateway::middleware::{Middleware, NamePattern, SecurityRule};
+use pegboard_upstream::config::{
+    document::{Node, Problems},
+    keys::{Key, Kind, Scope, Section},
+};
+use regex::RegexBuilder;
+
+use super::options::set_option;
+
+/// What a `tool_search` says.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    pub(super) settings: Settings,
+    pub(super) is_logged: bool,
+    pub(super) has_threshold: bool,
+}
+
+pub(super) static TOOL_SEARCH: Section<Search> = Section::new(
+    "tool_search",
+    "Lists some of the tools and a search for the others: clients get the dialect `gateway` unless \
+     `pegboard.dialect` says otherwise. Stands in the general list only.",
+    &[
+        Key::new(
+            "maxToolsLimit",
+            Kind::Count { least: 0 },
+            "Tools that are listed at once; 0 lists everything and offers no search, and so do fewer tools than this.",
+            set_search,
+        )
+        .default("50"),
+        Key::new(
+            "searchThreshold",
+            Kind::Share,
+            "What a hit must score, as a share of the best hit's score.",
+            |node, search: &mut Search, scope| {
+                search.has_threshold = true;
+                set_search(node, search, scope);
+            },
+        )
+        .default("0.1"),
+        Key::new(
+            "toolSelectionOrder",
+            Kind::List(&Kind::OneOf(&["server_priority", "alphabetical", "random"])),
+            "Which tools are listed before anything was searched for; the first order is the main one, the others \
+             break ties.",
+            set_search,
+        )
+        .default("[\"server_priority\", \"alphabetical\"]"),
+        Key::new(
+            "exposed",
+            Kind::OneOf(&["replace", "accumulate"]),
+            "Whether the hits of a search take the place of what was listed before, or join it.",
+            set_search,
+        )
+        .default("\"replace\""),
+        Key::new("seed", Kind::Count { least: 0 }, "What the order `random` is made of.", set_search).default("0"),
+        Key::new(
+            "debug",
+            Kind::Flag,
+            "Whether every search is logged with its query, sizes and time.",
+            |node, search: &mut Search, scope| {
+                search.is_logged = node.as_bool(scope.problems).unwrap_or_default();
+            },
+        )
+        .default("false"),
+    ],
+);
+
+fn set_search(node: &Node<'_>, search: &mut Search, scope: &mut Scope<'_>) {
+    set_option(node, &mut search.settings, scope);
+}
+
+/// What a `tool_filter` says.
+#[derive(Debug, Default)]
+pub(super) struct Filter {
+    allow: Vec<NamePattern>,
+    deny: Vec<NamePattern>,
+}
+
+const PATTERNS: Kind = Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]);
+
+const SOME_PATTERNS: Kind = Kind::Either(&[Kind::Text, Kind::Names]);
+
+pub(super) static TOOL_FILTER: Section<Filter> = Section::new(
+    "tool_filter",
+    "Hides tools and refuses their calls. A pattern is a regular expression, or a name in which `*` and `?` stand for \
+     any text and any character.",
+    &[
+        Key::new("allow", SOME_PATTERNS, "Only tools that fit one of these.", |node, filter: &mut Filter, scope| {
+            if node.is_list() && node.as_names(&mut Problems::new()).is_none() {
+                return node.must_be(SOME_PATTERNS, scope.problems);
+            }
+            read_patterns(node, &mut filter.allow, scope.problems);
+        }),
+        Key::new("deny", PATTERNS, "No tool that fits one of these.", |node, filter: &mut Filter, scope| {
+            read_patterns(node, &mut filter.deny, scope.problems);
+        }),
+        Key::new("disallow", PATTERNS, "The same as `deny`.", |node, filter: &mut Filter, scope| {
+            read_patterns(node, &mut filter.deny, scope.problems);
+        }),
+    ],
+);
+
+fn read_patterns(node: &Node<'_>, patterns: &mut Vec<NamePattern>, problems: &mut Problems) {
+    for (item, text) in node.as_text_or_texts(problems).unwrap_or_default() {
+        match NamePattern::new(text) {
+            Ok(pattern) => patterns.push(pattern),
+            // The place is told; a pattern can be as long as the file.
+            Err(error) => problems.push(item.problem(error.to_string().replacen(&format!("`{text}` "), "", 1))),
+        }
+    }
+}
+
+/// What a `logging` says.
+#[derive(Debug, Default)]
+pub(super) struct Logging {
+    has_arguments: bool,
+}
+
+pub(super) static LOGGING: Section<Logging> = Section::new(
+    "logging",
+    "Logs every call.",
+    &[Key::new(
+        "arguments",
+        Kind::Flag,
+        "Whether arguments are logged too; they may contain secrets.",
+        |node, logging: &mut Logging, scope| {
+            logging.has_arguments = node.as_bool(scope.problems).unwrap_or_default();
+        },
+    )
+    .default("false")],
+);
+
+/// What a `security` says.
+#[derive(Debug, Default)]
+pub(super) struct Security {
+    rules: Vec<SecurityRule>,
+}
+
+pub(super) static SECURITY: Section<Security> = Section {
+    needs: &["rules"],
+    ..Section::new(
+        "security",
+        "Refuses calls that look dangerous.",
+        &[Key::new(
+            "rules",
+            Kind::List(&Kind::Object(|| RULE.shape())),
+            "Tried in order; the first that fits refuses.",
+            |node, security: &mut Security, scope| {
+                let rules = node.as_list(scope.problems).unwrap_or_default();
+                security.rules = rules.iter().enumerate().filter_map(|(at, rule)| read_rule(at, rule, scope)).collect();
+            },
+        )],
+    )
+};
+
+/// Compiled size that a pattern may have.
+const MAX_PATTERN: usize = 1 << 20;
+
+/// What a rule says.
+#[derive(Debug, Default)]
+struct Rule {
+    name: Option<String>,
+    pattern: Option<regex::Regex>,
+    message: Option<String>,
+}
+
+static RULE: Section<Rule> = Section {
+    needs: &["pattern"],
+    ..Section::new(
+        "rule",
+        "What a call must not look like.",
+        &[
+            Key::new("name", Kind::Word, "What logs call it.", |node, rule: &mut Rule, scope| {
+                rule.name = node.as_word(scope.problems).map(str::to_owned);
+            }),
+            Key::new(
+                "pattern",
+                Kind::Word,
+                "A regular expression, matched against `tool_name:NAME args:JSON`.",
+                read_pattern,
+            ),
+            Key::new("message", Kind::Text, "What the caller is told.", read_message),
+            Key::new("block_message", Kind::Text, "The same as `message`.", read_message),
+        ],
+    )
+};
+
+fn read_rule(at: usize, node: &Node<'_>, scope: &mut Scope<'_>) -> Option<SecurityRule> {
+    let mut rule = Rule::default();
+    RULE.read(node, &mut rule, scope);
+    let name = rule.name.unwrap_or_else(|| format!("rule {}", at + 1));
+    let message = rule.message.unwrap_or_else(|| format!("this call is not allowed here ({name})"));
+    Some(SecurityRule { pattern: rule.pattern?, name, message })
+}
+
+fn read_pattern(node: &Node<'_>, rule: &mut Rule, scope: &mut Scope<'_>) {
+    let Some(text) = node.as_word(scope.problems) else { return };
+    match RegexBuilder::new(text).size_limit(MAX_PATTERN).build() {
+        Ok(pattern) => rule.pattern = Some(pattern),
+        Err(error) => {
+            // The last line says what is wrong; those before quote the pattern.
+            let reason = error.to_string();
+            let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            scope.problems.push(node.problem(format!("is not a regular expression: {reason}")));
+        }
+    }
+}
+
+fn read_message(node: &Node<'_>, rule: &mut Rule, scope: &mut Scope<'_>) {
+    rule.message = node.as_text(scope.problems).map(str::to_owned);
+}
+
+/// What a `description_enricher` says.
+#[derive(Debug, Default)]
+pub(super) struct Enricher {
+    prefix: Option<String>,
+    suffix: Option<String>,
+}
+
+pub(super) static DESCRIPTION_ENRICHER: Section<Enricher> = Section::new(
+    "description_enricher",
+    "Adds to the descriptions of tools; without any key ` (via pegboard)` at their end.",
+    &[
+        Key::new("prefix", Kind::Text, "Put in front.", |node, enricher: &mut Enricher, scope| {
+            enricher.prefix = node.as_text(scope.problems).map(str::to_owned);
+        }),
+        Key::new("suffix", Kind::Text, "Put at the end.", |node, enricher: &mut Enricher, scope| {
+            enricher.suffix = node.as_text(scope.problems).map(str::to_owned);
+        }),
+    ],
+);
+
+impl From<Filter> for Middleware {
+    fn from(Filter { allow, deny }: Filter) -> Self {
+        Self::ToolFilter { allow, deny }
+    }
+}
+
+impl From<Logging> for Middleware {
+    fn from(Logging { has_arguments }: Logging) -> Self {
+        Self::Logging { has_arguments }
+    }
+}
+
+impl From<Security> for Middleware {
+    fn from(Security { rules }: Security) -> Self {
+        Self::Security { rules }
+    }
+}
+
+impl From<Enricher> for Middleware {
+    fn from(Enricher { prefix, suffix }: Enricher) -> Self {
+        let (prefix, suffix) = match (prefix, suffix) {
+            (None, None) => (String::new(), " (via pegboard)".to_owned()),
+            (prefix, suffix) => (prefix.unwrap_or_default(), suffix.unwrap_or_default()),
+        };
+        Self::DescriptionEnricher { prefix, suffix }
+    }
+}

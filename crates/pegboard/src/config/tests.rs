@@ -1,0 +1,420 @@
+use pegboard_gateway::middleware::Middleware;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn env(name: &str) -> Option<String> {
+    match name {
+        "TOKEN" => Some("t0p".to_owned()),
+        "EMPTY" => Some(String::new()),
+        WORKSPACE_FOLDER => Some("/work/app".to_owned()),
+        _ => None,
+    }
+}
+
+/// What `show` says of the configuration in `text`, or the mistakes.
+#[track_caller]
+fn check(text: &str, show: fn(&Config) -> String, expected: &str) {
+    let (config, problems) = parse(text, &env);
+    let found = if problems.is_empty() { show(&config) } else { problems.lines().join("; ") };
+    assert_eq!(found.replace("line 1: ", ""), expected, "{text}");
+}
+
+#[test]
+fn a_dozen_mistakes_are_told_at_once() {
+    let text = include_str!("tests/mistakes.jsonc");
+    let (_, problems) = parse(text, &env);
+    let lines = problems.lines().join("\n");
+    assert!(!lines.contains("s3cr3t"));
+    insta::assert_snapshot!(lines);
+}
+
+#[test]
+fn comments_and_trailing_commas_are_fine() {
+    let limit = |config: &Config| format!("{:?}", config.limit);
+    check("{/* a */ \"pegboard\": {\"limit\": 3,}, // b\n}", limit, "Some(3)");
+    check("{}", limit, "None");
+    check("[]", limit, "the file must be an object");
+}
+
+#[test]
+fn files_of_other_programs_are_fine() {
+    let names =
+        |config: &Config| config.servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>().join(" ");
+    let file = r#"{"globalShortcut": "", "theme": 1, "mcpServers": {"b": {"command": "b"}, "a": {"url": "http://a"}}}"#;
+    check(file, names, "b a");
+    check(r#"{"servers": {"a": {"type": "http", "url": "http://a"}}, "inputs": []}"#, names, "a");
+    check(r#"{"editor.fontSize": 12, "mcp": {"servers": {"a": {"command": "a"}}}}"#, names, "a");
+    check(r#"{"mcpServer": {}}"#, names, "`mcpServer` is not known (did you mean `mcpServers`?)");
+}
+
+#[test]
+fn whoever_names_a_dialect_wants_it_always() {
+    let shown = |config: &Config| {
+        let gateway = &config.gateway;
+        format!("{:?} {:?}", gateway.profile, gateway.exposure).replace("Dialect", "")
+    };
+    let search = r#""middleware": [{"type": "tool_search"}]"#;
+    check("{}", shown, "(Bridge) Auto { max_tools: 30, max_tokens: 10000 }");
+    check(r#"{"pegboard": {"dialect": "select"}}"#, shown, "(Select) Always");
+    check(r#"{"pegboard": {"dialect": "passthrough"}}"#, shown, "Passthrough Always");
+    check(r#"{"pegboard": {"dialect": "ranked", "exposure": "never"}}"#, shown, "(Ranked) Never");
+    check(&format!("{{{search}}}"), shown, "(Gateway) Always");
+    check(&format!(r#"{{"pegboard": {{"dialect": "bridge"}}, {search}}}"#), shown, "(Bridge) Always");
+    let by_size = r#""pegboard": {"exposure": {"maxTools": 5}}"#;
+    check(&format!("{{{by_size}, {search}}}"), shown, "(Gateway) Auto { max_tools: 5, max_tokens: 10000 }");
+    let off = r#"{"middleware": [{"type": "tool_search", "enabled": false, "config": {"maxToolsLimit": 1}}]}"#;
+    check(off, shown, "(Bridge) Auto { max_tools: 30, max_tokens: 10000 }");
+}
+
+#[test]
+fn a_search_sets_the_options_of_its_dialect() {
+    let options = |config: &Config| {
+        let gateway = &config.gateway;
+        let discovery = &gateway.discovery;
+        let orders = &discovery.tool_selection_order;
+        format!("{} {:?} {orders:?} {}", discovery.max_tools_limit, config.threshold, gateway.is_search_logged)
+    };
+    check("{}", options, "50 None [ServerPriority, Alphabetical] false");
+    let search = r#""middleware": [{"type": "tool_search", "config":
+        {"maxToolsLimit": 0, "searchThreshold": 0.5, "toolSelectionOrder": ["random"], "debug": true}}]"#;
+    check(&format!("{{{search}}}"), options, "0 Some(0.5) [Random] true");
+    let own = r#""pegboard": {"settings": {"maxToolsLimit": 7}}"#;
+    check(&format!("{{{own}, {search}}}"), options, "7 Some(0.5) [Random] true");
+}
+
+#[test]
+fn middleware_for_all_and_for_some() {
+    let shown = |config: &Config| {
+        let name = |step: &Middleware| match step {
+            Middleware::ToolFilter { allow, deny } => format!("filter {} {}", allow.len(), deny.len()),
+            Middleware::Logging { has_arguments } => format!("log {has_arguments}"),
+            Middleware::Security { rules } => {
+                rules.iter().map(|rule| format!("{}: {}", rule.name, rule.message)).collect::<Vec<_>>().join(", ")
+            }
+            Middleware::DescriptionEnricher { prefix, suffix } => format!("{prefix}|{suffix}"),
+        };
+        let list = |list: &[Middleware]| format!("[{}]", list.iter().map(name).collect::<Vec<_>>().join(", "));
+        let own = config.gateway.server_middleware.iter().map(|(server, steps)| format!(" {server} {}", list(steps)));
+        list(&config.gateway.middleware) + &own.collect::<String>()
+    };
+    let steps = |steps: &str, expected: &str| check(&format!("{{\"middleware\": {steps}}}"), shown, expected);
+    steps(r#"[{"type": "logging"}, {"type": "logging", "enabled": false}]"#, "[log false]");
+    steps(r#"[{"type": "tool_filter", "config": {"allow": "*_file", "disallow": ["a", "^b"]}}]"#, "[filter 1 2]");
+    steps(r#"[{"type": "description_enricher"}]"#, "[| (via pegboard)]");
+    steps(r#"[{"type": "description_enricher", "config": {"prefix": "> "}}]"#, "[> |]");
+    let rules = r#"[{"pattern": "rm", "block_message": "no"}, {"name": "b", "pattern": "x"}]"#;
+    steps(
+        &format!(r#"[{{"type": "security", "config": {{"rules": {rules}}}}}]"#),
+        "[rule 1: no, b: this call is not allowed here (b)]",
+    );
+    let server = r#""mcpServers": {"a": {"command": "x", "middleware": [{"type": "logging"}]}, "b": {"command": "y"}}"#;
+    check(&format!("{{{server}}}"), shown, "[] a [log false]");
+    let groups = r#"{"default": [{"type": "logging"}], "servers": {"b": []}}"#;
+    check(&format!("{{{server}, \"middleware\": {groups}}}"), shown, "[log false] b [] a [log false]");
+    let again = r#"{"servers": {"a": []}}"#;
+    let message = "`mcpServers.a.middleware` is a second list for this server (keep one of them)";
+    check(&format!("{{{server}, \"middleware\": {again}}}"), shown, message);
+}
+
+#[test]
+fn tokens_are_secrets_that_can_be_sent() {
+    let shown = |config: &Config| {
+        let tokens = config.gateway.tokens.iter();
+        tokens.map(|token| format!("{} {} ", token.name, token.secret.expose())).collect()
+    };
+    let tokens = |tokens: &str, expected: &str| {
+        check(
+            &format!("{{\"pegboard\": {{\"tokens\": {tokens}}}}}"),
+            shown,
+            &expected.replace('@', "`pegboard.tokens"),
+        );
+    };
+    tokens(r#"[{"name": "a", "token": "${TOKEN}"}, {"name": "b", "token": "x"}]"#, "a t0p b x ");
+    let sendable = "must be a token of letters, digits and signs (a variable may be empty, or have spaces)";
+    tokens(r#"[{"name": "a", "token": "${EMPTY}"}]"#, &format!("@[0].token` {sendable}"));
+    tokens(r#"[{"name": "a", "token": "x y"}]"#, &format!("@[0].token` {sendable}"));
+    let again = "@[1]` has the name or the token of another one";
+    tokens(r#"[{"name": "a", "token": "x"}, {"name": "b", "token": "x"}]"#, again);
+    tokens(r#"[{"token": "x"}]"#, "@[0]` needs `name`");
+}
+
+#[test]
+fn selections_clients_and_names() {
+    let shown = |config: &Config| {
+        let gateway = &config.gateway;
+        format!(
+            "{} {:?} {:?} {}",
+            gateway.selection.is_everything(),
+            gateway.clients,
+            gateway.prefixes,
+            gateway.names.separator
+        )
+    };
+    let pegboard = |section: &str, expected: &str| check(&format!("{{\"pegboard\": {section}}}"), shown, expected);
+    pegboard("{}", "true [] Auto ___");
+    pegboard(
+        r#"{"selection": {"servers": ["a"], "deny": ["a:b"]}, "prefix": "never", "separator": "__"}"#,
+        "false [] Never __",
+    );
+    pegboard(
+        r#"{"selection": {"servers": []}}"#,
+        "`pegboard.selection.servers` must be a list of texts that is not empty",
+    );
+    pegboard(
+        r#"{"clients": {"cursor*": "gateway"}}"#,
+        "true [ClientProfile { client: \"cursor*\", profile: Dialect(Gateway) }] Auto ___",
+    );
+    pegboard(r#"{"separator": "::"}"#, "`pegboard.separator` must be one to eight letters, digits, `_` or `-`");
+}
+
+/// A file in which every key of a section has its default says nothing.
+#[test]
+fn defaults_are_what_they_are_said_to_be() {
+    let shown = |config: &Config| format!("{:#?}", (&config.gateway, &config.listen, &config.catalogs));
+    let defaults = |shape: &Shape| -> Value {
+        let parse = |default: &str| serde_json::from_str::<Value>(default).expect("a default is JSON");
+        shape.keys.iter().filter_map(|key| Some((key.name.to_owned(), parse(key.default?)))).collect()
+    };
+    let expected = shown(&Config::default());
+    for place in places().into_iter().filter(|place| place.shape.name != "server") {
+        // A step changes the configuration by being there, a dialect by being named.
+        let is_step = place.shape.name == "step" || middleware::TYPE_NAMES.contains(&place.shape.name);
+        let (config, problems) = parse(&place.file(defaults(&place.shape)).to_string(), &env);
+        assert_eq!(problems.lines(), Vec::<String>::new(), "{}", place.shape.name);
+        if !is_step && !["token", "rule"].contains(&place.shape.name) {
+            assert_eq!(shown(&config), expected, "{}", place.shape.name);
+        }
+    }
+    let mut server = defaults(&servers::shape());
+    server["command"] = json!("x");
+    let (config, problems) = parse(&json!({"mcpServers": {"s": server}}).to_string(), &env);
+    assert_eq!(problems.lines(), Vec::<String>::new());
+    let plain = parse(r#"{"mcpServers": {"s": {"command": "x"}}}"#, &env).0;
+    assert_eq!(format!("{:?}", config.servers), format!("{:?}", plain.servers));
+}
+
+/// A section, what it must have, and where it stands.
+struct Place {
+    shape: Shape,
+    base: Value,
+    wrap: fn(Value) -> Value,
+}
+
+impl Place {
+    /// A file with the section, what must be in it and `more`.
+    fn file(&self, more: Value) -> Value {
+        let mut section = self.base.clone();
+        if let (Some(section), Value::Object(more)) = (section.as_object_mut(), more) {
+            section.extend(more);
+        }
+        (self.wrap)(section)
+    }
+}
+
+/// Every section that there is.
+fn places() -> Vec<Place> {
+    let place = |shape, base, wrap: fn(Value) -> Value| Place { shape, base, wrap };
+    let child = |name: &str, parent: &Shape| -> Shape {
+        let kind = parent.keys.iter().find(|key| key.name == name).expect("a key").kind;
+        match kind {
+            Kind::Object(shape) | Kind::List(&Kind::Object(shape)) | Kind::Either(&[_, Kind::Object(shape)]) => shape(),
+            _ => panic!("`{name}` is no object"),
+        }
+    };
+    let pegboard = gateway::SECTION.shape();
+    let step =
+        |name: &str| -> Shape { (middleware::TYPES.iter().find(|step| step.name == name).expect("a type").shape)() };
+    let security = step("security");
+    vec![
+        place(root_shape(), json!({}), |it| it),
+        place(vscode_shape(), json!({}), |it| json!({"mcp": it})),
+        place(servers::shape(), json!({"command": "x"}), |it| json!({"mcpServers": {"s": it}})),
+        place(servers::shape(), json!({"url": "http://x"}), |it| json!({"servers": {"s": it}})),
+        place(pegboard.clone(), json!({}), |it| json!({"pegboard": it})),
+        place(child("exposure", &pegboard), json!({}), |it| json!({"pegboard": {"exposure": it}})),
+        place(child("selection", &pegboard), json!({}), |it| json!({"pegboard": {"selection": it}})),
+        place(child("settings", &pegboard), json!({}), |it| json!({"pegboard": {"settings": it}})),
+        place(
+            child("tokens", &pegboard),
+            json!({"name": "a", "token": "b"}),
+            |it| json!({"pegboard": {"tokens": [it]}}),
+        ),
+        place(child("middleware", &root_shape()), json!({}), |it| json!({"middleware": it})),
+        place(middleware::entry_shape(), json!({"type": "logging"}), |it| json!({"middleware": [it]})),
+        place(step("tool_search"), json!({}), |it| json!({"middleware": [{"type": "tool_search", "config": it}]})),
+        place(step("tool_filter"), json!({}), |it| json!({"middleware": [{"type": "tool_filter", "config": it}]})),
+        place(step("logging"), json!({}), |it| json!({"middleware": [{"type": "logging", "config": it}]})),
+        place(
+            step("description_enricher"),
+            json!({}),
+            |it| json!({"middleware": {"default": [{"type": "description_enricher", "config": it}]}}),
+        ),
+        place(
+            security.clone(),
+            json!({"rules": []}),
+            |it| json!({"mcpServers": {"s": {"command": "x", "middleware": [{"type": "security", "config": it}]}}}),
+        ),
+        place(
+            child("rules", &security),
+            json!({"pattern": "x"}),
+            |it| json!({"middleware": [{"type": "security", "config": {"rules": [it]}}]}),
+        ),
+    ]
+}
+
+fn samples() -> Vec<Value> {
+    vec![
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(0.5),
+        json!(3),
+        json!(3.0),
+        json!(1e12),
+        json!(""),
+        json!(" "),
+        json!("zz!"),
+        json!("http://a"),
+        json!("127.0.0.1:80"),
+        json!("0s"),
+        json!("1.5 h"),
+        json!("5 weeks"),
+        json!("bridge"),
+        json!("auto"),
+        json!("replace"),
+        json!([]),
+        json!([1]),
+        json!(["a"]),
+        json!(["random"]),
+        json!({}),
+        json!({"a": 1}),
+        json!({"a": {}}),
+        json!({"a": "b"}),
+        json!({"a": "bridge"}),
+        json!({"_note": 1}),
+        json!([{"type": "logging"}]),
+        json!([{"type": "tool_search"}]),
+        json!([{"type": "other"}]),
+        json!([{"type": "security"}]),
+        json!([{"name": "a", "token": "b"}]),
+        json!({"a": {"command": "x"}}),
+    ]
+}
+
+/// The reader and the schema say the same of every key with every sample.
+#[test]
+fn the_schema_and_the_reader_agree() {
+    let schema = schema();
+    assert!(jsonschema::meta::is_valid(&schema), "the schema is a schema");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let mut differences = Vec::new();
+    for place in places() {
+        let unknown = KeyDoc::new("qqqqqqqq", Kind::Any, "Nobody knows it.");
+        let is_open = ["configuration", "vscode"].contains(&place.shape.name);
+        for key in place.shape.keys.iter().chain((!is_open).then_some(&unknown)) {
+            let default = key.default.map(|default| serde_json::from_str(default).expect("a default is JSON"));
+            let names = if let Kind::OneOf(names) = key.kind { names } else { &[] };
+            let own = default.into_iter().chain(names.iter().map(|name| json!(name)));
+            for value in samples().into_iter().chain(own) {
+                let more: Value = [(key.name.to_owned(), value.clone())].into_iter().collect();
+                let file = place.file(more);
+                let (_, problems) = parse(&file.to_string(), &|_| Some("value".to_owned()));
+                let by_reader = problems.is_empty();
+                if validator.is_valid(&file) != by_reader && !is_between_keys(&problems) {
+                    differences.push(format!("{file}: {:?}", problems.lines()));
+                }
+            }
+        }
+    }
+    assert_eq!(differences, Vec::<String>::new());
+}
+
+/// Mistakes that lie in two keys together, or outside the file, are for the reader alone.
+fn is_between_keys(problems: &Problems) -> bool {
+    let alone = [
+        "has both a program and an address",
+        "but the type of a",
+        "contradicts another key",
+        "is for remote servers",
+        "cannot be read",
+        "is not a server of this file",
+    ];
+    let is_alone = |line: &String| alone.iter().any(|words| line.contains(words));
+    !problems.is_empty() && problems.lines().iter().all(is_alone)
+}
+
+/// Every key of the reader is in the schema, and the other way round.
+#[test]
+fn the_schema_has_the_keys_of_the_reader() {
+    let schema = schema();
+    for place in places() {
+        let name = place.shape.name;
+        let object = match name {
+            "configuration" => &schema,
+            "step" => &schema["$defs"]["middleware"]["items"],
+            name => &schema["$defs"][name],
+        };
+        let keys: Vec<&str> = object["properties"].as_object().expect("an object").keys().map(String::as_str).collect();
+        let known = place.shape.keys.iter().map(|key| key.name).chain(place.shape.ignored.iter().copied());
+        assert_eq!(keys, known.collect::<Vec<_>>(), "{name}");
+    }
+    // `middleware` and `serverMiddleware` are lists; everything else is a section above.
+    let definitions = schema["$defs"].as_object().expect("definitions");
+    let known: Vec<&str> = places().iter().map(|place| place.shape.name).collect();
+    for name in definitions.keys().filter(|name| !name.ends_with("iddleware")) {
+        assert!(known.contains(&name.as_str()), "`{name}` has no place");
+    }
+}
+
+#[test]
+fn files_are_read_with_their_folder() {
+    let folder = std::env::temp_dir().join(format!("pegboard-config-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join(".vscode")).expect("a folder");
+    let file = folder.join(".vscode/mcp.json");
+    let server =
+        r#"{"command": "x", "cwd": "sub", "args": ["${workspaceFolder}"], "env": {"A": "${PEGBOARD_NOT_SET}"}}"#;
+    std::fs::write(&file, format!(r#"{{"servers": {{"a": {server}}}, "pegboard": {{"catalogs": ["t.json"]}}}}"#))
+        .expect("a file");
+    let error = read(&file).expect_err("a variable is not set").to_string();
+    assert!(error.contains("has mistakes:\n  line 1: `servers.a.env.A` needs"), "{error}");
+    let config = read_offline(&file).expect("a configuration");
+    std::fs::remove_dir_all(&folder).expect("a folder");
+    let shown = format!("{:?}", config.servers[0].transport);
+    assert!(
+        shown.contains(&format!("args: [{folder:?}]")) && shown.contains(&format!("{:?}", folder.join("sub"))),
+        "{shown}"
+    );
+    assert_eq!(config.catalogs, [folder.join(".vscode/t.json")]);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_configuration_or_an_error(text in "(?s).{0,80}") {
+        parse(&text, &env);
+    }
+
+    #[test]
+    fn any_json_like_text_is_a_configuration_or_an_error(
+        text in r#"[\[\]{}":,a-z0-9 /*\n]{0,40}("mcpServers"|"pegboard"|"middleware"|"limit"|"tokens")?[\[\]{}":,a-z0-9\n]{0,40}"#
+    ) {
+        parse(&text, &env);
+    }
+
+    #[test]
+    fn any_value_anywhere_is_a_configuration_or_an_error(
+        place in any::<prop::sample::Index>(),
+        picks in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..5),
+    ) {
+        let places = places();
+        let place = place.get(&places);
+        let samples = samples();
+        let pick = |(key, value): &(prop::sample::Index, prop::sample::Index)| {
+            (key.get(&place.shape.keys).name.to_owned(), value.get(&samples).clone())
+        };
+        let file = place.file(picks.iter().map(pick).collect());
+        parse(&serde_json::to_string_pretty(&file).expect("JSON"), &env);
+    }
+}

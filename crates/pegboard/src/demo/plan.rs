@@ -1,0 +1,108 @@
+//! What each tool does to the world: mostly its name says so.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::world::Collection;
+
+/// What can be done to a collection.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Verb {
+    /// Makes an object.
+    Create,
+    /// Finds objects.
+    List,
+    /// Shows one.
+    Get,
+    /// Changes those that are named.
+    Change,
+    /// Takes away those that are named.
+    Delete,
+}
+
+/// Words that tell the verb, in the languages of the tools' names.
+const VERBS: &[(Verb, &[&str])] = &[
+    (Verb::Create, &["create", "send", "schedule", "deploy", "assign", "publish", "programar", "generar"]),
+    (Verb::List, &["list", "search", "buscar", "listar"]),
+    (Verb::Get, &["get"]),
+    (Verb::Change, &["update", "set", "move", "mark", "add", "invite", "share", "scale", "añadir"]),
+    (Verb::Delete, &["delete", "kill"]),
+];
+
+/// What a tool does. Only what its name does not tell is declared.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Plan {
+    /// What it does.
+    #[serde(rename = "do")]
+    pub(super) verb: Option<Verb>,
+    /// To which collection.
+    pub(super) on: String,
+    /// The argument that names the objects, where it is none of the server's references.
+    pub(super) by: String,
+    /// Fields of every object that the tool makes, or sees.
+    pub(super) with: Map<String, Value>,
+    /// Arguments that are fields of another name.
+    pub(super) rename: BTreeMap<String, String>,
+    /// Values of arguments that stand for fields.
+    pub(super) map: BTreeMap<String, BTreeMap<String, Map<String, Value>>>,
+    /// A list in the object to which the arguments are added as one entry.
+    pub(super) append: String,
+    /// Arguments whose values are added to lists in the object.
+    pub(super) extend: BTreeMap<String, String>,
+    /// The field that ranges of time are about, where it is not the collection's.
+    pub(super) time: String,
+    /// Whether making what is there already replaces it.
+    pub(super) replace: bool,
+}
+
+impl Plan {
+    /// Completes what is declared for the tool `name` of `server` with what its name tells.
+    pub(super) fn complete(mut self, server: &str, name: &str, collections: &BTreeMap<String, Collection>) -> Self {
+        let words = words(name);
+        if self.verb.is_none() {
+            let said = |word: &String| VERBS.iter().find(|(_, names)| names.contains(&word.as_str()));
+            self.verb = words.iter().find_map(said).map(|(verb, _)| *verb);
+        }
+        if self.on.is_empty() {
+            let mut names = collections.keys().filter_map(|name| name.strip_prefix(server)?.strip_prefix('/'));
+            let is_said = |name: &&str| words.iter().any(|word| name.strip_suffix('s') == Some(word));
+            self.on = names.find(is_said).unwrap_or_default().to_owned();
+        }
+        if !self.on.is_empty() && !self.on.contains('/') {
+            self.on = format!("{server}/{}", self.on);
+        }
+        self
+    }
+}
+
+/// The words of a name in any style, in lower case and without the `s` of plurals.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && was_lower) {
+            words.push(String::new());
+        }
+        was_lower = c.is_lowercase();
+        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words.iter().map(|word| word.strip_suffix('s').unwrap_or(word).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_all_styles_have_words() {
+        for name in ["list_issues", "listIssues", "ListIssue", "list-issues", "list.issues"] {
+            assert_eq!(words(name), ["list", "issue"], "{name}");
+        }
+    }
+}

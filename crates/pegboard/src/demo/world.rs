@@ -1,0 +1,322 @@
+//! What the demo servers share: collections of JSON objects, and a time that only changes
+//! move.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::clock;
+
+/// Objects in one collection.
+pub(super) const MAX_OBJECTS: usize = 10_000;
+/// Bytes of one text.
+pub(super) const MAX_TEXT: usize = 64 << 10;
+/// Bytes of one object; a file keeps some of its older contents.
+const MAX_OBJECT: usize = 512 << 10;
+/// Bytes of the whole world.
+const MAX_WORLD: usize = 64 << 20;
+/// Identities named in a refusal.
+const MAX_KNOWN: usize = 20;
+
+/// Why a tool does not do what was asked, for whoever called it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refusal(pub(super) String);
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(message: &str) -> Self {
+        Self(message.to_owned())
+    }
+}
+
+/// What a tool has to say: an object that begins with a `message`.
+pub(super) type Outcome = Result<Value, Refusal>;
+
+/// Objects of one kind, as the demo's data declare them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Collection {
+    /// What one object is called; without it, the collection's name less its `s`.
+    pub(super) noun: String,
+    /// The field that identifies an object.
+    pub(super) key: String,
+    /// How identities are made; `{n}` is a number that is used once.
+    id: String,
+    /// The field by which others refer to an object, where that is not its key.
+    called: String,
+    /// Fields by which people name objects too.
+    also: Vec<String>,
+    /// Arguments that narrow down which objects are meant.
+    pub(super) scope: Vec<String>,
+    /// The field that says when; for ranges of time.
+    pub(super) time: String,
+    /// Whether lists begin with what came last.
+    pub(super) newest_first: bool,
+    /// What objects have that are made without it; `{field}` is replaced.
+    new: Map<String, Value>,
+    objects: Vec<Value>,
+    #[serde(skip)]
+    made: usize,
+}
+
+impl Default for Collection {
+    fn default() -> Self {
+        Self {
+            noun: String::new(),
+            key: "id".to_owned(),
+            id: "{n}".to_owned(),
+            called: String::new(),
+            also: Vec::new(),
+            scope: Vec::new(),
+            time: "created_at".to_owned(),
+            newest_first: false,
+            new: Map::new(),
+            objects: Vec::new(),
+            made: 0,
+        }
+    }
+}
+
+impl Collection {
+    /// Itself, with what follows from its name and its first objects.
+    pub(super) fn called(mut self, name: &str) -> Self {
+        if self.noun.is_empty() {
+            name.strip_suffix('s').unwrap_or(name).clone_into(&mut self.noun);
+        }
+        if self.called.is_empty() {
+            self.called.clone_from(&self.key);
+        }
+        self.made = self.objects.len();
+        self
+    }
+
+    /// The field by which others refer to an object.
+    pub(super) fn reference(&self) -> &str {
+        &self.called
+    }
+
+    /// Its objects, oldest first.
+    pub(super) fn objects(&self) -> &[Value] {
+        &self.objects
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        self.objects.iter().position(|object| text_of(&object[&self.key]) == key)
+    }
+
+    /// Whether people who say `wanted` mean `object`.
+    fn is_meant(&self, object: &Value, wanted: &str) -> bool {
+        [&self.key, &self.called].into_iter().chain(&self.also).any(|field| match &object[field] {
+            Value::Array(names) => names.iter().any(|name| is_same(name, wanted)),
+            name => is_same(name, wanted),
+        })
+    }
+}
+
+/// All that the demo servers know.
+#[derive(Debug)]
+pub(super) struct World {
+    collections: BTreeMap<String, Collection>,
+    now: i64,
+    bytes: usize,
+}
+
+impl World {
+    /// A world of these collections, each called `server/name`.
+    pub(super) fn new(collections: BTreeMap<String, Collection>) -> Self {
+        let bytes = collections.values().flat_map(|collection| &collection.objects).map(size).sum();
+        Self { collections, now: clock::START, bytes }
+    }
+
+    /// Seconds since 1970.
+    pub(super) fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// What is declared of a collection.
+    pub(super) fn collection(&self, name: &str) -> Result<&Collection, Refusal> {
+        self.collections.get(name).ok_or_else(|| format!("the demo has nothing called `{name}`").into())
+    }
+
+    /// The objects of a collection, oldest first.
+    pub(super) fn all(&self, name: &str) -> &[Value] {
+        self.collections.get(name).map_or(&[], Collection::objects)
+    }
+
+    /// The objects that `wanted` names among those that `is_in_scope`; at least one.
+    pub(super) fn named(
+        &self,
+        name: &str,
+        wanted: &str,
+        is_in_scope: impl Fn(&Value) -> bool,
+    ) -> Result<Vec<Value>, Refusal> {
+        let collection = self.collection(name)?;
+        let in_scope = || collection.objects.iter().filter(|object| is_in_scope(object));
+        let found: Vec<Value> = in_scope().filter(|object| collection.is_meant(object, wanted)).cloned().collect();
+        if found.is_empty() {
+            let known: Vec<String> = in_scope().map(|object| text_of(&object[&collection.called])).collect();
+            let noun = collection.noun.replace('_', " ");
+            return Err(format!("there is no {noun} `{}`; {}", shorten(wanted), known_as(&known)).into());
+        }
+        Ok(found)
+    }
+
+    /// The one object that `wanted` names.
+    pub(super) fn find(&self, name: &str, wanted: &str) -> Outcome {
+        Ok(self.named(name, wanted, |_| true)?.swap_remove(0))
+    }
+
+    /// Makes an object with an identity and all that objects of its kind have, and says what
+    /// became of it. One that is there already is replaced if `is_replacing`, else refused.
+    pub(super) fn make(&mut self, name: &str, fields: Value, is_replacing: bool) -> Outcome {
+        let now = clock::show(self.now);
+        let collection = self.collection(name)?;
+        let mut object = fields;
+        let mut n = collection.made + 1;
+        // Whoever makes objects may name them, and thereby take a number.
+        while object[&collection.key].is_null() {
+            let key = fill(&collection.id.replace("{n}", &n.to_string()), &object);
+            if !collection.id.contains("{n}") || collection.position(&key).is_none() {
+                object[&collection.key] = number_or_text(key);
+            }
+            n += 1;
+        }
+        if object["created_at"].is_null() {
+            object["created_at"] = now.into();
+        }
+        for (field, value) in &collection.new {
+            if object[field].is_null() {
+                object[field] = value.as_str().map_or_else(|| value.clone(), |text| fill(text, &object).into());
+            }
+        }
+        let called = text_of(&object[&collection.called]);
+        let is_beside = |other: &&Value| collection.scope.iter().all(|field| other[field] == object[field]);
+        let mut others = collection.objects.iter().filter(is_beside);
+        if !is_replacing && others.any(|other| is_same(&other[&collection.called], &called)) {
+            return Err(format!("there is a {} `{}` already", collection.noun, shorten(&called)).into());
+        }
+        self.put(name, object.clone())?;
+        Ok(object)
+    }
+
+    /// Stores an object, over the one with the same identity if there is one. Every change
+    /// comes through here, so this is where the bounds are kept and time passes.
+    pub(super) fn put(&mut self, name: &str, object: Value) -> Result<(), Refusal> {
+        self.note(name, object)?;
+        self.now += 60;
+        Ok(())
+    }
+
+    /// [`put`](Self::put) for what merely looking leaves behind: no time passes.
+    pub(super) fn note(&mut self, name: &str, object: Value) -> Result<(), Refusal> {
+        let collection = self.collection(name)?;
+        let position = collection.position(&text_of(&object[&collection.key]));
+        let (is_new, old) = (position.is_none(), position.map_or(0, |at| size(&collection.objects[at])));
+        let new = size(&object);
+        if is_new && collection.objects.len() >= MAX_OBJECTS {
+            return Err(format!("the demo keeps at most {MAX_OBJECTS} {name}").into());
+        }
+        if has_long_text(&object) || new > MAX_OBJECT || self.bytes - old + new > MAX_WORLD {
+            return Err(format!("too large for the demo, which keeps texts of {MAX_TEXT} bytes").into());
+        }
+        self.bytes = self.bytes - old + new;
+        if let Some(collection) = self.collections.get_mut(name) {
+            match position {
+                Some(at) => collection.objects[at] = object,
+                None => {
+                    collection.objects.push(object);
+                    collection.made += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an object out.
+    pub(super) fn remove(&mut self, name: &str, key: &str) -> Outcome {
+        let unknown = || Refusal(format!("there is no `{}` in {name}", shorten(key)));
+        let collection = self.collections.get_mut(name).ok_or_else(unknown)?;
+        let at = collection.position(key).ok_or_else(unknown)?;
+        let object = collection.objects.remove(at);
+        self.bytes -= size(&object);
+        self.now += 60;
+        Ok(object)
+    }
+}
+
+/// A text as it is, anything else as JSON.
+pub(super) fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// `template` with each `{field}` replaced by that field of `object`.
+pub(super) fn fill(template: &str, object: &Value) -> String {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, (name, after))) = rest.split_once('{').and_then(|(a, b)| Some((a, b.split_once('}')?))) {
+        text.push_str(before);
+        text.push_str(&text_of(&object[name]));
+        rest = after;
+    }
+    text + rest
+}
+
+/// A number that differs for different texts and is the same in every run (FNV-1a).
+pub(super) fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Which identities there would have been.
+pub(super) fn known_as(known: &[String]) -> String {
+    if known.is_empty() {
+        return "there are none yet".to_owned();
+    }
+    let shown: Vec<&str> = known.iter().take(MAX_KNOWN).map(String::as_str).collect();
+    let more = known.len() - shown.len();
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("known: {}{rest}", shown.join(", "))
+}
+
+/// The beginning of a text, for messages.
+pub(super) fn shorten(text: &str) -> &str {
+    &text[..text.floor_char_boundary(120)]
+}
+
+/// Whether a name is the one that was asked for, whatever marks and case it is written with.
+fn is_same(name: &Value, wanted: &str) -> bool {
+    let bare = |text: &str| text.trim_matches(['#', '@', '/']).to_lowercase();
+    match name {
+        Value::String(name) => name == wanted || bare(name) == bare(wanted),
+        Value::Number(name) => name.to_string() == wanted,
+        _ => false,
+    }
+}
+
+fn number_or_text(text: String) -> Value {
+    text.parse::<u64>().map_or_else(|_| text.into(), Value::from)
+}
+
+fn has_long_text(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.len() > MAX_TEXT,
+        Value::Array(items) => items.iter().any(has_long_text),
+        Value::Object(fields) => fields.values().any(has_long_text),
+        _ => false,
+    }
+}
+
+/// About how many bytes a value takes.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(size).sum::<usize>() + 2,
+        Value::Object(fields) => fields.iter().map(|(key, value)| key.len() + 4 + size(value)).sum::<usize>() + 2,
+        _ => 8,
+    }
+}

@@ -1,0 +1,113 @@
+//! The door for clients that start us themselves, and the demo.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout},
+};
+
+use super::{PATIENCE, Served, command, fixture, names, text};
+
+/// `pegboard serve --stdio`.
+struct Piped {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Piped {
+    fn start(test: &str, config: Option<&Value>) -> Self {
+        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pipe-{test}"));
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        let file = folder.join("pegboard.json");
+        let mut command = command();
+        command.args(["serve", "--stdio"]);
+        if let Some(config) = config {
+            std::fs::write(&file, config.to_string()).expect("a temporary file");
+            command.arg(&file);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        let mut child = command.spawn().expect("the binary starts");
+        let input = child.stdin.take().expect("a pipe");
+        let output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Self { child, input, output }
+    }
+
+    async fn send(&mut self, line: &str) {
+        self.input.write_all(format!("{line}\n").as_bytes()).await.expect("it reads");
+    }
+
+    async fn next(&mut self) -> Value {
+        let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await.expect("in time").expect("a line");
+        serde_json::from_str(&line.expect("a line")).expect("JSON")
+    }
+
+    /// The answer to a request, and what came before it.
+    async fn request(&mut self, id: Value, method: &str, params: Value) -> (Value, Vec<Value>) {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
+        let mut before = Vec::new();
+        loop {
+            let message = self.next().await;
+            if message["id"] == id && message.get("method").is_none() {
+                return (message, before);
+            }
+            before.push(message);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pipe_speaks_both_eras() {
+    let config = json!({
+        "mcpServers": {"fixture": fixture(&["--extras", "--tools", "60"])},
+        "middleware": [{"type": "tool_search", "config": {"maxToolsLimit": 5}}]
+    });
+    let mut pipe = Piped::start("eras", Some(&config));
+    pipe.send("nonsense").await;
+    assert_eq!(pipe.next().await["error"]["code"], -32700);
+    let (early, _) = pipe.request(json!(1), "tools/list", json!({})).await;
+    assert_eq!(early["error"]["code"], -32600);
+    let meta = super::client::modern_meta(&json!({"elicitation": {}}));
+    let (modern, _) = pipe.request(json!("a"), "tools/list", json!({"_meta": meta})).await;
+    assert_eq!(modern["result"]["tools"][0]["name"], "search_tools");
+    let (unsupported, _) = pipe
+        .request(
+            json!("b"),
+            "tools/list",
+            json!({"_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2030-01-01",
+                "io.modelcontextprotocol/clientCapabilities": {}
+            }}),
+        )
+        .await;
+    assert_eq!(unsupported["error"]["code"], -32022);
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "x", "version": "1"}});
+    let (hello, _) = pipe.request(json!(2), "initialize", hello).await;
+    assert_eq!(hello["result"]["protocolVersion"], "2025-06-18");
+    pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    let search = json!({"name": "search_available_tools", "arguments": {"query": "audio"}});
+    let (found, before) = pipe.request(json!(3), "tools/call", search).await;
+    assert!(found["result"]["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("Found ")));
+    assert_eq!(before.len(), 1, "one notification, before the result: {before:?}");
+    assert_eq!(before[0]["method"], "notifications/tools/list_changed");
+    drop(pipe.input);
+    let status = tokio::time::timeout(PATIENCE, pipe.child.wait()).await.expect("it ends").expect("a status");
+    assert!(status.success());
+}
+
+#[tokio::test]
+async fn the_demo_answers() {
+    let served = Served::demo("demo").await;
+    let session = served.legacy().await;
+    let listed = names(&session.request("tools/list", json!({})).await, "tools");
+    assert_eq!(listed, ["search_tools", "call_tool"]);
+    let found = text(&session.call("search_tools", json!({"query": "open a bug report"})).await);
+    assert!(found.contains("github___create_issue("), "{found}");
+    let issue = json!({"owner": "acme", "repo": "web", "title": "The door squeaks"});
+    let created = session.call("call_tool", json!({"name": "github___create_issue", "arguments": issue})).await;
+    assert_ne!(created.result()["isError"], true, "{created:?}");
+    let list = json!({"name": "github___list_issues", "arguments": {"owner": "acme", "repo": "web"}});
+    assert!(text(&session.call("call_tool", list).await).contains("The door squeaks"));
+}

@@ -1,0 +1,97 @@
+//! Who may come in, and how much they may send.
+
+use serde_json::json;
+
+use super::{Legacy, Served, command, fixture, modern_with, names};
+
+#[tokio::test]
+async fn tokens_open_the_door_and_narrow_the_view() {
+    let config = json!({
+        "mcpServers": {"one": fixture(&["--extras"]), "two": fixture(&["--extras"])},
+        "pegboard": {
+            "exposure": "never",
+            "tokens": [
+                {"name": "ann", "token": "secret-ann"},
+                {"name": "bob", "token": "secret-bob", "selection": {"tools": ["one:echo"]}}
+            ]
+        }
+    });
+    let served = Served::start("tokens", &config).await;
+    let plain = served.modern("tools/list", json!({})).await;
+    assert_eq!((plain.status, &plain.headers["www-authenticate"]), (401, &"Bearer".parse().expect("a header")));
+    let health = super::client::http().get(served.url.replace("/mcp", "/health")).send().await.expect("an answer");
+    assert_eq!(health.status().as_u16(), 200);
+    let tools = async |token: &str| {
+        let session = Legacy::begin_as(&served.url, "test", json!({}), Some(token)).await;
+        (names(&session.request("tools/list", json!({})).await, "tools"), session)
+    };
+    assert!(tools("secret-ann").await.0.len() > 60);
+    let (listed, bob) = tools("secret-bob").await;
+    assert_eq!(listed, ["one___echo"]);
+    for hidden in ["two___echo", "one___slow"] {
+        let refused = bob.call(hidden, json!({})).await;
+        let told = refused.response.to_string();
+        assert!(told.contains("no tool") && !told.contains("one___slow,"), "{told}");
+    }
+    assert_eq!(names(&bob.request("prompts/list", json!({})).await, "prompts"), Vec::<String>::new());
+    assert_eq!(bob.request("resources/read", json!({"uri": "two+test://static-text"})).await.error().0, -32002);
+    let stolen = super::client::http().post(&served.url).header("mcp-session-id", &bob.session);
+    let stolen = stolen.bearer_auth("secret-ann").body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    assert_eq!(stolen.send().await.expect("an answer").status().as_u16(), 404, "a session of somebody else");
+    let private =
+        modern_with(&served.url, "tools/list", json!({}), &json!({}), &[("authorization", "Bearer secret-bob")]).await;
+    assert_eq!(private.result()["cacheScope"], "private");
+    assert!(!served.log().contains("secret-"), "a secret in the log");
+}
+
+#[tokio::test]
+async fn public_addresses_want_tokens() {
+    let output = command().args(["serve", "--listen", "0.0.0.0:0"]).output().await.expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("can be reached from other machines") && told.contains("--allow-public"), "{told}");
+}
+
+#[tokio::test]
+async fn foreign_hosts_origins_and_bodies_are_refused() {
+    let config = json!({
+        "mcpServers": {"fixture": fixture(&[])},
+        "pegboard": {"maxBodyBytes": 2000}
+    });
+    let served = Served::start("foreign", &config).await;
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let check = async |headers: &[(&str, &str)], body: &str, expected: u16| {
+        let mut request = super::client::http().post(&served.url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let status = request.body(body.to_owned()).send().await.expect("an answer").status().as_u16();
+        assert_eq!(status, expected, "{headers:?} {}", body.len());
+    };
+    check(&[], ping, 200).await;
+    check(&[("host", "evil.example.com")], ping, 403).await;
+    check(&[("origin", "http://evil.example.com")], ping, 403).await;
+    check(&[("origin", "http://localhost:3000")], ping, 200).await;
+    check(&[("mcp-session-id", "unknown")], ping, 404).await;
+    check(&[], &format!("{ping}{}", " ".repeat(3000)), 413).await;
+    check(&[], "{", 400).await;
+    check(&[], "[]", 400).await;
+    check(&[("mcp-protocol-version", "v999")], ping, 400).await;
+    for method in ["GET", "DELETE", "PUT"] {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
+        let response = super::client::http().request(method, &served.url).send().await.expect("an answer");
+        assert_eq!(response.status().as_u16(), 405);
+    }
+}
+
+#[tokio::test]
+async fn sessions_end_when_told_and_make_room() {
+    let config = json!({"mcpServers": {"fixture": fixture(&[])}, "pegboard": {"maxSessions": 2}});
+    let served = Served::start("room", &config).await;
+    let first = served.legacy().await;
+    assert_eq!(first.end().await, 200);
+    assert_eq!(first.request("ping", json!({})).await.status, 404);
+    let (oldest, _second) = (served.legacy().await, served.legacy().await);
+    let _third = served.legacy().await;
+    assert_eq!(oldest.request("ping", json!({})).await.status, 404, "it made room");
+}

@@ -1,0 +1,198 @@
+//! The gateway from the outside: the binary with real processes behind it and a client in
+//! front of it.
+
+mod client;
+mod doors;
+mod eras;
+mod exposure;
+mod faults;
+mod guards;
+mod passing;
+mod real;
+mod remote;
+mod steps;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    sync::watch,
+};
+
+pub(crate) use self::client::{Legacy, Reply, modern, modern_with};
+
+/// Longer than anything here takes; a test that waits so long has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The fixture server of the test kit, which is built beside the binary.
+pub(crate) fn fixture_path() -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_pegboard")).with_file_name("pegboard-fixture");
+    assert!(path.exists(), "no `{}`: run the tests of the whole workspace", path.display());
+    path
+}
+
+/// A configuration entry for the fixture server.
+pub(crate) fn fixture(args: &[&str]) -> Value {
+    json!({"command": fixture_path(), "args": args})
+}
+
+/// A running `pegboard serve`.
+pub(crate) struct Served {
+    child: Child,
+    pub(crate) url: String,
+    log: watch::Receiver<String>,
+    folder: PathBuf,
+}
+
+impl Served {
+    /// Serves the configuration and waits until it listens.
+    pub(crate) async fn start(test: &str, config: &Value) -> Self {
+        Self::start_at(test, config, "127.0.0.1:0").await
+    }
+
+    /// [`start`](Self::start) at a certain address.
+    pub(crate) async fn start_at(test: &str, config: &Value, address: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-{test}"));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        let file = folder.join("pegboard.json");
+        std::fs::write(&file, config.to_string()).expect("a temporary file");
+        Self::spawn(folder, &[file.to_str().expect("a path")], address).await
+    }
+
+    /// Serves the demo.
+    pub(crate) async fn demo(test: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-{test}"));
+        std::fs::create_dir_all(&folder).expect("a temporary folder");
+        Self::spawn(folder, &[], "127.0.0.1:0").await
+    }
+
+    async fn spawn(folder: PathBuf, args: &[&str], address: &str) -> Self {
+        let mut child = command()
+            .arg("serve")
+            .args(args)
+            .args(["--listen", address, "--log-level", "debug"])
+            .current_dir(&folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let log = follow(child.stderr.take().expect("a pipe"));
+        let mut served = Self { child, url: String::new(), log, folder };
+        let line = served.logged("listening on ").await;
+        served.url = line.split("listening on ").nth(1).expect("an address").trim().to_owned();
+        served
+    }
+
+    /// Waits until the log has a line with `text`; the line.
+    pub(crate) async fn logged(&self, text: &str) -> String {
+        let mut log = self.log.clone();
+        let found = |log: &String| log.lines().any(|line| line.contains(text));
+        let log = tokio::time::timeout(PATIENCE, log.wait_for(found)).await;
+        match log {
+            Ok(Ok(log)) => log.lines().find(|line| line.contains(text)).unwrap_or_default().to_owned(),
+            _ => panic!("`{text}` was not logged; the log is:\n{}", self.log.borrow().as_str()),
+        }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.borrow().clone()
+    }
+
+    /// Begins a legacy conversation with a client that can answer everything.
+    pub(crate) async fn legacy(&self) -> Legacy {
+        Legacy::begin(&self.url, "test", json!({"sampling": {}, "elicitation": {}, "roots": {}})).await
+    }
+
+    /// One modern request.
+    pub(crate) async fn modern(&self, method: &str, params: Value) -> Reply {
+        modern(&self.url, method, params).await
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        kill(self.pid(), signal);
+    }
+
+    /// Waits until it has ended; its exit code.
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").expect("a status");
+        status.code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(pid) = self.child.id() {
+            kill(pid, "TERM");
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The binary without settings from outside.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
+    for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LISTEN", "PEGBOARD_LOG", "PEGBOARD_RANKER"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+pub(crate) fn kill(pid: u32, signal: &str) {
+    let _ = std::process::Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
+}
+
+/// Whether a process is there and has not ended.
+pub(crate) fn is_running(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
+}
+
+/// Waits until a process is gone.
+pub(crate) async fn gone(pid: u32) {
+    let gone = async {
+        while is_running(pid) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.unwrap_or_else(|_| panic!("process {pid} still runs"));
+}
+
+/// Collects lines as they come.
+pub(crate) fn follow(pipe: impl tokio::io::AsyncRead + Unpin + Send + 'static) -> watch::Receiver<String> {
+    let (sender, receiver) = watch::channel(String::new());
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(pipe).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            sender.send_modify(|log| {
+                log.push_str(&line);
+                log.push('\n');
+            });
+        }
+    });
+    receiver
+}
+
+/// The names in a list of tools, prompts or the like.
+pub(crate) fn names(reply: &Reply, field: &str) -> Vec<String> {
+    let key = if field.starts_with("resource") { "uri" } else { "name" };
+    let list = reply.result()[field].as_array().cloned().unwrap_or_default();
+    list.iter().map(|item| item[key].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// The text of a tool's result.
+pub(crate) fn text(reply: &Reply) -> String {
+    reply.result()["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,55 @@
+//! What passes through keeps its bytes.
+
+use serde_json::json;
+
+use super::{Served, fixture};
+
+#[tokio::test]
+async fn unknown_fields_numbers_and_key_order_survive() {
+    for era in ["legacy", "modern"] {
+        let config = json!({
+            "mcpServers": {"fixture": fixture(&["--era", era, "--extras"])},
+            "pegboard": {"exposure": "never"}
+        });
+        let served = Served::start(&format!("bytes-{era}"), &config).await;
+        let session = served.legacy().await;
+        let listed = session.request("tools/list", json!({})).await;
+        let tools = listed.result()["tools"].as_array().expect("a list");
+        let echo = tools.iter().find(|tool| tool["name"] == "echo").expect("listed");
+        assert!(echo.get("x-vendor").is_some(), "{echo}");
+        // Written by hand, since a JSON library would tidy it up.
+        let arguments =
+            r#"{"z":1.0,"a":[1e2,123456789012345678901234567890],"message":"\u00e9","m":{"y":null,"x":0.10}}"#;
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{{"name":"echo","arguments":{arguments}}}}}"#
+        );
+        let request = super::client::http().post(&served.url).header("mcp-session-id", &session.session);
+        let answer = request.body(body).send().await.expect("an answer").text().await.expect("a body");
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["result"]["content"][0]["text"], arguments, "{era}");
+        assert!(answer["result"].get("x-vendor").is_some(), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn content_of_all_kinds_passes() {
+    let config = json!({"mcpServers": {"fixture": fixture(&[])}, "pegboard": {"exposure": "never"}});
+    let served = Served::start("content", &config).await;
+    let session = served.legacy().await;
+    for (tool, kind) in [
+        ("test_simple_text", "text"),
+        ("test_image_content", "image"),
+        ("test_audio_content", "audio"),
+        ("test_embedded_resource", "resource"),
+    ] {
+        let reply = session.call(tool, json!({})).await;
+        assert_eq!(reply.result()["content"][0]["type"], kind);
+    }
+    let binary = session.request("resources/read", json!({"uri": "test://static-binary"})).await;
+    assert!(binary.result()["contents"][0]["blob"].is_string());
+    let missing = session.request("resources/read", json!({"uri": "test://nothing"})).await;
+    assert_eq!(missing.error().0, -32002);
+    let missing = served.modern("resources/read", json!({"uri": "test://nothing"})).await;
+    assert_eq!((missing.status, missing.error().0), (400, -32602));
+    assert_eq!(missing.response["error"]["data"]["uri"], "test://nothing");
+}
