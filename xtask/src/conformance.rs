@@ -76,7 +76,13 @@ fn one(run: &Run) -> Result<(), String> {
         .filter(|scenario| !unscored.contains(scenario) && !run.known.iter().any(|(known, _)| known == *scenario))
         .copied()
         .collect();
-    say(&format!("{name}: {}", total.trim_start_matches("Total: ")));
+    let is_scored = |scenario: &&str| !unscored.contains(scenario);
+    let passed = text.lines().filter_map(passed_scenario).filter(is_scored).count();
+    let open: Vec<&str> = failed.iter().filter(|scenario| unscored.contains(scenario)).copied().collect();
+    say(&format!("{name}: {passed} scored scenarios pass; checks: {}", total.trim_start_matches("Total: ")));
+    if !open.is_empty() {
+        say(&format!("  run but not scored, and failing: {}", open.join(", ")));
+    }
     for (scenario, why) in run.known.iter().filter(|(scenario, _)| failed.contains(scenario)) {
         say(&format!("  not with such a server: {scenario} ({why})"));
     }
@@ -95,6 +101,11 @@ fn suite(url: &str, revision: &str, results: &Path) -> Result<Output, String> {
         .arg(results)
         .output()
         .map_err(|error| format!("cannot run the conformance suite: {error}"))
+}
+
+/// `✓ name: 2 passed, 0 failed`.
+fn passed_scenario(line: &str) -> Option<&str> {
+    line.strip_prefix("✓ ")?.split_once(':').map(|(name, _)| name)
 }
 
 /// `✗ name: 1 passed, 2 failed`.

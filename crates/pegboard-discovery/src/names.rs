@@ -17,6 +17,8 @@ pub(crate) struct Names {
     by_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
     by_snake: HashMap<String, Vec<Arc<Tool>>>,
     by_alias: HashMap<Box<str>, Vec<Arc<Tool>>>,
+    /// By the form in which all spellings are equal; `None` where several tools share it.
+    by_folded: HashMap<Box<str>, Option<Arc<Tool>>>,
     /// The names that differ from the tools' own, by identity, and back.
     shown: HashMap<Box<str>, String>,
     by_shown: HashMap<String, Arc<Tool>>,
@@ -29,6 +31,7 @@ impl Names {
             by_name: HashMap::new(),
             by_snake: HashMap::new(),
             by_alias: HashMap::new(),
+            by_folded: HashMap::new(),
             shown: HashMap::new(),
             by_shown: HashMap::new(),
         };
@@ -45,7 +48,21 @@ impl Names {
                 names.qualify(tool, reserved);
             }
         }
+        for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
+            names.fold(tool.name(), tool);
+            if let Some(shown) = names.shown.get(tool.id()).cloned() {
+                names.fold(&shown, tool);
+            }
+        }
         names
+    }
+
+    /// Lets `tool` be found by any spelling of `name`.
+    fn fold(&mut self, name: &str, tool: &Arc<Tool>) {
+        let found = self.by_folded.entry(naming::fold(name).into()).or_insert_with(|| Some(Arc::clone(tool)));
+        if found.as_ref().is_some_and(|found| !Arc::ptr_eq(found, tool)) {
+            *found = None;
+        }
     }
 
     /// Gives `tool` a name of its own: with its server, and a number if that is taken too.
@@ -108,16 +125,7 @@ impl Names {
         if name.len() > MAX_NAME_BYTES {
             return None;
         }
-        let folded = naming::fold(name);
-        let mut found = self
-            .by_name
-            .values()
-            .flatten()
-            .filter(|tool| naming::fold(tool.name()) == folded || naming::fold(&self.shown(tool)) == folded);
-        match (found.next(), found.next()) {
-            (Some(tool), None) => Some(Arc::clone(tool)),
-            _ => None,
-        }
+        self.by_folded.get(naming::fold(name).as_str()).cloned().flatten()
     }
 
     /// What to say about a name that means no single tool.
