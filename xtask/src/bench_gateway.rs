@@ -47,7 +47,7 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
         "added to a direct call: {:.0} µs at p50 (goal: at most 300)",
         at(&rows[1].1, 0.5) - at(&direct, 0.5)
     ));
-    say(&format!("a search over {tools} tools: {:.2} ms of processor time (goal: at most 1)", cpu));
+    say(&format!("a search over {tools} tools: {cpu:.2} ms of processor time (goal: at most 1)"));
     say(&format!("resident with {tools} tools: {resident:.1} MB (goal: at most 40)"));
     Ok(())
 }

@@ -125,7 +125,7 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
 }
 
 impl Started {
-    /// Takes the sender out, for the link that [`attach`](Self::attach) is then given.
+    /// Takes the sender out, for the link that [`Attachable::attach`] is then given.
     pub(crate) fn split(self) -> (StdioSender, Attachable) {
         (self.sender, Attachable { process: self.process, pipes: self.pipes })
     }

@@ -6,6 +6,9 @@ pub(super) const DAY: i64 = 86_400;
 /// When every demo world begins: Monday, 2 March 2026, nine in the morning, UTC.
 pub(super) const START: i64 = 20_514 * DAY + 9 * 3_600;
 
+/// The days of the week from Monday on.
+pub(super) const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
 /// Days since 1970 of a date of the Gregorian calendar.
 pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     // Years begin in March here, so that the leap day comes last.
@@ -36,10 +39,10 @@ pub(super) fn weekday(days: i64) -> usize {
 /// what names no zone is UTC.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
-    let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok().filter(|part| *part >= 0));
+    let mut parts = date.splitn(3, '-').map(|part| part.parse().ok().filter(|part| (0..=9_999).contains(part)));
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
     let date = days(year, month, day);
-    if year > 9_999 || civil(date) != (year, month, day) {
+    if civil(date) != (year, month, day) {
         return None;
     }
     let (time, zone) = match time.strip_suffix(['Z', 'z']) {
@@ -71,26 +74,4 @@ pub(super) fn show(seconds: i64) -> String {
 pub(super) fn show_date(days: i64) -> String {
     let (year, month, day) = civil(days);
     format!("{year:04}-{month:02}-{day:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn instants_are_read_and_written() {
-        let check = |text: &str, expected: Option<&str>| {
-            assert_eq!(parse(text).map(show).as_deref(), expected, "{text}");
-        };
-        check("2026-03-02", Some("2026-03-02T00:00:00Z"));
-        check("2026-03-02T09:30", Some("2026-03-02T09:30:00Z"));
-        check("2026-03-02T09:30:15.250+01:00", Some("2026-03-02T08:30:15Z"));
-        check("1969-12-31T23:00:00-02:00", Some("1970-01-01T01:00:00Z"));
-        check("2024-02-29", Some("2024-02-29T00:00:00Z"));
-        for wrong in ["2026-02-29", "2026-13-01", "tomorrow", "2026-03-02T25:00", "", "2026-03-02Tnoon", "9-9-9é"] {
-            check(wrong, None);
-        }
-        assert_eq!(show(START), "2026-03-02T09:00:00Z");
-        assert_eq!(weekday(START / DAY), 0);
-    }
 }

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    DemoServer, qualified,
+    DemoServer,
+    plan::qualified,
     verbs::brief,
     world::{Collection, fill, text_of},
 };
@@ -108,7 +109,7 @@ impl DemoServer {
         let uri = format!("demo://{}/{}/{key}", self.name, prompt.about);
         let resource = json!({"uri": uri, "mimeType": "application/json", "text": object.to_string()});
         let messages = json!([
-            {"role": "user", "content": {"type": "text", "text": fill(&prompt.text, &params["arguments"])}},
+            {"role": "user", "content": {"type": "text", "text": fill(&prompt.text, &|_| key.as_str().into())}},
             {"role": "user", "content": {"type": "resource", "resource": resource}},
         ]);
         Ok(json!({"description": prompt.description, "messages": messages}))

@@ -15,6 +15,8 @@ const LIMIT: &[&str] = &["limit", "count", "per_page", "maxResults", "limite", "
 const PAGING: &[&str] = &["page", "cursor", "sort", "sort_by", "order"];
 const EARLIEST: &[&str] = &["since", "from", "after", "oldest", "timeMin", "issuedAfter", "modified_after"];
 const LATEST: &[&str] = &["until", "to", "before", "timeMax", "closing_before", "sin_compras_desde"];
+/// How many days ago is fresh.
+const FRESH: &[(&str, i64)] = &[("day", 1), ("week", 7), ("month", 31), ("year", 366)];
 /// Values that choose nothing.
 const ANY: &[&str] = &["any", "all", "todas"];
 /// Results per page where the tool does not say.
@@ -31,7 +33,13 @@ pub(super) struct Page {
 
 /// The `objects` that fit the arguments, in the order and of the page that they ask for.
 /// `schema` tells dates from other texts, and choices from words to look for.
-pub(super) fn select(objects: Vec<Value>, time: &str, schema: &Value, arguments: &Arguments) -> Result<Page, Refusal> {
+pub(super) fn select(
+    objects: Vec<Value>,
+    time: &str,
+    schema: &Value,
+    arguments: &Arguments,
+    now: i64,
+) -> Result<Page, Refusal> {
     let mut found = objects;
     for (name, wanted) in &arguments.0 {
         let property = &schema["properties"][name];
@@ -40,6 +48,11 @@ pub(super) fn select(objects: Vec<Value>, time: &str, schema: &Value, arguments:
         } else if property["format"].as_str().is_some_and(|format| format.starts_with("date")) {
             let bound = clock::parse(&text_of(wanted)).ok_or_else(|| format!("`{name}` is no date or time"))?;
             found.retain(|object| is_within(object, time, name, bound));
+        } else if name == "prefix" {
+            found.retain(|object| text_of(&object["key"]).starts_with(&text_of(wanted)));
+        } else if name == "freshness" {
+            let days = FRESH.iter().find_map(|(word, days)| (wanted == word).then_some(*days)).unwrap_or(100_000);
+            found.retain(|object| is_within(object, time, "since", now - days * clock::DAY));
         } else if !LIMIT.contains(&name.as_str()) && !PAGING.contains(&name.as_str()) {
             found.retain(|object| fits(object, name, wanted, property["enum"].is_array()));
         }
@@ -47,7 +60,7 @@ pub(super) fn select(objects: Vec<Value>, time: &str, schema: &Value, arguments:
     sort(&mut found, arguments);
     let limit = LIMIT.iter().find_map(|name| arguments.int(name)).map_or(PAGE, whole).max(1);
     let cursor = arguments.text("cursor").parse().unwrap_or(0);
-    let start = arguments.int("page").map_or(cursor, |page| whole(page - 1).saturating_mul(limit));
+    let start = arguments.int("page").map_or(cursor, |page| whole(page.saturating_sub(1)).saturating_mul(limit));
     let total = found.len();
     let objects: Vec<Value> = found.into_iter().skip(start).take(limit).collect();
     let end = start.saturating_add(limit);
@@ -88,11 +101,11 @@ pub(super) fn texts(value: &Value) -> String {
     }
 }
 
-/// Orders numbers as numbers and everything else as text.
+/// Orders numbers as numbers, and everything else after them as text.
 pub(super) fn compare(a: &Value, b: &Value) -> Ordering {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a.total_cmp(&b),
-        _ => text_of(a).cmp(&text_of(b)),
+        (a_number, b_number) => a_number.is_none().cmp(&b_number.is_none()).then_with(|| text_of(a).cmp(&text_of(b))),
     }
 }
 
@@ -108,7 +121,7 @@ fn is_qualified(object: &Value, qualifier: &str) -> bool {
     let (key, value) = qualifier.split_once(':').unwrap_or((qualifier, ""));
     let value = value.trim_matches(['@', '#', '"']);
     match key {
-        "is" => texts(object).to_lowercase().split_whitespace().any(|word| word == value) || object[value] == true,
+        "is" => object.as_object().is_some_and(|fields| fields.values().any(|field| *field == *value)),
         "in" => fits(object, "channel", &value.into(), false),
         "from" => fits(object, "from", &value.into(), false) || fits(object, "user", &value.into(), false),
         key => fits(object, key, &value.rsplit('/').next().into(), false),
@@ -133,7 +146,7 @@ fn fits(object: &Value, name: &str, wanted: &Value, is_choice: bool) -> bool {
         return wanted == true || !(object[what] == true || object[format!("is_{what}")] == true);
     }
     if let Some(what) = name.strip_prefix("has_") {
-        let has = !matches!(&object[format!("{what}s")], Value::Array(items) if items.is_empty());
+        let has = object[format!("{what}s")].as_array().is_some_and(|items| !items.is_empty());
         return has == (wanted == true);
     }
     if name == "filters" {

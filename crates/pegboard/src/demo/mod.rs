@@ -42,10 +42,10 @@ use serde_json::{Map, Value, json};
 use self::{
     arguments::Arguments,
     documents::Prompt,
-    plan::Plan,
+    plan::{Plan, qualified},
     special::Special,
     verbs::Call,
-    world::{Collection, Outcome, World},
+    world::{Collection, Collections, Outcome, World},
 };
 use crate::{catalogs, error::CliError};
 
@@ -93,9 +93,9 @@ struct ServerData {
     prompts: BTreeMap<String, Prompt>,
 }
 
-fn demo_servers() -> Result<Vec<DemoServer>, CliError> {
-    let catalog = catalogs::demo()?;
-    let mut collections = BTreeMap::new();
+/// What is declared of all servers, and apart from that their collections, which each may use.
+fn declared() -> Result<(BTreeMap<&'static str, ServerData>, Collections), CliError> {
+    let mut collections = Collections::new();
     let mut data = BTreeMap::new();
     for (server, text) in DATA {
         let mut of_server: ServerData = serde_json::from_str(text)
@@ -107,6 +107,12 @@ fn demo_servers() -> Result<Vec<DemoServer>, CliError> {
         of_server.refs.values_mut().for_each(|collection| *collection = qualified(server, collection));
         data.insert(server, of_server);
     }
+    Ok((data, collections))
+}
+
+fn demo_servers() -> Result<Vec<DemoServer>, CliError> {
+    let catalog = catalogs::demo()?;
+    let (mut data, collections) = declared()?;
     let servers = catalog.servers();
     let tools_of = |name: &str| catalog.iter().filter(|tool| tool.server_name() == Some(name)).collect::<Vec<_>>();
     let world = Arc::new(Mutex::new(World::new(collections.clone())));
@@ -114,7 +120,9 @@ fn demo_servers() -> Result<Vec<DemoServer>, CliError> {
         let mut data = data.remove(server.name.as_str()).unwrap_or_default();
         let mut tool = |tool: &Arc<Tool>| {
             let plan = data.tools.remove(tool.name()).unwrap_or_default();
-            DemoTool::new(tool, plan.complete(&server.name, tool.name(), &collections))
+            let mut plan = plan.complete(&server.name, tool.name(), &collections);
+            plan.refs.extend(data.refs.clone());
+            DemoTool::new(tool, plan)
         };
         let prefix = format!("{}/", server.name);
         let own = collections.iter().filter_map(|(name, collection)| Some((name.strip_prefix(&prefix)?, collection)));
@@ -130,11 +138,6 @@ fn demo_servers() -> Result<Vec<DemoServer>, CliError> {
         }
     };
     Ok(servers.iter().map(server).collect())
-}
-
-/// `server/collection`, unless it is that already.
-fn qualified(server: &str, collection: &str) -> String {
-    if collection.contains('/') { collection.to_owned() } else { format!("{server}/{collection}") }
 }
 
 /// A tool as it is listed, and what it does.
@@ -221,13 +224,14 @@ impl DemoServer {
         if !self.data.prompts.is_empty() {
             capabilities["prompts"] = json!({});
         }
+        let info = json!({"name": self.name, "version": env!("CARGO_PKG_VERSION")});
         let instructions =
             format!("{} A demo in memory: nothing leaves it. {}", self.description, self.data.instructions);
         json!({
             "supportedVersions": [MODERN_VERSION],
             "capabilities": capabilities,
-            "serverInfo": {"name": self.name, "version": env!("CARGO_PKG_VERSION")},
             "instructions": instructions.trim_end(),
+            "_meta": {"io.modelcontextprotocol/serverInfo": info},
         })
     }
 
@@ -253,7 +257,7 @@ impl DemoServer {
     fn run(&self, tool: &DemoTool, arguments: Map<String, Value>) -> Outcome {
         let schema = &tool.listed["inputSchema"];
         let arguments = Arguments::check(schema, arguments)?;
-        let mut call = Call { plan: &tool.plan, schema, refs: &self.data.refs, arguments };
+        let mut call = Call { plan: &tool.plan, schema, arguments, found: BTreeMap::new() };
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         verbs::resolve(&world, &mut call)?;
         match tool.special {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::world::Collection;
+use super::world::Collections;
 
 /// What can be done to a collection.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -21,11 +21,13 @@ pub(super) enum Verb {
     Change,
     /// Takes away those that are named.
     Delete,
+    /// Says something and leaves everything as it is.
+    Tell,
 }
 
 /// Words that tell the verb, in the languages of the tools' names.
 const VERBS: &[(Verb, &[&str])] = &[
-    (Verb::Create, &["create", "send", "schedule", "deploy", "assign", "publish", "programar", "generar"]),
+    (Verb::Create, &["create", "send", "schedule", "deploy", "assign", "publish", "upload", "programar", "generar"]),
     (Verb::List, &["list", "search", "buscar", "listar"]),
     (Verb::Get, &["get"]),
     (Verb::Change, &["update", "set", "move", "mark", "add", "invite", "share", "scale", "añadir"]),
@@ -41,10 +43,15 @@ pub(super) struct Plan {
     pub(super) verb: Option<Verb>,
     /// To which collection.
     pub(super) on: String,
-    /// The argument that names the objects, where it is none of the server's references.
-    pub(super) by: String,
     /// Fields of every object that the tool makes, or sees.
     pub(super) with: Map<String, Value>,
+    /// Arguments that name objects, beside those of the whole server.
+    pub(super) refs: BTreeMap<String, String>,
+    /// Further objects that the tool needs: the current one of a collection.
+    pub(super) look: BTreeMap<String, String>,
+    /// Fields that the tool adds where no argument gives them. `{argument}` stands for its
+    /// value, `{argument.field}` for a field of the object that it names.
+    pub(super) set: Map<String, Value>,
     /// Arguments that are fields of another name.
     pub(super) rename: BTreeMap<String, String>,
     /// Values of arguments that stand for fields.
@@ -57,11 +64,13 @@ pub(super) struct Plan {
     pub(super) time: String,
     /// Whether making what is there already replaces it.
     pub(super) replace: bool,
+    /// What the answer begins with, where it is not what was made or changed.
+    pub(super) message: String,
 }
 
 impl Plan {
     /// Completes what is declared for the tool `name` of `server` with what its name tells.
-    pub(super) fn complete(mut self, server: &str, name: &str, collections: &BTreeMap<String, Collection>) -> Self {
+    pub(super) fn complete(mut self, server: &str, name: &str, collections: &Collections) -> Self {
         let words = words(name);
         if self.verb.is_none() {
             let said = |word: &String| VERBS.iter().find(|(_, names)| names.contains(&word.as_str()));
@@ -72,11 +81,17 @@ impl Plan {
             let is_said = |name: &&str| words.iter().any(|word| name.strip_suffix('s') == Some(word));
             self.on = names.find(is_said).unwrap_or_default().to_owned();
         }
-        if !self.on.is_empty() && !self.on.contains('/') {
-            self.on = format!("{server}/{}", self.on);
+        let names = self.refs.values_mut().chain(self.look.values_mut()).chain([&mut self.on]);
+        for name in names.filter(|name| !name.is_empty()) {
+            *name = qualified(server, name);
         }
         self
     }
+}
+
+/// `server/collection`, unless it is that already.
+pub(super) fn qualified(server: &str, collection: &str) -> String {
+    if collection.contains('/') { collection.to_owned() } else { format!("{server}/{collection}") }
 }
 
 /// The words of a name in any style, in lower case and without the `s` of plurals.
@@ -93,16 +108,4 @@ fn words(name: &str) -> Vec<String> {
         }
     }
     words.iter().map(|word| word.strip_suffix('s').unwrap_or(word).to_owned()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_all_styles_have_words() {
-        for name in ["list_issues", "listIssues", "ListIssue", "list-issues", "list.issues"] {
-            assert_eq!(words(name), ["list", "issue"], "{name}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! What most tools do: make, find, show, change and delete objects of a collection.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, slice};
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use super::{
     clock,
     filter::{self, has_all},
     plan::{Plan, Verb},
-    world::{Outcome, Refusal, World, text_of},
+    world::{Outcome, Refusal, World, fill, hash, text_of},
 };
 
 /// A call that has passed its checks.
@@ -18,42 +18,57 @@ pub(super) struct Call<'a> {
     pub(super) plan: &'a Plan,
     /// What its arguments look like.
     pub(super) schema: &'a Value,
-    /// Which of the server's arguments name objects, and of which collection.
-    pub(super) refs: &'a BTreeMap<String, String>,
     /// What it is called with.
     pub(super) arguments: Arguments,
+    /// The objects that arguments name.
+    pub(super) found: BTreeMap<String, Value>,
 }
 
 /// Does what the tool's name says.
 pub(super) fn run(world: &mut World, call: &Call<'_>) -> Outcome {
-    match call.plan.verb {
-        Some(Verb::Create) => create(world, call),
-        Some(Verb::List) => list(world, call),
-        Some(Verb::Get) => get(world, call),
-        Some(Verb::Change) => change(world, call),
-        Some(Verb::Delete) => delete(world, call),
-        None => Err("the demo cannot do this".into()),
+    let mut reply = match call.plan.verb {
+        Some(Verb::Create) => create(world, call)?,
+        Some(Verb::List) => list(world, call)?,
+        Some(Verb::Get) => get(world, call)?,
+        Some(Verb::Change) => change(world, call)?,
+        Some(Verb::Delete) => delete(world, call)?,
+        Some(Verb::Tell) => tell(world, call),
+        None => return Err("the demo cannot do this".into()),
+    };
+    if !call.plan.message.is_empty() {
+        reply["message"] = fill(&call.plan.message, &|name| said(world, call, name));
     }
+    Ok(reply)
 }
 
 /// Makes sure that whatever the arguments refer to exists, and calls it by its identity.
 pub(super) fn resolve(world: &World, call: &mut Call<'_>) -> Result<(), Refusal> {
-    let names: Vec<String> = call.arguments.0.keys().filter(|name| call.refs.contains_key(*name)).cloned().collect();
+    for (name, collection) in &call.plan.look {
+        let current = world.all(collection).iter().find(|object| object["current"] == true);
+        let current = current.ok_or_else(|| format!("no {name} is open"))?;
+        call.found.insert(name.clone(), current.clone());
+    }
+    let names: Vec<String> =
+        call.arguments.0.keys().filter(|name| call.plan.refs.contains_key(*name)).cloned().collect();
     for name in names {
-        let (collection, is_target) = (&call.refs[&name], call.refs[&name] == call.plan.on);
+        let (collection, is_target) = (&call.plan.refs[&name], call.plan.refs[&name] == call.plan.on);
         let key = world.collection(collection)?.reference();
         if is_target && call.plan.verb == Some(Verb::Create) && field_name(call.plan, &name) == key {
             // The name of what is to be made.
             continue;
         }
-        let one = |value: &Value| Ok(named(world, call, collection, value)?.swap_remove(0)[key].clone());
-        let found = match call.arguments.value(&name) {
-            Value::Array(values) => values.iter().map(one).collect::<Result<Vec<_>, Refusal>>()?.into(),
-            value => one(value)?,
+        let one = |value: &Value| Ok(named(world, call, collection, value)?.swap_remove(0));
+        let (value, found) = match call.arguments.value(&name) {
+            Value::Array(values) => {
+                let found = values.iter().map(one).collect::<Result<Vec<Value>, Refusal>>()?;
+                (found.iter().map(|object| object[key].clone()).collect(), Value::from(found))
+            }
+            value => one(value).map(|object| (object[key].clone(), object))?,
         };
+        call.found.insert(name.clone(), found);
         // A room may stand for all lamps in it, so what the tool is about stays as it is.
-        if !is_target {
-            call.arguments.set(&name, found);
+        if !is_target || call.plan.verb == Some(Verb::Create) {
+            call.arguments.set(&name, value);
         }
     }
     Ok(())
@@ -61,7 +76,7 @@ pub(super) fn resolve(world: &World, call: &mut Call<'_>) -> Result<(), Refusal>
 
 /// Makes an object of the arguments.
 pub(super) fn create(world: &mut World, call: &Call<'_>) -> Outcome {
-    let made = world.make(&call.plan.on, Value::Object(fields(call, &[])), call.plan.replace)?;
+    let made = world.make(&call.plan.on, Value::Object(fields(world, call, &[])), call.plan.replace)?;
     let collection = world.collection(&call.plan.on)?;
     let (noun, key) = (&collection.noun, text_of(&made[&collection.key]));
     Ok(json!({"message": format!("{} {key} is there now", noun.replace('_', " ")), noun: made}))
@@ -70,19 +85,17 @@ pub(super) fn create(world: &mut World, call: &Call<'_>) -> Outcome {
 /// Finds the objects that fit the arguments.
 pub(super) fn list(world: &mut World, call: &Call<'_>) -> Outcome {
     let collection = world.collection(&call.plan.on)?;
-    let mut objects: Vec<Value> =
-        collection.objects().iter().filter(|o| is_in_scope(world, call, o)).cloned().collect();
+    let mut objects = targets(world, call, None)?;
     if collection.newest_first {
         objects.reverse();
     }
     let mut wanted = call.arguments.clone();
     wanted.0.retain(|name, _| !collection.scope.contains(name));
-    let mapped = Arguments(renamed(call.plan, wanted.0));
+    let wanted = Arguments(renamed(call.plan, wanted.0, &Value::clone));
     let time = if call.plan.time.is_empty() { &collection.time } else { &call.plan.time };
-    let page = filter::select(objects, time, call.schema, &mapped)?;
+    let page = filter::select(objects, time, call.schema, &wanted, world.now())?;
     let plural = call.plan.on.rsplit('/').next().unwrap_or_default();
-    let words = plural.replace('_', " ");
-    let message = format!("{} of {} {words} that fit", page.objects.len(), page.total);
+    let message = format!("{} of {} {} that fit", page.objects.len(), page.total, plural.replace('_', " "));
     let objects: Vec<Value> = page.objects.into_iter().map(brief).collect();
     let mut reply = json!({"message": message, "total": page.total, plural: objects});
     if let Some(next) = page.next {
@@ -93,7 +106,7 @@ pub(super) fn list(world: &mut World, call: &Call<'_>) -> Outcome {
 
 /// Shows one object.
 fn get(world: &mut World, call: &Call<'_>) -> Outcome {
-    let object = targets(world, call)?.swap_remove(0);
+    let object = targets(world, call, target_argument(call))?.into_iter().next().ok_or("there is none")?;
     let collection = world.collection(&call.plan.on)?;
     let noun = &collection.noun;
     Ok(json!({"message": format!("this is {noun} {}", text_of(&object[&collection.key])), noun: object}))
@@ -101,14 +114,13 @@ fn get(world: &mut World, call: &Call<'_>) -> Outcome {
 
 /// Changes the objects that the arguments name.
 pub(super) fn change(world: &mut World, call: &Call<'_>) -> Outcome {
-    let objects = targets(world, call)?;
     let collection = world.collection(&call.plan.on)?.clone();
     let mut skipped: Vec<&str> = collection.scope.iter().map(String::as_str).collect();
     skipped.extend(target_argument(call));
-    let mut fields = fields(call, &skipped);
+    let mut fields = fields(world, call, &skipped);
     fields.shift_remove(&collection.key);
     let mut changed = Vec::new();
-    for mut object in objects {
+    for mut object in targets(world, call, target_argument(call))? {
         if call.plan.append.is_empty() {
             fields.iter().for_each(|(name, value)| object[name] = value.clone());
         } else {
@@ -128,7 +140,7 @@ pub(super) fn change(world: &mut World, call: &Call<'_>) -> Outcome {
 
 /// Deletes the objects that the arguments name.
 pub(super) fn delete(world: &mut World, call: &Call<'_>) -> Outcome {
-    let objects = targets(world, call)?;
+    let objects = targets(world, call, target_argument(call))?;
     let collection = world.collection(&call.plan.on)?.clone();
     for object in &objects {
         world.remove(&call.plan.on, &text_of(&object[&collection.key]))?;
@@ -138,19 +150,27 @@ pub(super) fn delete(world: &mut World, call: &Call<'_>) -> Outcome {
     Ok(reply)
 }
 
-/// The objects that the tool is about: those that are named, else all that it may see.
-pub(super) fn targets(world: &World, call: &Call<'_>) -> Result<Vec<Value>, Refusal> {
-    let Some(argument) = target_argument(call) else {
-        let all = world.collection(&call.plan.on)?.objects();
-        return Ok(all.iter().filter(|object| is_in_scope(world, call, object)).cloned().collect());
+/// Says what the plan says.
+fn tell(world: &World, call: &Call<'_>) -> Value {
+    let mut reply = json!({"message": ""});
+    for (name, template) in &call.plan.set {
+        reply[name] = filled(world, call, template);
+    }
+    reply["asked"] = Value::Object(call.arguments.0.clone());
+    reply
+}
+
+/// The objects that the tool is about: those that `argument` names, else all that it may see.
+fn targets(world: &World, call: &Call<'_>, argument: Option<&str>) -> Result<Vec<Value>, Refusal> {
+    let Some(argument) = argument else {
+        let collection = world.collection(&call.plan.on)?;
+        let is_seen = |object: &&Value| is_at(&collection.scope, call, object) && has_all(object, &call.plan.with);
+        return Ok(collection.objects().iter().filter(is_seen).cloned().collect());
     };
     let mut found = Vec::new();
     let names = call.arguments.value(argument);
-    for name in names.as_array().map_or(std::slice::from_ref(names), Vec::as_slice) {
+    for name in names.as_array().map_or(slice::from_ref(names), Vec::as_slice) {
         found.extend(named(world, call, &call.plan.on, name)?);
-    }
-    if found.is_empty() {
-        return Err(format!("`{argument}` names nothing").into());
     }
     Ok(found)
 }
@@ -161,7 +181,7 @@ pub(super) fn extend(object: &mut Value, field: &str, value: &Value) {
         object[field] = json!([]);
     }
     let Some(list) = object[field].as_array_mut() else { return };
-    for value in value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice) {
+    for value in value.as_array().map_or(slice::from_ref(value), Vec::as_slice) {
         if !list.contains(value) {
             list.push(value.clone());
         }
@@ -184,7 +204,8 @@ pub(super) fn brief(value: Value) -> Value {
 
 fn told(noun: &str, key: &str, what: &str, objects: Vec<Value>) -> Value {
     let keys: Vec<String> = objects.iter().map(|object| text_of(&object[key])).collect();
-    let message = format!("{what} {} {noun}(s): {}", objects.len(), keys.join(", "));
+    let message = format!("{what} {}: {}", noun.replace('_', " "), keys.join(", "));
+    let objects: Vec<Value> = objects.into_iter().map(brief).collect();
     match <[Value; 1]>::try_from(objects) {
         Ok([object]) => json!({"message": message, noun: object}),
         Err(objects) => json!({"message": message, format!("{noun}s"): objects}),
@@ -192,10 +213,7 @@ fn told(noun: &str, key: &str, what: &str, objects: Vec<Value>) -> Value {
 }
 
 fn target_argument<'a>(call: &'a Call<'_>) -> Option<&'a str> {
-    if !call.plan.by.is_empty() {
-        return Some(call.plan.by.as_str()).filter(|by| call.arguments.has(by));
-    }
-    let is_target = |name: &&String| call.refs.get(*name) == Some(&call.plan.on);
+    let is_target = |name: &&String| call.plan.refs.get(*name) == Some(&call.plan.on);
     call.arguments.0.keys().find(is_target).map(String::as_str)
 }
 
@@ -205,11 +223,6 @@ fn named(world: &World, call: &Call<'_>, collection: &str, name: &Value) -> Resu
     world.named(collection, &text_of(name), |object| {
         is_at(scope, call, object) && (!is_tools_own || has_all(object, &call.plan.with))
     })
-}
-
-fn is_in_scope(world: &World, call: &Call<'_>, object: &Value) -> bool {
-    let scope = world.collection(&call.plan.on).map_or(&[][..], |collection| &collection.scope);
-    is_at(scope, call, object) && has_all(object, &call.plan.with)
 }
 
 /// Whether `object` is in the repository, channel or calendar that the arguments name.
@@ -222,21 +235,26 @@ fn field_name<'a>(plan: &'a Plan, argument: &'a str) -> &'a str {
     plan.rename.get(argument).map_or(argument, String::as_str)
 }
 
-/// The fields that the arguments stand for, except those `skipped`.
-fn fields(call: &Call<'_>, skipped: &[&str]) -> Map<String, Value> {
+/// The fields that the arguments stand for, except those `skipped`, and what the plan adds.
+fn fields(world: &World, call: &Call<'_>, skipped: &[&str]) -> Map<String, Value> {
     let mut arguments = call.arguments.0.clone();
     arguments.retain(|name, _| !skipped.contains(&name.as_str()) && !call.plan.extend.contains_key(name));
-    let mut fields = renamed(call.plan, arguments);
-    fields.extend(call.plan.with.clone());
+    let mut fields = renamed(call.plan, arguments, &|value| filled(world, call, value));
+    for (name, value) in &call.plan.set {
+        fields.entry(name).or_insert_with(|| filled(world, call, value));
+    }
+    if call.plan.verb == Some(Verb::Create) {
+        fields.extend(call.plan.with.clone());
+    }
     fields
 }
 
 /// Arguments by the names of their fields; what merely wraps fields is unwrapped.
-fn renamed(plan: &Plan, arguments: Map<String, Value>) -> Map<String, Value> {
+fn renamed(plan: &Plan, arguments: Map<String, Value>, fill: &dyn Fn(&Value) -> Value) -> Map<String, Value> {
     let mut fields = Map::new();
     for (name, value) in arguments {
         match (plan.map.get(&name).and_then(|map| map.get(&text_of(&value))), value) {
-            (Some(mapped), _) => fields.extend(mapped.clone()),
+            (Some(mapped), _) => fields.extend(mapped.iter().map(|(name, value)| (name.clone(), fill(value)))),
             (None, Value::Object(inner)) if matches!(name.as_str(), "fields" | "changes") => fields.extend(inner),
             (None, value) => {
                 fields.insert(field_name(plan, &name).to_owned(), value);
@@ -244,4 +262,28 @@ fn renamed(plan: &Plan, arguments: Map<String, Value>) -> Map<String, Value> {
         }
     }
     fields
+}
+
+/// A template with everything in braces replaced.
+fn filled(world: &World, call: &Call<'_>, template: &Value) -> Value {
+    match template {
+        Value::String(text) => fill(text, &|name| said(world, call, name)),
+        Value::Array(items) => items.iter().map(|item| filled(world, call, item)).collect(),
+        value => value.clone(),
+    }
+}
+
+/// What a name in braces stands for.
+fn said(world: &World, call: &Call<'_>, name: &str) -> Value {
+    match name.split_once('.') {
+        // The path of a file without its ending.
+        Some((argument, "stem")) => {
+            let path = text_of(&call.found.get(argument).unwrap_or(&Value::Null)["path"]);
+            path.rsplit_once('.').map_or(path.as_str(), |(stem, _)| stem).into()
+        }
+        Some((argument, field)) => call.found.get(argument).map_or(Value::Null, |object| object[field].clone()),
+        None if name == "now" => clock::show(world.now()).into(),
+        None if name == "hash" => format!("{:012x}", hash(&json!(call.arguments.0).to_string()) >> 16).into(),
+        None => call.arguments.value(name).clone(),
+    }
 }

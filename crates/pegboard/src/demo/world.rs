@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::clock;
 
@@ -38,6 +38,9 @@ impl From<&str> for Refusal {
 /// What a tool has to say: an object that begins with a `message`.
 pub(super) type Outcome = Result<Value, Refusal>;
 
+/// All collections, each called `server/name`.
+pub(super) type Collections = BTreeMap<String, Collection>;
+
 /// Objects of one kind, as the demo's data declare them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -58,6 +61,8 @@ pub(super) struct Collection {
     pub(super) time: String,
     /// Whether lists begin with what came last.
     pub(super) newest_first: bool,
+    /// Whether these are files: named by absolute paths, with older contents kept.
+    files: bool,
     /// What objects have that are made without it; `{field}` is replaced.
     new: Map<String, Value>,
     objects: Vec<Value>,
@@ -76,6 +81,7 @@ impl Default for Collection {
             scope: Vec::new(),
             time: "created_at".to_owned(),
             newest_first: false,
+            files: false,
             new: Map::new(),
             objects: Vec::new(),
             made: 0,
@@ -122,14 +128,14 @@ impl Collection {
 /// All that the demo servers know.
 #[derive(Debug)]
 pub(super) struct World {
-    collections: BTreeMap<String, Collection>,
+    collections: Collections,
     now: i64,
     bytes: usize,
 }
 
 impl World {
-    /// A world of these collections, each called `server/name`.
-    pub(super) fn new(collections: BTreeMap<String, Collection>) -> Self {
+    /// A world of these collections.
+    pub(super) fn new(collections: Collections) -> Self {
         let bytes = collections.values().flat_map(|collection| &collection.objects).map(size).sum();
         Self { collections, now: clock::START, bytes }
     }
@@ -181,18 +187,23 @@ impl World {
         let mut n = collection.made + 1;
         // Whoever makes objects may name them, and thereby take a number.
         while object[&collection.key].is_null() {
-            let key = fill(&collection.id.replace("{n}", &n.to_string()), &object);
-            if !collection.id.contains("{n}") || collection.position(&key).is_none() {
-                object[&collection.key] = number_or_text(key);
+            let lookup = |name: &str| if name == "n" { n.into() } else { object[name].clone() };
+            let key = fill(&collection.id, &lookup);
+            if !collection.id.contains("{n}") || collection.position(&text_of(&key)).is_none() {
+                object[&collection.key] = key;
             }
             n += 1;
         }
         if object["created_at"].is_null() {
             object["created_at"] = now.into();
         }
+        if collection.files {
+            keep_versions(collection, &mut object);
+        }
         for (field, value) in &collection.new {
             if object[field].is_null() {
-                object[field] = value.as_str().map_or_else(|| value.clone(), |text| fill(text, &object).into());
+                let filled = value.as_str().map(|text| fill(text, &|name| object[name].clone()));
+                object[field] = filled.unwrap_or_else(|| value.clone());
             }
         }
         let called = text_of(&object[&collection.called]);
@@ -255,16 +266,22 @@ pub(super) fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `template` with each `{field}` replaced by that field of `object`.
-pub(super) fn fill(template: &str, object: &Value) -> String {
+/// `template` with each `{name}` replaced by what `lookup` says of it. A template that is
+/// nothing but one name becomes the value itself.
+pub(super) fn fill(template: &str, lookup: &dyn Fn(&str) -> Value) -> Value {
+    let name = template.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    if let Some(name) = name.filter(|name| !name.contains('{')) {
+        return lookup(name);
+    }
     let mut text = String::new();
     let mut rest = template;
     while let Some((before, (name, after))) = rest.split_once('{').and_then(|(a, b)| Some((a, b.split_once('}')?))) {
         text.push_str(before);
-        text.push_str(&text_of(&object[name]));
+        let value = lookup(name);
+        text.push_str(&if value.is_null() { String::new() } else { text_of(&value) });
         rest = after;
     }
-    text + rest
+    Value::String(text + rest)
 }
 
 /// A number that differs for different texts and is the same in every run (FNV-1a).
@@ -298,8 +315,18 @@ fn is_same(name: &Value, wanted: &str) -> bool {
     }
 }
 
-fn number_or_text(text: String) -> Value {
-    text.parse::<u64>().map_or_else(|_| text.into(), Value::from)
+/// Gives a file an absolute path, and the contents that it had before.
+fn keep_versions(collection: &Collection, file: &mut Value) {
+    const MOST: usize = 5;
+    let path = format!("/{}", text_of(&file["path"]).trim_matches('/'));
+    file["path"] = path.as_str().into();
+    let Some(old) = collection.objects.iter().find(|object| is_same(&object["path"], &path)) else { return };
+    let mut versions = old["versions"].as_array().cloned().unwrap_or_default();
+    let number = versions.last().and_then(|last| last["version"].as_u64()).unwrap_or(0) + 1;
+    versions.push(json!({"version": number, "modified": old["modified"], "content": old["content"]}));
+    versions.drain(..versions.len().saturating_sub(MOST));
+    file["versions"] = versions.into();
+    ["path", "owner", "people"].into_iter().for_each(|field| file[field] = old[field].clone());
 }
 
 fn has_long_text(value: &Value) -> bool {

@@ -1,289 +1,283 @@
-//! The drive: files by their paths, with older versions and a bin.
+//! Files and what else is opened: folders, archives, attachments, tabs.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Tools;
 use crate::demo::{
-    clock, filter,
-    verbs::Call,
-    world::{Outcome, World, hash, text_of},
+    verbs::{self, Call},
+    world::{Outcome, Refusal, World, hash, known_as, shorten, text_of},
 };
 
 pub(super) const TOOLS: Tools = &[
     ("list_files", list),
-    ("search_files", search),
     ("read_file", read),
     ("write_file", write),
     ("upload", upload),
     ("move_file", rename),
     ("delete_file", delete),
     ("restore_version", restore),
-    ("convert_document", convert),
     ("zip_files", zip),
+    ("download-attachment", download),
+    ("delete-message", delete_message),
+    ("control-playback", control),
+    ("browser_click", click),
+    ("browser_evaluate", evaluate),
+    ("browser_tabs", tabs),
 ];
 
 /// Where files are, for all servers.
 pub(super) const FILES: &str = "files/files";
+const TABS: &str = "browser/tabs";
 
-/// Versions that a file keeps.
-const MAX_VERSIONS: usize = 5;
-
-/// Stores a file; what was at its path becomes its latest old version.
-pub(super) fn save(world: &mut World, path: &str, mut file: Value) -> Outcome {
-    let now = clock::show(world.now());
-    file["path"] = normal(path).into();
-    if file["type"].is_null() {
-        file["type"] = kind(path).into();
-    }
-    if let Ok(old) = world.find(FILES, path) {
-        let mut versions = old["versions"].as_array().cloned().unwrap_or_default();
-        let number = versions.last().map_or(0, |last| text_of(&last["version"]).parse().unwrap_or(0)) + 1;
-        let version = json!({"version": number.to_string(), "modified": old["modified"], "content": old["content"]});
-        versions.push(version);
-        versions.drain(..versions.len().saturating_sub(MAX_VERSIONS));
-        file["versions"] = versions.into();
-        ["path", "owner", "people"].into_iter().for_each(|field| file[field] = old[field].clone());
-    }
-    file["modified"] = now.into();
-    world.make(FILES, file, true)
+/// Stores a text as a file.
+pub(super) fn save(world: &mut World, path: &str, content: &str) -> Outcome {
+    world.make(FILES, json!({"path": path, "content": content}), true)
 }
 
-/// What a list says of a file.
-pub(super) fn entry(file: &Value) -> Value {
-    json!({"path": file["path"], "type": file["type"], "size": size(file), "modified": file["modified"], "owner": file["owner"]})
-}
-
-/// Bytes of a file's content.
-pub(super) fn size(file: &Value) -> usize {
-    file["content"].as_str().map_or(0, str::len)
-}
-
-/// The rows of a text with separated values; quotes keep separators and line breaks.
-pub(super) fn csv(text: &str, delimiter: &str) -> Vec<Vec<String>> {
-    let delimiter = delimiter.chars().next().unwrap_or(',');
-    let (mut rows, mut row, mut cell, mut is_quoted) = (Vec::new(), Vec::new(), String::new(), false);
-    let mut chars = text.trim_end().chars().chain(['\n']).peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if is_quoted && chars.peek() == Some(&'"') => cell.extend(chars.next()),
-            '"' => is_quoted = !is_quoted,
-            c if c == delimiter && !is_quoted => row.push(std::mem::take(&mut cell)),
-            '\n' if !is_quoted => {
-                row.push(std::mem::take(&mut cell).trim_end_matches('\r').to_owned());
-                rows.push(std::mem::take(&mut row));
-            }
-            c => cell.push(c),
-        }
-    }
-    rows
-}
-
-/// A cell of such a text: a number if it is written like one.
-pub(super) fn cell(text: &str) -> Value {
-    serde_json::from_str::<serde_json::Number>(text).map_or_else(|_| text.into(), Value::Number)
-}
-
-/// `path` with another ending.
-pub(super) fn with_ending(path: &str, ending: &str) -> String {
-    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    format!("{folder}/{stem}.{ending}")
-}
-
-fn normal(path: &str) -> String {
-    format!("/{}", path.trim_matches('/'))
-}
-
-fn kind(path: &str) -> &'static str {
-    match path.rsplit('.').next().unwrap_or_default() {
-        "png" | "jpg" | "jpeg" | "webp" | "avif" | "svg" | "gif" => "image",
-        "mp3" | "wav" | "ogg" => "audio",
-        "mp4" | "webm" | "mkv" | "mov" => "video",
-        "csv" | "xlsx" | "ods" => "spreadsheet",
-        "pdf" => "pdf",
-        "zip" => "archive",
-        _ => "document",
-    }
-}
-
-fn list(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let folder = format!("{}/", normal(call.arguments.text("folder")).trim_end_matches('/'));
-    let mut found = BTreeMap::new();
-    let mut is_known = folder == "/";
-    for file in world.all(FILES) {
-        let path = text_of(&file["path"]);
-        is_known |= format!("{path}/") == folder;
-        let Some(inside) = path.strip_prefix(&folder) else { continue };
-        is_known = true;
-        match inside.split_once('/').filter(|_| !call.arguments.is("recursive")) {
-            Some((name, _)) => {
-                found.insert(format!("{folder}{name}"), json!({"path": format!("{folder}{name}"), "type": "folder"}))
-            }
-            None => found.insert(path, entry(file)),
-        };
-    }
-    if !is_known {
-        return Err(format!("there is no folder `{folder}`").into());
-    }
-    let mut files: Vec<Value> = found.into_values().collect();
-    let by = match call.arguments.text("sort_by") {
-        "name" => "path",
-        by => by,
-    };
-    files.sort_by(|a, b| filter::compare(&a[by], &b[by]));
-    Ok(json!({"message": format!("{} entries in {folder}", files.len()), "files": files}))
-}
-
-fn search(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let page = filter::select(world.all(FILES).to_vec(), "modified", call.schema, &call.arguments)?;
-    let files: Vec<Value> = page.objects.iter().map(entry).collect();
-    Ok(
-        json!({"message": format!("{} of {} files that fit", files.len(), page.total), "total": page.total, "files": files}),
-    )
-}
-
-fn read(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    /// Characters of a page of a PDF.
-    const PAGE: usize = 2_000;
-    let file = world.find(FILES, call.arguments.text("path"))?;
-    let content = text_of(&file["content"]);
-    let most = usize::try_from(call.arguments.int("max_chars").unwrap_or(0)).unwrap_or(0);
-    let (skipped, most) = match call.arguments.int("page").and_then(|page| usize::try_from(page - 1).ok()) {
-        Some(page) if file["type"] == "pdf" => (page.saturating_mul(PAGE), most.min(PAGE)),
-        _ => (0, most),
-    };
-    let shown: String = content.chars().skip(skipped).take(most).collect();
-    let message = format!("{} of {} bytes of {}", shown.len(), content.len(), text_of(&file["path"]));
-    Ok(json!({"message": message, "file": entry(&file), "content": shown}))
-}
-
-fn write(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (path, mut content) = (call.arguments.text("path"), call.arguments.text("content").to_owned());
-    let old = world.find(FILES, path).ok();
-    match (call.arguments.text("mode"), &old) {
-        ("create_only", Some(_)) => return Err(format!("`{path}` is there already").into()),
-        ("append", Some(old)) => content.insert_str(0, &text_of(&old["content"])),
-        _ => {}
-    }
-    let file = save(world, path, json!({"content": content}))?;
-    let what = if old.is_some() { "changed" } else { "created" };
-    Ok(json!({"message": format!("{what} {}", text_of(&file["path"])), "file": entry(&file)}))
-}
-
-fn upload(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let local = world.find(FILES, call.arguments.text("local_path"))?;
-    let name = text_of(&local["path"]).rsplit('/').next().unwrap_or_default().to_owned();
-    let mut path = normal(&format!("{}/{name}", call.arguments.text("folder").trim_matches('/')));
-    let is_there = |world: &World, path: &str| world.find(FILES, path).is_ok();
-    match call.arguments.text("on_conflict") {
-        "skip" if is_there(world, &path) => return Ok(json!({"message": format!("{path} is there already; skipped")})),
-        "rename" => {
-            let free = (1..).map(|n| path.replace(&name, &format!("{n}-{name}"))).find(|path| !is_there(world, path));
-            path = if is_there(world, &path) { free.unwrap_or_default() } else { path };
-        }
-        _ => {}
-    }
-    let file = save(world, &path, json!({"content": local["content"], "type": local["type"]}))?;
-    Ok(json!({"message": format!("{} was copied to {path}", text_of(&local["path"])), "file": entry(&file)}))
-}
-
-/// The file at `path`, or all that are below it.
+/// What is at `path` and below it.
 fn below(world: &World, path: &str) -> Vec<Value> {
-    let path = normal(path);
-    let is_below = |file: &&Value| file["path"] == *path || text_of(&file["path"]).starts_with(&format!("{path}/"));
+    let folder = format!("/{}", path.trim_matches('/'));
+    let is_below = |file: &&Value| {
+        let path = text_of(&file["path"]);
+        folder == "/" || path.strip_prefix(&folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
     world.all(FILES).iter().filter(is_below).cloned().collect()
 }
 
-fn rename(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (from, to) = (normal(call.arguments.text("from")), normal(call.arguments.text("to")));
-    if let Some(there) = below(world, &to).first() {
-        return Err(format!("`{}` is there already", text_of(&there["path"])).into());
+fn list(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    let folder = call.arguments.text("folder").trim_matches('/');
+    let inside = if folder.is_empty() { "/".to_owned() } else { format!("/{folder}/") };
+    let mut found = BTreeMap::new();
+    for file in below(world, folder) {
+        let path = text_of(&file["path"]);
+        let Some(name) = path.strip_prefix(&inside) else { continue };
+        let size = file["content"].as_str().map_or(0, str::len);
+        let mut entry = json!({"path": path, "type": file["type"], "size": size, "modified": file["modified"]});
+        if let Some((name, _)) = name.split_once('/').filter(|_| !call.arguments.is("recursive")) {
+            entry = json!({"path": format!("{inside}{name}"), "type": "folder"});
+        }
+        found.insert(text_of(&entry["path"]), entry);
     }
-    let mut moved = Vec::new();
-    for mut file in below(world, &from) {
+    let mut files: Vec<Value> = found.into_values().collect();
+    let by = call.arguments.text("sort_by");
+    // By name they are already.
+    files.sort_by(|a, b| crate::demo::filter::compare(&a[by], &b[by]));
+    Ok(json!({"message": format!("{} entries in {inside}", files.len()), "files": files}))
+}
+
+fn read(_: &mut World, call: &mut Call<'_>) -> Outcome {
+    let file = &call.found["path"];
+    let (content, path) = (text_of(&file["content"]), text_of(&file["path"]));
+    let most = usize::try_from(call.arguments.int("max_chars").unwrap_or(0)).unwrap_or(0);
+    let page = call.arguments.int("page").unwrap_or(1).saturating_sub(1);
+    let skipped = usize::try_from(page).unwrap_or(0).saturating_mul(most);
+    let shown: String = content.chars().skip(skipped).take(most).collect();
+    Ok(json!({"message": format!("{} of {} bytes of {path}", shown.len(), content.len()), "content": shown}))
+}
+
+fn write(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    let (path, mode) = (call.arguments.text("path"), text_of(call.arguments.value("mode")));
+    if let Ok(old) = world.find(FILES, path) {
+        match mode.as_str() {
+            "create_only" => return Err(format!("`{path}` is there already").into()),
+            "append" => {
+                let content = text_of(&old["content"]) + call.arguments.text("content");
+                call.arguments.set("content", content);
+            }
+            _ => {}
+        }
+    }
+    verbs::create(world, call)
+}
+
+fn upload(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    let local = &call.found["local_path"];
+    let (from, folder) = (text_of(&local["path"]), call.arguments.text("folder").trim_matches('/'));
+    let name = from.rsplit('/').next().unwrap_or_default();
+    let mut path = format!("/{folder}/{name}");
+    let mut n = 1;
+    while world.find(FILES, &path).is_ok() && call.arguments.text("on_conflict") != "replace" {
+        if call.arguments.text("on_conflict") == "skip" {
+            return Ok(json!({"message": format!("{path} is there already and stays as it is")}));
+        }
+        path = format!("/{folder}/{n}-{name}");
+        n += 1;
+    }
+    let file = save(world, &path, &text_of(&local["content"]))?;
+    Ok(json!({"message": format!("{from} was copied to {path}"), "file": file}))
+}
+
+fn rename(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    let (from, to) = (call.arguments.text("from"), format!("/{}", call.arguments.text("to").trim_matches('/')));
+    if !below(world, &to).is_empty() {
+        return Err(format!("`{to}` is there already").into());
+    }
+    let mut paths = Vec::new();
+    for mut file in below(world, from) {
         let path = text_of(&file["path"]);
         world.remove(FILES, &path)?;
-        file["path"] = path.replacen(&from, &to, 1).into();
-        world.put(FILES, file.clone())?;
-        moved.push(entry(&file));
+        paths.push(format!("{to}{}", path.strip_prefix(from).unwrap_or_default()));
+        file["path"] = paths.last().cloned().into();
+        world.put(FILES, file)?;
     }
-    Ok(json!({"message": format!("{from} is {to} now"), "files": moved}))
+    Ok(json!({"message": format!("{from} is {to} now"), "paths": paths}))
 }
 
 fn delete(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let mut deleted = Vec::new();
-    for file in below(world, call.arguments.text("path")) {
-        world.remove(FILES, &text_of(&file["path"]))?;
-        deleted.push(entry(&file));
-        world.note("files/bin", file)?;
+    let gone = below(world, call.arguments.text("path"));
+    let paths: Vec<String> = gone.iter().map(|file| text_of(&file["path"])).collect();
+    for path in &paths {
+        world.remove(FILES, path)?;
     }
-    let until = clock::show_date(world.now() / clock::DAY + 30);
-    Ok(json!({"message": format!("{} file(s) are in the bin until {until}", deleted.len()), "files": deleted}))
+    Ok(json!({"message": format!("deleted {}", paths.join(", ")), "paths": paths}))
 }
 
 fn restore(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (path, wanted) = (call.arguments.text("path"), call.arguments.text("version"));
-    let file = world.find(FILES, path)?;
-    let versions = file["versions"].as_array().cloned().unwrap_or_default();
-    let is_meant = |version: &&Value| {
-        version["version"] == *wanted || version["modified"].as_str().is_some_and(|at| at.starts_with(wanted))
-    };
+    let (file, wanted) = (&call.found["path"], call.arguments.text("version"));
+    let versions = file["versions"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_meant =
+        |version: &&Value| text_of(&version["version"]) == wanted || text_of(&version["modified"]).starts_with(wanted);
     let Some(version) = versions.iter().find(is_meant) else {
         let known: Vec<String> = versions.iter().map(|version| text_of(&version["version"])).collect();
-        return Err(format!("there is no version `{wanted}`; {}", crate::demo::world::known_as(&known)).into());
+        return Err(format!("there is no version `{}`; {}", shorten(wanted), known_as(&known)).into());
     };
-    let file = save(world, path, json!({"content": version["content"], "type": file["type"]}))?;
-    Ok(
-        json!({"message": format!("{path} is as in version {} again", text_of(&version["version"])), "file": entry(&file), "content": file["content"]}),
-    )
-}
-
-fn convert(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let file = world.find(FILES, call.arguments.text("path"))?;
-    let (path, to) = (text_of(&file["path"]), call.arguments.text("to"));
-    let target = match call.arguments.text("output_path") {
-        "" => with_ending(&path, to),
-        target => target.to_owned(),
-    };
-    let content = text_of(&file["content"]);
-    let content = match to {
-        "html" => format!("<pre>{}</pre>\n", content.replace('&', "&amp;").replace('<', "&lt;")),
-        "txt" => content.replace(['#', '*'], "").trim_start().to_owned(),
-        _ => content,
-    };
-    let made = save(world, &target, json!({"content": content, "converted_from": path}))?;
-    Ok(json!({"message": format!("{path} is now {to} too, at {target}"), "file": entry(&made)}))
+    let file = save(world, &text_of(&file["path"]), &text_of(&version["content"]))?;
+    Ok(json!({"message": format!("{} is as it was", text_of(&file["path"])), "file": file}))
 }
 
 /// Archives keep their files as JSON; a password is needed to open what it closed.
 fn zip(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (target, password) = (call.arguments.text("target").to_owned(), call.arguments.text("password"));
-    let lock = if password.is_empty() { Value::Null } else { hash(password).into() };
+    let (target, paths) = (call.arguments.text("target"), call.arguments.texts("paths"));
+    let lock = format!("{:x}", hash(call.arguments.text("password")));
+    let mut done = Vec::new();
     if call.arguments.text("action") == "compress" {
-        let mut packed = serde_json::Map::new();
-        for path in call.arguments.texts("paths") {
-            packed.extend(below(world, path).into_iter().map(|file| (text_of(&file["path"]), file["content"].clone())));
+        let mut packed = Map::new();
+        for file in paths.iter().flat_map(|path| below(world, path)) {
+            done.push(text_of(&file["path"]));
+            packed.insert(text_of(&file["path"]), file["content"].clone());
         }
-        let names: Vec<String> = packed.keys().cloned().collect();
-        let content = Value::Object(packed).to_string();
-        let file = save(world, &target, json!({"content": content, "type": "archive", "lock": lock}))?;
-        return Ok(
-            json!({"message": format!("{target} holds {} file(s)", names.len()), "file": entry(&file), "packed": names}),
-        );
+        save(world, target, &json!({"lock": lock, "files": packed}).to_string())?;
     }
-    let mut unpacked = Vec::new();
-    for path in call.arguments.texts("paths") {
-        let archive = world.find(FILES, path)?;
-        if archive["type"] != "archive" || archive["lock"] != lock {
-            return Err(format!("`{path}` is no archive that opens with this password").into());
+    for archive in paths.iter().filter(|_| call.arguments.text("action") == "extract") {
+        let content = text_of(&world.find(FILES, archive)?["content"]);
+        let content: Value = serde_json::from_str(&content).unwrap_or_default();
+        if content["lock"] != *lock {
+            return Err(format!("`{archive}` is no archive that opens with this password").into());
         }
-        let packed: BTreeMap<String, String> = serde_json::from_str(&text_of(&archive["content"])).unwrap_or_default();
-        for (path, content) in packed {
-            let file = save(world, &format!("{target}{path}"), json!({"content": content}))?;
-            unpacked.push(entry(&file));
+        for (path, content) in content["files"].as_object().into_iter().flatten() {
+            done.push(text_of(&save(world, &format!("{target}{path}"), &text_of(content))?["path"]));
         }
     }
-    Ok(json!({"message": format!("{} file(s) were unpacked to {target}", unpacked.len()), "files": unpacked}))
+    Ok(json!({"message": format!("{} file(s), {target}", done.len()), "paths": done}))
+}
+
+fn download(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    let attachments = call.found["message_id"]["attachments"].as_array().cloned().unwrap_or_default();
+    let wanted = call.arguments.text("attachment_id");
+    let Some(attachment) = attachments.iter().find(|attachment| attachment["id"] == *wanted) else {
+        let known: Vec<String> = attachments.iter().map(|attachment| text_of(&attachment["id"])).collect();
+        return Err(format!("the message has no attachment `{}`; {}", shorten(wanted), known_as(&known)).into());
+    };
+    let file = save(world, call.arguments.text("save_to"), &text_of(&attachment["content"]))?;
+    Ok(json!({"message": format!("{} is saved", text_of(&attachment["filename"])), "file": file}))
+}
+
+fn delete_message(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    if call.arguments.take("permanent") == true {
+        return verbs::delete(world, call);
+    }
+    call.arguments.set("folder", "Trash");
+    verbs::change(world, call)
+}
+
+fn control(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    let mut player = world.find("media/players", "player")?;
+    let tracks: Vec<Value> = world.all("media/tracks").iter().map(|track| track["uri"].clone()).collect();
+    let at = tracks.iter().position(|uri| *uri == player["uri"]).unwrap_or(0);
+    let action = call.arguments.text("action");
+    match action {
+        "pause" | "resume" => player["playing"] = (action == "resume").into(),
+        "next" => player["uri"] = tracks[(at + 1) % tracks.len()].clone(),
+        "previous" => player["uri"] = tracks[(at + tracks.len() - 1) % tracks.len()].clone(),
+        _ => player["volume"] = call.arguments.int("volume").ok_or("`volume` is missing")?.into(),
+    }
+    if call.arguments.has("device") {
+        player["device"] = call.arguments.value("device").clone();
+    }
+    world.put("media/players", player.clone())?;
+    Ok(json!({"message": format!("did {action} on {}", text_of(&player["device"])), "player": player}))
+}
+
+/// Shows a page in the tab in front.
+fn open(world: &mut World, url: &str) -> Outcome {
+    let page = world.find("browser/pages", url)?;
+    let mut tab = world.all(TABS).iter().find(|tab| tab["current"] == true).cloned().ok_or("no tab is open")?;
+    for field in ["url", "title", "text", "links", "fields", "table"] {
+        tab[field] = page[field].clone();
+    }
+    world.put(TABS, tab.clone())?;
+    Ok(json!({"message": format!("now at {}", text_of(&page["url"])), "tab": tab}))
+}
+
+fn click(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    let selector = call.arguments.text("selector").to_lowercase();
+    let links = call.found["tab"]["links"].as_object().cloned().unwrap_or_default();
+    match links.iter().find(|(name, _)| selector.contains(&name.to_lowercase())) {
+        Some((_, url)) => open(world, &text_of(url)),
+        None => {
+            let known: Vec<String> = links.keys().cloned().collect();
+            Err(format!("no link here is called `{}`; {}", shorten(&selector), known_as(&known)).into())
+        }
+    }
+}
+
+/// There is no JavaScript here, only what people ask for most.
+fn evaluate(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    let (tab, script) = (&call.found["tab"], call.arguments.text("script").trim().trim_end_matches(';'));
+    let result = match script.trim_start_matches("return ") {
+        "document.title" => tab["title"].clone(),
+        "location.href" | "document.URL" => tab["url"].clone(),
+        "document.body.innerText" => tab["text"].clone(),
+        "args" => call.arguments.value("args").clone(),
+        script => match script.strip_prefix("location.href = ") {
+            Some(url) => return open(world, url.trim_matches(['"', '\''])),
+            None => {
+                return Err(Refusal(format!(
+                    "the demo runs no JavaScript but `document.title`, `location.href`, `location.href = …`, \
+                     `document.body.innerText` and `args`; not `{}`",
+                    shorten(script)
+                )));
+            }
+        },
+    };
+    Ok(json!({"message": format!("`{script}` gives {result}"), "result": result}))
+}
+
+fn tabs(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    let op = call.arguments.text("op");
+    let mut chosen = usize::try_from(call.arguments.int("index").unwrap_or(0)).unwrap_or(usize::MAX);
+    match op {
+        "new" => {
+            chosen = world.all(TABS).len();
+            world.make(TABS, json!({"current": false}), false)?;
+        }
+        "close" | "select" if chosen >= world.all(TABS).len() => {
+            return Err(format!("there are {} tabs, counted from 0", world.all(TABS).len()).into());
+        }
+        "close" => {
+            let key = text_of(&world.all(TABS)[chosen]["id"]);
+            world.remove(TABS, &key)?;
+            chosen = 0;
+        }
+        _ => {}
+    }
+    for (at, mut tab) in world.all(TABS).to_vec().into_iter().enumerate().filter(|_| op != "list") {
+        tab["current"] = (at == chosen).into();
+        world.put(TABS, tab)?;
+    }
+    let tab = |tab: &Value| json!({"url": tab["url"], "title": tab["title"], "current": tab["current"]});
+    let open: Vec<Value> = world.all(TABS).iter().map(tab).collect();
+    Ok(json!({"message": format!("did {op}; {} tab(s) are open", open.len()), "tabs": open}))
 }

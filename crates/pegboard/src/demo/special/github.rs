@@ -1,48 +1,37 @@
-//! Branches, commits and what differs between them.
-
-use std::collections::BTreeMap;
+//! Files on branches, and what differs between these.
 
 use serde_json::{Value, json};
 
 use super::Tools;
 use crate::demo::{
-    clock, verbs,
     verbs::Call,
-    world::{Outcome, Refusal, World, hash, known_as, text_of},
+    world::{Outcome, World, hash, known_as, text_of},
 };
 
 pub(super) const TOOLS: Tools = &[
     ("merge_pull_request", merge),
-    ("get_pull_request_diff", pull_request_diff),
+    ("get_pull_request_diff", diff),
     ("get_file_contents", contents),
     ("push_files", push),
-    ("create_release", release),
 ];
 
-/// All files of a branch: its own over those of the branch that it comes from.
-fn tree(world: &World, call: &Call<'_>, branch: &str) -> BTreeMap<String, String> {
-    let is_here = |object: &Value| ["owner", "repo"].iter().all(|name| object[name] == *call.arguments.value(name));
-    let mut line = Vec::new();
-    let mut next = branch.to_owned();
-    while !next.is_empty() && !line.contains(&next) {
-        let parent = world.named("github/branches", &next, is_here).map(|found| text_of(&found[0]["from_ref"]));
-        line.push(next);
-        next = parent.unwrap_or_default();
-    }
-    let mut files = BTreeMap::new();
-    for branch in line.iter().rev() {
-        let of_branch = world.all("github/files").iter().filter(|file| is_here(file) && file["branch"] == **branch);
-        files.extend(of_branch.map(|file| (text_of(&file["path"]), text_of(&file["content"]))));
-    }
-    files
+const FILES: &str = "github/files";
+
+/// The files that a branch has of its own, as paths and contents.
+fn files(world: &World, call: &Call<'_>, branch: &str) -> Vec<(String, String)> {
+    let is_here = |file: &&Value| {
+        file["branch"] == *branch && ["owner", "repo"].iter().all(|name| file[name] == *call.arguments.value(name))
+    };
+    let files = world.all(FILES).iter().filter(is_here);
+    files.map(|file| (text_of(&file["path"]), text_of(&file["content"]))).collect()
 }
 
-/// Writes files to a branch and the commit that says so.
+/// Writes files to a branch, and the commit that says so.
 fn commit(world: &mut World, call: &Call<'_>, branch: &str, message: &str, files: &[(String, String)]) -> Outcome {
-    let (owner, repo) = (call.arguments.value("owner"), call.arguments.value("repo"));
+    let [owner, repo] = ["owner", "repo"].map(|name| call.arguments.value(name));
     for (path, content) in files {
         let file = json!({"owner": owner, "repo": repo, "branch": branch, "path": path, "content": content});
-        world.make("github/files", file, true)?;
+        world.make(FILES, file, true)?;
     }
     let sha = format!("{:016x}", hash(&format!("{}{branch}{message}{files:?}", world.now())));
     let paths: Vec<&String> = files.iter().map(|(path, _)| path).collect();
@@ -52,106 +41,66 @@ fn commit(world: &mut World, call: &Call<'_>, branch: &str, message: &str, files
 }
 
 fn push(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let branch = call.arguments.text("branch").to_owned();
+    let branch = call.arguments.text("branch");
     let file = |file: &Value| (text_of(&file["path"]), text_of(&file["content"]));
     let files: Vec<(String, String)> = call.arguments.list("files").iter().map(file).collect();
-    let commit = commit(world, call, &branch, call.arguments.text("message"), &files)?;
-    Ok(
-        json!({"message": format!("{} file(s) are on {branch}, commit {}", files.len(), text_of(&commit["sha"])), "commit": commit}),
-    )
+    let commit = commit(world, call, branch, call.arguments.text("message"), &files)?;
+    Ok(json!({"message": format!("{} file(s) are on {branch}", files.len()), "commit": commit}))
 }
 
 fn contents(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let path = call.arguments.text("path").trim_matches('/');
     let branch = if call.arguments.has("ref") { call.arguments.text("ref") } else { "main" };
-    let files = tree(world, call, branch);
-    if let Some(content) = files.get(path) {
-        return Ok(json!({"message": format!("{path} on {branch}"), "path": path, "ref": branch, "content": content}));
+    // What a branch has not changed is as on the main one.
+    let files = [files(world, call, branch), files(world, call, "main")].concat();
+    if let Some((_, content)) = files.iter().find(|(name, _)| name == path) {
+        return Ok(json!({"message": format!("{path} on {branch}"), "content": content}));
     }
     let folder = if path.is_empty() || path == "." { String::new() } else { format!("{path}/") };
-    let inside: Vec<&String> = files.keys().filter(|path| path.starts_with(&folder)).collect();
-    if inside.is_empty() {
-        let known: Vec<String> = files.into_keys().collect();
-        return Err(format!("there is no `{path}` on `{branch}`; {}", known_as(&known)).into());
+    let mut inside: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
+    inside.sort_unstable();
+    inside.dedup();
+    if !inside.iter().any(|name| name.starts_with(&folder)) {
+        return Err(format!("there is no `{path}` on `{branch}`; {}", known_as(&inside)).into());
     }
-    Ok(
-        json!({"message": format!("{} file(s) below {path} on {branch}", inside.len()), "ref": branch, "entries": inside}),
-    )
+    inside.retain(|name| name.starts_with(&folder));
+    Ok(json!({"message": format!("{} file(s) below `{path}` on {branch}", inside.len()), "entries": inside}))
 }
 
-fn pull_request(world: &World, call: &Call<'_>) -> Outcome {
-    let pull = world.find("github/issues", &text_of(call.arguments.value("pull_number")))?;
-    if pull["kind"] != "pr" {
-        return Err(format!("{} is an issue, not a pull request", pull["number"]).into());
+fn diff(world: &mut World, call: &mut Call<'_>) -> Outcome {
+    let pull = &call.found["pull_number"];
+    let base = files(world, call, &text_of(&pull["base"]));
+    let mut diff = String::new();
+    for (path, after) in files(world, call, &text_of(&pull["head"])) {
+        let before = base.iter().find(|(name, _)| *name == path).map_or("", |(_, before)| before);
+        diff += &format!("--- a/{path}\n+++ b/{path}\n");
+        // Lines that are on both sides are left out, wherever they are.
+        let lines = |mark: char, of: &str, other: &str| -> String {
+            let changed = of.lines().filter(|line| !other.lines().any(|also| also == *line));
+            changed.map(|line| format!("{mark}{line}\n")).collect()
+        };
+        diff += &(lines('-', before, &after) + &lines('+', &after, before));
     }
-    Ok(pull)
-}
-
-/// The files that are other on the head branch than on the base: path, before and after.
-fn changes(world: &World, call: &Call<'_>, pull: &Value) -> Vec<(String, String, String)> {
-    let base = tree(world, call, &text_of(&pull["base"]));
-    let before = |path: &String| base.get(path).cloned().unwrap_or_default();
-    let head = tree(world, call, &text_of(&pull["head"])).into_iter();
-    head.map(|(path, after)| (before(&path), path, after))
-        .filter(|(before, _, after)| before != after)
-        .map(|(before, path, after)| (path, before, after))
-        .collect()
-}
-
-fn pull_request_diff(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let pull = pull_request(world, call)?;
-    let changes = changes(world, call, &pull);
-    let diff: String = changes.iter().map(|(path, before, after)| diff(path, before, after)).collect();
-    Ok(json!({"message": format!("{} file(s) differ in pull request {}", changes.len(), pull["number"]), "diff": diff}))
-}
-
-/// A unified diff with one hunk: all between the first and the last line that differ.
-fn diff(path: &str, before: &str, after: &str) -> String {
-    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    let start = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let end = old[start..].iter().rev().zip(new[start..].iter().rev()).take_while(|(a, b)| a == b).count();
-    let (old, new) = (&old[start..old.len() - end], &new[start..new.len() - end]);
-    let mut text = format!("--- a/{path}\n+++ b/{path}\n");
-    text += &format!("@@ -{},{} +{},{} @@\n", start + 1, old.len(), start + 1, new.len());
-    old.iter().for_each(|line| text += &format!("-{line}\n"));
-    new.iter().for_each(|line| text += &format!("+{line}\n"));
-    text
+    Ok(json!({"message": format!("what pull request {} changes", pull["number"]), "diff": diff}))
 }
 
 fn merge(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let mut pull = pull_request(world, call)?;
-    if pull["state"] != "open" || pull["draft"] == true {
-        return Err(format!("pull request {} is closed or a draft", pull["number"]).into());
+    let mut pull = call.found["pull_number"].clone();
+    if pull["kind"] != "pr" || pull["state"] != "open" || pull["draft"] == true {
+        return Err(format!("{} is no open pull request", pull["number"]).into());
     }
-    let title = match call.arguments.text("commit_title") {
-        "" => format!("{} (#{})", text_of(&pull["title"]), pull["number"]),
-        title => title.to_owned(),
-    };
-    let files: Vec<_> = changes(world, call, &pull).into_iter().map(|(path, _, after)| (path, after)).collect();
-    let commit = commit(world, call, &text_of(&pull["base"]), &title, &files)?;
-    let merged = json!({"state": "closed", "merged": true, "merged_at": clock::show(world.now()), "merge_commit": commit["sha"], "merge_method": call.arguments.value("merge_method")});
-    merged.as_object().into_iter().flatten().for_each(|(field, value)| pull[field] = value.clone());
+    let [base, head] = ["base", "head"].map(|field| text_of(&pull[field]));
+    let title = if call.arguments.has("commit_title") { call.arguments.value("commit_title") } else { &pull["title"] };
+    let commit = commit(world, call, &base, &text_of(title), &files(world, call, &head))?;
+    pull["state"] = "closed".into();
+    pull["merged"] = true.into();
+    pull["merge_commit"] = commit["sha"].clone();
+    pull["merge_method"] = call.arguments.value("merge_method").clone();
     if call.arguments.is("delete_branch") {
-        let branch = format!("{}/{}@{}", text_of(&pull["owner"]), text_of(&pull["repo"]), text_of(&pull["head"]));
-        world.remove("github/branches", &branch)?;
+        let key = format!("{}/{}@{head}", call.arguments.text("owner"), call.arguments.text("repo"));
+        world.remove("github/branches", &key)?;
     }
     world.put("github/issues", pull.clone())?;
-    Ok(
-        json!({"message": format!("pull request {} is merged into {}", pull["number"], text_of(&pull["base"])), "pull_request": pull, "commit": commit}),
-    )
-}
-
-fn release(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    if call.arguments.take("generate_notes") == true {
-        let is_ours = |pull: &&Value| pull["merged"] == true && pull["repo"] == *call.arguments.value("repo");
-        let merged = world.all("github/issues").iter().filter(is_ours);
-        let notes: Vec<String> =
-            merged.map(|pull| format!("- {} (#{})", text_of(&pull["title"]), pull["number"])).collect();
-        let body = [call.arguments.text("body"), &notes.join("\n")].join("\n");
-        call.arguments.set("body", body.trim());
-    }
-    if call.arguments.text("tag_name").is_empty() {
-        return Err(Refusal::from("a release needs a tag"));
-    }
-    verbs::create(world, call)
+    let message = format!("pull request {} is merged into {base}", pull["number"]);
+    Ok(json!({"message": message, "pull_request": pull, "commit": commit}))
 }

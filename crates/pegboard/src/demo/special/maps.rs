@@ -1,5 +1,7 @@
 //! Places on a globe, the ways between them, and weather that is computed.
 
+use std::f64::consts::TAU;
+
 use serde_json::{Value, json};
 
 use super::{Tools, cents};
@@ -15,379 +17,243 @@ pub(super) const TOOLS: Tools = &[
     ("reverse_geocode", reverse_geocode),
     ("get_directions", directions),
     ("distance_matrix", matrix),
-    ("search_places", search),
-    ("get_place_details", details),
+    ("search_places", around),
+    ("find_parking", around),
     ("get_traffic", traffic),
     ("weather_forecast", forecast),
-    ("get_conditions", conditions),
+    ("get_conditions", forecast),
+    ("air_quality", forecast),
     ("find_timezone", time_zone),
-    ("查询公交路线", transit),
-    ("find_parking", parking),
-    ("air_quality", air),
-    ("estimate_taxi_fare", taxi),
+    ("查询公交路线", ride),
+    ("estimate_taxi_fare", ride),
 ];
 
-/// A point with a name.
-struct Spot {
-    name: String,
-    lat: f64,
-    lng: f64,
-    country: String,
-}
+const CITIES: &str = "maps/cities";
+const PLACES: &str = "maps/places";
 
-fn spot(object: &Value) -> Spot {
+fn position(object: &Value) -> (f64, f64) {
     let number = |field: &str| object[field].as_f64().unwrap_or(0.0);
-    Spot {
-        name: text_of(&object["name"]),
-        lat: number("lat"),
-        lng: number("lng"),
-        country: text_of(&object["country"]),
-    }
+    (number("lat"), number("lng"))
 }
 
-/// The point that `text` names: coordinates, a known place or address, or a known city.
-fn locate(world: &World, text: &str) -> Result<Spot, Refusal> {
+/// What `text` names: coordinates, a place or address, or a city.
+fn locate(world: &World, text: &str) -> Outcome {
     let numbers: Vec<f64> = text.split(',').filter_map(|part| part.trim().parse().ok()).collect();
     if let [lat, lng] = numbers[..] {
-        let is_on_globe = (-90.0..=90.0).contains(&lat) && (-180.0..=180.0).contains(&lng);
-        return is_on_globe
-            .then(|| Spot { name: text.to_owned(), lat, lng, country: String::new() })
-            .ok_or_else(|| "no such coordinates".into());
+        let is_on_globe = lat.abs() <= 90.0 && lng.abs() <= 180.0;
+        return is_on_globe.then(|| json!({"name": text, "lat": lat, "lng": lng})).ok_or("no such coordinates".into());
     }
     let text = text.to_lowercase();
-    let says =
-        |value: &Value| value.as_str().is_some_and(|name| !name.is_empty() && text.contains(&name.to_lowercase()));
+    let is_said = |name: &str| !name.is_empty() && text.contains(&name.to_lowercase());
     let is_meant = |object: &&Value| {
-        ["name", "address"].iter().any(|field| says(&object[field]))
-            || object["aliases"].as_array().is_some_and(|names| names.iter().any(says))
+        let names = object["aliases"].as_array().into_iter().flatten().chain([&object["name"], &object["address"]]);
+        names.into_iter().filter_map(Value::as_str).any(is_said)
     };
-    let mut known = world.all("maps/places").iter().chain(world.all("maps/cities"));
-    known.find(is_meant).map(spot).ok_or_else(|| {
-        let names: Vec<String> = world.all("maps/cities").iter().map(|city| text_of(&city["name"])).collect();
+    let mut known = world.all(PLACES).iter().chain(world.all(CITIES));
+    known.find(is_meant).cloned().ok_or_else(|| {
+        let names: Vec<String> = world.all(CITIES).iter().map(|city| text_of(&city["name"])).collect();
         format!("`{}` is not on the demo's map; {}", shorten(&text), known_as(&names)).into()
     })
 }
 
 /// Metres along the surface.
-fn metres(a: &Spot, b: &Spot) -> f64 {
+fn metres(a: &Value, b: &Value) -> f64 {
+    let ((a_lat, a_lng), (b_lat, b_lng)) = (position(a), position(b));
     let half = |from: f64, to: f64| ((to - from).to_radians() / 2.0).sin().powi(2);
-    let across = a.lat.to_radians().cos() * b.lat.to_radians().cos() * half(a.lng, b.lng);
-    2.0 * 6_371_000.0 * (half(a.lat, b.lat) + across).sqrt().min(1.0).asin()
+    let across = a_lat.to_radians().cos() * b_lat.to_radians().cos() * half(a_lng, b_lng);
+    (2.0 * 6_371_000.0 * (half(a_lat, b_lat) + across).sqrt().min(1.0).asin()).round()
 }
 
 /// Metres and minutes of a way, which is never quite straight.
-fn way(a: &Spot, b: &Spot, mode: &str) -> (f64, f64) {
+fn way(a: &Value, b: &Value, mode: &str) -> (f64, f64) {
+    let straight = metres(a, b);
     let (detour, km_per_hour) = match mode {
         "walking" => (1.2, 5.0),
         "cycling" => (1.25, 16.0),
         "transit" => (1.35, 28.0),
-        _ => (1.3, if metres(a, b) > 50_000.0 { 90.0 } else { 35.0 }),
+        _ => (1.3, if straight > 50_000.0 { 90.0 } else { 35.0 }),
     };
-    let length = (metres(a, b) * detour).round();
+    let length = (straight * detour).round();
     (length, (length / 1_000.0 / km_per_hour * 60.0).round())
 }
 
-fn nearest<'a>(world: &'a World, to: &Spot) -> Option<&'a Value> {
-    world.all("maps/cities").iter().min_by(|a, b| metres(&spot(a), to).total_cmp(&metres(&spot(b), to)))
+fn nearest<'a>(objects: impl Iterator<Item = &'a Value>, here: &Value) -> Result<&'a Value, Refusal> {
+    objects.min_by(|a, b| metres(a, here).total_cmp(&metres(b, here))).ok_or_else(|| "the map is empty".into())
 }
 
 fn geocode(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let found = locate(world, call.arguments.text("address"))?;
-    let wanted = call.arguments.text("country");
-    if !wanted.is_empty() && !found.country.is_empty() && !found.country.eq_ignore_ascii_case(wanted) {
-        return Err(format!("{} is not in {wanted}", found.name).into());
+    let (country, wanted) = (text_of(&found["country"]), call.arguments.text("country"));
+    if !wanted.is_empty() && found["country"].is_string() && !country.eq_ignore_ascii_case(wanted) {
+        return Err(format!("{} is in {country}, not in {wanted}", text_of(&found["name"])).into());
     }
-    Ok(
-        json!({"message": format!("{} is at {}, {}", found.name, found.lat, found.lng), "name": found.name, "lat": found.lat, "lng": found.lng}),
-    )
+    let (lat, lng) = position(&found);
+    Ok(json!({"message": format!("{} is at {lat}, {lng}", text_of(&found["name"])), "lat": lat, "lng": lng}))
 }
 
 fn reverse_geocode(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let number = |name: &str| call.arguments.number(name).unwrap_or(0.0);
-    let here = Spot { name: String::new(), lat: number("lat"), lng: number("lng"), country: String::new() };
-    let all = world.all("maps/places").iter().chain(world.all("maps/cities"));
-    let found =
-        all.min_by(|a, b| metres(&spot(a), &here).total_cmp(&metres(&spot(b), &here))).ok_or("the map is empty")?;
-    let away = metres(&spot(found), &here).round();
-    Ok(
-        json!({"message": format!("{} is the nearest, {away} m away", text_of(&found["name"])), "name": found["name"], "address": found["address"], "city": found["city"], "distance_m": away}),
-    )
+    let here = Value::Object(call.arguments.0.clone());
+    let found = nearest(world.all(PLACES).iter().chain(world.all(CITIES)), &here)?;
+    let message = format!("{} is the nearest, {} m away", text_of(&found["name"]), metres(found, &here));
+    Ok(json!({"message": message, "place": found}))
 }
 
 fn directions(world: &mut World, call: &mut Call<'_>) -> Outcome {
     const WINDS: [&str; 8] = ["north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest"];
     let (arguments, mode) = (&call.arguments, call.arguments.text("mode"));
-    let mut stops = vec![locate(world, arguments.text("origin"))?];
-    for stop in arguments.texts("waypoints").into_iter().chain([arguments.text("destination")]) {
-        stops.push(locate(world, stop)?);
-    }
+    let names = [vec![arguments.text("origin")], arguments.texts("waypoints"), vec![arguments.text("destination")]];
+    let stops = names.concat().into_iter().map(|name| locate(world, name)).collect::<Result<Vec<Value>, Refusal>>()?;
     // Whoever avoids fast roads goes a little further.
     let detour = 1.0 + 0.1 * arguments.list("avoid").len() as f64;
     let (mut length, mut minutes, mut steps) = (0.0, 0.0, Vec::new());
     for pair in stops.windows(2) {
         let (metres, needed) = way(&pair[0], &pair[1], mode);
-        let angle = (pair[1].lng - pair[0].lng).atan2(pair[1].lat - pair[0].lat).to_degrees().rem_euclid(360.0);
-        let wind = WINDS[((angle / 45.0).round() as usize) % 8];
-        steps.push(format!("go {wind} from {} to {}, {:.1} km", pair[0].name, pair[1].name, metres * detour / 1_000.0));
+        let ((lat, lng), (to_lat, to_lng)) = (position(&pair[0]), position(&pair[1]));
+        let turn = (to_lng - lng).atan2(to_lat - lat).rem_euclid(TAU) / TAU * 8.0;
+        let wind = WINDS[turn.round() as usize % 8];
+        steps.push(format!("{wind} from {} to {}", text_of(&pair[0]["name"]), text_of(&pair[1]["name"])));
         length += metres * detour;
-        minutes += (needed * detour).round();
+        minutes += needed * detour;
     }
-    let leave = match arguments.text("depart_at") {
-        "" => world.now(),
-        text => clock::parse(text).ok_or("`depart_at` is no time")?,
-    };
+    let leave = clock::parse(arguments.text("depart_at")).unwrap_or(world.now());
     let arrive = clock::show(leave.saturating_add(minutes as i64 * 60));
-    Ok(
-        json!({"message": format!("{:.1} km, {minutes} minutes {mode}", length / 1_000.0), "distance_m": length.round(), "minutes": minutes, "mode": mode, "arrive_at": arrive, "steps": steps}),
-    )
+    let message = format!("{:.1} km, {minutes:.0} minutes {mode}, there at {arrive}", length / 1_000.0);
+    Ok(json!({"message": message, "distance_m": length.round(), "minutes": minutes.round(), "steps": steps}))
 }
 
 fn matrix(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (origins, destinations) = (call.arguments.texts("origins"), call.arguments.texts("destinations"));
-    if origins.len() * destinations.len() > 2_500 {
-        return Err("at most 2500 pairs at once".into());
-    }
-    let mut rows = Vec::new();
-    for origin in &origins {
-        for destination in &destinations {
-            let (metres, minutes) =
-                way(&locate(world, origin)?, &locate(world, destination)?, call.arguments.text("mode"));
+    let (mode, mut rows) = (call.arguments.text("mode"), Vec::new());
+    for origin in call.arguments.texts("origins").into_iter().take(50) {
+        for destination in call.arguments.texts("destinations").into_iter().take(50) {
+            let (metres, minutes) = way(&locate(world, origin)?, &locate(world, destination)?, mode);
             rows.push(json!({"origin": origin, "destination": destination, "distance_m": metres, "minutes": minutes}));
         }
     }
-    Ok(json!({"message": format!("{} ways, {}", rows.len(), call.arguments.text("mode")), "rows": rows}))
+    Ok(json!({"message": format!("{} ways, {mode}", rows.len()), "rows": rows}))
 }
 
-/// Places within a radius, nearest first, with how far they are.
-fn around(world: &World, here: &Spot, radius: f64, is_wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
-    let mut found: Vec<(f64, Value)> = Vec::new();
-    for place in world.all("maps/places").iter().filter(|place| is_wanted(place)) {
-        let away = metres(&spot(place), here).round();
-        if away <= radius {
-            let mut place = place.clone();
-            place["distance_m"] = away.into();
-            found.push((away, place));
-        }
-    }
-    found.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    found.into_iter().map(|(_, place)| place).collect()
-}
-
-/// Whether a place is open now, by the clock of its city.
-fn is_open(world: &World, place: &Value) -> bool {
-    let local = nearest(world, &spot(place)).map_or(world.now(), |city| world.now() + offset(city, world.now()) * 60);
-    let at = |index: usize| clock::time_of_day(&text_of(&place["hours"][index])).unwrap_or(0);
-    (at(0)..at(1)).contains(&local.rem_euclid(DAY))
-}
-
-fn search(world: &mut World, call: &mut Call<'_>) -> Outcome {
+/// Places near a point: any that a query finds, or car parks.
+fn around(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let arguments = &call.arguments;
-    let (query, least) = (arguments.text("query"), arguments.number("min_rating").unwrap_or(0.0));
-    let is_wanted = |place: &Value| {
-        place["rating"].as_f64().unwrap_or(0.0) >= least && (!arguments.is("open_now") || is_open(world, place))
-    };
-    let found = match arguments.text("near") {
-        "" => world.all("maps/places").iter().filter(|place| is_wanted(place)).cloned().collect(),
-        near => around(world, &locate(world, near)?, arguments.number("radius_m").unwrap_or(2_000.0), is_wanted),
-    };
-    let found = filter::search(found, query);
-    Ok(json!({"message": format!("{} place(s) for `{query}`", found.len()), "places": found}))
-}
-
-fn details(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let place = world.find("maps/places", call.arguments.text("place_id"))?;
-    let mut reply = json!({"message": format!("about {}", text_of(&place["name"])), "name": place["name"], "address": place["address"], "open_now": is_open(world, &place)});
-    let mut fields = call.arguments.texts("fields");
-    if fields.is_empty() {
-        fields = vec!["hours", "phone", "website", "reviews", "photos", "price"];
+    let query = if arguments.has("query") { arguments.text("query") } else { "kind:parking" };
+    let mut found = filter::search(world.all(PLACES).to_vec(), query);
+    let near = [arguments.text("near"), arguments.text("location")].concat();
+    if !near.is_empty() {
+        let (here, radius) = (locate(world, &near)?, arguments.number("radius_m").unwrap_or(2_000.0));
+        found.iter_mut().for_each(|place| place["distance_m"] = metres(place, &here).into());
+        found.retain(|place| place["distance_m"].as_f64() <= Some(radius));
+        found.sort_by(|a, b| filter::compare(&a["distance_m"], &b["distance_m"]));
     }
-    fields.into_iter().for_each(|field| reply[field] = place[field].clone());
-    Ok(reply)
+    let time = world.now().rem_euclid(DAY);
+    let at = |place: &Value, index: usize| clock::time_of_day(&text_of(&place["hours"][index])).unwrap_or(0);
+    found.retain(|place| {
+        (!arguments.is("ev_charging") || place["ev_charging"] == true)
+            && (!arguments.is("open_now") || (at(place, 0)..at(place, 1)).contains(&time))
+            && place["rating"].as_f64() >= arguments.number("min_rating")
+    });
+    Ok(json!({"message": format!("{} place(s) for `{query}`", found.len()), "places": found}))
 }
 
 fn traffic(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let (area, severity) = (call.arguments.value("area"), call.arguments.text("severity"));
-    let center = spot(&area["center"]);
     let radius = area["radius_m"].as_f64().unwrap_or(10_000.0);
-    let is_near = |incident: &&Value| area["center"].is_null() || metres(&spot(incident), &center) <= radius;
+    let is_near = |incident: &&Value| area["center"].is_null() || metres(incident, &area["center"]) <= radius;
     let found = world.all("maps/incidents").iter().filter(is_near);
     let found: Vec<&Value> = found.filter(|incident| severity == "any" || incident["severity"] == *severity).collect();
     Ok(json!({"message": format!("{} disturbance(s)", found.len()), "incidents": found}))
 }
 
-/// The weather of one day at one place, made up from where and when.
-pub(super) struct Weather {
-    pub(super) rain_mm: f64,
-    high: f64,
-    low: f64,
-    wind_kmh: f64,
-    sun_hours: f64,
+/// A share between 0 and 1 that belongs to a place, a day and a question.
+fn luck(lat: f64, lng: f64, day: i64, about: &str) -> f64 {
+    (hash(&format!("{lat:.1} {lng:.1} {day} {about}")) % 100) as f64 / 100.0
 }
 
-/// Warm near the equator and in summer, with some luck that belongs to place and day.
-pub(super) fn weather(lat: f64, lng: f64, day: i64) -> Weather {
-    let luck = hash(&format!("{lat:.1} {lng:.1} {day}"));
-    let share = |shift: u32| ((luck >> shift) % 100) as f64 / 100.0;
-    let season = ((day as f64 - 15.0) / 365.25 * std::f64::consts::TAU).cos() * lat.signum();
-    let high = 31.0 - 0.0075 * lat * lat - season * lat.abs() * 0.2 + 6.0 * (share(0) - 0.5);
-    let rain_mm = if share(8) < 0.35 { cents(share(16) * 18.0) } else { 0.0 };
-    let daylight = 12.0 - season * lat.abs() / 10.0;
-    let sun_hours = if rain_mm > 0.0 { daylight * 0.2 } else { daylight * (0.5 + share(24) / 2.0) };
-    Weather {
-        rain_mm,
-        high: high.round(),
-        low: (high - 6.0 - 4.0 * share(32)).round(),
-        wind_kmh: (share(40) * 40.0).round(),
-        sun_hours: sun_hours.round(),
-    }
+/// How much it rains somewhere on a day.
+pub(super) fn rain_mm(lat: f64, lng: f64, day: i64) -> f64 {
+    if luck(lat, lng, day, "dry") < 0.65 { 0.0 } else { cents(luck(lat, lng, day, "rain") * 18.0) }
 }
 
-fn show(weather: &Weather, is_metric: bool) -> Value {
-    let degrees = |celsius: f64| if is_metric { celsius } else { celsius * 1.8 + 32.0 };
-    let (speed, length) = if is_metric { (1.0, 1.0) } else { (0.621_371, 1.0 / 25.4) };
+/// Weather and air of one day: warm near the equator and in summer, with some luck.
+fn weather(place: &Value, particles: f64, day: i64, is_metric: bool) -> Value {
+    let (lat, lng) = position(place);
+    let luck = |about: &str| luck(lat, lng, day, about);
+    let season = ((day as f64 - 15.0) / 365.25 * TAU).cos() * lat.signum();
+    let high = 31.0 - 0.0075 * lat * lat - season * lat.abs() * 0.2 + 6.0 * (luck("warm") - 0.5);
+    let degrees = |celsius: f64| cents(if is_metric { celsius } else { celsius * 1.8 + 32.0 });
+    let (fine, rain) = (cents(particles * (0.6 + luck("air"))), rain_mm(lat, lng, day));
     json!({
-        "high": cents(degrees(weather.high)), "low": cents(degrees(weather.low)), "rain": cents(weather.rain_mm * length),
-        "wind": cents(weather.wind_kmh * speed), "sun_hours": weather.sun_hours,
+        "date": clock::show_date(day), "high": degrees(high), "low": degrees(high - 7.0 - 3.0 * luck("night")),
+        "rain_mm": rain, "wind_kmh": (luck("wind") * 40.0).round(), "pm2_5": fine, "pm10": cents(fine * 1.7),
+        "advice": if fine > 35.0 { "stay inside" } else if rain > 0.0 { "take an umbrella" } else { "go out" },
     })
 }
 
 fn forecast(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let here = locate(world, call.arguments.text("location"))?;
-    let (days, units) = (call.arguments.int("days").unwrap_or(3), call.arguments.text("units"));
-    let today = world.now() / DAY;
-    let mut forecast = Vec::new();
-    for day in today..today + days {
-        let weather = weather(here.lat, here.lng, day);
-        let mut entry = show(&weather, units == "metric");
-        entry["date"] = clock::show_date(day).into();
-        if call.arguments.text("granularity") == "hourly" {
-            // Coldest before dawn, warmest in the afternoon.
-            let warmth = |hour: i64| (1.0 - ((hour - 3) as f64 / 24.0 * std::f64::consts::TAU).cos()) / 2.0;
-            let at = |hour: i64| weather.low + (weather.high - weather.low) * warmth(hour);
-            let hours = (0..24).map(|hour| cents(if units == "metric" { at(hour) } else { at(hour) * 1.8 + 32.0 }));
-            entry["hourly"] = hours.collect();
-        }
-        forecast.push(entry);
+    let arguments = &call.arguments;
+    let asked = [arguments.text("location"), arguments.text("loc"), arguments.text("city")].concat();
+    let place = locate(world, &asked)?;
+    let particles = nearest(world.all(CITIES).iter(), &place)?["particles"].as_f64().unwrap_or(10.0);
+    let count = arguments.int("days").unwrap_or(if arguments.is("include_forecast") { 4 } else { 1 });
+    let (today, is_metric) = (world.now() / DAY, arguments.text("units") != "imperial");
+    let mut days: Vec<Value> = (today..today + count).map(|day| weather(&place, particles, day, is_metric)).collect();
+    for day in days.iter_mut().filter(|_| arguments.text("granularity") == "hourly") {
+        let [high, low] = ["high", "low"].map(|field| day[field].as_f64().unwrap_or(0.0));
+        // Coldest at three, warmest at three in the afternoon.
+        let warmth = |hour: i32| (1.0 - (f64::from(hour - 3) / 24.0 * TAU).cos()) / 2.0;
+        day["hours"] = (0..24).map(|hour| cents(low + (high - low) * warmth(hour))).collect();
     }
-    Ok(json!({"message": format!("made-up weather of {} for {days} day(s), {units}", here.name), "days": forecast}))
-}
-
-fn conditions(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (text, kind) = (call.arguments.text("loc"), call.arguments.text("kind"));
-    let here = locate(world, text)?;
-    let mut reply = json!({"message": format!("conditions in {}", here.name), "weather": show(&weather(here.lat, here.lng, world.now() / DAY), true)});
-    reply["air"] = air_of(world, &here, world.now() / DAY);
-    if !kind.is_empty() {
-        let wanted = reply[if kind.contains("air") { "air" } else { "weather" }].clone();
-        reply = json!({"message": format!("{kind} in {}", here.name), "conditions": wanted});
-    }
-    Ok(reply)
+    let message = format!("made-up weather and air of {}", text_of(&place["name"]));
+    Ok(json!({"message": message, "days": days, "asked": arguments.0}))
 }
 
 /// Minutes from UTC at a city, with summer time where it has one.
 fn offset(city: &Value, at: i64) -> i64 {
     let day = at.div_euclid(DAY);
     let (year, ..) = clock::civil(day);
-    // The last Sunday of a month, or the nth one.
-    let last =
-        |month: i64| (0..7).map(|n| clock::days(year, month + 1, 1) - 1 - n).find(|day| clock::weekday(*day) == 6);
-    let nth = |month: i64, n: i64| {
-        (0..7)
-            .map(|d| clock::days(year, month, 1) + d)
-            .find(|day| clock::weekday(*day) == 6)
-            .map(|first| first + 7 * (n - 1))
+    let sunday_from = |month: i64, first: i64| {
+        let first = clock::days(year, month, first);
+        first + 6 - clock::weekday(first) as i64
     };
-    let today = Some(day);
     let is_summer = match city["dst"].as_str() {
-        Some("eu") => last(3) <= today && today < last(10),
-        Some("us") => nth(3, 2) <= today && today < nth(11, 1),
-        Some("south") => !(nth(4, 1) <= today && today < nth(10, 1)),
+        // From the last Sunday of March to that of October.
+        Some("eu") => (sunday_from(3, 25)..sunday_from(10, 25)).contains(&day),
+        Some("us") => (sunday_from(3, 8)..sunday_from(11, 1)).contains(&day),
+        Some("south") => !(sunday_from(4, 1)..sunday_from(10, 1)).contains(&day),
         _ => false,
     };
     city["offset"].as_i64().unwrap_or(0) + if is_summer { 60 } else { 0 }
 }
 
 fn time_zone(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let here = locate(world, call.arguments.text("location"))?;
-    let city = nearest(world, &here).ok_or("the map is empty")?;
+    let place = locate(world, call.arguments.text("location"))?;
+    let city = nearest(world.all(CITIES).iter(), &place)?;
     let at = match call.arguments.text("at") {
         "" => world.now(),
         text => clock::parse(text).ok_or("`at` is no time")?,
     };
     let offset = offset(city, at);
     let local = clock::show(at + offset * 60).replace('Z', "");
-    Ok(
-        json!({"message": format!("it is {local} in {}", here.name), "timezone": city["zone"], "utc_offset_minutes": offset, "local_time": local}),
-    )
+    let message = format!("it is {local} in {}", text_of(&place["name"]));
+    Ok(json!({"message": message, "timezone": city["zone"], "utc_offset_minutes": offset, "local_time": local}))
 }
 
-fn transit(world: &mut World, call: &mut Call<'_>) -> Outcome {
+/// A ride by bus or taxi: how long it takes and what it costs.
+fn ride(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let arguments = &call.arguments;
-    let city = world.find("maps/cities", arguments.text("城市"))?;
-    let (from, to) = (locate(world, arguments.text("起点"))?, locate(world, arguments.text("终点"))?);
-    let (metres, minutes) = way(&from, &to, "transit");
-    if metres > 150_000.0 {
-        return Err(format!("{} 和 {} 不在同一城市", from.name, to.name).into());
-    }
-    let leave = match arguments.text("出发时间") {
-        "" => world.now(),
-        text => clock::parse(text).ok_or("`出发时间` is no time")?,
+    let is_taxi = arguments.has("from");
+    let [from, to] = if is_taxi { ["from", "to"] } else { ["起点", "终点"] }.map(|name| arguments.text(name));
+    let (from, to) = (locate(world, from)?, locate(world, to)?);
+    let (metres, minutes) = way(&from, &to, if is_taxi { "driving" } else { "transit" });
+    let km = metres / 1_000.0;
+    let fare = match arguments.text("car_type") {
+        "economy" => 3.5 + 1.3 * km,
+        "comfort" => 5.0 + 1.8 * km,
+        "business" => 7.0 + 2.7 * km,
+        // Three for the first six kilometres, one more for every ten.
+        _ => 3.0 + ((km - 6.0).max(0.0) / 10.0).ceil(),
     };
-    // Three for the first six kilometres, one more for every ten.
-    let fare = 3 + ((metres / 1_000.0 - 6.0).max(0.0) / 10.0).ceil() as i64;
-    let line = hash(&format!("{}{}", from.name, to.name)) % 16 + 1;
-    Ok(json!({
-        "message": format!("{}: {} → {}, 地铁{line}号线, {minutes} 分钟, {fare} 元", text_of(&city["name"]), from.name, to.name),
-        "线路": format!("{line}号线"), "距离_米": metres, "分钟": minutes, "票价": fare, "预计到达": clock::show(leave + minutes as i64 * 60),
-    }))
-}
-
-fn parking(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let here = locate(world, call.arguments.text("location"))?;
-    let is_wanted = |place: &Value| {
-        place["kind"] == "parking" && (!call.arguments.is("ev_charging") || place["ev_charging"] == true)
-    };
-    let mut found = around(world, &here, call.arguments.number("radius_m").unwrap_or(1_000.0), is_wanted);
-    for place in &mut found {
-        let spaces = place["spaces"].as_u64().unwrap_or(0).max(1);
-        place["free"] = (hash(&format!("{}{}", place["id"], world.now() / 3_600)) % spaces).into();
-    }
-    Ok(json!({"message": format!("{} car park(s) near {}", found.len(), here.name), "parking": found}))
-}
-
-fn air_of(world: &World, here: &Spot, day: i64) -> Value {
-    let base = nearest(world, here).and_then(|city| city["particles"].as_f64()).unwrap_or(10.0);
-    let luck = (hash(&format!("{:.1}{day}", here.lat)) % 100) as f64 / 100.0;
-    let fine = cents(base * (0.6 + luck));
-    let (index, advice) = match fine {
-        fine if fine <= 15.0 => ((fine * 3.3).round(), "good for sport outdoors"),
-        fine if fine <= 35.0 => ((fine * 2.8).round(), "fine for most people"),
-        fine => ((fine * 2.4).round(), "sensitive people should stay inside"),
-    };
-    json!({"date": clock::show_date(day), "aqi": index, "pm2_5": fine, "pm10": cents(fine * 1.7), "ozone": cents(40.0 + 40.0 * luck), "advice": advice})
-}
-
-fn air(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let here = locate(world, call.arguments.text("city"))?;
-    let today = world.now() / DAY;
-    let mut reply = json!({"message": format!("made-up air of {}", here.name), "now": air_of(world, &here, today)});
-    if call.arguments.is("include_forecast") {
-        reply["forecast"] = (1..=3).map(|days| air_of(world, &here, today + days)).collect();
-    }
-    Ok(reply)
-}
-
-fn taxi(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (from, to) = (locate(world, call.arguments.text("from"))?, locate(world, call.arguments.text("to"))?);
-    let (metres, minutes) = way(&from, &to, "driving");
-    let fare = |factor: f64| cents((3.5 + 1.3 * metres / 1_000.0 + 0.25 * minutes) * factor);
-    let wanted = call.arguments.text("car_type");
-    let types = [("economy", 1.0), ("comfort", 1.4), ("business", 2.1)];
-    let fares: Vec<Value> =
-        types.iter().map(|(name, factor)| json!({"car_type": name, "fare": fare(*factor)})).collect();
-    let chosen = types.iter().find(|(name, _)| *name == wanted).map_or(1.0, |(_, factor)| *factor);
-    let wait = 2 + hash(&from.name) % 9;
-    Ok(
-        json!({"message": format!("about {} from {} to {} ({wanted})", fare(chosen), from.name, to.name), "fare": fare(chosen), "minutes": minutes, "wait_minutes": wait, "distance_m": metres, "compare": fares}),
-    )
+    let leave = clock::parse(arguments.text("出发时间")).unwrap_or(world.now());
+    let arrive = clock::show(leave.saturating_add(minutes as i64 * 60));
+    let message = format!("{} → {}: {km:.1} km, {minutes} min", text_of(&from["name"]), text_of(&to["name"]));
+    Ok(json!({"message": message, "fare": cents(fare), "minutes": minutes, "arrive_at": arrive, "asked": arguments.0}))
 }

@@ -1,14 +1,14 @@
-//! Spreadsheets: ranges in A1 notation, a few formulas, sorting and pivot tables.
+//! Spreadsheets: ranges in A1 notation, sums, sorting and pivot tables.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Tools, cents, drive};
+use super::{Tools, cents, drive::FILES};
 use crate::demo::{
     filter::compare,
     verbs::Call,
-    world::{Outcome, Refusal, World, known_as, text_of},
+    world::{Outcome, Refusal, World, known_as, shorten, text_of},
 };
 
 pub(super) const TOOLS: Tools = &[
@@ -24,116 +24,106 @@ pub(super) const TOOLS: Tools = &[
 ];
 
 const SHEETS: &str = "sheets/spreadsheets";
-/// Rows and columns of one sheet.
 const MAX_ROWS: usize = 10_000;
 const MAX_COLUMNS: usize = 200;
 
 type Rows = Vec<Vec<Value>>;
 
-/// A rectangle of cells: the sheet it is in, and its first and last row and column.
-struct Area {
-    tab: String,
-    rows: (usize, usize),
-    columns: (usize, usize),
+/// The rows of a text with separated values; quotes keep separators and line breaks.
+pub(super) fn csv(text: &str, delimiter: &str) -> Rows {
+    let delimiter = delimiter.chars().next().unwrap_or(',');
+    let (mut rows, mut row, mut cell, mut is_quoted) = (Rows::new(), Vec::new(), String::new(), false);
+    let value = |text: &str| serde_json::from_str(text).ok().filter(Value::is_number).unwrap_or_else(|| text.into());
+    for c in text.trim_end().chars().chain(['\n']) {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            c if !is_quoted && (c == delimiter || c == '\n') => {
+                row.push(value(std::mem::take(&mut cell).trim()));
+                if c == '\n' {
+                    rows.push(std::mem::take(&mut row));
+                }
+            }
+            c => cell.push(c),
+        }
+    }
+    rows
 }
 
-fn sheet(world: &World, call: &Call<'_>) -> Outcome {
-    world.find(SHEETS, call.arguments.text("spreadsheetId"))
+/// The sheet that is asked for, or the first one, and its rows.
+fn rows(spreadsheet: &Value, tab: &str) -> Result<(String, Rows), Refusal> {
+    let tabs = spreadsheet["tabs"].as_object().cloned().unwrap_or_default();
+    let tab = if tab.is_empty() { tabs.keys().next().cloned().unwrap_or_default() } else { tab.to_owned() };
+    let rows = tabs.get(&tab).and_then(|rows| serde_json::from_value(rows.clone()).ok());
+    let known: Vec<String> = tabs.keys().cloned().collect();
+    let unknown = || Refusal(format!("there is no sheet `{}`; {}", shorten(&tab), known_as(&known)));
+    rows.ok_or_else(unknown).map(|rows| (tab, rows))
 }
 
-fn first_tab(sheet: &Value) -> String {
-    sheet["tabs"].as_object().and_then(|tabs| tabs.keys().next().cloned()).unwrap_or_default()
-}
-
-fn rows(sheet: &Value, tab: &str) -> Result<Rows, Refusal> {
-    let tabs = sheet["tabs"].as_object().cloned().unwrap_or_default();
-    let Some(rows) = tabs.get(tab).and_then(Value::as_array) else {
-        let known: Vec<String> = tabs.keys().cloned().collect();
-        return Err(format!("there is no sheet `{tab}`; {}", known_as(&known)).into());
-    };
-    Ok(rows.iter().map(|row| row.as_array().cloned().unwrap_or_default()).collect())
+fn save(world: &mut World, call: &Call<'_>, tab: &str, rows: &Rows) -> Result<(), Refusal> {
+    if rows.len() > MAX_ROWS || rows.iter().any(|row| row.len() > MAX_COLUMNS) {
+        return Err(format!("a sheet has at most {MAX_ROWS} rows of {MAX_COLUMNS} cells").into());
+    }
+    let mut spreadsheet = call.found["spreadsheetId"].clone();
+    spreadsheet["tabs"][tab] = json!(rows);
+    world.put(SHEETS, spreadsheet)
 }
 
 /// Column and row of a cell such as `B12`, both counted from 0.
 fn cell(text: &str) -> Option<(usize, usize)> {
-    let text = text.replace('$', "").to_uppercase();
-    let letters: String = text.chars().take_while(char::is_ascii_uppercase).take(4).collect();
-    let column = letters.bytes().fold(0, |sum, letter| sum * 26 + usize::from(letter - b'A' + 1));
-    let row: usize = text[letters.len()..].parse().ok()?;
+    let text = text.to_uppercase();
+    let letters = text.bytes().take_while(u8::is_ascii_uppercase).count().min(3);
+    let column = text.bytes().take(letters).fold(0, |sum, letter| sum * 26 + usize::from(letter - b'A' + 1));
+    let row: usize = text[letters..].parse().ok()?;
     let is_cell = (1..=MAX_COLUMNS).contains(&column) && (1..=MAX_ROWS).contains(&row);
     is_cell.then(|| (column - 1, row - 1))
 }
 
-/// Reads `Sheet1!A1:D20`, `A1:D20` or `A1`.
-fn area(sheet: &Value, range: &str) -> Result<Area, Refusal> {
-    let wrong = || Refusal(format!("`{range}` is no range like Sheet1!A1:D20 of at most {MAX_ROWS} rows"));
-    let (tab, cells) = match range.split_once('!') {
-        Some((tab, cells)) => (tab.trim_matches('\'').to_owned(), cells),
-        None => (first_tab(sheet), range),
-    };
+/// A rectangle of cells: the first and the last.
+type Area = ((usize, usize), (usize, usize));
+
+fn area(cells: &str) -> Option<Area> {
     let (from, to) = cells.split_once(':').unwrap_or((cells, cells));
-    let (from, to) = (cell(from).ok_or_else(wrong)?, cell(to).ok_or_else(wrong)?);
-    if from.0 > to.0 || from.1 > to.1 {
-        return Err(wrong());
-    }
-    rows(sheet, &tab)?;
-    Ok(Area { tab, rows: (from.1, to.1), columns: (from.0, to.0) })
+    let (from, to) = (cell(from)?, cell(to)?);
+    (from.0 <= to.0 && from.1 <= to.1).then_some((from, to))
+}
+
+/// Reads `Sheet1!A1:D20`, `A1:D20` or `A1`: which cells, and all rows of the sheet.
+fn range(call: &Call<'_>, name: &str) -> Result<(Area, String, Rows), Refusal> {
+    let text = call.arguments.text(name);
+    let (tab, cells) = text.split_once('!').unwrap_or(("", text));
+    let area = area(cells).ok_or_else(|| format!("`{}` is no range like Sheet1!A1:D20", shorten(text)))?;
+    let (tab, rows) = rows(&call.found["spreadsheetId"], tab.trim_matches('\''))?;
+    Ok((area, tab, rows))
 }
 
 /// The cells of an area as far as there are any.
-fn cut(rows: &Rows, area: &Area) -> Rows {
-    let width = area.columns.1 - area.columns.0 + 1;
-    let found = rows.iter().skip(area.rows.0).take(area.rows.1 - area.rows.0 + 1);
-    found.map(|row| row.iter().skip(area.columns.0).take(width).cloned().collect()).collect()
+fn cut(rows: &Rows, (from, to): Area) -> Rows {
+    let found = rows.iter().skip(from.1).take(to.1 - from.1 + 1);
+    found.map(|row| row.iter().skip(from.0).take(to.0 - from.0 + 1).cloned().collect()).collect()
 }
 
-fn save(world: &mut World, mut sheet: Value, tab: &str, rows: Rows) -> Result<(), Refusal> {
-    if rows.len() > MAX_ROWS || rows.iter().any(|row| row.len() > MAX_COLUMNS) {
-        return Err(format!("a sheet has at most {MAX_ROWS} rows of {MAX_COLUMNS} cells").into());
-    }
-    sheet["tabs"][tab] = json!(rows);
-    world.put(SHEETS, sheet)
-}
-
-/// What a cell shows: itself, or what its formula comes to.
-fn value(rows: &Rows, cell: &Value) -> Value {
+/// What a cell shows: itself, or what its formula over a range comes to.
+fn shown(rows: &Rows, cell: &Value) -> Value {
     let Some(formula) = cell.as_str().and_then(|text| text.strip_prefix('=')) else { return cell.clone() };
-    evaluate(rows, formula).map_or_else(|| "#NAME?".into(), |number| cents(number).into())
+    let (function, rest) = formula.split_once('(').unwrap_or((formula, ""));
+    let numbers = area(rest.trim_end_matches(')')).map(|area| cut(rows, area).concat());
+    numbers.and_then(|cells| fold(&function.to_lowercase(), &cells)).unwrap_or_else(|| "#NAME?".into())
 }
 
-/// `SUM(A1:B2)` and its like, or two cells or numbers with `+ - * /` between them. What a
-/// formula refers to is taken as it stands, so that formulas cannot go in circles.
-fn evaluate(rows: &Rows, formula: &str) -> Option<f64> {
-    let at = |(column, row): (usize, usize)| rows.get(row)?.get(column)?.as_f64();
-    let operand = |text: &str| text.trim().parse().ok().or_else(|| at(cell(text.trim())?));
-    if let Some((name, range)) = formula.strip_suffix(')').and_then(|formula| formula.split_once('(')) {
-        let (from, to) = range.split_once(':').unwrap_or((range, range));
-        let (from, to) = (cell(from)?, cell(to)?);
-        let area = Area { tab: String::new(), rows: (from.1, to.1.max(from.1)), columns: (from.0, to.0.max(from.0)) };
-        let numbers: Vec<f64> = cut(rows, &area).iter().flatten().filter_map(Value::as_f64).collect();
-        return fold(&name.to_lowercase(), &numbers);
-    }
-    let index = formula.find(['+', '-', '*', '/'])?;
-    let (left, right) = (operand(&formula[..index])?, operand(&formula[index + 1..])?);
-    Some(match &formula[index..=index] {
-        "+" => left + right,
-        "-" => left - right,
-        "*" => left * right,
-        _ => left / right,
-    })
-}
-
-/// Many numbers as one.
-fn fold(how: &str, numbers: &[f64]) -> Option<f64> {
+/// Many cells as one number.
+fn fold(how: &str, cells: &[Value]) -> Option<Value> {
+    let numbers: Vec<f64> = cells.iter().filter_map(Value::as_f64).collect();
     let sum: f64 = numbers.iter().sum();
-    match how {
-        "sum" => Some(sum),
-        "count" => Some(numbers.len() as f64),
-        "avg" | "average" => Some(sum / numbers.len().max(1) as f64),
-        "min" => numbers.iter().copied().reduce(f64::min),
-        "max" => numbers.iter().copied().reduce(f64::max),
-        _ => None,
-    }
+    let folded = match how {
+        "sum" => sum,
+        "count" => cells.iter().filter(|cell| !cell.is_null()).count() as f64,
+        "avg" | "average" => sum / numbers.len().max(1) as f64,
+        "min" => numbers.into_iter().reduce(f64::min)?,
+        "max" => numbers.into_iter().reduce(f64::max)?,
+        _ => return None,
+    };
+    let rounded = cents(folded);
+    Some(if rounded.fract() == 0.0 { (rounded as i64).into() } else { rounded.into() })
 }
 
 fn create(world: &mut World, call: &mut Call<'_>) -> Outcome {
@@ -142,129 +132,107 @@ fn create(world: &mut World, call: &mut Call<'_>) -> Outcome {
         names = vec!["Sheet1"];
     }
     let tabs: Value = names.into_iter().map(|name| (name.to_owned(), json!([]))).collect();
-    let sheet = json!({"title": call.arguments.value("title"), "locale": call.arguments.value("locale"), "tabs": tabs});
-    let sheet = world.make(SHEETS, sheet, false)?;
-    Ok(json!({"message": format!("spreadsheet {} is there now", text_of(&sheet["id"])), "spreadsheet": sheet}))
+    call.arguments.set("tabs", tabs);
+    crate::demo::verbs::create(world, call)
 }
 
-fn read(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (sheet, range) = (sheet(world, call)?, call.arguments.text("range"));
-    let area = area(&sheet, range)?;
-    let rows = rows(&sheet, &area.tab)?;
-    let mut values = cut(&rows, &area);
-    for cell in values.iter_mut().flatten() {
-        match call.arguments.text("render") {
-            "formula" => {}
-            "raw" => *cell = value(&rows, cell),
-            _ => *cell = text_of(&value(&rows, cell)).into(),
-        }
+fn read(_: &mut World, call: &mut Call<'_>) -> Outcome {
+    let (area, tab, rows) = range(call, "range")?;
+    let mut values = cut(&rows, area);
+    if call.arguments.text("render") != "formula" {
+        values.iter_mut().flatten().for_each(|cell| *cell = shown(&rows, cell));
     }
-    Ok(json!({"message": format!("{} row(s) of {range}", values.len()), "values": values}))
+    Ok(json!({"message": format!("{} row(s) of {tab}", values.len()), "values": values}))
 }
 
 fn update(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (sheet, range) = (sheet(world, call)?, call.arguments.text("range"));
-    let area = area(&sheet, range)?;
-    let mut rows = rows(&sheet, &area.tab)?;
-    let mut count = 0;
-    for (down, values) in call.arguments.list("values").iter().enumerate() {
-        for (right, new) in values.as_array().into_iter().flatten().enumerate() {
-            let (row, column) = (area.rows.0 + down, area.columns.0 + right);
-            if row >= MAX_ROWS || column >= MAX_COLUMNS {
-                return Err("the values reach beyond the sheet".into());
-            }
+    let ((from, _), tab, mut rows) = range(call, "range")?;
+    for (down, values) in call.arguments.list("values").iter().enumerate().take(MAX_ROWS) {
+        for (right, value) in values.as_array().into_iter().flatten().enumerate().take(MAX_COLUMNS) {
+            let (row, column) = (from.1 + down, from.0 + right);
             rows.resize(rows.len().max(row + 1), Vec::new());
             let width = rows[row].len().max(column + 1);
             rows[row].resize(width, Value::Null);
-            let is_text = !call.arguments.is("parseFormulas") && new.as_str().is_some_and(|text| text.starts_with('='));
-            rows[row][column] = if is_text { format!("'{}", text_of(new)).into() } else { new.clone() };
-            count += 1;
+            let is_formula = value.as_str().is_some_and(|text| text.starts_with('='));
+            let is_text = is_formula && !call.arguments.is("parseFormulas");
+            rows[row][column] = if is_text { format!("'{}", text_of(value)).into() } else { value.clone() };
         }
     }
-    save(world, sheet, &area.tab, rows)?;
-    Ok(json!({"message": format!("{count} cell(s) from {range} on are written"), "range": range, "cells": count}))
+    save(world, call, &tab, &rows)?;
+    let message = format!("{tab} has new values in {}", call.arguments.text("range"));
+    Ok(json!({"message": message, "values": call.arguments.list("values")}))
 }
 
 fn append(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (sheet, tab) = (sheet(world, call)?, call.arguments.text("sheet"));
-    let mut rows = rows(&sheet, tab)?;
+    let (tab, mut rows) = rows(&call.found["spreadsheetId"], call.arguments.text("sheet"))?;
     rows.push(call.arguments.list("values").to_vec());
-    let row = rows.len();
-    save(world, sheet, tab, rows)?;
-    Ok(json!({"message": format!("row {row} of {tab} is new"), "row": row, "values": call.arguments.list("values")}))
+    save(world, call, &tab, &rows)?;
+    Ok(json!({"message": format!("row {} of {tab} is new", rows.len()), "values": call.arguments.list("values")}))
 }
 
 fn sort(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (sheet, range) = (sheet(world, call)?, call.arguments.text("range"));
-    let area = area(&sheet, range)?;
-    let mut rows = rows(&sheet, &area.tab)?;
-    let mut keys = Vec::new();
-    for key in call.arguments.list("keys") {
+    let (area, tab, mut rows) = range(call, "range")?;
+    let all = rows.clone();
+    let end = rows.len().min(area.1.1 + 1);
+    // The last key first: sorting keeps the order of what is equal.
+    for key in call.arguments.list("keys").iter().rev() {
         let name = text_of(&key["column"]);
         let (column, _) = cell(&format!("{name}1")).ok_or_else(|| format!("`{name}` is no column like B"))?;
-        keys.push((column, key["order"] == "desc"));
-    }
-    let end = rows.len().min(area.rows.1 + 1);
-    let all = rows.clone();
-    let shown = |row: &[Value], column: usize| row.get(column).map_or(Value::Null, |cell| value(&all, cell));
-    rows[area.rows.0.min(end)..end].sort_by(|a, b| {
-        let orders = keys.iter().map(|(column, is_down)| {
-            let order = compare(&shown(a, *column), &shown(b, *column));
-            if *is_down { order.reverse() } else { order }
+        let value = |row: &[Value]| row.get(column).map_or(Value::Null, |cell| shown(&all, cell));
+        rows[area.0.1.min(end)..end].sort_by(|a, b| {
+            let order = compare(&value(a), &value(b));
+            if key["order"] == "desc" { order.reverse() } else { order }
         });
-        orders.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-    });
-    let sorted = cut(&rows, &area);
-    save(world, sheet, &area.tab, rows)?;
-    Ok(json!({"message": format!("{range} is sorted"), "values": sorted}))
+    }
+    save(world, call, &tab, &rows)?;
+    Ok(json!({"message": format!("{} is sorted", call.arguments.text("range")), "values": cut(&rows, area)}))
 }
 
 fn search(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    if call.arguments.is("regex") {
-        return Err("the demo looks for plain text only; leave `regex` out".into());
+    if call.arguments.is("regex") || call.arguments.text("find").is_empty() {
+        return Err("the demo looks for plain text only, and needs some".into());
     }
-    let (mut sheet, find) = (sheet(world, call)?, call.arguments.text("find"));
-    let fold = |text: &str| if call.arguments.is("matchCase") { text.to_owned() } else { text.to_lowercase() };
-    let (find, with) = (fold(find), call.arguments.has("replaceWith").then(|| call.arguments.text("replaceWith")));
-    let mut found = Vec::new();
-    for (tab, rows) in sheet["tabs"].as_object_mut().into_iter().flatten() {
-        for (row, cells) in rows.as_array_mut().into_iter().flatten().enumerate() {
-            for (column, cell) in cells.as_array_mut().into_iter().flatten().enumerate() {
-                let text = text_of(cell);
-                if find.is_empty() || !fold(&text).contains(&find) {
-                    continue;
-                }
+    let folded = |text: &str| if call.arguments.is("matchCase") { text.to_owned() } else { text.to_lowercase() };
+    let (find, with) = (folded(call.arguments.text("find")), call.arguments.value("replaceWith").as_str());
+    let (mut spreadsheet, mut found) = (call.found["spreadsheetId"].clone(), Vec::new());
+    for (tab, rows) in spreadsheet["tabs"].as_object_mut().into_iter().flatten() {
+        let rows = rows.as_array_mut().into_iter().flatten().enumerate();
+        for (row, cell) in
+            rows.flat_map(|(at, row)| row.as_array_mut().into_iter().flatten().map(move |cell| (at, cell)))
+        {
+            let text = folded(&text_of(cell));
+            if text.contains(&find) {
+                found.push(json!({"sheet": tab, "row": row + 1, "was": *cell}));
                 if let Some(with) = with {
-                    *cell = drive::cell(&fold(&text).replace(&find, with));
+                    *cell = text.replace(&find, with).into();
                 }
-                found.push(json!({"sheet": tab, "row": row + 1, "column": column + 1, "was": text, "is": cell}));
             }
         }
     }
-    if with.is_some() && !found.is_empty() {
-        world.put(SHEETS, sheet)?;
+    if with.is_some() {
+        world.put(SHEETS, spreadsheet)?;
     }
     let what = if with.is_some() { "replaced" } else { "found" };
     Ok(json!({"message": format!("{what} in {} cell(s)", found.len()), "cells": found}))
 }
 
-fn pivot(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let sheet = sheet(world, call)?;
-    let area = area(&sheet, call.arguments.text("source"))?;
-    let all = rows(&sheet, &area.tab)?;
-    let mut data = cut(&all, &area).into_iter();
+fn pivot(_: &mut World, call: &mut Call<'_>) -> Outcome {
+    let (area, _, rows) = range(call, "source")?;
+    let mut data = cut(&rows, area).into_iter();
     let header: Vec<String> = data.next().unwrap_or_default().iter().map(text_of).collect();
     let column = |name: &str| {
         let found = header.iter().position(|field| field == name);
-        found.ok_or_else(|| Refusal(format!("the table has no column `{name}`; {}", known_as(&header))))
+        found.ok_or_else(|| Refusal(format!("the table has no column `{}`; {}", shorten(name), known_as(&header))))
     };
-    let by: Vec<&str> = [call.arguments.texts("rows"), call.arguments.texts("columns")].concat();
+    let by = [call.arguments.texts("rows"), call.arguments.texts("columns")].concat();
     let by: Vec<usize> = by.into_iter().map(column).collect::<Result<_, _>>()?;
     let mut groups: BTreeMap<Vec<String>, Rows> = BTreeMap::new();
     for row in data {
-        let shown: Vec<Value> = row.iter().map(|cell| value(&all, cell)).collect();
-        let key = by.iter().map(|at| shown.get(*at).map_or_else(String::new, text_of)).collect();
-        groups.entry(key).or_default().push(shown);
+        let row: Vec<Value> = row.iter().map(|cell| shown(&rows, cell)).collect();
+        groups
+            .entry(by.iter().map(|at| row.get(*at).map_or_else(String::new, text_of)).collect())
+            .or_default()
+            .push(row);
     }
     let mut table = Vec::new();
     for (key, rows) in groups {
@@ -272,10 +240,8 @@ fn pivot(world: &mut World, call: &mut Call<'_>) -> Outcome {
         for wanted in call.arguments.list("values") {
             let (field, how) = (text_of(&wanted["field"]), wanted["fn"].as_str().unwrap_or("sum"));
             let at = column(&field)?;
-            let numbers: Vec<f64> = rows.iter().filter_map(|row| row.get(at)?.as_f64()).collect();
-            let count = rows.iter().filter(|row| row.get(at).is_some_and(|cell| !cell.is_null())).count();
-            let result = if how == "count" { Some(count as f64) } else { fold(how, &numbers) };
-            entry[format!("{how} of {field}")] = result.map(cents).into();
+            let cells: Vec<Value> = rows.iter().filter_map(|row| row.get(at).cloned()).collect();
+            entry[format!("{how} of {field}")] = fold(how, &cells).into();
         }
         table.push(entry);
     }
@@ -283,45 +249,18 @@ fn pivot(world: &mut World, call: &mut Call<'_>) -> Outcome {
 }
 
 fn import(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let (mut sheet, file) = (sheet(world, call)?, world.find(drive::FILES, call.arguments.text("path"))?);
-    let tab = if call.arguments.has("sheet") { call.arguments.text("sheet").to_owned() } else { first_tab(&sheet) };
-    let rows = drive::csv(&text_of(&file["content"]), call.arguments.text("delimiter"));
-    let rows: Rows = rows.iter().map(|row| row.iter().map(|text| drive::cell(text)).collect()).collect();
-    sheet["tabs"][&tab] = json!([]);
-    let count = rows.len();
-    save(world, sheet, &tab, rows)?;
-    Ok(
-        json!({"message": format!("{count} row(s) of {} are in {tab}", text_of(&file["path"])), "sheet": tab, "rows": count}),
-    )
+    let file = world.find(FILES, call.arguments.text("path"))?;
+    let tab = if call.arguments.has("sheet") { call.arguments.text("sheet") } else { "Sheet1" };
+    let rows = csv(&text_of(&file["content"]), call.arguments.text("delimiter"));
+    save(world, call, tab, &rows)?;
+    Ok(json!({"message": format!("{} row(s) of {} are in {tab}", rows.len(), text_of(&file["path"]))}))
 }
 
-fn export(world: &mut World, call: &mut Call<'_>) -> Outcome {
-    let sheet = sheet(world, call)?;
-    let tab = if call.arguments.has("sheet") { call.arguments.text("sheet").to_owned() } else { first_tab(&sheet) };
-    let rows = rows(&sheet, &tab)?;
-    let quoted = |text: String| {
-        if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-    };
-    let shown = |cell: &Value| if cell.is_null() { String::new() } else { quoted(text_of(&value(&rows, cell))) };
-    let line = |row: &Vec<Value>| row.iter().map(shown).collect::<Vec<_>>().join(",");
+fn export(_: &mut World, call: &mut Call<'_>) -> Outcome {
+    let (tab, rows) = rows(&call.found["spreadsheetId"], call.arguments.text("sheet"))?;
+    let cell = |cell: &Value| if cell.is_null() { String::new() } else { text_of(&shown(&rows, cell)) };
+    let line = |row: &Vec<Value>| row.iter().map(cell).collect::<Vec<_>>().join(",");
     let content: Vec<String> = rows.iter().map(line).collect();
-    let format = call.arguments.text("format");
-    Ok(
-        json!({"message": format!("{tab} of {} for a file of type {format}, as text", text_of(&sheet["title"])), "format": format, "content": content.join("\n")}),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_are_found_by_their_names() {
-        for (text, expected) in [("A1", Some((0, 0))), ("$b$12", Some((1, 11))), ("AA3", Some((26, 2)))] {
-            assert_eq!(cell(text), expected, "{text}");
-        }
-        for text in ["", "A", "1", "A0", "é1", "ZZZZZZZZZZ1", "A99999999999999999999"] {
-            assert_eq!(cell(text), None, "{text}");
-        }
-    }
+    let message = format!("{tab} for a file of type {}, as text", call.arguments.text("format"));
+    Ok(json!({"message": message, "content": content.join("\n")}))
 }

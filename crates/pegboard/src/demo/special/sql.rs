@@ -1,94 +1,57 @@
 //! As much SQL as one table needs.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::demo::{
     filter::compare,
     world::{Refusal, shorten, text_of},
 };
 
-/// One statement about one table.
-#[derive(Debug)]
-pub(super) struct Statement {
-    pub(super) table: String,
-    pub(super) what: What,
-    /// All of these must hold.
-    pub(super) conditions: Vec<Condition>,
-    pub(super) order: Option<(String, bool)>,
-    pub(super) limit: Option<usize>,
-}
-
-#[derive(Debug)]
+/// What a statement does.
 pub(super) enum What {
-    /// Columns, or functions over columns.
+    /// Shows columns, or functions over them.
     Select(Vec<(Option<String>, String)>),
-    /// Columns and rows.
-    Insert(Vec<String>, Vec<Vec<Value>>),
-    /// Columns and their new values.
-    Update(Vec<(String, Value)>),
+    /// Adds rows.
+    Insert(Vec<Map<String, Value>>),
+    /// Changes columns.
+    Update(Map<String, Value>),
+    /// Removes rows.
     Delete,
 }
 
-#[derive(Debug)]
-pub(super) struct Condition {
-    pub(super) column: String,
-    operator: String,
-    value: Value,
-}
-
-impl Condition {
-    fn holds(&self, row: &Value) -> bool {
-        let has = &row[&self.column];
-        let order = compare(has, &self.value);
-        match self.operator.as_str() {
-            "is" => has.is_null() == self.value.is_null(),
-            "is not" => has.is_null() != self.value.is_null(),
-            _ if has.is_null() || self.value.is_null() => false,
-            "=" => order.is_eq(),
-            "<" => order.is_lt(),
-            ">" => order.is_gt(),
-            "<=" => order.is_le(),
-            ">=" => order.is_ge(),
-            "like" => is_like(&text_of(has), &text_of(&self.value)),
-            "ilike" => is_like(&text_of(has).to_lowercase(), &text_of(&self.value).to_lowercase()),
-            _ => order.is_ne(),
-        }
-    }
-}
-
-/// Whether `text` fits a pattern in which `%` stands for anything.
-fn is_like(text: &str, pattern: &str) -> bool {
-    let parts: Vec<&str> = pattern.split('%').collect();
-    let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return false };
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    if parts.len() == 1 {
-        return rest.is_empty();
-    }
-    for part in &parts[1..parts.len() - 1] {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
+/// One statement about one table.
+pub(super) struct Statement {
+    pub(super) what: What,
+    pub(super) table: String,
+    /// Column, operator and value; all must hold.
+    pub(super) conditions: Vec<(String, String, Value)>,
+    pub(super) order: Option<(String, bool)>,
+    pub(super) limit: usize,
 }
 
 impl Statement {
     /// Reads a statement; `params` are the values of `$1`, `$2` and so on.
     pub(super) fn parse(sql: &str, params: &[Value]) -> Result<Self, Refusal> {
-        let mut reader = Reader { words: words(sql), at: 0, params };
-        let statement = reader.statement()?;
+        let words = words(sql);
+        let mut reader = Reader { words: &words, params };
+        let statement = reader.statement();
         reader.skip(";");
-        match reader.words.get(reader.at) {
-            None => Ok(statement),
-            Some(word) => Err(reader.stuck_at(&format!("`{}`", shorten(word)))),
+        match statement {
+            Some(statement) if reader.words.is_empty() => Ok(statement),
+            _ => {
+                let place = reader.words.first().map_or("its end".to_owned(), |word| format!("`{}`", shorten(word)));
+                Err(Refusal(format!(
+                    "the demo's SQL stops at {place}; it reads SELECT … FROM t WHERE c = 1 AND … ORDER BY c LIMIT n, \
+                     INSERT INTO t (…) VALUES (…), UPDATE t SET c = 1 WHERE … and DELETE FROM t WHERE …"
+                )))
+            }
         }
     }
 
-    /// The places of the rows that it is about.
+    /// The places of the rows that it is about, in its order.
     pub(super) fn matching(&self, rows: &[Value]) -> Vec<usize> {
-        let holds = |at: &usize| self.conditions.iter().all(|condition| condition.holds(&rows[*at]));
-        let mut found: Vec<usize> = (0..rows.len()).filter(holds).collect();
+        let holds = |row: &Value| self.conditions.iter().all(|(column, sign, value)| holds(&row[column], sign, value));
+        let mut found: Vec<usize> = (0..rows.len()).filter(|at| holds(&rows[*at])).collect();
         if let Some((column, is_down)) = &self.order {
             found.sort_by(|a, b| {
                 let order = compare(&rows[*a][column], &rows[*b][column]);
@@ -99,13 +62,13 @@ impl Statement {
     }
 
     /// Every column that it names.
-    pub(super) fn columns(&self) -> Vec<&str> {
-        let mut columns: Vec<&str> = self.conditions.iter().map(|condition| condition.column.as_str()).collect();
-        columns.extend(self.order.iter().map(|(column, _)| column.as_str()));
+    pub(super) fn columns(&self) -> Vec<&String> {
+        let mut columns: Vec<&String> = self.conditions.iter().map(|(column, ..)| column).collect();
+        columns.extend(self.order.iter().map(|(column, _)| column));
         match &self.what {
-            What::Select(items) => columns.extend(items.iter().map(|(_, column)| column.as_str())),
-            What::Insert(names, _) => columns.extend(names.iter().map(String::as_str)),
-            What::Update(changes) => columns.extend(changes.iter().map(|(column, _)| column.as_str())),
+            What::Select(items) => columns.extend(items.iter().map(|(_, column)| column)),
+            What::Insert(rows) => columns.extend(rows.iter().flat_map(Map::keys)),
+            What::Update(changes) => columns.extend(changes.keys()),
             What::Delete => {}
         }
         columns.retain(|column| *column != "*");
@@ -113,39 +76,54 @@ impl Statement {
     }
 }
 
-/// What a selection of `rows` gives: the rows themselves, or one row of aggregates.
-pub(super) fn project(items: &[(Option<String>, String)], rows: Vec<&Value>) -> Vec<Value> {
-    let is_aggregate = items.iter().any(|(function, _)| function.is_some());
-    let column = |row: &Value, (_, name): &(Option<String>, String)| {
-        if name == "*" { row.clone() } else { json!({name: row[name]}) }
+/// What a selection of `rows` gives: the rows themselves, or one row of sums and the like.
+pub(super) fn project(items: &[(Option<String>, String)], rows: &[&Value]) -> Vec<Value> {
+    let field = |row: &Value, column: &String| {
+        if column == "*" { row.as_object().cloned() } else { json!({column: row[column]}).as_object().cloned() }
     };
-    let merge = |parts: Vec<Value>| {
-        let fields = parts.into_iter().filter_map(|part| part.as_object().cloned()).flatten();
-        fields.collect::<Value>()
-    };
-    if !is_aggregate {
-        return rows.iter().map(|row| merge(items.iter().map(|item| column(row, item)).collect())).collect();
+    if items.iter().all(|(function, _)| function.is_none()) {
+        let show = |row: &&Value| items.iter().filter_map(|(_, column)| field(row, column)).flatten().collect();
+        return rows.iter().map(show).collect();
     }
-    let aggregate = |(function, name): &(Option<String>, String)| {
-        let values: Vec<&Value> =
-            rows.iter().filter(|row| name == "*" || !row[name].is_null()).map(|row| &row[name]).collect();
+    let mut sums = json!({});
+    for (function, column) in items {
+        let values: Vec<&Value> = rows.iter().map(|row| &row[column]).filter(|value| !value.is_null()).collect();
         let sum: f64 = values.iter().filter_map(|value| value.as_f64()).sum();
-        let result = match function.as_deref() {
-            Some("count") => json!(values.len()),
-            Some("sum") => json!(sum),
-            Some("avg") => json!(sum / values.len().max(1) as f64),
-            Some("min") => values.iter().min_by(|a, b| compare(a, b)).map_or(Value::Null, |value| (*value).clone()),
-            Some(_) => values.iter().max_by(|a, b| compare(a, b)).map_or(Value::Null, |value| (*value).clone()),
-            None => rows.first().map_or(Value::Null, |row| row[name].clone()),
+        let function = function.as_deref().unwrap_or(column);
+        sums[function] = match function {
+            "count" if column == "*" => rows.len().into(),
+            "count" => values.len().into(),
+            "sum" => sum.into(),
+            "avg" => (sum / values.len().max(1) as f64).into(),
+            "min" => values.iter().min_by(|a, b| compare(a, b)).map_or(Value::Null, |value| (*value).clone()),
+            _ => values.iter().max_by(|a, b| compare(a, b)).map_or(Value::Null, |value| (*value).clone()),
         };
-        json!({function.as_ref().unwrap_or(name): result})
-    };
-    vec![merge(items.iter().map(aggregate).collect())]
+    }
+    vec![sums]
+}
+
+fn holds(has: &Value, sign: &str, wanted: &Value) -> bool {
+    let order = compare(has, wanted);
+    match sign {
+        "is" => has.is_null(),
+        _ if has.is_null() => false,
+        "=" => order.is_eq(),
+        "<" => order.is_lt(),
+        ">" => order.is_gt(),
+        "<=" => order.is_le(),
+        ">=" => order.is_ge(),
+        // The parts between the percent signs, wherever they are.
+        "like" | "ilike" => {
+            let text = text_of(has).to_lowercase();
+            text_of(wanted).to_lowercase().split('%').all(|part| text.contains(part))
+        }
+        _ => order.is_ne(),
+    }
 }
 
 /// Names, numbers, quoted texts (with their first quote) and signs.
 fn words(sql: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
+    let mut words = Vec::new();
     let mut chars = sql.chars().peekable();
     while let Some(c) = chars.next() {
         let mut word = c.to_string();
@@ -157,11 +135,8 @@ fn words(sql: &str) -> Vec<String> {
                 }
                 word.push(c);
             }
-        } else if c.is_alphanumeric() || matches!(c, '_' | '$' | '"' | '-') {
-            while let Some(c) = chars.next_if(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '"')) {
-                word.push(c);
-            }
-            word = word.replace('"', "");
+        } else if c.is_alphanumeric() || matches!(c, '_' | '$' | '-') {
+            word.extend(std::iter::from_fn(|| chars.next_if(|c| c.is_alphanumeric() || matches!(c, '_' | '.'))));
         } else if matches!(c, '<' | '>' | '!') {
             word.extend(chars.next_if(|c| matches!(c, '=' | '>')));
         }
@@ -172,168 +147,117 @@ fn words(sql: &str) -> Vec<String> {
     words
 }
 
+/// The words that are still to be read. `None` from any method means that they do not fit.
 struct Reader<'a> {
-    words: Vec<String>,
-    at: usize,
+    words: &'a [String],
     params: &'a [Value],
 }
 
 impl Reader<'_> {
-    fn stuck_at(&self, place: &str) -> Refusal {
-        Refusal(format!(
-            "the demo's SQL stops at {place}; it reads SELECT … FROM one table WHERE … AND … ORDER BY … LIMIT …, \
-             INSERT INTO … (…) VALUES (…), UPDATE … SET … WHERE … and DELETE FROM … WHERE …"
-        ))
-    }
-
-    fn next(&mut self) -> Result<String, Refusal> {
-        let word = self.words.get(self.at).cloned().ok_or_else(|| self.stuck_at("the end"))?;
-        self.at += 1;
-        Ok(word)
-    }
-
     /// Goes past `word` if it is next.
     fn skip(&mut self, word: &str) -> bool {
-        let is_next = self.words.get(self.at).is_some_and(|next| next.eq_ignore_ascii_case(word));
-        self.at += usize::from(is_next);
+        let is_next = self.words.first().is_some_and(|next| next.eq_ignore_ascii_case(word));
+        self.words = &self.words[usize::from(is_next)..];
         is_next
     }
 
-    fn expect(&mut self, word: &str) -> Result<(), Refusal> {
-        if self.skip(word) {
-            return Ok(());
-        }
-        let found = self.words.get(self.at).map_or("the end".to_owned(), |word| format!("`{}`", shorten(word)));
-        Err(self.stuck_at(&format!("{found}, where `{word}` should be")))
+    fn expect(&mut self, word: &str) -> Option<()> {
+        self.skip(word).then_some(())
     }
 
-    fn name(&mut self) -> Result<String, Refusal> {
-        let name = self.next()?;
-        let is_name = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
-        if is_name { Ok(name.to_lowercase()) } else { Err(self.stuck_at(&format!("`{}`", shorten(&name)))) }
+    fn name(&mut self) -> Option<String> {
+        let (word, rest) = self.words.split_first()?;
+        let is_name = word.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        self.words = if is_name { rest } else { self.words };
+        is_name.then(|| word.trim_start_matches("public.").to_lowercase())
     }
 
-    fn literal(&mut self) -> Result<Value, Refusal> {
-        let word = self.next()?;
-        if let Some(text) = word.strip_prefix('\'') {
-            return Ok(text.into());
-        }
-        if let Some(number) = word.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()) {
-            let param = number.checked_sub(1).and_then(|at| self.params.get(at)).cloned();
-            return param.ok_or_else(|| format!("there is no value for `{word}` in `params`").into());
-        }
-        match serde_json::from_str(&word.to_lowercase()) {
-            Ok(value @ (Value::Number(_) | Value::Bool(_) | Value::Null)) => Ok(value),
-            _ => Err(self.stuck_at(&format!("`{}`, which is no value", shorten(&word)))),
-        }
+    fn value(&mut self) -> Option<Value> {
+        let (word, rest) = self.words.split_first()?;
+        let number = word.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+        let value = match (word.strip_prefix('\''), number) {
+            (Some(text), _) => text.into(),
+            (None, Some(number)) => self.params.get(number.checked_sub(1)?)?.clone(),
+            _ => serde_json::from_str(&word.to_lowercase()).ok()?,
+        };
+        self.words = rest;
+        Some(value)
     }
 
-    /// `one` after the other, with commas between.
-    fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Result<T, Refusal>) -> Result<Vec<T>, Refusal> {
+    /// `one` after the other, with `between` between.
+    fn list<T>(&mut self, between: &str, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let mut list = vec![one(self)?];
-        while self.skip(",") {
+        while self.skip(between) {
             list.push(one(self)?);
         }
-        Ok(list)
+        Some(list)
     }
 
-    fn in_brackets<T>(&mut self, one: impl FnMut(&mut Self) -> Result<T, Refusal>) -> Result<Vec<T>, Refusal> {
+    fn in_brackets<T>(&mut self, one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         self.expect("(")?;
-        let list = self.list(one)?;
-        self.expect(")")?;
-        Ok(list)
+        let list = self.list(",", one)?;
+        self.expect(")").map(|()| list)
     }
 
-    fn statement(&mut self) -> Result<Statement, Refusal> {
-        let verb = self.next()?.to_lowercase();
-        let (table, what) = match verb.as_str() {
-            "select" => {
-                let items = self.list(Self::item)?;
-                self.expect("from")?;
-                (self.table()?, What::Select(items))
-            }
-            "insert" => {
-                self.expect("into")?;
-                let table = self.table()?;
-                let columns = self.in_brackets(Self::name)?;
-                self.expect("values")?;
-                let rows = self.list(|reader| reader.in_brackets(Self::literal))?;
-                (table, What::Insert(columns, rows))
-            }
-            "update" => {
-                let table = self.table()?;
-                self.expect("set")?;
-                (table, What::Update(self.list(Self::assignment)?))
-            }
-            "delete" => {
-                self.expect("from")?;
-                (self.table()?, What::Delete)
-            }
-            verb => return Err(self.stuck_at(&format!("`{}`", shorten(verb)))),
+    fn statement(&mut self) -> Option<Statement> {
+        let mut table = None;
+        let what = if self.skip("select") {
+            let items = self.list(",", Self::item)?;
+            self.expect("from")?;
+            What::Select(items)
+        } else if self.skip("insert") {
+            self.expect("into")?;
+            table = Some(self.name()?);
+            let columns = self.in_brackets(Self::name)?;
+            self.expect("values")?;
+            let row = |values: Vec<Value>| columns.iter().cloned().zip(values).collect();
+            What::Insert(self.list(",", |reader| reader.in_brackets(Self::value).map(row))?)
+        } else if self.skip("update") {
+            table = Some(self.name()?);
+            self.expect("set")?;
+            let set = |reader: &mut Self| Some((reader.name()?, reader.expect("=").and_then(|()| reader.value())?));
+            What::Update(self.list(",", set)?.into_iter().collect())
+        } else {
+            self.expect("delete")?;
+            self.expect("from")?;
+            What::Delete
         };
-        let mut statement = Statement { table, what, conditions: Vec::new(), order: None, limit: None };
-        self.rest(&mut statement)?;
-        Ok(statement)
-    }
-
-    fn rest(&mut self, statement: &mut Statement) -> Result<(), Refusal> {
-        if self.skip("where") {
-            statement.conditions.push(self.condition()?);
-            while self.skip("and") {
-                statement.conditions.push(self.condition()?);
-            }
-        }
-        if self.skip("order") {
-            self.expect("by")?;
-            let column = self.name()?;
-            let is_down = self.skip("desc");
-            self.skip("asc");
-            statement.order = Some((column, is_down));
-        }
-        if self.skip("limit") {
-            let limit = self.literal()?;
-            statement.limit = Some(limit.as_u64().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX));
-        }
-        Ok(())
-    }
-
-    fn table(&mut self) -> Result<String, Refusal> {
-        let name = self.name()?;
-        Ok(name.strip_prefix("public.").map_or_else(|| name.clone(), str::to_owned))
+        let table = table.map_or_else(|| self.name(), Some)?;
+        let conditions = if self.skip("where") { self.list("and", Self::condition)? } else { Vec::new() };
+        let order = if self.skip("order") { Some(self.order()?) } else { None };
+        let limit = if self.skip("limit") { self.value()?.as_u64()? } else { u64::MAX };
+        Some(Statement { what, table, conditions, order, limit: usize::try_from(limit).unwrap_or(usize::MAX) })
     }
 
     /// `*`, a column, or a function over one.
-    fn item(&mut self) -> Result<(Option<String>, String), Refusal> {
+    fn item(&mut self) -> Option<(Option<String>, String)> {
         if self.skip("*") {
-            return Ok((None, "*".to_owned()));
+            return Some((None, "*".to_owned()));
         }
         let name = self.name()?;
-        if !matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max") || !self.skip("(") {
-            return Ok((None, name));
+        if !self.skip("(") {
+            return Some((None, name));
         }
         let column = if self.skip("*") { "*".to_owned() } else { self.name()? };
         self.expect(")")?;
-        Ok((Some(name), column))
+        matches!(name.as_str(), "count" | "sum" | "avg" | "min" | "max").then_some((Some(name), column))
     }
 
-    fn assignment(&mut self) -> Result<(String, Value), Refusal> {
+    fn order(&mut self) -> Option<(String, bool)> {
+        self.expect("by")?;
         let column = self.name()?;
-        self.expect("=")?;
-        Ok((column, self.literal()?))
+        let is_down = self.skip("desc");
+        self.skip("asc");
+        Some((column, is_down))
     }
 
-    fn condition(&mut self) -> Result<Condition, Refusal> {
+    fn condition(&mut self) -> Option<(String, String, Value)> {
         let column = self.name()?;
-        let mut operator = self.next()?.to_lowercase();
-        if operator == "is" && self.skip("not") {
-            operator.push_str(" not");
-        }
-        if !matches!(
-            operator.as_str(),
-            "=" | "<" | ">" | "<=" | ">=" | "<>" | "!=" | "like" | "ilike" | "is" | "is not"
-        ) {
-            return Err(self.stuck_at(&format!("`{}`", shorten(&operator))));
-        }
-        Ok(Condition { column, operator, value: self.literal()? })
+        let (sign, rest) = self.words.split_first()?;
+        let signs = ["=", "<", ">", "<=", ">=", "<>", "!=", "like", "ilike", "is"];
+        let sign = sign.to_lowercase();
+        self.words = if signs.contains(&sign.as_str()) { rest } else { return None };
+        let sign = if self.skip("not") { "is not".to_owned() } else { sign };
+        Some((column, sign, self.value()?))
     }
 }

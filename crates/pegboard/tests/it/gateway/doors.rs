@@ -111,3 +111,27 @@ async fn the_demo_answers() {
     let list = json!({"name": "github___list_issues", "arguments": {"owner": "acme", "repo": "web"}});
     assert!(text(&session.call("call_tool", list).await).contains("The door squeaks"));
 }
+
+#[tokio::test]
+async fn a_catalog_of_running_servers_can_be_searched() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("catalog-of-servers");
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let config = json!({"mcpServers": {
+        "good": fixture(&["--extras"]),
+        "off": {"command": "whatever", "disabled": true},
+        "bad": {"command": "no-such-program-anywhere"}
+    }});
+    std::fs::write(folder.join("pegboard.json"), config.to_string()).expect("a temporary file");
+    let run = async |args: &[&str]| command().args(args).current_dir(&folder).output().await.expect("it runs");
+    let found = run(&["catalog", "pegboard.json", "--log-level", "error"]).await;
+    assert_eq!(found.status.code(), Some(1), "a server did not start");
+    let told = String::from_utf8_lossy(&found.stderr);
+    assert!(told.contains("server `bad`") && told.contains("install the program"), "{told}");
+    let lines: Vec<Value> =
+        String::from_utf8_lossy(&found.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(lines.len() > 20 && lines.iter().all(|tool| tool["server"] == "good"));
+    std::fs::write(folder.join("tools.jsonl"), &found.stdout).expect("a temporary file");
+    let search = run(&["search", "echo", "--catalog", "tools.jsonl", "--limit", "1"]).await;
+    let hits: Value = serde_json::from_slice(&search.stdout).expect("JSON");
+    assert_eq!(hits["hits"][0]["id"], "good/echo");
+}

@@ -27,7 +27,7 @@ fn descendants(root: u32) -> Vec<u32> {
     found
 }
 
-fn config(servers: Value) -> Value {
+fn config(servers: &Value) -> Value {
     json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 5}})
 }
 
@@ -49,7 +49,7 @@ async fn bad_servers_do_not_disturb_the_others() {
         "huge": fixture(&["--description-bytes", "5000000"]),
         "many": fixture(&["--tools", "10000"])
     });
-    let served = Served::start("bad", &config(servers)).await;
+    let served = Served::start("bad", &config(&servers)).await;
     let session = served.legacy().await;
     let listed = session.request("tools/list", json!({})).await;
     let tools = listed.result()["tools"].as_array().expect("a list").clone();
@@ -74,7 +74,7 @@ async fn bad_servers_do_not_disturb_the_others() {
 
 #[tokio::test]
 async fn a_child_killed_in_mid_call_is_an_error_and_comes_back() {
-    let served = Served::start("killed", &config(json!({"fixture": fixture(&["--extras"])}))).await;
+    let served = Served::start("killed", &config(&json!({"fixture": fixture(&["--extras"])}))).await;
     let session = served.legacy().await;
     session.request("tools/list", json!({})).await.result();
     let died = session.call("exit", json!({})).await;
@@ -103,7 +103,7 @@ async fn nothing_survives_us() {
     for (signal, fault) in [("KILL", ""), ("TERM", ""), ("TERM", "linger")] {
         let args: &[&str] = if fault.is_empty() { &["--extras"] } else { &["--extras", "--fault", fault] };
         let servers = json!({"one": fixture(args), "two": fixture(args)});
-        let mut served = Served::start(&format!("survives-{signal}-{fault}"), &config(servers)).await;
+        let mut served = Served::start(&format!("survives-{signal}-{fault}"), &config(&servers)).await;
         let session = served.legacy().await;
         session.request("tools/list", json!({})).await.result();
         let spawned = session.call("one___spawn_grandchild", json!({})).await;
@@ -122,7 +122,7 @@ async fn nothing_survives_us() {
 
 #[tokio::test]
 async fn a_graceful_stop_lets_calls_finish() {
-    let mut served = Served::start("graceful", &config(json!({"fixture": fixture(&["--extras"])}))).await;
+    let mut served = Served::start("graceful", &config(&json!({"fixture": fixture(&["--extras"])}))).await;
     let session = served.legacy().await;
     let call = session.call("slow", json!({"ms": 700}));
     let stop = async {
@@ -138,7 +138,7 @@ async fn a_graceful_stop_lets_calls_finish() {
 async fn an_idle_server_is_stopped_and_started_again() {
     let mut server = fixture(&["--extras"]);
     server["idleTimeout"] = json!("300ms");
-    let served = Served::start("idle", &config(json!({"fixture": server}))).await;
+    let served = Served::start("idle", &config(&json!({"fixture": server}))).await;
     let session = served.legacy().await;
     let before = names(&session.request("tools/list", json!({})).await, "tools");
     let children = descendants(served.pid());
@@ -147,4 +147,19 @@ async fn an_idle_server_is_stopped_and_started_again() {
     }
     assert_eq!(names(&session.request("tools/list", json!({})).await, "tools"), before);
     assert!(text(&session.call("echo", json!({"message": "awake"})).await).contains("awake"));
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_given_up_and_taken_back() {
+    let mut server = fixture(&["--extras"]);
+    server["timeout"] = json!("300ms");
+    let served = Served::start("too-long", &config(&json!({"fixture": server}))).await;
+    let session = served.legacy().await;
+    let reply = session.call("slow", json!({"ms": 60_000})).await;
+    assert_eq!(text(&reply), "server `fixture`: no answer within 0.3 s");
+    served.logged("slow: cancelled").await;
+    // As long as there is progress there is hope.
+    let call = json!({"name": "slow", "arguments": {"ms": 700}, "_meta": {"progressToken": "p"}});
+    let patient = session.request("tools/call", call).await;
+    assert_eq!(text(&patient), "slept for 700 ms");
 }
