@@ -40,7 +40,7 @@ const QUIET: [&str; 4] = ["pegboard-core", "pegboard-engine", "pegboard-tantivy"
 const LOUD: [&str; 7] = ["tokio", "mio", "hyper", "reqwest", "axum", "rmcp", "rustls"];
 
 /// Licences that ask no more than attribution.
-const LICENCES: [&str; 13] = [
+const LICENCES: [&str; 14] = [
     "MIT",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -54,6 +54,7 @@ const LICENCES: [&str; 13] = [
     "BSL-1.0",
     "0BSD",
     "MIT-0",
+    "CDLA-Permissive-2.0",
 ];
 
 pub(crate) fn run() -> Result<(), String> {
