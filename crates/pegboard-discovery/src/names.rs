@@ -15,6 +15,8 @@ pub(crate) const MAX_NAME_BYTES: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Names {
     by_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
+    /// By the names at their own servers, where those are others.
+    by_upstream_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
     by_snake: HashMap<String, Vec<Arc<Tool>>>,
     by_alias: HashMap<Box<str>, Vec<Arc<Tool>>>,
     /// By the form in which all spellings are equal; `None` where several tools share it.
@@ -29,6 +31,7 @@ impl Names {
     pub(crate) fn new(catalog: &Catalog, selection: &Selection, reserved: &[&str]) -> Self {
         let mut names = Self {
             by_name: HashMap::new(),
+            by_upstream_name: HashMap::new(),
             by_snake: HashMap::new(),
             by_alias: HashMap::new(),
             by_folded: HashMap::new(),
@@ -37,6 +40,9 @@ impl Names {
         };
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
             names.by_name.entry(tool.name().into()).or_default().push(Arc::clone(tool));
+            if tool.upstream_name() != tool.name() {
+                names.by_upstream_name.entry(tool.upstream_name().into()).or_default().push(Arc::clone(tool));
+            }
             names.by_snake.entry(snake_case(tool.name())).or_default().push(Arc::clone(tool));
             for alias in tool.aliases() {
                 names.by_alias.entry(alias.as_str().into()).or_default().push(Arc::clone(tool));
@@ -146,9 +152,19 @@ impl Names {
         if name.len() > MAX_NAME_BYTES {
             return Vec::new();
         }
-        let nearest = naming::nearest(name, self.by_name.keys().map(|name| &**name), 3);
-        let tools = nearest.into_iter().flat_map(|name| &self.by_name[name]);
-        tools.map(|tool| self.shown(tool)).take(3).collect()
+        let names = self.by_name.keys().chain(self.by_upstream_name.keys()).map(|name| &**name);
+        let nearest = naming::nearest(name, names, 3);
+        let tools = nearest
+            .into_iter()
+            .flat_map(|name| self.by_name.get(name).into_iter().chain(self.by_upstream_name.get(name)).flatten());
+        let mut shown: Vec<String> = Vec::new();
+        for name in tools.map(|tool| self.shown(tool)) {
+            if !shown.contains(&name) {
+                shown.push(name);
+            }
+        }
+        shown.truncate(3);
+        shown
     }
 }
 

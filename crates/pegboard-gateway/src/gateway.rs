@@ -144,6 +144,11 @@ impl Gateway {
         *self.started.borrow()
     }
 
+    /// How many calls servers are busy with.
+    pub fn running_calls(&self) -> u64 {
+        self.fleet.servers().iter().map(|server| server.running_calls()).sum()
+    }
+
     /// Ends the streams that would go on for ever, so that what is left can finish.
     pub fn close_streams(&self) {
         self.stopping.send_replace(true);

@@ -35,13 +35,15 @@ impl Gateway {
         let capabilities = params.get("capabilities").map_or_else(|| raw(&json!({})), ToOwned::to_owned);
         let client = client_name(&params);
         let profile = self.settings.profile_of(&client);
-        self.almost_ready().await;
+        // The client asks for the tools next, and would wait there.
+        self.ready().await;
         let session = Arc::new(self.begin(viewer, profile, capabilities, false));
         tracing::info!(
             session = session.owner,
             client = shorten(&client),
-            version,
-            profile = ?profile,
+            protocol = version,
+            profile = profile.as_str(),
+            token = self.token_name(&session.viewer),
             "a conversation begins"
         );
         for old in self.sessions.add(Arc::clone(&session), self.settings.max_sessions) {
@@ -60,6 +62,12 @@ impl Gateway {
             result.set("instructions", raw(&instructions));
         }
         Ok((session, result.to_raw()))
+    }
+
+    /// What logs call the holder of a token.
+    fn token_name(&self, viewer: &Viewer) -> &str {
+        let token = viewer.token.checked_sub(1).and_then(|at| self.settings.tokens.get(at));
+        token.map_or("", |token| token.name.as_str())
     }
 
     /// A conversation that is not registered yet. One that `only_searches` may search even

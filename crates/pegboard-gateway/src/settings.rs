@@ -17,6 +17,16 @@ pub enum Profile {
     Passthrough,
 }
 
+impl Profile {
+    /// The name that people use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dialect(dialect) => dialect.as_str(),
+            Self::Passthrough => "passthrough",
+        }
+    }
+}
+
 impl Default for Profile {
     fn default() -> Self {
         Self::Dialect(DialectName::Bridge)

@@ -22,6 +22,9 @@ const MAX_LINE: usize = 64 << 20;
 /// Messages that wait to be written.
 const QUEUE: usize = 256;
 
+/// How long answers may take once the client has nothing more to say.
+const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// The one conversation of a pipe, once it has begun.
 type Slot = Arc<Mutex<Option<Arc<ClientSession>>>>;
 
@@ -102,7 +105,10 @@ impl Gateway {
                 }
             }
         }
-        // The client has left: nobody reads what is still being worked on.
+        // What was read is answered; what would go on for ever is ended.
+        self.close_streams();
+        let all = async { while tasks.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(self.settings.startup_wait + LAST_ANSWERS, all).await;
         tasks.shutdown().await;
         if let Some(session) = lock(&slot).take() {
             self.sessions.remove(&session.id);

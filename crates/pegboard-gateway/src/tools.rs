@@ -52,7 +52,7 @@ impl Gateway {
         if !arguments.is_object() {
             return Err(RpcError::new(RpcError::INVALID_PARAMS, "`arguments` must be an object"));
         }
-        self.ready().await;
+        self.wait_for_tool(exchange, &name, &arguments).await;
         let began = Instant::now();
         let answer = self.with_tools(exchange, |tools| tools.call(&name, &arguments));
         if self.settings.is_search_logged {
@@ -66,6 +66,15 @@ impl Gateway {
         match answer.target {
             Some(target) => self.call_target(exchange, &name, params, target).await,
             None => Ok(self.reply(exchange, &answer)),
+        }
+    }
+
+    /// Waits for servers that are starting, unless the tool is there already.
+    async fn wait_for_tool(&self, exchange: &Exchange, name: &str, arguments: &Value) {
+        let inner = arguments.get("name").and_then(Value::as_str).filter(|_| is_meta(name));
+        let is_there = self.with_tools(exchange, |tools| tools.find(inner.unwrap_or(name)).is_some());
+        if !is_there {
+            self.ready().await;
         }
     }
 

@@ -33,8 +33,10 @@ pub enum Refusal {
     Host,
     /// It comes from a web page that has no business here.
     Origin,
-    /// It carries no token, or a wrong one.
-    Token,
+    /// It carries no token.
+    NoToken,
+    /// It carries a token that is none of ours.
+    WrongToken,
 }
 
 impl Refusal {
@@ -43,14 +45,15 @@ impl Refusal {
         let (status, code, message) = match self {
             Self::Host => (StatusCode::FORBIDDEN, -32000, "this `Host` is not allowed here"),
             Self::Origin => (StatusCode::FORBIDDEN, -32000, "this `Origin` is not allowed here"),
-            Self::Token => (StatusCode::UNAUTHORIZED, -32001, "a bearer token is required"),
+            Self::NoToken => (StatusCode::UNAUTHORIZED, -32001, "a bearer token is required"),
+            Self::WrongToken => (StatusCode::UNAUTHORIZED, -32001, "this bearer token is not known here"),
         };
         let body = format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":"{message}"}}}}"#);
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-        if self == Self::Token {
+        if matches!(self, Self::NoToken | Self::WrongToken) {
             headers.insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
         }
         response
@@ -73,9 +76,21 @@ impl Guard {
         if self.tokens.is_empty() || self.open_paths.iter().any(|open| open == path) {
             return Ok(None);
         }
-        let given = text(header::AUTHORIZATION).and_then(bearer).ok_or(Refusal::Token)?;
+        let given = text(header::AUTHORIZATION).and_then(bearer).ok_or(Refusal::NoToken)?;
         let matching = self.tokens.iter().position(|token| is_same(token.as_bytes(), given.as_bytes()));
-        matching.map(|at| Some(Principal(at))).ok_or(Refusal::Token)
+        matching.map(|at| Some(Principal(at))).ok_or(Refusal::WrongToken)
+    }
+
+    /// The web origin of a request that may come in.
+    pub(crate) fn origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a header::HeaderValue> {
+        headers.get(header::ORIGIN).filter(|origin| origin.to_str().is_ok_and(|text| self.is_origin_allowed(text)))
+    }
+
+    /// [`check`](Self::check) for a browser's question whether it may ask: it carries no token
+    /// yet.
+    pub(crate) fn check_preflight(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let open = Self { tokens: Vec::new(), ..self.clone() };
+        open.check("", headers).map(drop)
     }
 
     fn is_host_allowed(&self, host: &str) -> bool {
@@ -155,9 +170,9 @@ mod tests {
     #[test]
     fn tokens() {
         let guard = Guard { tokens: vec!["alpha".into(), "beta".into()], ..Guard::default() };
-        check(&guard, &[], Err(Refusal::Token));
-        check(&guard, &[("authorization", "Bearer alph")], Err(Refusal::Token));
-        check(&guard, &[("authorization", "Basic alpha")], Err(Refusal::Token));
+        check(&guard, &[], Err(Refusal::NoToken));
+        check(&guard, &[("authorization", "Bearer alph")], Err(Refusal::WrongToken));
+        check(&guard, &[("authorization", "Basic alpha")], Err(Refusal::NoToken));
         check(&guard, &[("authorization", "bearer beta")], Ok(Some(1)));
     }
 }

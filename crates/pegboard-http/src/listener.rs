@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use axum::{Router, body::Body, http::Request};
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderValue, Method, Request, Response, StatusCode, header},
+};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -176,18 +180,7 @@ impl Listener {
         }
         let service = service_fn(move |request: Request<Incoming>| {
             let (guard, router) = (Arc::clone(&guard), router.clone());
-            async move {
-                let mut request = request.map(Body::new);
-                match guard.check(request.uri().path(), request.headers()) {
-                    Ok(principal) => {
-                        if let Some(principal) = principal {
-                            request.extensions_mut().insert(principal);
-                        }
-                        router.oneshot(request).await
-                    }
-                    Err(refusal) => Ok::<_, Infallible>(refusal.response()),
-                }
-            }
+            async move { Ok::<_, Infallible>(answer(&guard, router, request.map(Body::new)).await) }
         });
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -195,6 +188,51 @@ impl Listener {
             .max_buf_size(self.settings.max_header_bytes.max(8192))
             .serve_connection(TokioIo::new(stream), service)
     }
+}
+
+/// Answers one request, or turns it away.
+async fn answer(guard: &Guard, router: Router, mut request: Request<Body>) -> Response<Body> {
+    let origin = guard.origin(request.headers()).cloned();
+    let is_preflight =
+        request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let checked = if is_preflight {
+        guard.check_preflight(request.headers()).map(|()| None)
+    } else {
+        guard.check(request.uri().path(), request.headers())
+    };
+    let mut response = match checked {
+        Ok(_) if is_preflight => preflight(),
+        Ok(principal) => {
+            if let Some(principal) = principal {
+                request.extensions_mut().insert(principal);
+            }
+            let Ok(response) = router.oneshot(request).await;
+            response
+        }
+        Err(refusal) => {
+            tracing::info!(path = request.uri().path(), ?refusal, "a request is turned away");
+            refusal.response()
+        }
+    };
+    if let Some(origin) = origin {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+        let exposed = HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate");
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    }
+    response
+}
+
+/// What a browser wants to know before a page may ask.
+fn preflight() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*, authorization"));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
 }
 
 fn is_loopback(address: IpAddr) -> bool {

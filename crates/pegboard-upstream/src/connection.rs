@@ -153,6 +153,8 @@ pub(crate) struct Link {
     asked: Mutex<HashMap<Id, AbortHandle>>,
     notices: mpsc::Sender<Notice>,
     closed: watch::Sender<Option<Arc<str>>>,
+    /// What the server last wrote for people to read.
+    last_words: Mutex<String>,
 }
 
 /// Locks that guard plain data; nobody panics while holding one.
@@ -171,6 +173,7 @@ impl Link {
             asked: Mutex::default(),
             notices,
             closed: watch::Sender::new(None),
+            last_words: Mutex::default(),
         })
     }
 
@@ -181,6 +184,17 @@ impl Link {
 
     pub(crate) fn era(&self) -> Option<Era> {
         self.era.get().copied()
+    }
+
+    /// Notes what the server writes for people to read.
+    pub(crate) fn wrote(&self, line: &str) {
+        line.clone_into(&mut lock(&self.last_words));
+    }
+
+    /// `reason` with what the server last wrote, which most often explains it.
+    pub(crate) fn explain(&self, reason: &str) -> String {
+        let words = lock(&self.last_words);
+        if words.is_empty() { reason.to_owned() } else { format!("{reason}; it last wrote: {words}") }
     }
 
     pub(crate) fn outbound(&self) -> &Outbound {

@@ -77,7 +77,7 @@ impl ConnectError {
             Self::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 Some("install the program, or give its full path")
             }
-            Self::Closed(_) => Some("its own messages are in the log; run the command by hand to see them alone"),
+            Self::Closed(_) => Some("run its command by hand to see more"),
             Self::Timeout(_) => Some("raise `connectTimeout`, or see in the log what it is waiting for"),
             Self::Refused(CallError::Status { status: 401 | 403 }) => {
                 Some("it wants credentials: set `headers` with an `Authorization`")
@@ -150,6 +150,13 @@ pub(crate) async fn connect(
             match hello {
                 Ok(hello) => Ok(Connected { link, hello, process: Some(process) }),
                 Err(error) => {
+                    let error = match error {
+                        ConnectError::Closed(reason) => {
+                            let reason = ended_because(&mut process, reason.to_string()).await;
+                            ConnectError::Closed(link.explain(&reason).into())
+                        }
+                        error => error,
+                    };
                     link.close("not connected");
                     process.stop().await;
                     Err(error)
@@ -177,6 +184,14 @@ pub(crate) async fn connect(
             Ok(Connected { link, hello, process: None })
         }
     }
+}
+
+/// How long a server that has closed its pipes may take to end.
+const ENDING: Duration = Duration::from_millis(500);
+
+/// How a server ended, if it does so now; else what was seen of it.
+pub(crate) async fn ended_because(process: &mut Process, seen: String) -> String {
+    tokio::time::timeout(ENDING, process.wait()).await.unwrap_or(seen)
 }
 
 async fn connect_sse(

@@ -33,6 +33,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause between restarts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// Failures in a row that are told loudly.
+const LOUD_FAILURES: u32 = 3;
+
 /// A server that ran this long has not failed to start.
 const STEADY: Duration = Duration::from_secs(30);
 
@@ -135,6 +138,11 @@ impl Upstream {
     /// What it said of itself when it was last connected.
     pub fn hello(&self) -> Option<Arc<Hello>> {
         self.connection.borrow().as_ref().map(|(_, hello)| Arc::clone(hello))
+    }
+
+    /// How many calls it is busy with.
+    pub fn running_calls(&self) -> u64 {
+        self.running.load(Ordering::Relaxed)
     }
 
     /// Waits until it is known whether the server works.
@@ -254,6 +262,7 @@ impl Upstream {
             }
             match ended {
                 Ended::Idle => {
+                    tracing::info!(server = self.name(), "a server that nobody uses is stopped");
                     self.enter(State::Idle);
                     tokio::select! {
                         () = self.wake.notified() => {}
@@ -264,7 +273,19 @@ impl Upstream {
                 Ended::Failed(reason) => {
                     let retry_in = pause(self.name(), failures);
                     failures += 1;
-                    tracing::warn!(server = self.name(), reason, retry_in = ?retry_in, "a server failed");
+                    let seconds = (retry_in.as_secs_f32() * 10.0).round() / 10.0;
+                    // The same again every minute is no news.
+                    if failures <= LOUD_FAILURES {
+                        tracing::warn!(server = self.name(), reason, retry_in_s = seconds, "a server failed");
+                    } else {
+                        tracing::debug!(
+                            server = self.name(),
+                            reason,
+                            retry_in_s = seconds,
+                            failures,
+                            "a server failed again"
+                        );
+                    }
                     self.enter(State::Failed { reason, retry_in });
                     tokio::select! {
                         () = tokio::time::sleep(retry_in) => {}
@@ -304,12 +325,8 @@ impl Upstream {
             Err(_) => return Ended::Failed(with_causes(&ConnectError::Timeout(limit))),
         };
         let Connected { link, hello, mut process } = connected;
-        tracing::info!(
-            server = self.name(),
-            version = hello.version,
-            tools = self.lists().tools.len(),
-            "a server is ready"
-        );
+        let tools = self.lists().tools.len();
+        tracing::info!(server = self.name(), protocol = hello.version, tools, "a server is ready");
         let hello = Arc::new(hello);
         self.connection.send_replace(Some((Arc::clone(&link), Arc::clone(&hello))));
         self.enter(State::Ready);
@@ -322,6 +339,13 @@ impl Upstream {
             _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
         };
         listening.abort();
+        let ended = match &mut process {
+            Some(process) if !ended.is_empty() && !*stop.borrow() => {
+                let reason = handshake::ended_because(process, ended).await;
+                link.explain(&reason)
+            }
+            _ => ended,
+        };
         let is_expired = link.close_reason().is_some_and(|reason| reason.contains("forgotten the session"));
         link.close(if ended.is_empty() { "not used".to_owned() } else { ended.clone() });
         self.connection.send_replace(None);

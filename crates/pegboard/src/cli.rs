@@ -43,8 +43,9 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Print the tools of the configured servers as a catalog
     ///
-    /// Starts the servers, prints one tool a line, and stops them. Exits with 1 when a
-    /// server does not start.
+    /// Starts the servers, prints one tool a line, and stops them. All of their tools: what
+    /// the configuration hides from clients included. Exits with 1 when a server does not
+    /// start.
     Catalog(CatalogArgs),
     /// Run a server and leave no process behind
     #[command(hide = true)]
@@ -154,9 +155,10 @@ pub(crate) struct SuperviseArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// What to log: error, warn, info, debug, trace, or a list such as `warn,pegboard::server=info`
-    #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG", default_value = "info")]
-    pub(crate) log_level: String,
+    /// What to log: off, error, warn, info, debug, trace, or a list such as
+    /// `warn,pegboard::server=info` [default: info; error for `catalog`]
+    #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG")]
+    pub(crate) log_level: Option<String>,
 
     /// How to log
     #[arg(long, value_name = "FORMAT", default_value = "text")]

@@ -46,7 +46,9 @@ impl Gateway {
     pub fn router(self: &Arc<Self>, max_body_bytes: usize) -> Router {
         Router::new()
             .route(ENDPOINT, any(endpoint))
+            .route("/mcp/", any(endpoint))
             .route(HEALTH, get(health))
+            .fallback(elsewhere)
             .with_state(Door { gateway: Arc::clone(self), max_body_bytes })
     }
 }
@@ -76,23 +78,54 @@ impl Arrival {
 }
 
 async fn health(State(door): State<Door>) -> Response<Body> {
+    use pegboard_upstream::State as Life;
     let servers = door.gateway.servers();
-    let ready = servers.iter().filter(|server| server.state() == pegboard_upstream::State::Ready).count();
-    let status = json!({
-        "status": "ok",
+    let count = |is_it: fn(&Life) -> bool| servers.iter().filter(|server| is_it(&server.state())).count();
+    let failed = count(|state| matches!(state, Life::Failed { .. }));
+    let mut status = json!({
+        "status": if failed == 0 { "ok" } else { "degraded" },
         "servers": servers.len(),
-        "ready": ready,
+        "ready": count(|state| *state == Life::Ready),
+        "idle": count(|state| *state == Life::Idle),
+        "starting": count(|state| *state == Life::Starting),
+        "failed": failed,
         "tools": door.gateway.catalog().len(),
         "sessions": door.gateway.session_count(),
     });
+    // Whoever asks may be anybody; where there are tokens, names are for their holders.
+    if !door.gateway.is_private() {
+        let reason = |server: &Arc<pegboard_upstream::Upstream>| match server.state() {
+            Life::Failed { reason, .. } => Some((server.name().to_owned(), reason.into())),
+            _ => None,
+        };
+        status["failures"] = servers.iter().filter_map(reason).collect::<serde_json::Map<_, _>>().into();
+    }
     json_response(StatusCode::OK, status.to_string())
+}
+
+/// Anything else: most likely a slip in an address.
+async fn elsewhere() -> Response<Body> {
+    let mut response = Response::new(Body::from(format!("there is nothing here; MCP is at {ENDPOINT}\n")));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
 }
 
 async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let token = parts.extensions.get::<Principal>().map(|Principal(at)| *at);
     let arrival = Arrival { headers: parts.headers, viewer: door.gateway.viewer(token) };
-    match parts.method.as_str() {
+    let response = dispatch(&door, arrival, &parts.method, body).await;
+    let (method, status) = (parts.method, response.status().as_u16());
+    if status >= 400 {
+        tracing::info!(%method, status, "a request is refused");
+    } else {
+        tracing::debug!(%method, status, "a request");
+    }
+    response
+}
+
+async fn dispatch(door: &Door, arrival: Arrival, method: &axum::http::Method, body: Body) -> Response<Body> {
+    match method.as_str() {
         "POST" => match axum::body::to_bytes(body, door.max_body_bytes).await {
             Ok(body) => post(&door.gateway, arrival, &body).await,
             Err(_) => {
@@ -102,8 +135,14 @@ async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> 
         },
         "GET" => open_stream(&door.gateway, &arrival),
         "DELETE" => end_session(&door.gateway, &arrival),
-        _ => status(StatusCode::METHOD_NOT_ALLOWED),
+        _ => not_allowed(),
     }
+}
+
+fn not_allowed() -> Response<Body> {
+    let mut response = status(StatusCode::METHOD_NOT_ALLOWED);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+    response
 }
 
 async fn post(gateway: &Arc<Gateway>, arrival: Arrival, body: &Bytes) -> Response<Body> {
@@ -115,6 +154,9 @@ async fn post(gateway: &Arc<Gateway>, arrival: Arrival, body: &Bytes) -> Respons
         }
         _ => return refuse(StatusCode::BAD_REQUEST, None, &RpcError::new(RpcError::PARSE, "the body is not JSON")),
     };
+    if let Message::Request { method, .. } = &message {
+        tracing::debug!(method = crate::methods::shorten(method), "asked");
+    }
     match era_of(&arrival, &message) {
         Era::Modern => modern::post(gateway, &arrival, message).await,
         Era::Legacy => legacy(gateway, arrival, message).await,
@@ -231,7 +273,7 @@ async fn answer(
 }
 
 fn open_stream(gateway: &Gateway, arrival: &Arrival) -> Response<Body> {
-    let Some(id) = arrival.header(SESSION) else { return status(StatusCode::METHOD_NOT_ALLOWED) };
+    let Some(id) = arrival.header(SESSION) else { return not_allowed() };
     if !arrival.reads_events() {
         return status(StatusCode::NOT_ACCEPTABLE);
     }
@@ -242,7 +284,7 @@ fn open_stream(gateway: &Gateway, arrival: &Arrival) -> Response<Body> {
 }
 
 fn end_session(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
-    let Some(id) = arrival.header(SESSION) else { return status(StatusCode::METHOD_NOT_ALLOWED) };
+    let Some(id) = arrival.header(SESSION) else { return not_allowed() };
     if find_session(gateway, arrival, id).is_none() {
         return status(StatusCode::NOT_FOUND);
     }

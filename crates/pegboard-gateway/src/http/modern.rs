@@ -168,7 +168,6 @@ impl Gateway {
         if method != "tools/call" {
             return Ok(());
         }
-        self.ready().await;
         let directory = self.directory();
         let (Some(name), true) = (params.text("name"), directory.mirrors_any()) else { return Ok(()) };
         let arguments: Value = params.read("arguments").unwrap_or_default();

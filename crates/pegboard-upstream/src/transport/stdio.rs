@@ -33,6 +33,9 @@ const MAX_LINE: usize = 64 << 20;
 /// A longer line of standard error is cut in the log.
 const MAX_LOG_LINE: usize = 4096;
 
+/// So much of a line that is no message is shown.
+const MAX_SHOWN: usize = 80;
+
 /// After this many lines that are no messages, the rest is only counted.
 const MAX_COMPLAINTS: usize = 5;
 
@@ -92,6 +95,9 @@ pub(crate) struct Process {
 /// Starts the program.
 pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     let path = program.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| OsString::from(path.expose()));
+    if let Some(cwd) = program.cwd.filter(|cwd| !cwd.is_dir()) {
+        return Err(io::Error::other(format!("there is no folder `{}`", cwd.display())));
+    }
     let resolved = find_program(program.command, program.cwd, path.or_else(|| env::var_os("PATH")).as_deref())
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no program `{}`", program.command)))?;
     let mut command = match program.supervisor.split_first() {
@@ -143,7 +149,7 @@ impl Attachable {
     pub(crate) fn attach(mut self, link: &Arc<Link>) -> Process {
         let Pipes { queue, stdin, stdout, stderr } = self.pipes;
         self.process.writer = Some(tokio::spawn(write(queue, stdin)).abort_handle());
-        self.process.stderr = Some(tokio::spawn(log(Arc::clone(&link.server), stderr)).abort_handle());
+        self.process.stderr = Some(tokio::spawn(log(Arc::clone(link), stderr)).abort_handle());
         tokio::spawn(read(Arc::clone(link), stdout));
         self.process
     }
@@ -211,7 +217,7 @@ fn describe(status: ExitStatus) -> String {
 
 /// The program that `command` means, as a shell would find it.
 fn find_program(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Option<PathBuf> {
-    let is_program = |file: &Path| file.is_file();
+    let is_program = |file: &Path| file.metadata().is_ok_and(|data| data.is_file() && is_executable(&data));
     if command.contains('/') || command.contains(std::path::MAIN_SEPARATOR) {
         let file = cwd.unwrap_or(Path::new("")).join(command);
         return is_program(&file).then_some(file);
@@ -220,6 +226,17 @@ fn find_program(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Opti
     let folders = env::split_paths(path?).collect::<Vec<_>>();
     let files = folders.iter().flat_map(|folder| names.iter().map(move |end| folder.join(format!("{command}{end}"))));
     files.into_iter().find(|file| is_program(file))
+}
+
+#[cfg(unix)]
+fn is_executable(data: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    data.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(_data: &std::fs::Metadata) -> bool {
+    true
 }
 
 async fn write(mut queue: mpsc::Receiver<String>, mut stdin: ChildStdin) {
@@ -240,9 +257,13 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
             Ok(None) => return link.close("the server closed its standard output"),
             Err(error) => return link.close(format!("the server's standard output cannot be read: {error}")),
         };
+        let mut shown = String::new();
         let message = match line {
             Line::Whole(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => continue,
-            Line::Whole(bytes) => std::str::from_utf8(bytes).ok().map(Message::parse),
+            Line::Whole(bytes) => {
+                shown = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)]));
+                std::str::from_utf8(bytes).ok().map(Message::parse)
+            }
             Line::TooLong => None,
         };
         match message {
@@ -254,24 +275,40 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
                     _ => "too long, or not text".to_owned(),
                 };
                 if complaints <= MAX_COMPLAINTS {
-                    tracing::warn!(server = %link.server, reason, "a line on standard output is no message and is skipped");
+                    let server = &*link.server;
+                    tracing::warn!(
+                        server,
+                        reason,
+                        line = shown,
+                        "a line on standard output is no message and is skipped"
+                    );
                 }
             }
         }
     }
 }
 
-async fn log(server: Arc<str>, stderr: ChildStderr) {
+/// Passes on what the server writes for people. Before it is ready that is talk of starting,
+/// and of questions that it does not know; the last of it explains a failure.
+async fn log(link: Arc<Link>, stderr: ChildStderr) {
     let mut lines = Lines::new(stderr, 1 << 20);
     while let Ok(Some(line)) = lines.next().await {
-        if let Line::Whole(bytes) = line {
-            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LOG_LINE)]);
-            let text: String = text.chars().filter(|c| !c.is_control() || *c == '\t').collect();
-            if !text.trim().is_empty() {
-                tracing::info!(target: "pegboard::server", server = %server, "{text}");
-            }
+        let Line::Whole(bytes) = line else { continue };
+        let text = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LOG_LINE)]));
+        if text.trim().is_empty() {
+            continue;
+        }
+        link.wrote(text.trim());
+        match link.era() {
+            Some(_) => tracing::info!(target: "pegboard::server", server = &*link.server, "{text}"),
+            None => tracing::debug!(target: "pegboard::server", server = &*link.server, "{text}"),
         }
     }
+}
+
+/// Text without what could drive a terminal.
+fn readable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || *c == '\t').collect()
 }
 
 #[cfg(test)]

@@ -7,14 +7,15 @@ use std::{
 };
 
 use pegboard_gateway::{ENDPOINT, Gateway, HEALTH};
-use pegboard_http::{Guard, Listener};
+use pegboard_http::{Guard, ListenError, Listener};
+use pegboard_upstream::State;
 
 use crate::{
     Outcome,
-    cli::ServeArgs,
+    cli::{LogFormat, ServeArgs},
     config::{self, Config},
     demo,
-    error::{CliError, say},
+    error::{CliError, say, warn},
     logging,
     rankers::shared_rankers,
 };
@@ -30,9 +31,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
         Some(path) => config::read(path)?,
         None => Config { servers: demo::servers()?, ..Config::default() },
     };
-    logging::start(&args.log)?;
-    runtime()?.block_on(serve(args, config))?;
-    Ok(Outcome::Yes)
+    logging::start(&args.log, "info")?;
+    let runtime = runtime()?;
+    let served = runtime.block_on(serve(args, config));
+    // A read of standard input cannot be taken back; it must not keep us from ending.
+    runtime.shutdown_background();
+    served.map(|()| Outcome::Yes)
 }
 
 /// A runtime for commands that talk to servers.
@@ -56,27 +60,57 @@ pub(crate) fn supervisor() -> Vec<OsString> {
     }
 }
 
+fn cannot_listen(error: ListenError) -> CliError {
+    let shown = CliError::new(error.to_string()).hint(error.hint());
+    match error {
+        ListenError::Bind { source, .. } => shown.because(source),
+        _ => shown,
+    }
+}
+
 async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
+    let is_demo = args.config.is_none();
+    if config.servers.is_empty() {
+        warn("the configuration has no servers; put them under `mcpServers`");
+    }
     let listen = listener_settings(args, &config)?;
     let max_body_bytes = config.listen.max_body_bytes;
     // Before any server is started: a taken port must not cost a fleet.
     let listener = match listen {
-        Some(settings) => Some(Listener::bind(settings).await.map_err(|error| {
-            let hint = error.hint();
-            CliError::new(error.to_string()).hint(hint).because(error)
-        })?),
+        Some(settings) => Some(Listener::bind(settings).await.map_err(cannot_listen)?),
         None => None,
     };
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
     let stopped = match listener {
         Some(listener) => {
-            say(&format!("listening on http://{}{ENDPOINT}", listener.address()));
+            let address = listener.address();
+            announce(args, &format!("listening on http://{address}{ENDPOINT}"));
+            if is_demo {
+                announce(args, DEMO);
+            }
+            tokio::spawn(summarise(Arc::clone(&gateway)));
             let router = gateway.router(max_body_bytes);
             let stopping = Arc::clone(&gateway);
+            let deadline = config.listen.shutdown_deadline;
+            let (is_json, running) = (args.log.log_format == LogFormat::Json, Arc::clone(&gateway));
             let stop = async move {
                 stop_signal().await;
-                say("stopping");
+                let calls = running.running_calls();
+                let text = match calls {
+                    0 => "stopping".to_owned(),
+                    calls => format!("stopping; {calls} calls may run for {} s more", deadline.as_secs_f32()),
+                };
+                if is_json {
+                    tracing::info!("{text}")
+                } else {
+                    say(&text)
+                }
                 stopping.close_streams();
+                tokio::spawn(async {
+                    // Whoever asks twice does not want to wait. The supervisors end the servers.
+                    stop_signal().await;
+                    std::process::exit(130);
+                });
             };
             listener.serve(router, stop).await;
             Ok(())
@@ -91,6 +125,26 @@ async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
     };
     gateway.stop().await;
     stopped
+}
+
+/// What somebody who starts without a configuration should know.
+const DEMO: &str = "this is the demo: 207 tools on 15 servers, behind two that every client sees; \
+                    `pegboard serve CONFIG` serves your own";
+
+/// Says something that whoever starts us waits for; in the log, if that is to be JSON alone.
+fn announce(args: &ServeArgs, text: &str) {
+    match args.log.log_format {
+        LogFormat::Text => say(text),
+        LogFormat::Json => tracing::info!("{text}"),
+    }
+}
+
+/// Says once what there is, when it is known.
+async fn summarise(gateway: Arc<Gateway>) {
+    gateway.ready().await;
+    let servers = gateway.servers();
+    let ready = servers.iter().filter(|server| server.state() == State::Ready).count();
+    tracing::info!("{ready} of {} servers are ready, with {} tools", servers.len(), gateway.catalog().len());
 }
 
 /// How to listen; `None` when a client has started us and speaks on our pipes.

@@ -6,6 +6,7 @@ mod gateway;
 mod markdown;
 mod middleware;
 mod options;
+mod restrictions;
 mod schema;
 mod steps;
 #[cfg(test)]
@@ -142,7 +143,10 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
     // Last, because what it says counts more than what follows from middleware.
     if let Some(section) = root.get("pegboard") {
         gateway::SECTION.read(&section, draft, scope);
+        let servers: Vec<&str> = draft.config.servers.iter().map(|server| server.name.as_str()).collect();
+        restrictions::check_selections(&section, &servers, scope.problems);
     }
+    restrictions::apply(root, &mut draft.config.gateway, scope.problems);
 }
 
 /// Files that belong to another program have keys that are none of our business; only one

@@ -22,6 +22,25 @@ fn check(text: &str, show: fn(&Config) -> String, expected: &str) {
 }
 
 #[test]
+fn restrictions_of_other_clients_and_unknown_servers_count() {
+    let text = r#"{
+        "mcpServers": {
+            "time": {"command": "x", "includeTools": ["now(zone)"], "excludeTools": ["later"]},
+            "git": {"command": "y"}
+        },
+        "pegboard": {"selection": {"deny": ["gti:*", "git:push", "later"]}}
+    }"#;
+    let (config, problems) = parse(text, &|_| None);
+    let lines = problems.lines();
+    assert_eq!(
+        lines,
+        ["line 6: `pegboard.selection.deny[0]` names a server that is not configured (did you mean `git`?)"]
+    );
+    let (server, steps) = &config.gateway.server_middleware[0];
+    assert_eq!((server.as_str(), steps.len()), ("time", 1));
+}
+
+#[test]
 fn a_dozen_mistakes_are_told_at_once() {
     let text = include_str!("tests/mistakes.jsonc");
     let (_, problems) = parse(text, &env);

@@ -135,3 +135,43 @@ async fn a_catalog_of_running_servers_can_be_searched() {
     let hits: Value = serde_json::from_slice(&search.stdout).expect("JSON");
     assert_eq!(hits["hits"][0]["id"], "good/echo");
 }
+
+#[tokio::test]
+async fn a_pipe_that_ends_is_answered_first() {
+    let mut pipe = Piped::start("ends", None);
+    pipe.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#).await;
+    pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    pipe.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#).await;
+    drop(pipe.input);
+    let mut ids = Vec::new();
+    while let Some(line) = pipe.output.next_line().await.expect("a line") {
+        ids.push(serde_json::from_str::<Value>(&line).expect("JSON")["id"].clone());
+    }
+    assert_eq!(ids, [1, 2]);
+}
+
+#[tokio::test]
+async fn a_pipe_that_stays_open_does_not_keep_us() {
+    let mut pipe = Piped::start("stays", None);
+    let meta = super::client::modern_meta(&json!({}));
+    pipe.request(json!(1), "tools/list", json!({"_meta": meta})).await;
+    super::kill(pipe.child.id().expect("it runs"), "TERM");
+    let status = tokio::time::timeout(PATIENCE, pipe.child.wait()).await.expect("it ends").expect("a status");
+    assert!(status.success());
+}
+
+#[tokio::test]
+async fn what_cannot_be_logged_or_served_is_said() {
+    let told = async |args: &[&str]| {
+        let output = command().args(args).output().await.expect("it runs");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let level = told(&["serve", "--log-level", "nonsense"]).await;
+    assert!(level.contains("`nonsense` is not a log level"), "{level}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let port = told(&["serve", "--listen", &address]).await;
+    assert_eq!(port.matches("cannot listen").count(), 1, "{port}");
+    assert!(port.contains("something listens there already"), "{port}");
+}

@@ -162,6 +162,8 @@ async fn names_carry_their_server_when_there_are_several() {
     for name in ["one___echo", long] {
         assert!(text(&session.call(name, json!({"message": name})).await).contains(name));
     }
+    let misspelt = session.call("ecoh", json!({})).await;
+    assert!(text(&misspelt).contains("one___echo"), "{misspelt:?}");
     let prompts = names(&session.request("prompts/list", json!({})).await, "prompts");
     assert!(prompts.contains(&"one___test_simple_prompt".to_owned()));
     let prompt = session.request("prompts/get", json!({"name": "one___test_simple_prompt"})).await;

@@ -95,3 +95,29 @@ async fn sessions_end_when_told_and_make_room() {
     let _third = served.legacy().await;
     assert_eq!(oldest.request("ping", json!({})).await.status, 404, "it made room");
 }
+
+#[tokio::test]
+async fn pages_of_allowed_origins_may_ask() {
+    let config = json!({
+        "mcpServers": {"fixture": fixture(&[])},
+        "pegboard": {
+            "allowedOrigins": ["https://app.example.com"],
+            "tokens": [{"name": "a", "token": "secret"}]
+        }
+    });
+    let served = Served::start("pages", &config).await;
+    let ask = async |origin: &str| {
+        let request = super::client::http().request(reqwest::Method::OPTIONS, &served.url).header("origin", origin);
+        let request = request.header("access-control-request-method", "POST");
+        request.send().await.expect("an answer")
+    };
+    let allowed = ask("https://app.example.com").await;
+    assert_eq!(allowed.status().as_u16(), 204);
+    assert_eq!(allowed.headers()["access-control-allow-origin"], "https://app.example.com");
+    assert_eq!(ask("https://evil.example.com").await.status().as_u16(), 403);
+    let ping =
+        super::client::http().post(&served.url).bearer_auth("secret").header("origin", "https://app.example.com");
+    let ping = ping.body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).send().await.expect("an answer");
+    assert_eq!(ping.headers()["access-control-allow-origin"], "https://app.example.com");
+    served.logged("a request is turned away").await;
+}
