@@ -8,7 +8,10 @@ use pegboard_upstream::{
     json::{Fields, Raw, raw},
     rpc::RpcError,
 };
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::{
+    sync::mpsc,
+    task::{JoinHandle, JoinSet},
+};
 
 use crate::{
     exchange::{Exchange, cannot_answer},
@@ -39,6 +42,8 @@ pub(crate) struct Forward {
 #[derive(Debug)]
 pub(crate) struct Running {
     events: mpsc::Receiver<Event>,
+    /// Questions to the client; they end with the call.
+    questions: JoinSet<()>,
     task: Option<JoinHandle<(Result<Raw, CallError>, Era)>>,
 }
 
@@ -57,7 +62,7 @@ impl Gateway {
     /// # Errors
     /// What the server refuses, as it says it; and what went wrong on the way.
     pub(crate) async fn forward(&self, exchange: &Exchange, forward: Forward) -> Result<Raw, ForwardError> {
-        let state = forward.params.text("requestState").filter(|state| SuspendedCalls::is_ours(state));
+        let state = forward.params.text("requestState").filter(|state| self.suspended.is_ours(state));
         let bound_to = (exchange.viewer.token, forward.server.to_string(), identity(&forward));
         if let Some(state) = state {
             let suspended = self.suspended.take(&state, &bound_to)?;
@@ -125,7 +130,7 @@ impl Gateway {
             let result = upstream.call(make).await;
             (result, era)
         });
-        Ok(Running { events: received, task: Some(task) })
+        Ok(Running { events: received, questions: JoinSet::new(), task: Some(task) })
     }
 
     /// Sees a call through to its result, or to a question that a modern client must answer.
@@ -156,8 +161,15 @@ impl Gateway {
                 }
                 Event::Request { method, params, reply } if exchange.era == Era::Legacy => {
                     let exchange = exchange.clone();
-                    tokio::spawn(async move {
-                        let _ = reply.send(exchange.ask(&method, params).await);
+                    let mut reply = reply;
+                    while running.questions.try_join_next().is_some() {}
+                    running.questions.spawn(async move {
+                        let answer = tokio::select! {
+                            answer = exchange.ask(&method, params) => answer,
+                            // The server no longer wants to know.
+                            () = reply.closed() => return,
+                        };
+                        let _ = reply.send(answer);
                     });
                 }
                 Event::Request { method, params, reply } => {

@@ -1,13 +1,17 @@
 //! Everything that all servers offer, under the names that clients see.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use pegboard_core::{
-    Catalog, Limits, Origin, RawTool, Server, Tool, load,
+    Catalog, Limits, Origin, RawTool, Selection, Server, Tool, load,
     naming::{ShownNames, Style},
 };
 use pegboard_upstream::{
     Fleet, Item, ListKind, Lists, Upstream,
+    config::TransportConfig,
     headers::{self, MirroredParameter},
     json::{Fields, Raw, raw},
 };
@@ -56,12 +60,36 @@ struct Part {
     description: String,
 }
 
-/// What differs between two directories, as notifications.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What differs between two directories.
+#[derive(Debug, Default)]
 pub(crate) struct Difference {
-    pub(crate) tools: bool,
-    pub(crate) prompts: bool,
-    pub(crate) resources: bool,
+    /// Tools that came or went.
+    tools: Vec<Arc<Tool>>,
+    /// Servers whose prompts changed.
+    prompts: BTreeSet<Arc<str>>,
+    /// Servers whose resources or templates changed.
+    resources: BTreeSet<Arc<str>>,
+}
+
+impl Difference {
+    pub(crate) fn has_tools(&self) -> bool {
+        !self.tools.is_empty()
+    }
+
+    /// Whether there is a difference in the tools that may be seen.
+    pub(crate) fn tools_for(&self, selection: &Selection) -> bool {
+        self.tools.iter().any(|tool| selection.allows(tool))
+    }
+
+    /// Whether there is a difference in the prompts that may be seen.
+    pub(crate) fn prompts_for(&self, selection: &Selection) -> bool {
+        self.prompts.iter().any(|server| selection.allows_server(server))
+    }
+
+    /// Whether there is a difference in the resources that may be seen.
+    pub(crate) fn resources_for(&self, selection: &Selection) -> bool {
+        self.resources.iter().any(|server| selection.allows_server(server))
+    }
 }
 
 impl Directory {
@@ -101,7 +129,8 @@ impl Directory {
             .iter()
             .map(|(server, lists)| {
                 let middleware = settings.middleware_of(server.name());
-                lists.tools.iter().filter(|item| middleware.iter().all(|step| step.shows(&item.key))).collect()
+                let is_shown = |item: &&Item| middleware.iter().all(|step| step.shows(&item.key));
+                lists.tools.iter().filter(|item| is_shown(item) && has_usable_headers(server, item)).collect()
             })
             .collect();
         let all = servers
@@ -131,7 +160,10 @@ impl Directory {
             catalog = catalog.without_server(gone);
         }
         let order: Vec<&str> = servers.iter().map(|(server, _)| server.name()).collect();
-        self.catalog = Some(catalog.ordered_by(&order));
+        let catalog = catalog.ordered_by(&order);
+        // A snapshot that says nothing new would only make everybody work things out again.
+        let is_same = |old: &Catalog| old.iter().map(Arc::as_ptr).eq(catalog.iter().map(Arc::as_ptr));
+        self.catalog = before.catalog.clone().filter(is_same).or(Some(catalog));
     }
 
     fn mirror(&mut self, server: &Arc<str>, items: &[&Item]) {
@@ -141,7 +173,6 @@ impl Directory {
                 Some(Ok(parameters)) if !parameters.is_empty() => {
                     self.mirrored.insert((Arc::clone(server), item.key.clone()), parameters);
                 }
-                Some(Err(reason)) => tracing::warn!(server = %server, tool = item.key, reason, "a tool's headers"),
                 _ => {}
             }
         }
@@ -222,24 +253,32 @@ impl Directory {
 
     /// What clients must be told when this takes the place of `before`.
     pub(crate) fn difference(&self, before: &Self) -> Difference {
-        let is_same_catalog = match (&self.catalog, &before.catalog) {
-            (Some(a), Some(b)) => {
-                let changes = a.changes_since(b);
-                changes.added.is_empty() && changes.removed.is_empty() && a.len() == b.len()
-            }
-            (None, None) => true,
-            (a, b) => a.as_ref().map_or(0, Catalog::len) == b.as_ref().map_or(0, Catalog::len),
-        };
-        let differ = |a: &[Entry], b: &[Entry]| {
-            let is_same = |(a, b): (&Entry, &Entry)| a.raw.get() == b.raw.get() && a.server == b.server;
-            a.len() != b.len() || !a.iter().zip(b).all(is_same)
-        };
+        let empty = Catalog::empty();
+        let (new, old) = (self.catalog.as_ref().unwrap_or(&empty), before.catalog.as_ref().unwrap_or(&empty));
+        let changes = new.changes_since(old);
         Difference {
-            tools: !is_same_catalog,
-            prompts: differ(&self.prompts, &before.prompts),
-            resources: differ(&self.resources, &before.resources) || differ(&self.templates, &before.templates),
+            tools: changes.added.into_iter().chain(changes.removed).collect(),
+            prompts: changed_servers(&[&self.prompts], &[&before.prompts]),
+            resources: changed_servers(&[&self.resources, &self.templates], &[&before.resources, &before.templates]),
         }
     }
+}
+
+/// The servers whose entries are not the same in both.
+fn changed_servers(new: &[&Vec<Entry>], old: &[&Vec<Entry>]) -> BTreeSet<Arc<str>> {
+    let by_server = |lists: &[&Vec<Entry>]| {
+        let mut entries: BTreeMap<Arc<str>, Vec<Raw>> = BTreeMap::new();
+        for entry in lists.iter().flat_map(|list| list.iter()) {
+            entries.entry(Arc::clone(&entry.server)).or_default().push(entry.raw.clone());
+        }
+        entries
+    };
+    let (new, old) = (by_server(new), by_server(old));
+    let texts = |entries: Option<&Vec<Raw>>| -> Vec<String> {
+        entries.into_iter().flatten().map(|raw| raw.get().to_owned()).collect()
+    };
+    let servers: BTreeSet<Arc<str>> = new.keys().chain(old.keys()).cloned().collect();
+    servers.into_iter().filter(|server| texts(new.get(server)) != texts(old.get(server))).collect()
 }
 
 impl Part {
@@ -261,6 +300,22 @@ fn describe(server: &Upstream) -> String {
     let mut text = configured.or_else(own).unwrap_or_default();
     text.truncate(text.floor_char_boundary(4096));
     text
+}
+
+/// Whether a tool's headers can be sent; over HTTP one whose headers cannot must not be used.
+fn has_usable_headers(server: &Upstream, item: &Item) -> bool {
+    let is_remote = matches!(server.config().transport, TransportConfig::Http { .. });
+    if !is_remote || !item.raw.get().contains("x-mcp-header") {
+        return true;
+    }
+    let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
+    match schema.as_ref().map(headers::mirrored) {
+        Some(Err(reason)) => {
+            tracing::warn!(server = server.name(), tool = item.key, reason, "a tool is left out");
+            false
+        }
+        _ => true,
+    }
 }
 
 fn entry(server: &Arc<str>, item: &Item, shown: String, field: &str) -> Entry {

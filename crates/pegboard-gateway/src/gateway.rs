@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::{
-    directory::Directory,
+    directory::{Difference, Directory},
     exchange::{Exchange, Viewer},
     listen::Listeners,
     lock,
@@ -253,26 +253,21 @@ impl Gateway {
         });
         let Ok((directory, difference)) = made.await else { return };
         *self.directory.write().unwrap_or_else(std::sync::PoisonError::into_inner) = directory;
-        if difference.tools {
+        let difference = Arc::new(difference);
+        if difference.has_tools() {
             lock(&self.views).clear();
-            let gateway = Arc::clone(self);
-            let _ = tokio::task::spawn_blocking(move || gateway.renew_sessions()).await;
+            let (gateway, difference) = (Arc::clone(self), Arc::clone(&difference));
+            let _ = tokio::task::spawn_blocking(move || gateway.renew_sessions(&difference)).await;
         }
         self.built.send_replace(changes);
-        self.watches.renew(self).await;
-        if difference.prompts {
-            self.announce("notifications/prompts/list_changed");
-        }
-        if difference.resources {
-            self.announce("notifications/resources/list_changed");
-        }
-        if difference.tools {
-            self.listeners.changed("notifications/tools/list_changed");
-        }
+        self.listeners.changed("notifications/tools/list_changed", |viewer| difference.tools_for(&viewer.selection));
+        self.announce("notifications/prompts/list_changed", |viewer| difference.prompts_for(&viewer.selection));
+        self.announce("notifications/resources/list_changed", |viewer| difference.resources_for(&viewer.selection));
+        Watches::renew(self);
     }
 
     /// Lets all conversations go on with the new catalog; those whose list changed are told.
-    fn renew_sessions(&self) {
+    fn renew_sessions(&self, difference: &Difference) {
         // Indexes the new tools now, rather than in somebody's first search.
         let catalog = self.catalog();
         for era in [Era::Legacy, Era::Modern] {
@@ -287,16 +282,18 @@ impl Gateway {
                 tools.update_like(&lock(&view.tools));
                 tools.list_changes() != before
             };
-            if is_changed || shows_everything {
+            if is_changed || (shows_everything && difference.tools_for(&session.viewer.selection)) {
                 session.announce("notifications/tools/list_changed");
             }
         }
     }
 
-    /// Tells every client of both eras that a list has changed.
-    fn announce(&self, method: &'static str) {
-        self.sessions.all().iter().for_each(|session| session.announce(method));
-        self.listeners.changed(method);
+    /// Tells the clients of both eras for whom a list has changed.
+    fn announce(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
+        let sessions = self.sessions.all();
+        let concerned = sessions.iter().filter(|session| has_changed_for(&session.viewer));
+        concerned.for_each(|session| session.announce(method));
+        self.listeners.changed(method, has_changed_for);
     }
 
     /// Forgets a conversation and what it had asked for.
@@ -330,7 +327,11 @@ impl Gateway {
         if exchange_view.is_search_on && profile != Profile::Passthrough {
             text = lock(&exchange_view.tools).prompt();
         } else {
+            let selection = lock(&exchange_view.tools).selection().clone();
             for (server, instructions) in &self.directory().instructions {
+                if !selection.allows_server(server) {
+                    continue;
+                }
                 let heading = if self.fleet.servers().len() > 1 { format!("## {server}\n") } else { String::new() };
                 if text.len() + instructions.len() < MOST {
                     text.push_str(&format!("{heading}{instructions}\n"));

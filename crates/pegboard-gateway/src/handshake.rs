@@ -37,7 +37,7 @@ impl Gateway {
         let profile = self.settings.profile_of(&client);
         // The client asks for the tools next, and would wait there.
         self.ready().await;
-        let session = Arc::new(self.begin(viewer, profile, capabilities, false));
+        let session = Arc::new(self.begin(viewer, profile, capabilities, false, true));
         tracing::info!(
             session = session.owner,
             client = shorten(&client),
@@ -78,12 +78,13 @@ impl Gateway {
         profile: Profile,
         capabilities: Raw,
         only_searches: bool,
+        is_lasting: bool,
     ) -> ClientSession {
         let dialect = Self::dialect(profile, Era::Legacy);
         let view = self.view(&viewer, dialect);
         let tools = if only_searches { self.searching(&viewer) } else { lock(&view.tools).fork() };
         let owner = self.next_owner();
-        ClientSession::new(owner, Beginning { viewer, profile, capabilities, tools })
+        ClientSession::new(owner, Beginning { viewer, profile, capabilities, tools, is_lasting })
     }
 
     fn searching(&self, viewer: &Viewer) -> Session {

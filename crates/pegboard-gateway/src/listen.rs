@@ -15,7 +15,7 @@ use pegboard_upstream::{
 };
 
 use crate::{
-    exchange::{Exchange, Outlet},
+    exchange::{Exchange, Outlet, Viewer},
     gateway::Gateway,
     lock,
 };
@@ -32,6 +32,7 @@ struct Listener {
     outlet: Outlet,
     methods: Vec<&'static str>,
     uris: BTreeSet<String>,
+    viewer: Viewer,
 }
 
 impl Listener {
@@ -51,17 +52,20 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Tells those who want to know that a list has changed.
-    pub(crate) fn changed(&self, method: &'static str) {
+    /// Tells those who want to know that a list has changed, if it has for them.
+    pub(crate) fn changed(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
         let listeners = lock(&self.all);
-        listeners.iter().filter(|one| one.methods.contains(&method)).for_each(|one| one.tell(method, Fields::new()));
+        let interested = listeners.iter().filter(|one| one.methods.contains(&method) && has_changed_for(&one.viewer));
+        interested.for_each(|one| one.tell(method, Fields::new()));
     }
 
     /// Tells those who want to know that a resource has changed.
-    pub(crate) fn updated(&self, uri: &str, params: &Fields) {
-        let listeners = lock(&self.all);
-        let interested = listeners.iter().filter(|one| one.uris.contains(uri));
-        interested.for_each(|one| one.tell("notifications/resources/updated", params.clone()));
+    pub(crate) fn updated(&self, is_it: impl Fn(&String) -> bool, params: &Fields) {
+        for one in lock(&self.all).iter() {
+            for uri in one.uris.iter().filter(|uri| is_it(uri)) {
+                one.tell("notifications/resources/updated", params.clone().with("uri", uri));
+            }
+        }
     }
 }
 
@@ -89,17 +93,27 @@ impl Gateway {
             agreed.set(flag, raw(&true));
             methods.push(*method);
         }
-        let uris: BTreeSet<String> = wanted.read("resourceSubscriptions").unwrap_or_default();
+        let mut uris: BTreeSet<String> = wanted.read("resourceSubscriptions").unwrap_or_default();
+        // What the caller may not see is not there to be listened to.
+        let directory = self.directory();
+        let is_visible = |(server, _): (Arc<str>, String)| exchange.viewer.selection.allows_server(&server);
+        uris.retain(|uri| directory.resource(uri).is_none_or(is_visible));
         if uris.len() > MAX_URIS {
             return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("at most {MAX_URIS} resources at once")));
         }
         if wanted.has("resourceSubscriptions") {
             agreed.set("resourceSubscriptions", raw(&uris));
         }
-        let request: Raw = raw(&serde_json::from_str::<serde_json::Value>(id.get()).unwrap_or_default());
+        let request: Raw = id.to_raw();
         let number = self.listeners.next.fetch_add(1, Ordering::Relaxed);
-        let listener =
-            Listener { number, id: request.clone(), outlet: exchange.outlet.clone(), methods, uris: uris.clone() };
+        let listener = Listener {
+            number,
+            id: request.clone(),
+            outlet: exchange.outlet.clone(),
+            methods,
+            uris: uris.clone(),
+            viewer: exchange.viewer.clone(),
+        };
         listener.tell("notifications/subscriptions/acknowledged", Fields::new().with("notifications", &agreed));
         lock(&self.listeners.all).push(listener);
         let _leaving = Leaving { gateway: Arc::clone(self), number, uris: uris.clone() };

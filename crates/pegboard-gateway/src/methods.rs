@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pegboard_upstream::{
-    Call, ListKind,
+    Call, ListKind, State, Upstream,
     era::{Era, MODERN_VERSION},
-    json::{Fields, Raw, raw},
+    json::{Fields, Raw, is_unambiguous, raw},
     rpc::{Id, RpcError},
 };
 use serde_json::{json, value::RawValue};
@@ -21,6 +21,9 @@ use crate::{
 /// How long clients may keep a list without asking again, in milliseconds.
 const LIST_TTL: u64 = 30_000;
 
+/// Resources that one conversation may subscribe to.
+const MAX_SUBSCRIPTIONS: usize = 1000;
+
 impl Gateway {
     /// Answers one request other than `initialize`.
     ///
@@ -33,6 +36,10 @@ impl Gateway {
         method: &str,
         params: Option<Raw>,
     ) -> Result<Raw, RpcError> {
+        if params.as_deref().is_some_and(|params| !is_unambiguous(params)) {
+            let message = "`params` must not give a key twice, nor be nested without end";
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, message));
+        }
         let params = match params.as_deref() {
             Some(params) => Fields::of(params)
                 .ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, "`params` must be an object"))?,
@@ -224,30 +231,39 @@ impl Gateway {
         if let Some(session) = &exchange.session {
             session.set_log_level(&wanted);
         }
-        let levels = self.sessions.all().into_iter().map(|session| session.log_level());
-        let lowest = levels.min_by_key(|one| level(one)).unwrap_or(wanted);
-        // Servers are told the most talkative level of all; each client hears its own.
-        for upstream in self.fleet.servers() {
-            let is_told =
-                upstream.hello().is_some_and(|hello| hello.era == Era::Legacy && hello.capabilities.has("logging"));
-            if is_told {
-                let (upstream, lowest) = (Arc::clone(upstream), lowest.clone());
-                tokio::spawn(async move {
-                    let timeout = upstream.config().timeouts.call;
-                    let params = || Fields::new().with("level", &lowest);
-                    let _ = upstream.call(|_| Call::new("logging/setLevel", params(), timeout)).await;
-                });
-            }
-        }
+        self.fleet.servers().iter().for_each(|upstream| self.tell_level(upstream));
         Ok(raw(&json!({})))
+    }
+
+    /// Tells a legacy server the most talkative level that any client has set; each client
+    /// hears its own.
+    pub(crate) fn tell_level(&self, upstream: &Arc<Upstream>) {
+        let levels = self.sessions.all().into_iter().filter_map(|session| session.chosen_log_level());
+        let Some(lowest) = levels.min_by_key(|one| level(one)) else { return };
+        let is_told =
+            upstream.hello().is_some_and(|hello| hello.era == Era::Legacy && hello.capabilities.has("logging"));
+        if is_told && upstream.state() == State::Ready {
+            let upstream = Arc::clone(upstream);
+            tokio::spawn(async move {
+                let timeout = upstream.config().timeouts.call;
+                let params = || Fields::new().with("level", &lowest);
+                let _ = upstream.call(|_| Call::new("logging/setLevel", params(), timeout)).await;
+            });
+        }
     }
 
     async fn subscribe(&self, exchange: &Exchange, params: &Fields) -> Result<Raw, RpcError> {
         let uri = required(params, "uri")?;
         self.resource(exchange, &uri).await?;
-        if let Some(session) = &exchange.session
-            && lock(&session.subscriptions).insert(uri.clone())
-        {
+        let Some(session) = exchange.session.as_ref().filter(|session| session.is_lasting) else {
+            return Err(RpcError::new(RpcError::INVALID_REQUEST, "a subscription needs a session; initialize first"));
+        };
+        if lock(&session.subscriptions).len() >= MAX_SUBSCRIPTIONS {
+            let message = format!("at most {MAX_SUBSCRIPTIONS} subscriptions in a session");
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, message));
+        }
+        let is_new = lock(&session.subscriptions).insert(uri.clone());
+        if is_new {
             self.watches.add(self, &uri).await;
         }
         Ok(raw(&json!({})))

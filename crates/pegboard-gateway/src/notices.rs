@@ -9,7 +9,7 @@ use pegboard_upstream::{
 };
 use tokio::sync::mpsc;
 
-use crate::{exchange::level, gateway::Gateway, lock};
+use crate::{gateway::Gateway, lock};
 
 /// Passes notices on for as long as the gateway lives.
 pub(crate) async fn pump(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Arc<str>, Notice)>) {
@@ -17,13 +17,12 @@ pub(crate) async fn pump(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Ar
         let Some(gateway) = gateway.upgrade() else { return };
         match notice.method.as_str() {
             "notifications/resources/updated" => updated(&gateway, &server, &notice),
-            "notifications/message" => log(&gateway, &server, &notice),
             method => tracing::debug!(server = %server, method, "a notification that no client would know"),
         }
     }
 }
 
-fn updated(gateway: &Gateway, server: &str, notice: &Notice) {
+fn updated(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
     let mut params = Fields::of_optional(notice.params.as_deref());
     let Some(uri) = params.text("uri") else { return };
     // A server's own mark of its subscription means nothing to our clients.
@@ -34,28 +33,16 @@ fn updated(gateway: &Gateway, server: &str, notice: &Notice) {
             params.set("_meta", own.to_raw());
         }
     }
-    let shown = gateway.directory().uris.shown(server, &uri);
-    // A client may have subscribed under either name.
-    let names = if shown == uri { vec![uri] } else { vec![shown, uri] };
-    for uri in names {
-        params.set("uri", raw(&uri));
-        let line = Message::notification("notifications/resources/updated", Some(&params.to_raw()));
-        for session in gateway.sessions.all() {
-            if lock(&session.subscriptions).contains(&uri) {
-                session.tell(line.clone());
-            }
-        }
-        gateway.listeners.updated(&uri, &params);
-    }
-}
-
-fn log(gateway: &Gateway, server: &str, notice: &Notice) {
-    let wanted = Fields::of_optional(notice.params.as_deref()).text("level").unwrap_or_default();
-    let line = Message::notification("notifications/message", notice.params.as_deref());
+    let directory = gateway.directory();
+    // A client may have subscribed under one of several names; what counts is whose it is.
+    let is_it = |subscribed: &String| directory.resource(subscribed) == Some((Arc::clone(server), uri.clone()));
     for session in gateway.sessions.all() {
-        let is_wanted = level(&wanted) >= level(&session.log_level());
-        if is_wanted && session.viewer.selection.allows_server(server) {
-            session.tell(line.clone());
+        let names: Vec<String> = lock(&session.subscriptions).iter().filter(|name| is_it(name)).cloned().collect();
+        for name in names {
+            params.set("uri", raw(&name));
+            let line = Message::notification("notifications/resources/updated", Some(&params.to_raw()));
+            session.tell(line);
         }
     }
+    gateway.listeners.updated(is_it, &params);
 }

@@ -49,7 +49,10 @@ pub(crate) struct ClientSession {
     questions: Mutex<HashMap<Id, oneshot::Sender<Result<Raw, RpcError>>>>,
     next_question: AtomicU64,
     running: Mutex<HashMap<Id, AbortHandle>>,
-    log_level: Mutex<String>,
+    /// What the client has set.
+    log_level: Mutex<Option<String>>,
+    /// Whether there can be more than one request.
+    pub(crate) is_lasting: bool,
     pub(crate) subscriptions: Mutex<BTreeSet<String>>,
     used: Mutex<Instant>,
 }
@@ -67,6 +70,7 @@ pub(crate) struct Beginning {
     pub(crate) profile: Profile,
     pub(crate) capabilities: Raw,
     pub(crate) tools: Session,
+    pub(crate) is_lasting: bool,
 }
 
 impl ClientSession {
@@ -83,7 +87,8 @@ impl ClientSession {
             questions: Mutex::default(),
             next_question: AtomicU64::new(1),
             running: Mutex::default(),
-            log_level: Mutex::new("info".to_owned()),
+            log_level: Mutex::default(),
+            is_lasting: beginning.is_lasting,
             subscriptions: Mutex::default(),
             used: Mutex::new(Instant::now()),
         }
@@ -123,7 +128,8 @@ impl ClientSession {
 
     /// Announces a change on the stream, or with the next request that has one.
     pub(crate) fn announce(&self, method: &'static str) {
-        if !self.tell(Message::notification(method, None)) {
+        let sent = lock(&self.stream).as_ref().map(|outlet| outlet.try_send(Message::notification(method, None)));
+        if !matches!(sent, Some(Ok(()))) {
             lock(&self.owed).insert(method);
         }
     }
@@ -145,6 +151,7 @@ impl ClientSession {
     pub(crate) async fn ask(&self, outlet: &Outlet, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
         let id = Id::from(self.next_question.fetch_add(1, Ordering::Relaxed));
         let (reply, replied) = oneshot::channel();
+        let mut asking = Asking { session: self, outlet, id: id.clone(), is_open: false };
         {
             let mut questions = lock(&self.questions);
             if questions.len() >= MAX_QUESTIONS {
@@ -157,8 +164,9 @@ impl ClientSession {
             Ok(()) => true,
             Err(unsent) => self.tell(unsent.0),
         };
+        asking.is_open = is_sent;
         let outcome = if is_sent { tokio::time::timeout(ANSWER_TIMEOUT, replied).await.ok() } else { None };
-        lock(&self.questions).remove(&id);
+        asking.is_open &= outcome.is_none();
         match outcome {
             Some(Ok(outcome)) => outcome,
             _ => Err(RpcError::new(RpcError::INTERNAL, "the client did not answer")),
@@ -173,7 +181,10 @@ impl ClientSession {
 
     /// Notes a running request, so that it can be cancelled.
     pub(crate) fn begin(&self, id: &Id, task: AbortHandle) {
-        lock(&self.running).insert(id.clone(), task);
+        let mut running = lock(&self.running);
+        // One may have ended before it was noted here.
+        running.retain(|_, task| !task.is_finished());
+        running.insert(id.clone(), task);
     }
 
     pub(crate) fn end(&self, id: &Id) {
@@ -192,28 +203,63 @@ impl ClientSession {
         *lock(&self.stream) = None;
     }
 
+    /// Gives up all questions: whoever could answer them is gone.
+    pub(crate) fn drop_questions(&self) {
+        lock(&self.questions).clear();
+    }
+
     /// Cancels everything.
     pub(crate) fn close(&self) {
         lock(&self.running).drain().for_each(|(_, task)| task.abort());
         self.close_stream();
-        lock(&self.questions).clear();
+        self.drop_questions();
     }
 
+    /// From which level on the client hears log messages.
     pub(crate) fn log_level(&self) -> String {
+        self.chosen_log_level().unwrap_or_else(|| "info".to_owned())
+    }
+
+    /// The level that the client has set.
+    pub(crate) fn chosen_log_level(&self) -> Option<String> {
         lock(&self.log_level).clone()
     }
 
     pub(crate) fn set_log_level(&self, level: &str) {
-        level.clone_into(&mut lock(&self.log_level));
+        *lock(&self.log_level) = Some(level.to_owned());
     }
 
     pub(crate) fn touch(&self) {
         *lock(&self.used) = Instant::now();
     }
 
-    fn is_unused_since(&self, limit: Duration) -> bool {
+    /// Whether its client listens or waits.
+    fn is_busy(&self) -> bool {
         let has_stream = lock(&self.stream).as_ref().is_some_and(|outlet| !outlet.is_closed());
-        !has_stream && lock(&self.running).is_empty() && lock(&self.used).elapsed() > limit
+        has_stream || !lock(&self.running).is_empty()
+    }
+
+    fn is_unused_since(&self, limit: Duration) -> bool {
+        !self.is_busy() && lock(&self.used).elapsed() > limit
+    }
+}
+
+/// A question to a client. When nobody wants to know any more, the client is told.
+struct Asking<'a> {
+    session: &'a ClientSession,
+    outlet: &'a Outlet,
+    id: Id,
+    is_open: bool,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let was_waiting = lock(&self.session.questions).remove(&self.id).is_some();
+        if self.is_open && was_waiting {
+            let params = Fields::new().with("requestId", &self.id.to_raw()).with("reason", "no longer needed");
+            let line = Message::notification("notifications/cancelled", Some(&params.to_raw()));
+            let _ = self.outlet.try_send(line);
+        }
     }
 }
 
@@ -229,7 +275,9 @@ impl Sessions {
         let mut sessions = lock(&self.by_id);
         let mut gone = Vec::new();
         while sessions.len() >= most.max(1) {
-            let oldest = sessions.values().min_by_key(|session| (*lock(&session.used), session.owner));
+            // One that is being used goes last.
+            let age = |session: &&Arc<ClientSession>| (session.is_busy(), *lock(&session.used), session.owner);
+            let oldest = sessions.values().min_by_key(age);
             let Some(oldest) = oldest.map(|session| session.id.clone()) else { break };
             gone.extend(sessions.remove(&oldest));
         }

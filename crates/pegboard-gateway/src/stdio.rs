@@ -73,6 +73,13 @@ impl Gateway {
                 Message::Request { id, method, params } => {
                     let pipe = Pipe { gateway: Arc::clone(self), slot: Arc::clone(&slot), outlet: outlet.clone() };
                     let is_modern = is_modern(params.as_deref());
+                    if method == "initialize" && !is_modern {
+                        // What follows depends on it, also when it was sent without waiting.
+                        if let Some(line) = pipe.answer(&id, &method, params, false).await {
+                            let _ = outlet.send(line).await;
+                        }
+                        continue;
+                    }
                     let (request, running) = (id.clone(), Arc::clone(&modern));
                     let task = tasks.spawn(async move {
                         let line = pipe.answer(&request, &method, params, is_modern).await;
@@ -82,7 +89,9 @@ impl Gateway {
                         }
                     });
                     if is_modern {
-                        lock(&modern).insert(id, task);
+                        let mut running = lock(&modern);
+                        running.retain(|_, task| !task.is_finished());
+                        running.insert(id, task);
                     } else if let Some(session) = lock(&slot).as_ref() {
                         session.begin(&id, task);
                     }
@@ -107,6 +116,9 @@ impl Gateway {
         }
         // What was read is answered; what would go on for ever is ended.
         self.close_streams();
+        if let Some(session) = lock(&slot).as_ref() {
+            session.drop_questions();
+        }
         let all = async { while tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(self.settings.startup_wait + LAST_ANSWERS, all).await;
         tasks.shutdown().await;

@@ -18,9 +18,6 @@ use tokio::sync::oneshot;
 
 use crate::{calls::Running, lock, sessions::random_id};
 
-/// What names of suspended calls begin with.
-const PREFIX: &str = "pegboard-";
-
 /// The key of the one question that is asked at a time.
 const QUESTION: &str = "question";
 
@@ -43,15 +40,23 @@ pub(crate) struct Suspended {
 }
 
 /// All calls that wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SuspendedCalls {
+    /// What the names of our calls begin with; a server may be a gateway too, with its own.
+    prefix: String,
     by_state: Mutex<HashMap<String, (Instant, Suspended)>>,
+}
+
+impl Default for SuspendedCalls {
+    fn default() -> Self {
+        Self { prefix: format!("pegboard-{}-", &random_id()[..8]), by_state: Mutex::default() }
+    }
 }
 
 impl SuspendedCalls {
     /// Puts a call aside; the result that asks the client.
     pub(crate) fn put(&self, suspended: Suspended) -> Raw {
-        let state = format!("{PREFIX}{}", random_id());
+        let state = format!("{}{}", self.prefix, random_id());
         let mut question = Fields::new().with("method", &suspended.method);
         question.set("params", suspended.params.clone().unwrap_or_else(|| raw(&json!({}))));
         let requests = Fields::new().with(QUESTION, &question);
@@ -70,8 +75,8 @@ impl SuspendedCalls {
     }
 
     /// Whether a state is one of ours rather than a server's.
-    pub(crate) fn is_ours(state: &str) -> bool {
-        state.starts_with(PREFIX)
+    pub(crate) fn is_ours(&self, state: &str) -> bool {
+        state.starts_with(&self.prefix)
     }
 
     /// Takes a call up again.

@@ -67,29 +67,35 @@ impl Watches {
         upstream.watch_resources(uris.collect());
     }
 
-    /// Makes the watches known to servers that were connected anew.
-    pub(crate) async fn renew(&self, gateway: &Gateway) {
+    /// Makes watches and the log level known to servers that were connected anew. Waits for
+    /// none of them.
+    pub(crate) fn renew(gateway: &Arc<Gateway>) {
+        let this = &gateway.watches;
         for upstream in gateway.fleet.servers() {
             let Some(hello) = upstream.hello() else { continue };
             let is_known = {
-                let mut known = lock(&self.known_to);
+                let mut known = lock(&this.known_to);
                 let old = known.insert(upstream.name().into(), Arc::clone(&hello));
-                old.is_none_or(|old| Arc::ptr_eq(&old, &hello))
+                old.is_some_and(|old| Arc::ptr_eq(&old, &hello))
             };
             if is_known {
                 continue;
             }
+            gateway.tell_level(upstream);
             if hello.era == Era::Modern {
-                self.tell_modern(upstream);
+                this.tell_modern(upstream);
                 continue;
             }
             let uris: Vec<String> = {
-                let watched = lock(&self.watched);
+                let watched = lock(&this.watched);
                 watched.keys().filter(|(server, _)| **server == *upstream.name()).map(|(_, uri)| uri.clone()).collect()
             };
-            for uri in uris {
-                tell_legacy(upstream, "resources/subscribe", &uri).await;
-            }
+            let upstream = Arc::clone(upstream);
+            tokio::spawn(async move {
+                for uri in uris {
+                    tell_legacy(&upstream, "resources/subscribe", &uri).await;
+                }
+            });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One connection to a server: requests and their answers, and what comes in between.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::value::RawValue;
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{Notify, mpsc, oneshot, watch},
     task::AbortHandle,
     time::Instant,
 };
@@ -19,12 +19,19 @@ use tokio::{
 use crate::{
     era::{Era, MODERN_VERSION, meta},
     json::{Fields, Raw, raw},
+    listing::ListKind,
     rpc::{Id, Message, RpcError},
     transport::{Outbound, Outgoing},
 };
 
 /// How long a client may take to answer a question of a server.
 const ASK_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Questions of a server at a time; one that asks more is not listened to.
+const MAX_QUESTIONS: usize = 256;
+
+/// How long a server may go on with a call that was taken back.
+const HAUNTING: Duration = Duration::from_secs(60);
 
 /// Why a call did not get its result.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +61,13 @@ pub enum CallError {
     /// What came back is no answer.
     #[error("the server's answer is unusable: {0}")]
     Garbled(String),
+}
+
+impl CallError {
+    /// An address may hold a secret; the error is told without it.
+    pub(crate) fn unreachable(error: reqwest::Error) -> Self {
+        Self::Unreachable(error.without_url())
+    }
 }
 
 /// Something that a server says or asks while a call is running.
@@ -155,6 +169,12 @@ pub(crate) struct Link {
     closed: watch::Sender<Option<Arc<str>>>,
     /// What the server last wrote for people to read.
     last_words: Mutex<String>,
+    /// Lists that have changed and were not asked for again yet. Kept apart from other news,
+    /// so that no flood of those can wash one away.
+    changed: Mutex<BTreeSet<ListKind>>,
+    changes: Notify,
+    /// Calls that were taken back while the server may still be at work on them.
+    ghosts: Mutex<HashMap<u64, (u64, Instant)>>,
 }
 
 /// Locks that guard plain data; nobody panics while holding one.
@@ -174,6 +194,9 @@ impl Link {
             notices,
             closed: watch::Sender::new(None),
             last_words: Mutex::default(),
+            changed: Mutex::default(),
+            changes: Notify::new(),
+            ghosts: Mutex::default(),
         })
     }
 
@@ -184,6 +207,23 @@ impl Link {
 
     pub(crate) fn era(&self) -> Option<Era> {
         self.era.get().copied()
+    }
+
+    /// Notes that lists have changed.
+    pub(crate) fn lists_changed(&self, kinds: &[ListKind]) {
+        lock(&self.changed).extend(kinds);
+        self.changes.notify_one();
+    }
+
+    /// Waits until lists have changed; which.
+    pub(crate) async fn changed_lists(&self) -> BTreeSet<ListKind> {
+        loop {
+            let changed = std::mem::take(&mut *lock(&self.changed));
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.changes.notified().await;
+        }
     }
 
     /// Notes what the server writes for people to read.
@@ -250,7 +290,7 @@ impl Link {
         let mut guard = CancelOnDrop { link: self, id, task: None, is_done: false };
         guard.task = self.send(self.outgoing(id, call)).await?;
         let result = match timeout {
-            Some(timeout) => wait(answered, timeout, &active).await,
+            Some(timeout) => wait(answered, timeout, &active, || self.is_asking(id)).await,
             None => answered.await.unwrap_or_else(|_| Err(CallError::Closed("closed".into()))),
         };
         guard.is_done = !matches!(result, Err(CallError::Timeout(_)));
@@ -354,7 +394,10 @@ impl Link {
             Some(pending) => {
                 let _ = pending.answer.send(outcome);
             }
-            None => tracing::debug!(server = %self.server, id, "an answer that nobody waits for"),
+            None => {
+                lock(&self.ghosts).remove(&id);
+                tracing::debug!(server = %self.server, id, "an answer that nobody waits for");
+            }
         }
     }
 
@@ -396,9 +439,23 @@ impl Link {
                 }
                 return;
             }
-            "notifications/message" => self.caller(related).map(|(_, events)| events),
-            method if method.starts_with("notifications/") => None,
-            _ => self.caller(related).map(|(_, events)| events),
+            "notifications/message" => match self.caller(related) {
+                Some((_, events)) => Some(events),
+                // Whose it is cannot be told, and it may hold anything.
+                None => {
+                    let text: String =
+                        params.as_deref().map(|params| params.get().chars().take(500).collect()).unwrap_or_default();
+                    tracing::debug!(target: "pegboard::server", server = &*self.server, "{text}");
+                    return;
+                }
+            },
+            method => {
+                let kinds = ListKind::changed_by(method);
+                if !kinds.is_empty() {
+                    return self.lists_changed(kinds);
+                }
+                None
+            }
         };
         let full = match events {
             Some(events) => events.try_send(Event::Notification { method, params }).is_err(),
@@ -410,17 +467,14 @@ impl Link {
     }
 
     /// The call that a message on a shared pipe is about: the latest of the one conversation
-    /// that has calls running. Calls whose server waits for an answer say nothing meanwhile.
+    /// that has calls running, or had until a moment ago. Where it could be another's, it is
+    /// nobody's.
     fn caller(&self, related: Option<u64>) -> Option<(u64, mpsc::Sender<Event>)> {
         let pending = lock(&self.pending);
-        if let Some(id) = related
-            && let Some(events) = pending.get(&id).and_then(|pending| pending.events.clone())
-        {
-            return Some((id, events));
+        if let Some(id) = related {
+            return pending.get(&id).and_then(|pending| pending.events.clone()).map(|events| (id, events));
         }
-        let with_events = || pending.iter().filter(|(_, pending)| pending.events.is_some());
-        let is_any_free = with_events().any(|(_, pending)| pending.questions == 0);
-        let mut callers = with_events().filter(|(_, pending)| !is_any_free || pending.questions == 0);
+        let mut callers = pending.iter().filter(|(_, pending)| pending.events.is_some());
         let (first, one) = callers.next()?;
         let mut latest = *first;
         for (id, other) in callers {
@@ -429,17 +483,31 @@ impl Link {
             }
             latest = latest.max(*id);
         }
+        let mut ghosts = lock(&self.ghosts);
+        ghosts.retain(|_, (_, since)| since.elapsed() < HAUNTING);
+        if ghosts.values().any(|(owner, _)| *owner != one.owner) {
+            return None;
+        }
         Some((latest, pending.get(&latest)?.events.clone()?))
+    }
+
+    /// Whether the server waits for an answer to a question about this call.
+    fn is_asking(&self, id: u64) -> bool {
+        lock(&self.pending).get(&id).is_some_and(|pending| pending.questions > 0)
     }
 
     fn count_question(&self, call: Option<u64>, change: isize) {
         let mut pending = lock(&self.pending);
         if let Some(pending) = call.and_then(|id| pending.get_mut(&id)) {
             pending.questions = pending.questions.saturating_add_signed(change);
+            *lock(&pending.active) = Instant::now();
         }
     }
 
     fn asked(self: &Arc<Self>, id: Id, method: String, params: Option<Raw>, related: Option<u64>) {
+        if lock(&self.asked).len() >= MAX_QUESTIONS {
+            return self.close("the server asks too much at once");
+        }
         let (call, caller) = self.caller(related).unzip();
         self.count_question(call, 1);
         let link = Arc::clone(self);
@@ -497,16 +565,18 @@ impl Link {
     }
 }
 
-/// Waits for an answer, and longer as long as there is progress.
+/// Waits for an answer, and longer as long as there is progress or the server waits itself.
 async fn wait(
     mut answered: oneshot::Receiver<Result<Raw, CallError>>,
     timeout: Duration,
     active: &Mutex<Instant>,
+    is_asking: impl Fn() -> bool,
 ) -> Result<Raw, CallError> {
     loop {
         let deadline = *lock(active) + timeout;
         match tokio::time::timeout_at(deadline, &mut answered).await {
             Ok(answer) => return answer.unwrap_or_else(|_| Err(CallError::Closed("closed".into()))),
+            Err(_) if is_asking() => *lock(active) = Instant::now(),
             Err(_) if *lock(active) + timeout > deadline => {}
             Err(_) => return Err(CallError::Timeout(timeout)),
         }
@@ -523,9 +593,12 @@ struct CancelOnDrop<'a> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        lock(&self.link.pending).remove(&self.id);
+        let pending = lock(&self.link.pending).remove(&self.id);
         if self.is_done {
             return;
+        }
+        if let Some(pending) = pending {
+            lock(&self.link.ghosts).insert(self.id, (pending.owner, Instant::now()));
         }
         if let Some(task) = &self.task {
             // Ends the request's own stream, which is how modern HTTP says it.

@@ -112,6 +112,30 @@ pub(crate) struct Connected {
     pub(crate) hello: Hello,
     /// The child, if the server is one.
     pub(crate) process: Option<Process>,
+    /// Closes the link if nobody takes it over.
+    pub(crate) closing: Closing,
+}
+
+/// Closes a link when it is dropped: whatever reads for it must end too.
+#[derive(Debug)]
+pub(crate) struct Closing(Option<Arc<Link>>);
+
+impl Closing {
+    fn new(link: &Arc<Link>) -> Self {
+        Self(Some(Arc::clone(link)))
+    }
+
+    pub(crate) fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some(link) = &self.0 {
+            link.close("not connected");
+        }
+    }
 }
 
 /// Who we are, for servers.
@@ -142,13 +166,14 @@ pub(crate) async fn connect(
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();
             let link = Link::new(server, Outbound::Stdio(sender), notices);
+            let closing = Closing::new(&link);
             let mut process = attachable.attach(&link);
             let hello = tokio::select! {
                 hello = greet_on_pipe(&link, era) => hello,
                 ended = process.wait() => Err(ConnectError::Closed(ended.into())),
             };
             match hello {
-                Ok(hello) => Ok(Connected { link, hello, process: Some(process) }),
+                Ok(hello) => Ok(Connected { link, hello, process: Some(process), closing }),
                 Err(error) => {
                     let error = match error {
                         ConnectError::Closed(reason) => {
@@ -167,8 +192,9 @@ pub(crate) async fn connect(
         TransportConfig::Http { url, headers, kind } => {
             let client = Arc::new(HttpClient::new(url, headers)?);
             let link = Link::new(Arc::clone(&server), Outbound::Http(Arc::clone(&client)), notices.clone());
+            let closing = Closing::new(&link);
             match greet_over_http(&link, &client, era).await {
-                Ok(hello) => Ok(Connected { link, hello, process: None }),
+                Ok(hello) => Ok(Connected { link, hello, process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto =>
                 {
@@ -179,9 +205,10 @@ pub(crate) async fn connect(
         }
         TransportConfig::Local(local) => {
             let link = Link::new(server, Outbound::Local(Arc::clone(local)), notices);
+            let closing = Closing::new(&link);
             link.settle_era(Era::Modern);
             let hello = discover(&link).await.map_err(ConnectError::Refused)?;
-            Ok(Connected { link, hello, process: None })
+            Ok(Connected { link, hello, process: None, closing })
         }
     }
 }
@@ -202,9 +229,10 @@ async fn connect_sse(
 ) -> Result<Connected, ConnectError> {
     let client = Arc::new(SseClient::open(url, headers).await?);
     let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices);
+    let closing = Closing::new(&link);
     client.attach(&link).await?;
     let hello = initialize(&link).await?;
-    Ok(Connected { link, hello, process: None })
+    Ok(Connected { link, hello, process: None, closing })
 }
 
 /// Asks the modern question first, and the legacy one when the answer is no or is late.

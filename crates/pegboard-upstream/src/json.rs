@@ -129,20 +129,99 @@ impl<'de> Deserialize<'de> for Fields {
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(entry) = map.next_entry::<String, Raw>()? {
-                    fields.push(entry);
+                // A key that is given twice counts once, with its last value, as it does for
+                // nearly everybody who reads JSON.
+                let mut fields = Fields::default();
+                while let Some((key, value)) = map.next_entry::<String, Raw>()? {
+                    fields.set(&key, value);
                 }
-                Ok(Fields(fields))
+                Ok(fields)
             }
         }
         deserializer.deserialize_map(Visitor)
     }
 }
 
+/// Whether every object in `value` has each of its keys once, and nothing in it is nested
+/// without end. What readers could understand differently must not be passed on by somebody
+/// who has checked it.
+pub fn is_unambiguous(value: &RawValue) -> bool {
+    serde_json::from_str::<Unambiguous>(value.get()).is_ok()
+}
+
+struct Unambiguous;
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Unambiguous;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON whose keys are given once")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Unambiguous, A::Error> {
+                let mut keys = std::collections::HashSet::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    if !keys.insert(key) {
+                        return Err(de::Error::custom("a key is given twice"));
+                    }
+                    map.next_value::<Unambiguous>()?;
+                }
+                Ok(Unambiguous)
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Unambiguous, A::Error> {
+                while list.next_element::<Unambiguous>()?.is_some() {}
+                Ok(Unambiguous)
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+
+            fn visit_unit<E>(self) -> Result<Unambiguous, E> {
+                Ok(Unambiguous)
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_are_given_twice() {
+        let check = |text: &str, expected: bool| {
+            let value: Raw = serde_json::from_str(text).expect("JSON");
+            assert_eq!(is_unambiguous(&value), expected, "{text}");
+        };
+        check(r#"{"a":1,"b":[{"a":null},1e5,"x",true]}"#, true);
+        check(r#"{"a":1,"a":2}"#, false);
+        check(r#"{"a":[{"b":1,"\u0062":2}]}"#, false);
+        check(&format!("{}{}", "[".repeat(1000), "]".repeat(1000)), false);
+        let fields: Fields = serde_json::from_str(r#"{"a":1,"b":2,"a":3}"#).expect("an object");
+        assert_eq!(fields.to_raw().get(), r#"{"a":3,"b":2}"#);
+    }
 
     #[test]
     fn what_is_not_touched_keeps_its_bytes() {

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Lists of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListKind {
     /// `tools/list`.
     Tools,
@@ -77,6 +77,8 @@ impl ListKind {
             "notifications/tools/list_changed" => &[Self::Tools],
             "notifications/prompts/list_changed" => &[Self::Prompts],
             "notifications/resources/list_changed" => &[Self::Resources, Self::Templates],
+            // Whatever changed before anybody listened was said to nobody.
+            "notifications/subscriptions/acknowledged" => &Self::ALL,
             _ => &[],
         }
     }
@@ -136,6 +138,18 @@ const MAX_PAGES: usize = 2_000;
 
 /// Bytes of one item.
 const MAX_ITEM_BYTES: usize = 1 << 20;
+
+/// What optional fields begin with, as JSON.
+const TYPES: &[(&str, char)] = &[
+    ("title", '"'),
+    ("description", '"'),
+    ("mimeType", '"'),
+    ("annotations", '{'),
+    ("outputSchema", '{'),
+    ("_meta", '{'),
+    ("icons", '['),
+    ("arguments", '['),
+];
 
 /// Asks for all lists that the server says it has.
 pub(crate) async fn list_all(link: &Arc<Link>, hello: &Hello, timeout: Duration) -> Result<Lists, CallError> {
@@ -216,7 +230,15 @@ impl Reader<'_> {
 
     fn item(&mut self, item: &RawValue) {
         if self.items.len() >= MAX_ITEMS {
+            if self.items.len() == MAX_ITEMS && self.seen.insert(String::new()) {
+                self.warn(WarningKind::TooLong, format!("only the first {MAX_ITEMS} are used"));
+            }
             return;
+        }
+        // What cannot be read whole (half a character, nested without end) cannot be read by
+        // clients either, and would cost them the whole list.
+        if serde_json::from_str::<serde_json::Value>(item.get()).is_err() {
+            return self.warn(WarningKind::NotATool, "an entry that cannot be read is left out".to_owned());
         }
         let Some(fields) = Fields::of(item) else {
             return self.warn(WarningKind::NotATool, "an entry that is no object is left out".to_owned());
@@ -228,7 +250,12 @@ impl Reader<'_> {
         if !self.seen.insert(key.clone()) {
             return self.warn(WarningKind::DuplicateTool, format!("a second `{}` is left out", shorten(&key)));
         }
-        let raw = if self.kind == ListKind::Tools { self.mend(&key, fields, item) } else { item.to_owned() };
+        let (fields, is_mended) = self.without_wrong_types(&key, fields);
+        let raw = match self.kind {
+            ListKind::Tools => self.mend(&key, fields, is_mended, item),
+            _ if is_mended => fields.to_raw(),
+            _ => item.to_owned(),
+        };
         if raw.get().len() > MAX_ITEM_BYTES {
             let message = format!("`{}` has {} bytes and is left out", shorten(&key), raw.get().len());
             return self.warn(WarningKind::TooLong, message);
@@ -238,8 +265,7 @@ impl Reader<'_> {
 
     /// A tool that every client can read: its schema is an object schema, and its
     /// description is not without end.
-    fn mend(&mut self, name: &str, mut fields: Fields, item: &RawValue) -> Raw {
-        let mut is_mended = false;
+    fn mend(&mut self, name: &str, mut fields: Fields, mut is_mended: bool, item: &RawValue) -> Raw {
         match fields.object("inputSchema") {
             None => {
                 self.warn(
@@ -259,7 +285,26 @@ impl Reader<'_> {
                 fields.set("inputSchema", mended.to_raw());
                 is_mended = true;
             }
-            Some(_) => {}
+            Some(mut schema) => {
+                let mut is_wrong = schema.text("type").as_deref() != Some("object");
+                if is_wrong {
+                    schema.set("type", raw("object"));
+                }
+                for (key, fits) in [("properties", '{'), ("required", '[')] {
+                    if schema.get(key).is_some_and(|value| !value.get().starts_with(fits)) {
+                        schema.remove(key);
+                        is_wrong = true;
+                    }
+                }
+                if is_wrong {
+                    self.warn(
+                        WarningKind::WrongType,
+                        format!("the schema of `{}` is not an object's; mended", shorten(name)),
+                    );
+                    fields.set("inputSchema", schema.to_raw());
+                    is_mended = true;
+                }
+            }
         }
         let limit = Limits::default().text_bytes;
         if let Some(mut text) = fields.text("description").filter(|text| text.len() > limit) {
@@ -271,6 +316,29 @@ impl Reader<'_> {
             is_mended = true;
         }
         if is_mended { fields.to_raw() } else { item.to_owned() }
+    }
+
+    /// The entry without optional fields that are not what they must be: one of them would
+    /// cost strict clients the whole list.
+    fn without_wrong_types(&mut self, key: &str, mut fields: Fields) -> (Fields, bool) {
+        let mut is_mended = false;
+        for (field, fits) in TYPES {
+            let Some(value) = fields.get(field) else { continue };
+            if !value.get().starts_with(*fits) {
+                self.warn(
+                    WarningKind::WrongType,
+                    format!("`{field}` of `{}` has the wrong type and is left out", shorten(key)),
+                );
+                fields.remove(field);
+                is_mended = true;
+            }
+        }
+        // Everything has a name by which people know it.
+        if !fields.has("name") {
+            fields.set("name", raw(key));
+            is_mended = true;
+        }
+        (fields, is_mended)
     }
 
     fn warn(&mut self, kind: WarningKind, message: String) {

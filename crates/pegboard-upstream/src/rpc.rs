@@ -23,6 +23,11 @@ impl Id {
         self.0.get()
     }
 
+    /// As a JSON value.
+    pub fn to_raw(&self) -> Raw {
+        self.0.clone()
+    }
+
     /// The number, if it is one of ours.
     pub fn as_number(&self) -> Option<u64> {
         self.get().parse().ok()
@@ -88,6 +93,14 @@ impl RpcError {
     /// A protocol version that the server does not speak.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 
+    /// What a peer calls an error. One that is not in the right form is one all the same.
+    fn of(value: &RawValue) -> Self {
+        serde_json::from_str(value.get()).unwrap_or_else(|_| {
+            let text: String = value.get().chars().take(500).collect();
+            Self::new(Self::INTERNAL, format!("a failure that is not in the right form: {text}"))
+        })
+    }
+
     /// An error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
@@ -152,7 +165,8 @@ struct Wire<'a> {
     params: Option<&'a RawValue>,
     #[serde(borrow)]
     result: Option<&'a RawValue>,
-    error: Option<RpcError>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
 
 impl Message {
@@ -178,11 +192,23 @@ impl Message {
             (Some(method), Some(id)) => Ok(Self::Request { id, method, params }),
             (Some(method), None) => Ok(Self::Notification { method, params }),
             (None, id) => match (wire.error, wire.result) {
-                (Some(error), _) => Ok(Self::Response { id, outcome: Err(error) }),
+                (Some(error), _) => Ok(Self::Response { id, outcome: Err(RpcError::of(error)) }),
                 (None, Some(result)) => Ok(Self::Response { id, outcome: Ok(result.to_owned()) }),
                 (None, None) => Err(MessageError::NotRpc("neither `method` nor `result` nor `error`")),
             },
         }
+    }
+
+    /// Reads one message, or a batch of them as 2025-03-26 has it.
+    ///
+    /// # Errors
+    /// When the text is neither.
+    pub fn parse_all(text: &str) -> Result<Vec<Self>, MessageError> {
+        if !text.trim_start().starts_with('[') {
+            return Self::parse(text).map(|message| vec![message]);
+        }
+        let parts: Vec<&RawValue> = serde_json::from_str(text).map_err(MessageError::NotJson)?;
+        parts.into_iter().map(|part| Self::parse(part.get())).collect()
     }
 
     /// A request as one line.

@@ -22,7 +22,7 @@ use crate::{
     era::Era,
     handshake::{self, ConnectError, Connected, Hello},
     json::{Fields, Raw},
-    listing::{self, ListKind, Lists},
+    listing::{self, Lists},
     rpc::RpcError,
     transport::stdio::Process,
 };
@@ -32,6 +32,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The longest pause between restarts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How often a server may forget us before that counts as a failure.
+const MAX_RECONNECTS: u32 = 3;
+
+/// The shortest time between two looks at the same lists.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Failures in a row that are told loudly.
 const LOUD_FAILURES: u32 = 3;
@@ -79,6 +85,7 @@ pub struct Upstream {
     state: watch::Sender<State>,
     connection: watch::Sender<Option<(Arc<Link>, Arc<Hello>)>>,
     lists: RwLock<Arc<Lists>>,
+    last_hello: Mutex<Option<Arc<Hello>>>,
     /// Counts changes of lists and state, for whoever watches the whole fleet.
     changes: Arc<watch::Sender<u64>>,
     /// Where other notifications go.
@@ -105,6 +112,7 @@ impl Upstream {
             state: watch::Sender::new(state),
             connection: watch::Sender::new(None),
             lists: RwLock::default(),
+            last_hello: Mutex::default(),
             changes,
             told,
             wake: Notify::new(),
@@ -137,7 +145,7 @@ impl Upstream {
 
     /// What it said of itself when it was last connected.
     pub fn hello(&self) -> Option<Arc<Hello>> {
-        self.connection.borrow().as_ref().map(|(_, hello)| Arc::clone(hello))
+        lock(&self.last_hello).clone()
     }
 
     /// How many calls it is busy with.
@@ -208,8 +216,12 @@ impl Upstream {
                 if let Some(usable) = usable.filter(|(link, _)| link.close_reason().is_none()) {
                     return Ok(usable);
                 }
-                if let State::Failed { reason, .. } = &*state.borrow_and_update() {
-                    return refuse(reason);
+                match &*state.borrow_and_update() {
+                    State::Failed { reason, .. } => return refuse(reason),
+                    State::Disabled | State::Stopped => return refuse("it was stopped"),
+                    // It may have gone to sleep after we looked.
+                    State::Idle => self.wake.notify_one(),
+                    State::Starting | State::Ready => {}
                 }
                 tokio::select! {
                     _ = connection.changed() => {}
@@ -249,6 +261,7 @@ impl Upstream {
         }
         let mut stop = self.stop.subscribe();
         let mut failures = 0;
+        let mut reconnects = 0;
         let mut era = self.config.era;
         loop {
             self.enter(State::Starting);
@@ -259,6 +272,7 @@ impl Upstream {
             }
             if began.elapsed() > STEADY {
                 failures = 0;
+                reconnects = 0;
             }
             match ended {
                 Ended::Idle => {
@@ -269,8 +283,13 @@ impl Upstream {
                         _ = stop.wait_for(|stop| *stop) => break,
                     }
                 }
-                Ended::Reconnect => {}
-                Ended::Failed(reason) => {
+                Ended::Reconnect if reconnects < MAX_RECONNECTS => reconnects += 1,
+                Ended::Reconnect | Ended::Failed(_) => {
+                    let reason = match ended {
+                        Ended::Failed(reason) => reason,
+                        _ => "the server keeps forgetting the session".to_owned(),
+                    };
+                    reconnects = 0;
                     let retry_in = pause(self.name(), failures);
                     failures += 1;
                     let seconds = (retry_in.as_secs_f32() * 10.0).round() / 10.0;
@@ -320,14 +339,17 @@ impl Upstream {
                     *era = Some(Era::Legacy);
                     return Ended::Reconnect;
                 }
+                *era = self.config.era;
                 return Ended::Failed(with_causes(&error));
             }
             Err(_) => return Ended::Failed(with_causes(&ConnectError::Timeout(limit))),
         };
-        let Connected { link, hello, mut process } = connected;
+        let Connected { link, hello, mut process, closing } = connected;
+        closing.disarm();
         let tools = self.lists().tools.len();
         tracing::info!(server = self.name(), protocol = hello.version, tools, "a server is ready");
         let hello = Arc::new(hello);
+        *lock(&self.last_hello) = Some(Arc::clone(&hello));
         self.connection.send_replace(Some((Arc::clone(&link), Arc::clone(&hello))));
         self.enter(State::Ready);
         let listening = tokio::spawn(listen(Arc::clone(&link), Arc::clone(&hello), self.watched.subscribe()));
@@ -392,20 +414,15 @@ impl Upstream {
     /// Follows what the server says of its own accord.
     async fn attend(&self, link: &Arc<Link>, noticed: &mut mpsc::Receiver<Notice>) {
         let name: Arc<str> = self.name().into();
-        while let Some(notice) = noticed.recv().await {
-            let mut kinds: Vec<ListKind> = ListKind::changed_by(&notice.method).to_vec();
-            if kinds.is_empty() {
-                let _ = self.told.try_send((Arc::clone(&name), notice));
-                continue;
-            }
-            // Several changes at once are one.
-            while let Ok(notice) = noticed.try_recv() {
-                let more = ListKind::changed_by(&notice.method);
-                if more.is_empty() {
+        loop {
+            let kinds = tokio::select! {
+                notice = noticed.recv() => {
+                    let Some(notice) = notice else { return };
                     let _ = self.told.try_send((Arc::clone(&name), notice));
+                    continue;
                 }
-                kinds.extend(more.iter().filter(|kind| !kinds.contains(kind)).copied().collect::<Vec<_>>());
-            }
+                kinds = link.changed_lists() => kinds,
+            };
             let mut lists = Lists::clone(&self.lists());
             for kind in kinds {
                 if let Err(error) = listing::refresh(link, kind, &mut lists, self.config.timeouts.connect).await {
@@ -414,6 +431,9 @@ impl Upstream {
             }
             self.publish(lists);
             self.changes.send_modify(|changes| *changes += 1);
+            // Several changes at once are one, and a server that changes all the time is
+            // looked at now and then.
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 
@@ -502,6 +522,7 @@ async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver
         });
         let params = Fields::new().with("notifications", &filter);
         let call = Call { timeout: None, ..Call::new("subscriptions/listen", params, Duration::MAX) };
+        let began = Instant::now();
         let ended = tokio::select! {
             ended = link.request(call) => ended,
             _ = watched.changed() => continue,
@@ -511,7 +532,7 @@ async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver
             Err(CallError::Closed(_)) => return,
             _ => {}
         }
+        failures = if began.elapsed() > STEADY { 0 } else { (failures + 1).min(6) };
         tokio::time::sleep(pause(&link.server, failures)).await;
-        failures = (failures + 1).min(6);
     }
 }

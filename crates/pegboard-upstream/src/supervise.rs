@@ -31,7 +31,7 @@ mod imp {
         collections::HashMap,
         ffi::OsString,
         fs, io,
-        os::{fd::AsFd, unix::process::ExitStatusExt},
+        os::{fd::AsFd, unix::process::CommandExt},
         process::{Child, Command, ExitCode},
         sync::mpsc,
         thread,
@@ -58,7 +58,8 @@ mod imp {
         let Some((program, args)) = command.split_first() else { return ExitCode::from(2) };
         // What the server leaves behind becomes ours, so that we find it.
         let _ = set_child_subreaper(Some(rustix::process::getpid()));
-        let child = match Command::new(program).args(args).spawn() {
+        // In a group of its own: a server that ends its whole group must not end us with it.
+        let child = match Command::new(program).args(args).process_group(0).spawn() {
             Ok(child) => child,
             Err(error) => {
                 use io::Write as _;
@@ -69,7 +70,7 @@ mod imp {
         let (tell, news) = mpsc::channel();
         let told = tell.clone();
         thread::spawn(move || {
-            let _ = told.send(News::ServerEnded(wait_for(child)));
+            let _ = told.send(News::ServerEnded(wait_for(&child)));
         });
         thread::spawn(move || {
             wait_until_unread();
@@ -83,13 +84,19 @@ mod imp {
         ExitCode::from(code)
     }
 
-    fn wait_for(mut child: Child) -> u8 {
-        match child.wait() {
-            Ok(status) => {
-                let code = status.code().or(status.signal().map(|signal| 128 + signal));
-                code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+    /// Waits until the server has ended, and takes note of everything else that ends
+    /// meanwhile: what the server leaves behind is ours.
+    fn wait_for(child: &Child) -> u8 {
+        let server = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        loop {
+            match wait(WaitOptions::empty()) {
+                Ok(Some((pid, status))) if Some(pid) == server => {
+                    let code = status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
+                    return code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+                }
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return 1,
             }
-            Err(_) => 1,
         }
     }
 

@@ -74,7 +74,9 @@ fn whole(answer: Answer) -> Response<Body> {
 #[derive(Debug)]
 pub(super) struct EventBody {
     first: Option<String>,
-    /// The answer, once it is there.
+    /// Whether the request has ended.
+    is_answered: bool,
+    /// The answer, once it is there; a cancelled request has none.
     last: Option<String>,
     messages: mpsc::Receiver<String>,
     task: Option<JoinHandle<Answer>>,
@@ -106,7 +108,7 @@ impl EventBody {
     ) -> Self {
         let mut alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { first, last: None, messages, task, is_open: true, alive, _guard: guard }
+        Self { first, is_answered: false, last: None, messages, task, is_open: true, alive, _guard: guard }
     }
 }
 
@@ -128,21 +130,29 @@ impl http_body::Body for EventBody {
         if !self.is_open {
             return Poll::Ready(None);
         }
+        if self.last.is_none()
+            && let Some(task) = self.task.as_mut()
+            && let Poll::Ready(answer) = Pin::new(task).poll(context)
+        {
+            self.task = None;
+            self.is_answered = true;
+            self.last = answer.ok().map(|answer| answer.line);
+        }
+        if self.is_answered {
+            // What was said before the answer comes before it; what is said later is too late.
+            if let Ok(message) = self.messages.try_recv() {
+                return Poll::Ready(Some(Ok(event(&message))));
+            }
+            self.is_open = false;
+            return Poll::Ready(self.last.take().map(|answer| Ok(event(&answer))));
+        }
         match self.messages.poll_recv(context) {
             Poll::Ready(Some(message)) => return Poll::Ready(Some(Ok(event(&message)))),
             Poll::Ready(None) if self.task.is_none() => {
                 self.is_open = false;
-                return Poll::Ready(self.last.take().map(|answer| Ok(event(&answer))));
+                return Poll::Ready(None);
             }
             _ => {}
-        }
-        if let Some(task) = self.task.as_mut()
-            && let Poll::Ready(answer) = Pin::new(task).poll(context)
-        {
-            self.task = None;
-            self.last = answer.ok().map(|answer| answer.line);
-            // What was said before the answer comes before it.
-            return self.poll_frame(context);
         }
         ready!(self.alive.poll_tick(context));
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b":\n\n")))))

@@ -35,6 +35,9 @@ const VERSION: &str = "mcp-protocol-version";
 /// Messages about one request that wait to be read by its client.
 const OUTLET: usize = 256;
 
+/// How long a client may take to send a request.
+const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// Where clients connect.
 pub const ENDPOINT: &str = "/mcp";
 
@@ -126,9 +129,10 @@ async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> 
 
 async fn dispatch(door: &Door, arrival: Arrival, method: &axum::http::Method, body: Body) -> Response<Body> {
     match method.as_str() {
-        "POST" => match axum::body::to_bytes(body, door.max_body_bytes).await {
-            Ok(body) => post(&door.gateway, arrival, &body).await,
-            Err(_) => {
+        "POST" => match tokio::time::timeout(BODY_TIMEOUT, axum::body::to_bytes(body, door.max_body_bytes)).await {
+            Ok(Ok(body)) => post(&door.gateway, arrival, &body).await,
+            Err(_) => status(StatusCode::REQUEST_TIMEOUT),
+            Ok(Err(_)) => {
                 let message = format!("the body is larger than {} bytes", door.max_body_bytes);
                 refuse(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(RpcError::INVALID_REQUEST, message))
             }
@@ -361,6 +365,6 @@ impl Gateway {
         let searches = name.is_some_and(|name| DialectName::Gateway.meta_names().contains(&name.as_str()));
         let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.settings.profile };
         let capabilities = raw(&json!({}));
-        Arc::new(self.begin(viewer, profile, capabilities, searches))
+        Arc::new(self.begin(viewer, profile, capabilities, searches, false))
     }
 }

@@ -21,7 +21,7 @@ use super::{
     refuse,
 };
 use crate::{
-    exchange::{Exchange, Viewer},
+    exchange::{Exchange, Viewer, level},
     gateway::Gateway,
 };
 
@@ -88,6 +88,9 @@ pub(crate) fn check(method: &str, params: Option<&serde_json::value::RawValue>) 
     let version = own.text(meta::PROTOCOL_VERSION).ok_or_else(|| wrong(meta::PROTOCOL_VERSION))?;
     let capabilities = own.get(meta::CLIENT_CAPABILITIES).filter(|value| value.get().starts_with('{'));
     let capabilities = capabilities.ok_or_else(|| wrong(meta::CLIENT_CAPABILITIES))?.to_owned();
+    if own.has(meta::LOG_LEVEL) && own.text(meta::LOG_LEVEL).and_then(|name| level(&name)).is_none() {
+        return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("`{}` is no log level", meta::LOG_LEVEL)));
+    }
     Ok(Checked { version, capabilities, params, own })
 }
 

@@ -16,6 +16,7 @@ use crate::{
     connection::{CallError, Link, lock},
     era::{Era, MODERN_VERSION},
     headers,
+    listing::ListKind,
     rpc::{Message, RpcError},
 };
 
@@ -139,7 +140,7 @@ impl HttpClient {
                 request = request.header(format!("mcp-param-{name}"), headers::encode(value));
             }
         }
-        let response = request.body(outgoing.line).send().await.map_err(CallError::Unreachable)?;
+        let response = request.body(outgoing.line).send().await.map_err(CallError::unreachable)?;
         self.take_in(link, response, outgoing.request).await
     }
 
@@ -168,9 +169,14 @@ impl HttpClient {
         if text.is_empty() && (status.is_success() || request.is_none()) {
             return if status.is_success() { Ok(()) } else { Err(CallError::Status { status: status.as_u16() }) };
         }
-        match Message::parse(text) {
-            Ok(message) => {
-                link.incoming(message, request);
+        match Message::parse_all(text) {
+            // Some servers say so that they have forgotten the session: to nobody in particular.
+            Ok(messages) if status == StatusCode::BAD_REQUEST && had_session && is_to_nobody(&messages) => {
+                link.close("the server has forgotten the session");
+                Err(CallError::SessionExpired)
+            }
+            Ok(messages) => {
+                messages.into_iter().for_each(|message| link.incoming(message, request));
                 Ok(())
             }
             Err(_) if !status.is_success() => Err(CallError::Status { status: status.as_u16() }),
@@ -191,7 +197,7 @@ impl HttpClient {
             let (false, Some(id), true) = (is_answered, &last_id, link.era() == Some(Era::Legacy)) else { break };
             tokio::time::sleep(pause).await;
             let resume = self.builder(Method::GET, link.era()).header(ACCEPT, "text/event-stream");
-            let resumed = resume.header("last-event-id", id).send().await.map_err(CallError::Unreachable)?;
+            let resumed = resume.header("last-event-id", id).send().await.map_err(CallError::unreachable)?;
             if !resumed.status().is_success() || !is_stream(&resumed) {
                 return Err(CallError::Status { status: resumed.status().as_u16() });
             }
@@ -204,6 +210,7 @@ impl HttpClient {
     pub(crate) async fn listen(self: Arc<Self>, link: Arc<Link>) {
         let mut last_id: Option<String> = None;
         let mut pause = RESUME_AFTER;
+        let mut streams = 0;
         loop {
             let mut request = self.builder(Method::GET, Some(Era::Legacy)).header(ACCEPT, "text/event-stream");
             if let Some(id) = &last_id {
@@ -211,12 +218,21 @@ impl HttpClient {
             }
             match request.send().await {
                 Ok(response) if response.status().is_success() && is_stream(&response) => {
+                    streams += 1;
+                    pause = RESUME_AFTER;
+                    if streams > 1 {
+                        // What changed while nobody listened was said to nobody.
+                        link.lists_changed(&ListKind::ALL);
+                    }
                     let _ = read_stream(&link, response, None, &mut last_id, &mut pause).await;
                 }
                 // It has no such stream.
                 Ok(response) if response.status() == StatusCode::METHOD_NOT_ALLOWED => return,
                 Ok(response) if response.status() == StatusCode::NOT_FOUND => {
-                    link.close("the server has forgotten the session");
+                    // Without a stream before or a session there was nothing to forget.
+                    if streams > 0 && lock(&self.session).is_some() {
+                        link.close("the server has forgotten the session");
+                    }
                     return;
                 }
                 Ok(_) | Err(_) => pause = (pause * 2).min(MAX_RESUME_AFTER),
@@ -239,6 +255,11 @@ impl HttpClient {
             });
         }
     }
+}
+
+/// Whether a refusal answers no request at all.
+fn is_to_nobody(messages: &[Message]) -> bool {
+    matches!(messages, [Message::Response { id: None, outcome: Err(_) }])
 }
 
 fn is_stream(response: &Response) -> bool {
@@ -273,8 +294,8 @@ async fn read_stream(
             if event.kind != "message" || event.data.is_empty() {
                 continue;
             }
-            match Message::parse(&event.data) {
-                Ok(message) => link.incoming(message, request),
+            match Message::parse_all(&event.data) {
+                Ok(messages) => messages.into_iter().for_each(|message| link.incoming(message, request)),
                 Err(error) => tracing::warn!(server = %link.server, %error, "an event is no message and is skipped"),
             }
         }
@@ -287,7 +308,7 @@ async fn read_stream(
 /// The whole body, unless it is too large.
 async fn read_bounded(mut response: Response, limit: usize) -> Result<Vec<u8>, CallError> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(CallError::Unreachable)? {
+    while let Some(chunk) = response.chunk().await.map_err(CallError::unreachable)? {
         if body.len() + chunk.len() > limit {
             return Err(CallError::Garbled(format!("it is larger than {limit} bytes")));
         }

@@ -43,7 +43,7 @@ impl SseClient {
         let url = http::parse_url(url)?;
         let (client, headers) = http::client(headers)?;
         let request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
-        let response = request.send().await.map_err(OpenError::Unreachable)?;
+        let response = request.send().await.map_err(|error| OpenError::Unreachable(error.without_url()))?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !response.status().is_success() || !kind.starts_with("text/event-stream") {
             return Err(OpenError::NoStream { status: response.status().as_u16() });
@@ -75,8 +75,8 @@ impl SseClient {
             for event in events {
                 match event.kind.as_str() {
                     "endpoint" => self.name_endpoint(&link, &event.data),
-                    "message" => match Message::parse(&event.data) {
-                        Ok(message) => link.incoming(message, None),
+                    "message" => match Message::parse_all(&event.data) {
+                        Ok(messages) => messages.into_iter().for_each(|message| link.incoming(message, None)),
                         Err(error) => {
                             tracing::warn!(server = %link.server, %error, "an event is no message and is skipped");
                         }
@@ -109,7 +109,7 @@ impl SseClient {
                 match sent {
                     Ok(response) if response.status().is_success() => Ok(()),
                     Ok(response) => Err(CallError::Status { status: response.status().as_u16() }),
-                    Err(error) => Err(CallError::Unreachable(error)),
+                    Err(error) => Err(CallError::unreachable(error)),
                 }
             }
         };

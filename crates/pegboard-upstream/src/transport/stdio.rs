@@ -262,12 +262,12 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
             Line::Whole(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => continue,
             Line::Whole(bytes) => {
                 shown = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)]));
-                std::str::from_utf8(bytes).ok().map(Message::parse)
+                std::str::from_utf8(bytes).ok().map(Message::parse_all)
             }
             Line::TooLong => None,
         };
         match message {
-            Some(Ok(message)) => link.incoming(message, None),
+            Some(Ok(messages)) => messages.into_iter().for_each(|message| link.incoming(message, None)),
             other => {
                 complaints += 1;
                 let reason = match other {

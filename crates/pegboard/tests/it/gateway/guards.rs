@@ -28,6 +28,19 @@ async fn tokens_open_the_door_and_narrow_the_view() {
     assert!(tools("secret-ann").await.0.len() > 60);
     let (listed, bob) = tools("secret-bob").await;
     assert_eq!(listed, ["one___echo"]);
+    assert!(!bob.hello.to_string().contains("two"), "{}", bob.hello);
+    let listen = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
+        "_meta": super::client::modern_meta(&json!({})),
+        "notifications": {"resourceSubscriptions": ["two+test://watched-resource"]}
+    }});
+    let listen = super::client::http()
+        .post(&served.url)
+        .bearer_auth("secret-bob")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "subscriptions/listen")
+        .body(listen.to_string());
+    let mut events = super::client::Events::new(listen.send().await.expect("an answer"));
+    assert_eq!(events.message().await["params"]["notifications"]["resourceSubscriptions"], json!([]));
     for hidden in ["two___echo", "one___slow"] {
         let refused = bob.call(hidden, json!({})).await;
         let told = refused.response.to_string();
@@ -120,4 +133,47 @@ async fn pages_of_allowed_origins_may_ask() {
     let ping = ping.body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).send().await.expect("an answer");
     assert_eq!(ping.headers()["access-control-allow-origin"], "https://app.example.com");
     served.logged("a request is turned away").await;
+}
+
+#[tokio::test]
+async fn what_two_readers_would_read_differently_is_refused() {
+    let config = json!({
+        "mcpServers": {"fixture": fixture(&["--extras"])},
+        "middleware": [
+            {"type": "tool_filter", "config": {"deny": ["test_simple_text"]}},
+            {"type": "security", "config": {"rules": [{"name": "rm", "pattern": "rm -rf", "message": "no"}]}}
+        ],
+        "pegboard": {"dialect": "bridge"}
+    });
+    let served = Served::start("twice", &config).await;
+    let check = async |params: &str| {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        let answer = super::client::http().post(&served.url).body(body).send().await.expect("an answer");
+        let answer = answer.text().await.expect("a body");
+        assert!(answer.contains("-32602"), "{params}: {answer}");
+    };
+    check(r#"{"name":"echo","arguments":{},"name":"test_simple_text"}"#).await;
+    check(r#"{"name":"echo","arguments":{"message":"fine"},"arguments":{"message":"rm -rf /"}}"#).await;
+    check(r#"{"name":"echo","arguments":{"message":"fine","message":"rm -rf /"}}"#).await;
+    check(r#"{"name":"call_tool","arguments":{"name":"echo","arguments":{"m":"rm -rf /"},"arguments":{"m":1}}}"#).await;
+}
+
+#[tokio::test]
+async fn secrets_in_addresses_stay_there() {
+    let config = json!({
+        "mcpServers": {"far": {"url": "http://127.0.0.1:9/mcp?key=tell-nobody"}, "near": fixture(&[])},
+        "pegboard": {"exposure": "never"}
+    });
+    let served = Served::start("addresses", &config).await;
+    let session = served.legacy().await;
+    served.logged("a server failed").await;
+    let called = session.call("far___anything", json!({})).await;
+    let health = super::client::http().get(served.url.replace("/mcp", "/health")).send().await.expect("an answer");
+    let health = health.text().await.expect("a body");
+    assert!(health.contains("degraded"), "{health}");
+    for told in [served.log(), called.raw, health] {
+        // What the HTTP library itself logs at this level is not ours.
+        let ours: Vec<&str> = told.lines().filter(|line| !line.contains("connecting to")).collect();
+        assert!(!ours.concat().contains("tell-nobody"), "{ours:?}");
+    }
 }
