@@ -1,5 +1,6 @@
 //! The endpoint: Streamable HTTP of both eras on one path.
 
+mod batch;
 mod body;
 pub(crate) mod modern;
 
@@ -150,6 +151,13 @@ fn not_allowed() -> Response<Body> {
 }
 
 async fn post(gateway: &Arc<Gateway>, arrival: Arrival, body: &Bytes) -> Response<Body> {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    if text.trim_start().starts_with('[')
+        && let Ok(messages) = Message::parse_all(text)
+        && messages.iter().all(|message| era_of(&arrival, message) == Era::Legacy)
+    {
+        return batch::post(gateway, &arrival, messages).await;
+    }
     let message = match std::str::from_utf8(body).map(Message::parse) {
         Ok(Ok(message)) => message,
         Ok(Err(error @ MessageError::NotRpc(_))) => {

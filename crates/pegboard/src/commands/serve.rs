@@ -101,9 +101,9 @@ async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
                     calls => format!("stopping; {calls} calls may run for {} s more", deadline.as_secs_f32()),
                 };
                 if is_json {
-                    tracing::info!("{text}")
+                    tracing::info!("{text}");
                 } else {
-                    say(&text)
+                    say(&text);
                 }
                 stopping.close_streams();
                 tokio::spawn(async {

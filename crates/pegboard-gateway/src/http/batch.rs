@@ -1,0 +1,64 @@
+//! Several messages at once, as 2025-03-26 has it.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    http::{Response, StatusCode},
+};
+use pegboard_upstream::rpc::{Message, RpcError};
+use tokio::sync::mpsc;
+
+use super::{Arrival, OUTLET, SESSION, find_session, forgotten, json_response, refuse, status};
+use crate::gateway::Gateway;
+
+/// Messages in one batch.
+const MOST: usize = 100;
+
+/// Answers all requests of a batch, in its order, in one document. What is said about a
+/// request meanwhile has no place in it.
+pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, messages: Vec<Message>) -> Response<Body> {
+    if messages.is_empty() || messages.len() > MOST {
+        let error = RpcError::new(RpcError::INVALID_REQUEST, format!("a batch has 1 to {MOST} messages"));
+        return refuse(StatusCode::BAD_REQUEST, None, &error);
+    }
+    let session = match arrival.header(SESSION).map(|id| find_session(gateway, arrival, id)) {
+        Some(None) => return forgotten(&messages[0]),
+        Some(found) => found,
+        None => None,
+    };
+    let mut answers = Vec::new();
+    for message in messages {
+        match message {
+            Message::Request { id, method, .. } if method == "initialize" => {
+                let error = RpcError::new(RpcError::INVALID_REQUEST, "`initialize` cannot be part of a batch");
+                answers.push(Message::response(Some(&id), Err(&error)));
+            }
+            Message::Request { id, method, params } => {
+                let session = match &session {
+                    Some(session) => Arc::clone(session),
+                    None => gateway.one_request_session(arrival.viewer.clone(), &method, params.as_deref()).await,
+                };
+                let (outlet, mut unheard) = mpsc::channel(OUTLET);
+                tokio::spawn(async move { while unheard.recv().await.is_some() {} });
+                let exchange = gateway.legacy_exchange(&session, params.as_deref(), outlet);
+                let outcome = gateway.answer(&exchange, &id, &method, params).await;
+                answers.push(Message::response(Some(&id), outcome.as_deref()));
+            }
+            Message::Notification { method, params } => {
+                if let Some(session) = &session {
+                    gateway.notified(session, &method, params.as_deref());
+                }
+            }
+            Message::Response { id, outcome } => {
+                if let (Some(session), Some(id)) = (&session, id) {
+                    session.answer(&id, outcome);
+                }
+            }
+        }
+    }
+    if answers.is_empty() {
+        return status(StatusCode::ACCEPTED);
+    }
+    json_response(StatusCode::OK, format!("[{}]", answers.join(",")))
+}
