@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -173,6 +173,8 @@ pub(crate) struct Link {
     /// so that no flood of those can wash one away.
     changed: Mutex<BTreeSet<ListKind>>,
     changes: Notify,
+    /// Whether the server has been listened to before.
+    has_listened: AtomicBool,
     /// Calls that were taken back while the server may still be at work on them.
     ghosts: Mutex<HashMap<u64, (u64, Instant)>>,
 }
@@ -196,6 +198,7 @@ impl Link {
             last_words: Mutex::default(),
             changed: Mutex::default(),
             changes: Notify::new(),
+            has_listened: AtomicBool::new(false),
             ghosts: Mutex::default(),
         })
     }
@@ -449,6 +452,13 @@ impl Link {
                     return;
                 }
             },
+            // The first time nothing can have been missed: the lists were asked for later.
+            "notifications/subscriptions/acknowledged" => {
+                if self.has_listened.swap(true, Ordering::Relaxed) {
+                    self.lists_changed(&ListKind::ALL);
+                }
+                return;
+            }
             method => {
                 let kinds = ListKind::changed_by(method);
                 if !kinds.is_empty() {

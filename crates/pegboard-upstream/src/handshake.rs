@@ -109,7 +109,7 @@ impl From<OpenError> for ConnectError {
 #[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) link: Arc<Link>,
-    pub(crate) hello: Hello,
+    pub(crate) hello: Arc<Hello>,
     /// The child, if the server is one.
     pub(crate) process: Option<Process>,
     /// Closes the link if nobody takes it over.
@@ -173,7 +173,7 @@ pub(crate) async fn connect(
                 ended = process.wait() => Err(ConnectError::Closed(ended.into())),
             };
             match hello {
-                Ok(hello) => Ok(Connected { link, hello, process: Some(process), closing }),
+                Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: Some(process), closing }),
                 Err(error) => {
                     let error = match error {
                         ConnectError::Closed(reason) => {
@@ -194,7 +194,7 @@ pub(crate) async fn connect(
             let link = Link::new(Arc::clone(&server), Outbound::Http(Arc::clone(&client)), notices.clone());
             let closing = Closing::new(&link);
             match greet_over_http(&link, &client, era).await {
-                Ok(hello) => Ok(Connected { link, hello, process: None, closing }),
+                Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto =>
                 {
@@ -208,7 +208,7 @@ pub(crate) async fn connect(
             let closing = Closing::new(&link);
             link.settle_era(Era::Modern);
             let hello = discover(&link).await.map_err(ConnectError::Refused)?;
-            Ok(Connected { link, hello, process: None, closing })
+            Ok(Connected { link, hello: Arc::new(hello), process: None, closing })
         }
     }
 }
@@ -232,7 +232,7 @@ async fn connect_sse(
     let closing = Closing::new(&link);
     client.attach(&link).await?;
     let hello = initialize(&link).await?;
-    Ok(Connected { link, hello, process: None, closing })
+    Ok(Connected { link, hello: Arc::new(hello), process: None, closing })
 }
 
 /// Asks the modern question first, and the legacy one when the answer is no or is late.

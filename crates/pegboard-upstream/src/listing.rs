@@ -77,8 +77,6 @@ impl ListKind {
             "notifications/tools/list_changed" => &[Self::Tools],
             "notifications/prompts/list_changed" => &[Self::Prompts],
             "notifications/resources/list_changed" => &[Self::Resources, Self::Templates],
-            // Whatever changed before anybody listened was said to nobody.
-            "notifications/subscriptions/acknowledged" => &Self::ALL,
             _ => &[],
         }
     }

@@ -13,6 +13,7 @@ use pegboard_core::naming::fnv1a;
 use serde_json::json;
 use tokio::{
     sync::{Notify, mpsc, watch},
+    task::AbortHandle,
     time::Instant,
 };
 
@@ -344,15 +345,13 @@ impl Upstream {
             }
             Err(_) => return Ended::Failed(with_causes(&ConnectError::Timeout(limit))),
         };
-        let Connected { link, hello, mut process, closing } = connected;
+        let (Connected { link, hello, mut process, closing }, _listening) = connected;
         closing.disarm();
         let tools = self.lists().tools.len();
         tracing::info!(server = self.name(), protocol = hello.version, tools, "a server is ready");
-        let hello = Arc::new(hello);
         *lock(&self.last_hello) = Some(Arc::clone(&hello));
         self.connection.send_replace(Some((Arc::clone(&link), Arc::clone(&hello))));
         self.enter(State::Ready);
-        let listening = tokio::spawn(listen(Arc::clone(&link), Arc::clone(&hello), self.watched.subscribe()));
         let ended = tokio::select! {
             reason = link.closed() => reason.to_string(),
             reason = child_ended(&mut process) => reason,
@@ -360,7 +359,6 @@ impl Upstream {
             () = self.unused() => String::new(),
             _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
         };
-        listening.abort();
         let ended = match &mut process {
             Some(process) if !ended.is_empty() && !*stop.borrow() => {
                 let reason = handshake::ended_because(process, ended).await;
@@ -385,14 +383,20 @@ impl Upstream {
         matches!(self.config.transport, TransportConfig::Stdio { .. })
     }
 
-    /// Connects and lists.
-    async fn connect(&self, era: Option<Era>, notices: mpsc::Sender<Notice>) -> Result<Connected, ConnectError> {
+    /// Connects, listens and lists, in this order, so that no change is missed.
+    async fn connect(
+        &self,
+        era: Option<Era>,
+        notices: mpsc::Sender<Notice>,
+    ) -> Result<(Connected, Listening), ConnectError> {
         let connected = handshake::connect(&self.config, era, &self.supervisor, notices).await?;
+        let (link, hello) = (Arc::clone(&connected.link), Arc::clone(&connected.hello));
+        let listening = Listening(tokio::spawn(listen(link, hello, self.watched.subscribe())).abort_handle());
         let listed = listing::list_all(&connected.link, &connected.hello, self.config.timeouts.connect).await;
         match listed {
             Ok(lists) => {
                 self.publish(lists);
-                Ok(connected)
+                Ok((connected, listening))
             }
             Err(error) => {
                 connected.link.close("its tools cannot be listed");
@@ -451,6 +455,15 @@ impl Upstream {
                 *lock(&self.last_used) = Instant::now();
             }
         }
+    }
+}
+
+/// A server's notification stream, ended when dropped.
+struct Listening(AbortHandle);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
