@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 /// Which crates of the workspace each may depend on, tests aside.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("pegboard-core", &[]),
     ("pegboard-engine", &["pegboard-core"]),
     ("pegboard-tantivy", &["pegboard-core"]),
@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("pegboard-upstream", &["pegboard-core"]),
     ("pegboard-http", &[]),
     ("pegboard-gateway", &["pegboard-core", "pegboard-discovery", "pegboard-upstream", "pegboard-http"]),
+    ("pegboard-llm", &["pegboard-core", "pegboard-discovery", "pegboard-upstream"]),
     (
         "pegboard",
         &[

@@ -232,6 +232,11 @@ impl Session {
         self.dialect.dialect()
     }
 
+    /// Its name.
+    pub fn dialect_name(&self) -> DialectName {
+        self.dialect
+    }
+
     /// How often the visible list has changed.
     pub fn list_changes(&self) -> u64 {
         self.list_changes

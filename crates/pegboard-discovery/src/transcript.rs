@@ -13,6 +13,8 @@ pub struct ToolResult {
     pub arguments: Value,
     /// The text of the answer.
     pub text: String,
+    /// Tools that the answer made known in the wire's own way.
+    pub references: Vec<String>,
 }
 
 /// A conversation in some provider's form.
@@ -87,7 +89,7 @@ impl Transcript for OpenAiChat {
             let given = message.get("name").and_then(Value::as_str);
             let name = given.or(call.map(|(name, _)| *name))?.to_owned();
             let arguments = call.and_then(|(_, arguments)| serde_json::from_str(arguments).ok()).unwrap_or_default();
-            Some(ToolResult { name, arguments, text: text(message) })
+            Some(ToolResult { name, arguments, text: text(message), references: Vec::new() })
         };
         results.filter_map(result).collect()
     }

@@ -452,6 +452,8 @@ impl Link {
                     return;
                 }
             },
+            // A page that a person was sent to is done with.
+            "notifications/elicitation/complete" => self.caller(related).map(|(_, events)| events),
             // The first time nothing can have been missed: the lists were asked for later.
             "notifications/subscriptions/acknowledged" => {
                 if self.has_listened.swap(true, Ordering::Relaxed) {

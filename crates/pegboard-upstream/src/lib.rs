@@ -12,6 +12,7 @@
 pub mod config;
 pub mod connection;
 pub mod era;
+pub mod events;
 mod fleet;
 mod handshake;
 pub mod headers;

@@ -36,14 +36,15 @@ impl Session {
         } else {
             self.load(&kept);
         }
-        for ToolResult { name, arguments, text } in transcript.results() {
+        for ToolResult { name, arguments, text, references } in transcript.results() {
             let gone = self.dialect().unloaded_by(&name, &text);
             if !gone.is_empty() {
                 loaded.retain(|name| !gone.contains(name));
                 seen.retain(|name| !gone.contains(name));
                 self.unload(&gone);
             }
-            let Some(names) = self.dialect().loaded_by(&name, &text) else {
+            let said = self.dialect().loaded_by(&name, &text);
+            let Some(names) = Some(references).filter(|names| !names.is_empty()).or(said) else {
                 self.touch(&name);
                 continue;
             };

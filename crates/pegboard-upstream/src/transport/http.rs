@@ -10,11 +10,12 @@ use reqwest::{
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::{Outgoing, events::EventReader};
+use super::Outgoing;
 use crate::{
     config::Secret,
     connection::{CallError, Link, lock},
     era::{Era, MODERN_VERSION},
+    events::EventReader,
     headers,
     listing::ListKind,
     rpc::{Message, RpcError},

@@ -1,6 +1,5 @@
 //! How messages get to a server and back.
 
-pub(crate) mod events;
 pub(crate) mod http;
 pub(crate) mod local;
 pub(crate) mod sse;

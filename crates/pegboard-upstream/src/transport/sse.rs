@@ -14,12 +14,12 @@ use tokio::sync::watch;
 
 use super::{
     Outgoing,
-    events::EventReader,
     http::{self, ClientError, MAX_MESSAGE},
 };
 use crate::{
     config::Secret,
     connection::{CallError, Link, lock},
+    events::EventReader,
     rpc::Message,
 };
 

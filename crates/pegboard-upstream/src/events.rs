@@ -5,27 +5,27 @@
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Event {
+pub struct Event {
     /// Its type; `message` if it does not say.
-    pub(crate) kind: String,
+    pub kind: String,
     /// Its data lines, joined.
-    pub(crate) data: String,
+    pub data: String,
     /// Where to go on after it.
-    pub(crate) id: Option<String>,
+    pub id: Option<String>,
     /// How long to wait before asking again, in milliseconds.
-    pub(crate) retry: Option<u64>,
+    pub retry: Option<u64>,
 }
 
 /// Too much data without an end of event.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event is larger than {limit} bytes")]
-pub(crate) struct EventTooLarge {
+pub struct EventTooLarge {
     limit: usize,
 }
 
 /// Turns pieces of a stream into events.
 #[derive(Debug)]
-pub(crate) struct EventReader {
+pub struct EventReader {
     buffer: Vec<u8>,
     /// How much of the buffer is known to hold no line break.
     searched: usize,
@@ -36,12 +36,12 @@ pub(crate) struct EventReader {
 
 impl EventReader {
     /// A reader of events of at most `limit` bytes.
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { buffer: Vec::new(), searched: 0, event: Event::default(), has_data: false, limit }
     }
 
     /// Takes in `bytes`; the events that they complete.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, EventTooLarge> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, EventTooLarge> {
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
         let mut start = 0;

@@ -1,0 +1,330 @@
+//! Carries requests to a provider.
+
+use std::{env, time::Duration};
+
+use pegboard_upstream::{config::Secret, events::EventReader};
+use reqwest::{Response, StatusCode, header::HeaderMap};
+use serde_json::Value;
+
+use crate::{
+    model::Provider,
+    wire::{Delta, Request, Turn, Wire, WireError},
+};
+
+/// A larger answer is refused.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// So much of a refusal is told.
+const MAX_REFUSAL: usize = 2000;
+
+/// How requests are made.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long the provider may be silent.
+    pub timeout: Duration,
+    /// How often a request is tried again when the provider is busy or away.
+    pub max_retries: u32,
+    /// How long to wait before the first time; it doubles. What the provider asks for counts
+    /// more.
+    pub first_pause: Duration,
+    /// The longest pause, whoever asks for it.
+    pub longest_pause: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(300),
+            max_retries: 4,
+            first_pause: Duration::from_millis(500),
+            longest_pause: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// No key was found.
+    #[error("no key for {provider}: `{variable}` is not set")]
+    NoKey {
+        /// The provider.
+        provider: &'static str,
+        /// The variable that would hold it.
+        variable: &'static str,
+    },
+    /// HTTP cannot be set up.
+    #[error("cannot set up HTTP")]
+    Http(#[source] reqwest::Error),
+}
+
+/// Why a request got no turn.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The provider refuses.
+    #[error("the provider answered with HTTP status {status}: {message}")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// What it says.
+        message: String,
+    },
+    /// It could not be reached.
+    #[error("cannot reach the provider")]
+    Unreachable(#[source] reqwest::Error),
+    /// It went silent.
+    #[error("the provider said nothing for {} s", .0.as_secs_f32())]
+    Silent(Duration),
+    /// What it sent is no turn.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// What it sent is no answer at all.
+    #[error("the answer is unusable: {0}")]
+    Garbled(String),
+}
+
+impl SendError {
+    /// Whether the provider does not take the request as it is, so that asking again is of no
+    /// use but asking otherwise may be.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused { status: 400 | 422, .. })
+    }
+
+    /// Whether it may be asked again.
+    fn is_passing(&self) -> bool {
+        match self {
+            Self::Refused { status, .. } => matches!(status, 408 | 409 | 429 | 500..=599),
+            Self::Unreachable(_) => true,
+            Self::Wire(WireError::Reported { kind, .. }) => kind == "overloaded_error",
+            _ => false,
+        }
+    }
+}
+
+/// A connection to one provider.
+#[derive(Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    provider: Provider,
+    base_url: String,
+    key: Secret,
+    headers: Vec<(String, Secret)>,
+    settings: Settings,
+}
+
+impl Client {
+    /// A client of `provider` with this key.
+    ///
+    /// # Errors
+    /// When HTTP cannot be set up.
+    pub fn new(provider: Provider, key: Secret) -> Result<Self, ClientError> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().connect_timeout(Duration::from_secs(15)).tcp_nodelay(true);
+        let http =
+            http.user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION"))).build().map_err(ClientError::Http)?;
+        let base_url = provider.base_url().to_owned();
+        Ok(Self { http, provider, base_url, key, headers: Vec::new(), settings: Settings::default() })
+    }
+
+    /// A client with key and address from the environment.
+    ///
+    /// # Errors
+    /// When there is no key.
+    pub fn from_env(provider: Provider) -> Result<Self, ClientError> {
+        let (keys, base) = provider.variables();
+        let set = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
+        let missing = ClientError::NoKey { provider: provider.as_str(), variable: keys[0] };
+        let key = keys.iter().find_map(set).ok_or(missing)?;
+        let client = Self::new(provider, Secret::new(key))?;
+        Ok(match set(&base) {
+            Some(url) => client.with_base_url(url),
+            None => client,
+        })
+    }
+
+    /// Another address: a compatible endpoint, a proxy.
+    #[must_use]
+    pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
+        self.base_url = url.into().trim_end_matches('/').to_owned();
+        self
+    }
+
+    /// A header that every request carries.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: Secret) -> Self {
+        self.headers.push((name.into(), value));
+        self
+    }
+
+    /// Other settings.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Makes a request and waits for the whole answer.
+    ///
+    /// # Errors
+    /// When the provider refuses, is away, or sends what is no turn.
+    pub async fn send(&self, request: &Request) -> Result<Turn, SendError> {
+        self.retry(async || self.once(request, &mut |_| {}).await).await
+    }
+
+    /// Makes a request and tells of every piece of the answer. Once a piece was told, a
+    /// failure is not tried again.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn stream(&self, request: &Request, mut tell: impl FnMut(Delta)) -> Result<Turn, SendError> {
+        let mut request = request.clone();
+        request.is_streamed = true;
+        let mut has_told = false;
+        let mut failures = 0;
+        loop {
+            let mut tell = |delta| {
+                has_told = true;
+                tell(delta);
+            };
+            match self.once(&request, &mut tell).await {
+                Err((error, asked)) if error.is_passing() && !has_told && failures < self.settings.max_retries => {
+                    tokio::time::sleep(self.pause(failures, asked)).await;
+                    failures += 1;
+                }
+                other => return other.map_err(|(error, _)| error),
+            }
+        }
+    }
+
+    async fn retry(
+        &self,
+        attempt: impl AsyncFn() -> Result<Turn, (SendError, Option<Duration>)>,
+    ) -> Result<Turn, SendError> {
+        let mut failures = 0;
+        loop {
+            match attempt().await {
+                Err((error, asked)) if error.is_passing() && failures < self.settings.max_retries => {
+                    let pause = self.pause(failures, asked);
+                    tracing::debug!(provider = self.provider.as_str(), %error, ?pause, "asked again");
+                    tokio::time::sleep(pause).await;
+                    failures += 1;
+                }
+                other => return other.map_err(|(error, _)| error),
+            }
+        }
+    }
+
+    fn pause(&self, failures: u32, asked: Option<Duration>) -> Duration {
+        let own = self.settings.first_pause.saturating_mul(1 << failures.min(10));
+        asked.unwrap_or(own).min(self.settings.longest_pause)
+    }
+
+    async fn once(
+        &self,
+        request: &Request,
+        tell: &mut impl FnMut(Delta),
+    ) -> Result<Turn, (SendError, Option<Duration>)> {
+        let wire = self.provider.wire();
+        let url = format!("{}{}", self.base_url, wire.path(&request.model, request.is_streamed));
+        let mut post = self.http.post(url).header("content-type", "application/json").headers(self.credentials());
+        for (name, value) in &self.headers {
+            post = post.header(name, value.expose());
+        }
+        let sent = post.body(wire.body(request).to_string()).send();
+        let response =
+            self.in_time(sent).await.and_then(|sent| sent.map_err(unreachable)).map_err(|error| (error, None))?;
+        let (status, asked) = (response.status(), retry_after(response.headers()));
+        if !status.is_success() {
+            return Err((self.refusal(status, response).await, asked));
+        }
+        let answer =
+            if request.is_streamed { self.collect(wire, response, tell).await } else { self.whole(response).await };
+        answer.and_then(|answer| Ok(wire.turn(&answer)?)).map_err(|error| (error, asked))
+    }
+
+    fn credentials(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let mut put = |name: &'static str, value: String| {
+            if let Ok(mut value) = reqwest::header::HeaderValue::try_from(value) {
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+        };
+        let key = self.key.expose();
+        match self.provider {
+            Provider::Anthropic | Provider::MiniMax => {
+                put("x-api-key", key.to_owned());
+                put("anthropic-version", "2023-06-01".to_owned());
+            }
+            Provider::Gemini => put("x-goog-api-key", key.to_owned()),
+            Provider::OpenAi | Provider::OpenAiResponses | Provider::MiniMaxChat => {
+                put("authorization", format!("Bearer {key}"));
+            }
+        }
+        headers
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, SendError> {
+        tokio::time::timeout(self.settings.timeout, work).await.map_err(|_| SendError::Silent(self.settings.timeout))
+    }
+
+    async fn refusal(&self, status: StatusCode, response: Response) -> SendError {
+        let body = self.whole_text(response).await.unwrap_or_default();
+        let value: Value = serde_json::from_str(&body).unwrap_or_default();
+        let message = value.pointer("/error/message").and_then(Value::as_str).unwrap_or(&body);
+        SendError::Refused { status: status.as_u16(), message: message.chars().take(MAX_REFUSAL).collect() }
+    }
+
+    async fn whole_text(&self, mut response: Response) -> Result<String, SendError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.in_time(response.chunk()).await?.map_err(unreachable)? {
+            if body.len() + chunk.len() > MAX_ANSWER {
+                return Err(SendError::Garbled(format!("it is larger than {MAX_ANSWER} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        String::from_utf8(body).map_err(|_| SendError::Garbled("it is not UTF-8".to_owned()))
+    }
+
+    async fn whole(&self, response: Response) -> Result<Value, SendError> {
+        let body = self.whole_text(response).await?;
+        serde_json::from_str(&body).map_err(|error| SendError::Garbled(error.to_string()))
+    }
+
+    async fn collect(
+        &self,
+        wire: Wire,
+        mut response: Response,
+        tell: &mut impl FnMut(Delta),
+    ) -> Result<Value, SendError> {
+        let mut collector = wire.collector();
+        let mut reader = EventReader::new(MAX_ANSWER);
+        // A connection that breaks ends the answer; whether it was whole the collector knows.
+        while let Ok(Some(chunk)) = self.in_time(response.chunk()).await? {
+            let events = reader.push(&chunk).map_err(|error| SendError::Garbled(error.to_string()))?;
+            for event in events.into_iter().filter(|event| !event.data.is_empty() && event.data != "[DONE]") {
+                let Ok(data) = serde_json::from_str::<Value>(&event.data) else {
+                    return Err(SendError::Garbled("an event that is not JSON".to_owned()));
+                };
+                // Some endpoints name their events in the data alone.
+                let kind = data.get("type").and_then(Value::as_str).unwrap_or(&event.kind).to_owned();
+                collector.event(&kind, &data)?.into_iter().for_each(&mut *tell);
+            }
+        }
+        Ok(collector.finish()?)
+    }
+}
+
+/// An address may hold a secret; the error is told without it.
+fn unreachable(error: reqwest::Error) -> SendError {
+    SendError::Unreachable(error.without_url())
+}
+
+/// How long the provider asks to be left alone.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|n| n.is_finite());
+    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"))?;
+    Some(Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0)))
+}

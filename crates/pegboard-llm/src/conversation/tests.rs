@@ -1,0 +1,231 @@
+//! Every provider with every delivery that it can be had with: search, load, call, answer.
+
+use std::sync::Arc;
+
+use pegboard_core::{Catalog, RawTool, Selection};
+use pegboard_discovery::{DialectName, Settings};
+use pegboard_engine::Keyword;
+
+use super::*;
+use crate::wire::{Stop, Usage};
+
+const SECRET_PARAMETER: &str = "an_undiscovered_parameter";
+
+fn session(dialect: DialectName) -> Session {
+    let tool = |server: &str, name: &str, description: &str| {
+        let schema =
+            json!({"type": "object", "properties": {(format!("{SECRET_PARAMETER}_of_{name}")): {"type": "string"}}});
+        RawTool {
+            name: name.into(),
+            description: description.into(),
+            server: Some(server.into()),
+            input_schema: serde_json::value::to_raw_value(&schema).ok(),
+            deferred: Some(true),
+            ..RawTool::default()
+        }
+    };
+    let (catalog, _) = Catalog::from_tools(vec![
+        tool("weather", "get_weather", "The weather of a city"),
+        tool("mail", "send_mail", "Send a mail"),
+        tool("files", "read_file", "Read a file"),
+    ]);
+    let ranker = Arc::new(Keyword::default());
+    Session::new(dialect, Settings::default(), catalog, Selection::everything(), ranker).expect("a session")
+}
+
+fn conversation(model: &str, dialect: DialectName, wish: Option<Delivery>) -> Conversation {
+    let model = Model::parse(model).expect("a model");
+    Conversation::new(model, session(dialect), wish).expect("a conversation").with_system("Be brief.")
+}
+
+/// What a model of this wire says when it wants a tool called.
+fn turn(wire: Wire, call: &ToolCall) -> Turn {
+    let echo = match wire {
+        Wire::Anthropic => {
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}]})
+        }
+        Wire::Chat => {
+            json!({"role": "assistant", "content": null, "tool_calls": [{"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments.to_string()}}]})
+        }
+        Wire::Responses if call.is_search => {
+            json!({"type": "tool_search_call", "call_id": call.id, "execution": "client", "arguments": call.arguments})
+        }
+        Wire::Responses => {
+            json!({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments.to_string(), "namespace": call.name})
+        }
+        Wire::Gemini => {
+            json!({"role": "model", "parts": [{"functionCall": {"name": call.name, "args": call.arguments}}]})
+        }
+    };
+    Turn {
+        text: String::new(),
+        calls: vec![call.clone()],
+        stop: Stop::Tools,
+        usage: Usage::default(),
+        echo: vec![echo],
+    }
+}
+
+/// What a provider caches first: the tools that are not deferred, in their order, the system
+/// prompt, the messages.
+fn prefix(request: &Request) -> Vec<String> {
+    let tools = request.tools.iter().filter(|tool| tool.get("defer_loading").is_none()).map(Value::to_string);
+    tools.chain(request.system.clone()).chain(request.messages.iter().map(Value::to_string)).collect()
+}
+
+fn search_arguments(dialect: DialectName) -> (&'static str, Value) {
+    match dialect {
+        DialectName::Select => ("tool_search", json!({"query": "weather"})),
+        DialectName::Schema => ("ToolSearch", json!({"query": "weather"})),
+        DialectName::Bridge => ("search_tools", json!({"query": "weather"})),
+        _ => ("search_tools", json!({"query": "weather"})),
+    }
+}
+
+fn check(model: &str, dialect: DialectName, wish: Option<Delivery>, expected: Delivery) {
+    let about = format!("{model} {dialect:?} {wish:?}");
+    let mut conversation = conversation(model, dialect, wish);
+    assert_eq!(conversation.choice().delivery, expected, "{about}");
+    let wire = conversation.wire();
+    conversation.say("What is the weather in Rome?");
+    let first = conversation.request(false).unwrap_or_else(|error| panic!("{about}: {error}"));
+    let body = wire.body(&first).to_string();
+    assert_eq!(body.contains(SECRET_PARAMETER), expected == Delivery::Native, "{about}: {body}");
+    if expected == Delivery::Native {
+        return;
+    }
+    let (name, arguments) = search_arguments(dialect);
+    let is_search = expected == Delivery::ClientNative;
+    let search = ToolCall { id: "call-1".into(), name: name.into(), arguments, is_search };
+    conversation.heard(&turn(wire, &search));
+    let Called::Answered(result) = conversation.call(&search) else { panic!("{about}: a search is answered") };
+    assert!(!result.is_error, "{about}: {result:?}");
+    conversation.answer(&[result]);
+    let second = conversation.request(false).unwrap_or_else(|error| panic!("{about}: {error}"));
+    let body = wire.body(&second).to_string();
+    let is_sent = |name: &str| body.contains(&format!("{SECRET_PARAMETER}_of_{name}"));
+    assert!(is_sent("get_weather"), "{about}: {body}");
+    assert!(!is_sent("send_mail") && !is_sent("read_file"), "{about}: {body}");
+    if matches!(expected, Delivery::Constant | Delivery::Reference | Delivery::ClientNative) {
+        let (before, after) = (prefix(&first), prefix(&second));
+        assert_eq!(after[..before.len()], before, "{about}: what is cached must stay");
+    }
+    let call = match dialect {
+        DialectName::Bridge => ToolCall {
+            name: "call_tool".into(),
+            arguments: json!({"name": "get_weather", "arguments": {}}),
+            id: "call-2".into(),
+            is_search: false,
+        },
+        _ => ToolCall { name: "get_weather".into(), arguments: json!({}), id: "call-2".into(), is_search: false },
+    };
+    conversation.heard(&turn(wire, &call));
+    let Called::Invoke(target) = conversation.call(&call) else { panic!("{about}: a tool is to be called") };
+    assert_eq!((target.server.as_deref(), target.name.as_str()), (Some("weather"), "get_weather"));
+    let result = CallResult { call, text: "sunny".into(), is_error: false, references: Vec::new() };
+    conversation.answer(&[result]);
+    let third = conversation.request(false).unwrap_or_else(|error| panic!("{about}: {error}"));
+    let (before, after) = (prefix(&second), prefix(&third));
+    assert_eq!(after[..before.len()], before, "{about}: nothing was loaded");
+    // The same history in another conversation shows the model the same tools.
+    let mut resumed = self::conversation(model, dialect, wish);
+    resumed.resume(conversation.messages().to_vec());
+    let again = resumed.request(false).unwrap_or_else(|error| panic!("{about}: {error}"));
+    assert!(wire.body(&again).to_string().contains(&format!("{SECRET_PARAMETER}_of_get_weather")), "{about}");
+}
+
+#[test]
+fn every_provider_and_delivery() {
+    use Delivery::{ClientNative, Constant, Inject, Native, Reference};
+    use DialectName::{Bridge, Schema, Select};
+    for model in [
+        "anthropic/claude-opus-4-8",
+        "anthropic/claude-opus-4-1",
+        "openai/gpt-5.4",
+        "openai-responses/gpt-5.4",
+        "gemini/gemini-3-pro",
+        "minimax/MiniMax-M3",
+        "minimax-chat/MiniMax-M3",
+    ] {
+        check(model, Bridge, None, Constant);
+        check(model, Select, Some(Inject), Inject);
+        check(model, Schema, Some(Inject), Inject);
+    }
+    for dialect in [Select, Schema] {
+        check("anthropic/claude-opus-4-8", dialect, None, Reference);
+        check("openai-responses/gpt-5.4", dialect, None, ClientNative);
+        check("anthropic/claude-opus-4-8", dialect, Some(Native), Native);
+        check("openai-responses/gpt-5.4", dialect, Some(Native), Native);
+    }
+}
+
+#[test]
+fn a_refused_delivery_is_replaced_and_said() {
+    let mut conversation = conversation("anthropic/claude-opus-4-8", DialectName::Select, None);
+    conversation.say("hi");
+    conversation.request(false).expect("a request");
+    assert!(conversation.fall_back());
+    assert_eq!(conversation.choice().reason, "anthropic refused `reference`");
+    let request = conversation.request(false).expect("a request");
+    assert!(!Wire::Anthropic.body(&request).to_string().contains("defer_loading"));
+    assert!(!conversation.fall_back(), "there is nothing simpler");
+}
+
+#[test]
+fn what_was_sent_stays_until_a_compaction() {
+    let mut conversation = conversation("openai/gpt-5.4", DialectName::Select, None);
+    conversation.say("hi");
+    let search = ToolCall {
+        id: "1".into(),
+        name: "tool_search".into(),
+        arguments: json!({"query": "weather"}),
+        is_search: false,
+    };
+    conversation.heard(&turn(Wire::Chat, &search));
+    let Called::Answered(result) = conversation.call(&search) else { panic!("answered") };
+    conversation.answer(&[result]);
+    let tools = conversation.request(false).expect("a request").tools;
+    assert_eq!(tools.len(), 2);
+    let (empty, _) = Catalog::from_tools(Vec::new());
+    conversation.session_mut().update(empty);
+    assert_eq!(conversation.request(false).expect("a request").tools, tools, "a definition that was sent stays");
+    conversation.resume(vec![Wire::Chat.user("hi again")]);
+    assert!(conversation.request(false).expect("a request").tools.len() < tools.len());
+}
+
+#[test]
+fn compacted_conversations_keep_what_is_loaded() {
+    for model in ["anthropic/claude-opus-4-1", "openai/gpt-5.4", "openai-responses/gpt-5", "gemini/gemini-3-pro"] {
+        let mut conversation = conversation(model, DialectName::Select, Some(Delivery::Inject));
+        let wire = conversation.wire();
+        conversation.say("hi");
+        conversation.request(false).expect("a request");
+        let search = ToolCall {
+            id: "1".into(),
+            name: "tool_search".into(),
+            arguments: json!({"query": "weather"}),
+            is_search: false,
+        };
+        conversation.heard(&turn(wire, &search));
+        let Called::Answered(result) = conversation.call(&search) else { panic!("answered") };
+        conversation.answer(&[result]);
+        let mut kept = crate::transcript::marked_messages(wire, &conversation.marked_history());
+        assert_eq!(kept.len(), 2, "{model}: the reminder and what is loaded");
+        kept.push(wire.user("a summary of what was said"));
+        let mut other = self::conversation(model, DialectName::Select, Some(Delivery::Inject));
+        other.resume(kept);
+        let request = other.request(false).expect("a request");
+        assert!(wire.body(&request).to_string().contains("of_get_weather"), "{model}");
+    }
+}
+
+#[test]
+fn conversations_that_cannot_begin() {
+    let model = || Model::parse("openai/gpt-5.4").expect("a model");
+    let ranker = Arc::new(Keyword::default());
+    let empty =
+        Session::expecting(DialectName::Bridge, Settings::default(), Catalog::empty(), Selection::everything(), ranker);
+    assert_eq!(Conversation::new(model(), empty, None).err(), Some(ConversationError::NoTools));
+    let wish = Conversation::new(model(), session(DialectName::Select), Some(Delivery::Reference));
+    assert!(matches!(wish, Err(ConversationError::Delivery(_))));
+}

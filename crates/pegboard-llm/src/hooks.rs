@@ -1,0 +1,87 @@
+//! Tool search for programs that keep their own loop, messages and client.
+//!
+//! Before a model call the program's messages go in, and what the model should see comes out;
+//! when the model calls something, [`ToolSearch::call`] answers it or says which tool to call.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, RawTool, Selection};
+//! use pegboard_discovery::{DialectName, Session, Settings, transcript::OpenAiChat};
+//! use pegboard_llm::hooks::ToolSearch;
+//! # #[derive(Debug)]
+//! # struct Nothing;
+//! # impl Ranker for Nothing {
+//! #     fn name(&self) -> &'static str { "nothing" }
+//! #     fn rank(&self, _: &Query<'_>, _: &Catalog, _: &Selection) -> Result<Ranking, QueryError> {
+//! #         Ok(Ranking::default())
+//! #     }
+//! # }
+//! # let ranker = Arc::new(Nothing);
+//!
+//! let tool = RawTool { name: "get_weather".into(), ..RawTool::default() };
+//! let (catalog, _) = Catalog::from_tools(vec![tool]);
+//! let session = Session::new(DialectName::Select, Settings::default(), catalog, Selection::everything(), ranker)?;
+//! let mut search = ToolSearch::new(session);
+//!
+//! let mut chat = OpenAiChat { messages: vec![] };
+//! let prepared = search.before_model(&mut chat);
+//! assert_eq!(prepared.visible[0].name, "tool_search");
+//! assert_eq!(prepared.deferred, ["get_weather"]);
+//! assert_eq!(chat.messages.len(), 1, "the reminder");
+//! # Ok::<(), pegboard_discovery::SessionError>(())
+//! ```
+
+use std::sync::Arc;
+
+use pegboard_core::Catalog;
+use pegboard_discovery::{Answer, Session, ToolDefinition, transcript::Transcript};
+use serde_json::Value;
+
+/// What a model should be shown.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The tools to send, in their order.
+    pub visible: Vec<Arc<ToolDefinition>>,
+    /// The names of those that are not sent and can be found.
+    pub deferred: Vec<String>,
+    /// What the system prompt should say about finding tools.
+    pub instructions: String,
+}
+
+/// Tool search beside a program's own loop.
+#[derive(Debug)]
+pub struct ToolSearch {
+    session: Session,
+}
+
+impl ToolSearch {
+    /// Tool search with this session.
+    pub fn new(session: Session) -> Self {
+        Self { session }
+    }
+
+    /// Before a run: the tools that there are now.
+    pub fn before_run(&mut self, tools: Catalog) {
+        self.session.update(tools);
+    }
+
+    /// Before each model call: reads what the conversation has loaded, marks it where the
+    /// dialect does, and says what the model should be shown.
+    pub fn before_model(&mut self, messages: &mut impl Transcript) -> Prepared {
+        self.session.follow(messages);
+        let visible = self.session.visible();
+        let is_visible = |name: &String| visible.iter().any(|tool| tool.name == *name);
+        let deferred = self.session.known_names().into_iter().filter(|name| !is_visible(name)).collect();
+        Prepared { deferred, instructions: self.session.prompt(), visible }
+    }
+
+    /// Answers a call of any name, or says which tool to call for it.
+    pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
+        self.session.call(name, arguments)
+    }
+
+    /// The tool state.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+}

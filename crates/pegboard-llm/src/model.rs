@@ -1,0 +1,207 @@
+//! Providers, models, and what each of them can do.
+
+use std::fmt;
+
+use crate::wire::Wire;
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Provider {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions, or a compatible endpoint.
+    OpenAi,
+    /// OpenAI Responses.
+    OpenAiResponses,
+    /// Gemini.
+    Gemini,
+    /// MiniMax, by its Anthropic-compatible endpoint.
+    MiniMax,
+    /// MiniMax, by its OpenAI-compatible endpoint.
+    MiniMaxChat,
+}
+
+impl Provider {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Anthropic, Self::OpenAi, Self::OpenAiResponses, Self::Gemini, Self::MiniMax, Self::MiniMaxChat];
+
+    /// The name that people use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::OpenAiResponses => "openai-responses",
+            Self::Gemini => "gemini",
+            Self::MiniMax => "minimax",
+            Self::MiniMaxChat => "minimax-chat",
+        }
+    }
+
+    /// How it writes conversations.
+    pub fn wire(self) -> Wire {
+        match self {
+            Self::Anthropic | Self::MiniMax => Wire::Anthropic,
+            Self::OpenAi | Self::MiniMaxChat => Wire::Chat,
+            Self::OpenAiResponses => Wire::Responses,
+            Self::Gemini => Wire::Gemini,
+        }
+    }
+
+    /// Where it is reached unless told otherwise.
+    pub fn base_url(self) -> &'static str {
+        match self {
+            Self::Anthropic => "https://api.anthropic.com",
+            Self::OpenAi | Self::OpenAiResponses => "https://api.openai.com/v1",
+            Self::Gemini => "https://generativelanguage.googleapis.com/v1beta",
+            Self::MiniMax => "https://api.minimax.io/anthropic",
+            Self::MiniMaxChat => "https://api.minimax.io/v1",
+        }
+    }
+
+    /// The variables that hold its key, the first one that is set counts; and the one that
+    /// holds another address.
+    pub fn variables(self) -> (&'static [&'static str], &'static str) {
+        match self {
+            Self::Anthropic => (&["ANTHROPIC_API_KEY"], "ANTHROPIC_BASE_URL"),
+            Self::OpenAi | Self::OpenAiResponses => (&["OPENAI_API_KEY"], "OPENAI_BASE_URL"),
+            Self::Gemini => (&["GEMINI_API_KEY", "GOOGLE_API_KEY"], "GEMINI_BASE_URL"),
+            Self::MiniMax | Self::MiniMaxChat => (&["MINIMAX_API_KEY"], "MINIMAX_BASE_URL"),
+        }
+    }
+
+    /// Tools that one request may define.
+    pub(crate) fn max_tools(self) -> usize {
+        match self {
+            Self::Gemini => 512,
+            _ => 10_000,
+        }
+    }
+}
+
+/// A model of a provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Model {
+    /// Who serves it.
+    pub provider: Provider,
+    /// What it is called there.
+    pub name: String,
+}
+
+/// A text that names no model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is not of the form PROVIDER/MODEL; providers are {}", Provider::ALL.map(Provider::as_str).join(", "))]
+pub struct ModelError {
+    given: String,
+}
+
+impl Model {
+    /// Reads `provider/model`.
+    ///
+    /// # Errors
+    /// When the provider is unknown or the model is missing.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        let wrong = || ModelError { given: text.to_owned() };
+        let (provider, name) = text.split_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(wrong)?;
+        let provider = Provider::ALL.into_iter().find(|one| one.as_str() == provider).ok_or_else(wrong)?;
+        Ok(Self { provider, name: name.to_owned() })
+    }
+
+    /// Whether it understands `defer_loading` and references to tools.
+    pub(crate) fn knows_references(&self) -> bool {
+        let name = self.name.to_lowercase();
+        self.provider == Provider::Anthropic && is_any(&name, ANTHROPIC_SEARCH)
+    }
+
+    /// Whether it can be given a search that the client carries out.
+    pub(crate) fn knows_client_search(&self) -> bool {
+        self.provider == Provider::OpenAiResponses && {
+            let name = self.name.to_lowercase();
+            openai_version(&name).is_some_and(|version| version >= (5, 4)) && !name.contains("nano")
+        }
+    }
+
+    /// Whether it refuses to be told which tool to use.
+    pub(crate) fn refuses_forced_choice(&self) -> bool {
+        let name = self.name.to_lowercase();
+        self.provider == Provider::Anthropic && is_any(&name, &["fable-5-1", "mythos-5-1", "opus-5-5", "sonnet-5-5"])
+    }
+
+    /// Whether its thoughts are bound to everything that was said before them.
+    pub(crate) fn binds_thinking(&self) -> bool {
+        let name = self.name.to_lowercase();
+        self.provider == Provider::Anthropic && is_any(&name, &["fable-5-1", "mythos-5-1", "opus-5-5"])
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider.as_str(), self.name)
+    }
+}
+
+/// Models with tool search, as their documentation lists them. There is nothing to ask for
+/// it; a model that is missing here is served all the same, by sending what is visible.
+const ANTHROPIC_SEARCH: &[&str] = &[
+    "fable-5",
+    "mythos-5",
+    "opus-5",
+    "opus-4-8",
+    "opus-4-7",
+    "opus-4-6",
+    "opus-4-5",
+    "sonnet-4-6",
+    "sonnet-4-5",
+    "haiku-4-5",
+];
+
+/// Whether one of the parts is in the name, as a whole: `opus-4-5` is not in `opus-4-50`.
+fn is_any(name: &str, parts: &[&str]) -> bool {
+    let name = name.replace('.', "-");
+    parts.iter().any(|part| {
+        name.match_indices(part).any(|(at, _)| !name[at + part.len()..].starts_with(|c: char| c.is_ascii_digit()))
+    })
+}
+
+/// The version in a name such as `gpt-5.4-mini`.
+fn openai_version(name: &str) -> Option<(u32, u32)> {
+    let rest = &name[name.find("gpt-")? + 4..];
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>().parse::<u32>().ok();
+    let major = digits(rest)?;
+    let minor = rest.split_once('.').filter(|(head, _)| head.parse::<u32>().is_ok()).and_then(|(_, tail)| digits(tail));
+    Some((major, minor.unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_models_can_do() {
+        let check = |text: &str, references: bool, client_search: bool, refuses: bool| {
+            let model = Model::parse(text).expect("a model");
+            let found = (model.knows_references(), model.knows_client_search(), model.refuses_forced_choice());
+            assert_eq!(found, (references, client_search, refuses), "{text}");
+            assert_eq!(model.to_string(), text);
+        };
+        check("anthropic/claude-haiku-4-5", true, false, false);
+        check("anthropic/claude-opus-4-5-20251101", true, false, false);
+        check("anthropic/claude-opus-4-1", false, false, false);
+        check("anthropic/claude-fable-5-1", true, false, true);
+        check("anthropic/claude-opus-5.5", true, false, true);
+        check("minimax/claude-haiku-4-5", false, false, false);
+        check("openai-responses/gpt-5.4", false, true, false);
+        check("openai-responses/gpt-5.4-nano", false, false, false);
+        check("openai-responses/gpt-5.3-codex", false, false, false);
+        check("openai-responses/gpt-6-astra", false, true, false);
+        check("openai/gpt-6", false, false, false);
+        check("gemini/gemini-3-pro", false, false, false);
+    }
+
+    #[test]
+    fn texts_that_name_no_model() {
+        for text in ["", "gpt-5", "anthropic/", "nobody/x"] {
+            assert!(Model::parse(text).is_err(), "{text}");
+        }
+    }
+}

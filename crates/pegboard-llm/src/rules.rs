@@ -1,0 +1,294 @@
+//! What makes providers refuse a request, checked before it is sent.
+
+use std::collections::HashSet;
+
+use pegboard_core::naming::fnv1a;
+use serde_json::Value;
+
+use crate::{
+    model::Model,
+    wire::{Request, ToolChoice, Wire},
+};
+
+/// A request that its provider would refuse.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// Nothing is left that the model could see.
+    #[error("all tools are deferred; at least one must not be")]
+    AllDeferred,
+    /// A reference to a tool that is not in the list.
+    #[error("a reference to `{name}`, which is not among the tools")]
+    UnresolvedReference {
+        /// The tool.
+        name: String,
+    },
+    /// A deferred tool cannot be a point of the cache.
+    #[error("`{name}` is deferred and has a `cache_control`")]
+    CachedDeferred {
+        /// The tool.
+        name: String,
+    },
+    /// A search with nothing to find.
+    #[error("a search of the provider without a deferred tool")]
+    SearchWithoutDeferred,
+    /// An answer to a call that the provider made itself.
+    #[error("a result for `{id}`, which the provider answers itself")]
+    ResultForServerCall {
+        /// The call.
+        id: String,
+    },
+    /// A call that lost the group it belongs to.
+    #[error("the call of `{name}` lacks its `namespace`")]
+    MissingNamespace {
+        /// The tool.
+        name: String,
+    },
+    /// A model that chooses for itself.
+    #[error("`{model}` does not let its tool be chosen")]
+    ForcedChoice {
+        /// The model.
+        model: String,
+    },
+    /// Thoughts that are bound to something else.
+    #[error("what was said before message {message} has changed, and its thoughts are bound to it")]
+    ChangedPrefix {
+        /// Counted from 0.
+        message: usize,
+    },
+    /// Two tools of one name.
+    #[error("two tools are called `{name}`")]
+    DuplicateTool {
+        /// The name.
+        name: String,
+    },
+    /// More tools than the provider takes.
+    #[error("{tools} tools are more than the {most} that the provider takes")]
+    TooManyTools {
+        /// How many there are.
+        tools: usize,
+        /// How many there may be.
+        most: usize,
+    },
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_deferred(tool: &Value) -> bool {
+    tool.get("defer_loading") == Some(&Value::Bool(true))
+}
+
+/// The tools that can be called, groups taken apart.
+fn flat(tools: &[Value]) -> Vec<(&Value, Option<&str>)> {
+    let mut flat = Vec::with_capacity(tools.len());
+    for tool in tools {
+        match tool.get("tools").and_then(Value::as_array).filter(|_| text(tool, "type") == "namespace") {
+            Some(inner) => flat.extend(inner.iter().map(|inner| (inner, Some(text(tool, "name"))))),
+            None => flat.push((tool, None)),
+        }
+    }
+    flat
+}
+
+/// The name that a definition of any wire has.
+fn name_of(tool: &Value) -> &str {
+    let function = tool.get("function").unwrap_or(tool);
+    text(function, "name")
+}
+
+/// Checks a request of `wire` to `model`.
+///
+/// # Errors
+/// The first rule that it breaks.
+pub fn check(model: &Model, wire: Wire, request: &Request) -> Result<(), RuleError> {
+    let tools = flat(&request.tools);
+    let mut names = HashSet::new();
+    for name in tools.iter().map(|(tool, _)| name_of(tool)).filter(|name| !name.is_empty()) {
+        if !names.insert(name) {
+            return Err(RuleError::DuplicateTool { name: name.to_owned() });
+        }
+    }
+    let most = model.provider.max_tools();
+    if tools.len() > most {
+        return Err(RuleError::TooManyTools { tools: tools.len(), most });
+    }
+    if !tools.is_empty() && tools.iter().all(|(tool, _)| is_deferred(tool)) {
+        return Err(RuleError::AllDeferred);
+    }
+    if let Some((tool, _)) = tools.iter().find(|(tool, _)| is_deferred(tool) && tool.get("cache_control").is_some()) {
+        return Err(RuleError::CachedDeferred { name: name_of(tool).to_owned() });
+    }
+    let searches =
+        tools.iter().any(|(tool, _)| text(tool, "type") == "tool_search" && text(tool, "execution") != "client");
+    if searches && !tools.iter().any(|(tool, _)| is_deferred(tool)) {
+        return Err(RuleError::SearchWithoutDeferred);
+    }
+    if matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_)) && model.refuses_forced_choice() {
+        return Err(RuleError::ForcedChoice { model: model.name.clone() });
+    }
+    match wire {
+        Wire::Anthropic => check_blocks(request, &names),
+        Wire::Responses => check_items(request, &tools),
+        Wire::Chat | Wire::Gemini => Ok(()),
+    }
+}
+
+/// The blocks of a message or of a result.
+fn content(value: &Value) -> impl Iterator<Item = &Value> {
+    value.get("content").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// All blocks of all messages, results' own blocks included.
+fn blocks(messages: &[Value]) -> impl Iterator<Item = &Value> {
+    messages.iter().flat_map(content).flat_map(|block| std::iter::once(block).chain(content(block)))
+}
+
+fn check_blocks(request: &Request, names: &HashSet<&str>) -> Result<(), RuleError> {
+    for block in blocks(&request.messages) {
+        match text(block, "type") {
+            "tool_reference" if !names.contains(text(block, "tool_name")) => {
+                return Err(RuleError::UnresolvedReference { name: text(block, "tool_name").to_owned() });
+            }
+            "tool_result" if text(block, "tool_use_id").starts_with("srvtoolu_") => {
+                return Err(RuleError::ResultForServerCall { id: text(block, "tool_use_id").to_owned() });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_items(request: &Request, tools: &[(&Value, Option<&str>)]) -> Result<(), RuleError> {
+    for item in request.messages.iter().filter(|item| text(item, "type") == "function_call") {
+        let name = text(item, "name");
+        let is_grouped =
+            tools.iter().any(|(tool, group)| name_of(tool) == name && (group.is_some() || is_deferred(tool)));
+        if is_grouped && item.get("namespace").is_none() {
+            return Err(RuleError::MissingNamespace { name: name.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// What thoughts are bound to: the number of messages before them, and what those said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bond {
+    messages: usize,
+    prefix: u64,
+}
+
+impl Bond {
+    /// Binds what follows the first `messages` messages.
+    pub(crate) fn new(request: &Request, messages: usize) -> Self {
+        Self { messages, prefix: prefix(request, messages) }
+    }
+
+    /// Checks that the prefix is the one that it was.
+    pub(crate) fn check(&self, request: &Request) -> Result<(), RuleError> {
+        let is_same = request.messages.len() >= self.messages && prefix(request, self.messages) == self.prefix;
+        if is_same { Ok(()) } else { Err(RuleError::ChangedPrefix { message: self.messages }) }
+    }
+}
+
+/// A number for everything that counts as being before a message.
+fn prefix(request: &Request, messages: usize) -> u64 {
+    let tools = request.tools.iter().filter(|tool| !is_deferred(tool)).map(Value::to_string);
+    let system = request.system.clone().unwrap_or_default();
+    let messages = request.messages.iter().take(messages).map(without_cache_marks).map(|message| message.to_string());
+    tools.chain([system]).chain(messages).fold(0, |hash, part| fnv1a(part.bytes().chain([0]), hash))
+}
+
+/// Marks of the cache may move without changing what was said.
+fn without_cache_marks(message: &Value) -> Value {
+    let mut message = message.clone();
+    if let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) {
+        for block in blocks.iter_mut().filter_map(Value::as_object_mut) {
+            block.shift_remove("cache_control");
+        }
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn checked(model: &str, tools: Value, messages: Value, tool_choice: ToolChoice) -> Option<String> {
+        let model = Model::parse(model).expect("a model");
+        let list = |value: Value| value.as_array().cloned().unwrap_or_default();
+        let request = Request { tools: list(tools), messages: list(messages), tool_choice, ..Request::default() };
+        check(&model, model.provider.wire(), &request).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_providers_refuse() {
+        let anthropic =
+            |tools: Value, messages: Value| checked("anthropic/claude-opus-4-8", tools, messages, ToolChoice::Auto);
+        let openai =
+            |tools: Value, messages: Value| checked("openai-responses/gpt-5.4", tools, messages, ToolChoice::Auto);
+        let check = |found: Option<String>, expected: &str| assert_eq!(found.unwrap_or_default(), expected);
+        check(anthropic(json!([{"name": "a"}]), json!([])), "");
+        check(
+            anthropic(json!([{"name": "a", "defer_loading": true}]), json!([])),
+            "all tools are deferred; at least one must not be",
+        );
+        check(
+            anthropic(json!([{"name": "a"}, {"name": "b", "defer_loading": true, "cache_control": {}}]), json!([])),
+            "`b` is deferred and has a `cache_control`",
+        );
+        check(
+            anthropic(
+                json!([{"name": "a"}]),
+                json!([{"content": [{"type": "tool_result", "content": [{"type": "tool_reference", "tool_name": "x"}]}]}]),
+            ),
+            "a reference to `x`, which is not among the tools",
+        );
+        check(
+            anthropic(
+                json!([{"name": "a"}]),
+                json!([{"content": [{"type": "tool_result", "tool_use_id": "srvtoolu_1"}]}]),
+            ),
+            "a result for `srvtoolu_1`, which the provider answers itself",
+        );
+        check(anthropic(json!([{"name": "a"}, {"name": "a"}]), json!([])), "two tools are called `a`");
+        check(
+            openai(json!([{"type": "tool_search"}, {"name": "a"}]), json!([])),
+            "a search of the provider without a deferred tool",
+        );
+        let grouped = json!([{"type": "tool_search"}, {"type": "namespace", "name": "g", "tools": [{"name": "a", "defer_loading": true}]}]);
+        check(
+            openai(grouped.clone(), json!([{"type": "function_call", "name": "a"}])),
+            "the call of `a` lacks its `namespace`",
+        );
+        check(openai(grouped, json!([{"type": "function_call", "name": "a", "namespace": "g"}])), "");
+        let many: Vec<Value> = (0..513).map(|at| json!({"name": format!("t{at}")})).collect();
+        check(
+            checked("gemini/gemini-3-pro", many.into(), json!([]), ToolChoice::Auto),
+            "513 tools are more than the 512 that the provider takes",
+        );
+        check(
+            checked("anthropic/claude-fable-5-1", json!([{"name": "a"}]), json!([]), ToolChoice::Any),
+            "`claude-fable-5-1` does not let its tool be chosen",
+        );
+    }
+
+    #[test]
+    fn thoughts_hold_on_to_what_was_said() {
+        let mut request = Request {
+            tools: vec![json!({"name": "a"})],
+            messages: vec![json!({"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {}}]})],
+            ..Request::default()
+        };
+        let bond = Bond::new(&request, 1);
+        request.tools.push(json!({"name": "b", "defer_loading": true}));
+        request.messages.push(json!({"role": "assistant"}));
+        request.messages[0] = json!({"role": "user", "content": [{"type": "text", "text": "hi"}]});
+        assert_eq!(bond.check(&request), Ok(()), "appending, deferring and moving marks are fine");
+        request.tools.push(json!({"name": "c"}));
+        assert_eq!(bond.check(&request), Err(RuleError::ChangedPrefix { message: 1 }));
+    }
+}

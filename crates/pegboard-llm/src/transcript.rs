@@ -1,0 +1,308 @@
+//! Conversations of every wire, as far as a session needs to read and mark them.
+
+use std::collections::{HashMap, HashSet};
+
+use pegboard_discovery::transcript::{OpenAiChat, ToolResult, Transcript};
+use serde_json::Value;
+
+use crate::wire::Wire;
+
+const REMINDER: &str = "<available-deferred-tools>";
+const LOADED_START: &str = "<loaded-tools>\n";
+const LOADED_END: &str = "\n</loaded-tools>";
+
+/// The messages of one wire.
+#[derive(Clone, Debug)]
+pub struct Messages {
+    /// Whose form they have.
+    pub wire: Wire,
+    /// The messages, as they came.
+    pub messages: Vec<Value>,
+    /// Whether the names of loaded tools are written into the conversation. Only worth its
+    /// price where results are about to be dropped: it changes what was said before.
+    pub keeps_loaded: bool,
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn items<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The text of content that is a text or a list of parts.
+fn content_text(content: Option<&Value>) -> String {
+    match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => parts.iter().map(|part| text(part, "text")).collect(),
+        _ => String::new(),
+    }
+}
+
+/// A call that was made: its name and arguments.
+type Calls<'a> = HashMap<String, (&'a str, Value)>;
+
+impl Messages {
+    /// The messages of a wire.
+    pub fn new(wire: Wire, messages: Vec<Value>) -> Self {
+        Self { wire, messages, keeps_loaded: false }
+    }
+
+    fn anthropic_results(&self) -> Vec<ToolResult> {
+        let mut calls: Calls<'_> = HashMap::new();
+        let mut results = Vec::new();
+        for block in self.messages.iter().flat_map(|message| items(message, "content")) {
+            match text(block, "type") {
+                "tool_use" | "server_tool_use" => {
+                    let arguments = block.get("input").cloned().unwrap_or_default();
+                    calls.insert(text(block, "id").to_owned(), (text(block, "name"), arguments));
+                }
+                "tool_result" | "tool_search_tool_result" => {
+                    let Some((name, arguments)) = calls.get(text(block, "tool_use_id")) else { continue };
+                    let parts = items(block, "content").chain(
+                        block.get("content").map(|content| items(content, "tool_references")).into_iter().flatten(),
+                    );
+                    let references = parts.filter(|part| text(part, "type") == "tool_reference");
+                    results.push(ToolResult {
+                        name: (*name).to_owned(),
+                        arguments: arguments.clone(),
+                        text: content_text(block.get("content")),
+                        references: references.map(|part| text(part, "tool_name").to_owned()).collect(),
+                    });
+                }
+                _ => {}
+            }
+        }
+        results
+    }
+
+    fn responses_results(&self) -> Vec<ToolResult> {
+        let mut calls: Calls<'_> = HashMap::new();
+        let mut results = Vec::new();
+        for item in &self.messages {
+            let id = text(item, "call_id").to_owned();
+            match text(item, "type") {
+                "function_call" => {
+                    let arguments = serde_json::from_str(text(item, "arguments")).unwrap_or_default();
+                    calls.insert(id, (text(item, "name"), arguments));
+                }
+                "tool_search_call" => {
+                    calls.insert(id, ("tool_search", item.get("arguments").cloned().unwrap_or_default()));
+                }
+                "function_call_output" | "tool_search_output" => {
+                    let Some((name, arguments)) = calls.get(&id) else { continue };
+                    let found = items(item, "tools").flat_map(|tool| {
+                        let inner: Vec<&Value> = items(tool, "tools").collect();
+                        if inner.is_empty() { vec![tool] } else { inner }
+                    });
+                    results.push(ToolResult {
+                        name: (*name).to_owned(),
+                        arguments: arguments.clone(),
+                        text: content_text(item.get("output")),
+                        references: found.map(|tool| text(tool, "name").to_owned()).collect(),
+                    });
+                }
+                _ => {}
+            }
+        }
+        results
+    }
+
+    fn gemini_results(&self) -> Vec<ToolResult> {
+        let mut calls: Vec<(&str, &str, Value)> = Vec::new();
+        let mut results = Vec::new();
+        for part in self.messages.iter().flat_map(|message| items(message, "parts")) {
+            if let Some(call) = part.get("functionCall") {
+                let arguments = call.get("args").cloned().unwrap_or_default();
+                calls.push((text(call, "id"), text(call, "name"), arguments));
+            }
+            let Some(response) = part.get("functionResponse") else { continue };
+            // Calls without a number are answered in their order.
+            let (id, name) = (text(response, "id"), text(response, "name"));
+            let at = calls.iter().position(|(call_id, call_name, _)| *call_id == id && *call_name == name);
+            let arguments = at.map(|at| calls.remove(at).2).unwrap_or_default();
+            let output = response.get("response").and_then(|value| value.get("output").or(value.get("error")));
+            let text = output.map(|output| output.as_str().map_or_else(|| output.to_string(), str::to_owned));
+            let text = text.unwrap_or_default();
+            results.push(ToolResult { name: name.to_owned(), arguments, text, references: Vec::new() });
+        }
+        results
+    }
+
+    /// Tools that were called without anything before having made them known in the wire's
+    /// own way. A provider that keeps track of that must be shown them at once.
+    pub(crate) fn called_without_reference(&self) -> HashSet<String> {
+        let mut known: HashSet<String> = HashSet::new();
+        let mut called = HashSet::new();
+        let blocks: Vec<&Value> = match self.wire {
+            Wire::Anthropic => self.messages.iter().flat_map(|message| items(message, "content")).collect(),
+            Wire::Responses => self.messages.iter().collect(),
+            Wire::Chat | Wire::Gemini => Vec::new(),
+        };
+        for block in blocks {
+            match text(block, "type") {
+                "tool_use" | "function_call" if !known.contains(text(block, "name")) => {
+                    called.insert(text(block, "name").to_owned());
+                }
+                "tool_result" => {
+                    known.extend(items(block, "content").map(|part| text(part, "tool_name").to_owned()));
+                }
+                "tool_search_output" => known.extend(items(block, "tools").map(|tool| text(tool, "name").to_owned())),
+                _ => {}
+            }
+        }
+        called
+    }
+
+    /// The whole text of a message of a user, if it is nothing but text.
+    fn user_text(&self, message: &Value) -> Option<String> {
+        if text(message, "role") != "user" {
+            return None;
+        }
+        let parts = message.get("content").or_else(|| message.get("parts"))?;
+        let is_text = |part: &Value| part.get("text").is_some();
+        let is_only_text = parts.is_string() || parts.as_array().is_some_and(|parts| parts.iter().all(is_text));
+        is_only_text.then(|| content_text(Some(parts)))
+    }
+
+    /// The place of the marked message that begins like this.
+    fn marked(&self, start: &str) -> Option<usize> {
+        self.messages.iter().position(|message| self.user_text(message).is_some_and(|text| text.starts_with(start)))
+    }
+
+    /// Gives the marked message this text, where it is or else at `place`.
+    fn put(&mut self, start: &str, place: usize, text: &str) {
+        let message = self.wire.user(text);
+        match self.marked(start) {
+            Some(at) => self.messages[at] = message,
+            None => self.messages.insert(place.min(self.messages.len()), message),
+        }
+    }
+}
+
+impl Transcript for Messages {
+    fn results(&self) -> Vec<ToolResult> {
+        match self.wire {
+            Wire::Anthropic => self.anthropic_results(),
+            Wire::Chat => OpenAiChat { messages: self.messages.clone() }.results(),
+            Wire::Responses => self.responses_results(),
+            Wire::Gemini => self.gemini_results(),
+        }
+    }
+
+    fn remind(&mut self, reminder: &str) {
+        // A wording of its own is recognised by its first line.
+        let start = if reminder.starts_with(REMINDER) { REMINDER } else { reminder.lines().next().unwrap_or_default() };
+        let is_system = |message: &Value| ["system", "developer"].contains(&text(message, "role"));
+        let place = self.messages.iter().position(|message| !is_system(message)).unwrap_or(self.messages.len());
+        let start = start.to_owned();
+        if self.marked(&start).is_none() || !start.is_empty() {
+            self.put(&start, place, reminder);
+        }
+    }
+
+    fn kept_loaded(&self) -> Vec<String> {
+        let Some(message) = self.marked(LOADED_START).and_then(|at| self.user_text(&self.messages[at])) else {
+            return Vec::new();
+        };
+        let names = message.strip_prefix(LOADED_START).and_then(|text| text.strip_suffix(LOADED_END));
+        names.into_iter().flat_map(str::lines).map(str::to_owned).collect()
+    }
+
+    fn keep_loaded(&mut self, names: &[String]) {
+        if !self.keeps_loaded {
+            return;
+        }
+        if names.is_empty() {
+            if let Some(at) = self.marked(LOADED_START) {
+                self.messages.remove(at);
+            }
+            return;
+        }
+        let place = self.marked(REMINDER).map_or(0, |at| at + 1);
+        self.put(LOADED_START, place, &format!("{LOADED_START}{}{LOADED_END}", names.join("\n")));
+    }
+}
+
+/// What a compaction must leave of a conversation for what is loaded to be found again.
+pub fn marked_messages(wire: Wire, messages: &[Value]) -> Vec<Value> {
+    let all = Messages::new(wire, messages.to_vec());
+    let places = [all.marked(REMINDER), all.marked(LOADED_START)];
+    places.into_iter().flatten().map(|at| messages[at].clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn searched(wire: Wire) -> Vec<Value> {
+        match wire {
+            Wire::Anthropic => vec![
+                json!({"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "tool_search", "input": {"query": "x"}}]}),
+                json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "{\"matches\":[\"a\"]}"}]}]}),
+            ],
+            Wire::Chat => vec![
+                json!({"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "tool_search", "arguments": "{\"query\":\"x\"}"}}]}),
+                json!({"role": "tool", "tool_call_id": "1", "content": "{\"matches\":[\"a\"]}"}),
+            ],
+            Wire::Responses => vec![
+                json!({"type": "function_call", "call_id": "1", "name": "tool_search", "arguments": "{\"query\":\"x\"}"}),
+                json!({"type": "function_call_output", "call_id": "1", "output": "{\"matches\":[\"a\"]}"}),
+            ],
+            Wire::Gemini => vec![
+                json!({"role": "model", "parts": [{"functionCall": {"name": "tool_search", "args": {"query": "x"}}}]}),
+                json!({"role": "user", "parts": [{"functionResponse": {"name": "tool_search", "response": {"output": "{\"matches\":[\"a\"]}"}}}]}),
+            ],
+        }
+    }
+
+    #[test]
+    fn results_of_every_wire() {
+        for wire in Wire::ALL {
+            let results = Messages::new(wire, searched(wire)).results();
+            assert_eq!(results.len(), 1, "{wire:?}");
+            assert_eq!(results[0].name, "tool_search");
+            assert_eq!(results[0].arguments, json!({"query": "x"}));
+            assert_eq!(results[0].text, "{\"matches\":[\"a\"]}");
+        }
+    }
+
+    #[test]
+    fn reminders_stand_once_and_first() {
+        for wire in Wire::ALL {
+            let mut messages = Messages::new(wire, vec![wire.user("hello")]);
+            for text in [
+                "<available-deferred-tools>\na\n</available-deferred-tools>",
+                "<available-deferred-tools>\nb\n</available-deferred-tools>",
+            ] {
+                messages.remind(text);
+                assert_eq!(messages.messages.len(), 2, "{wire:?}");
+                assert_eq!(messages.user_text(&messages.messages[0]).as_deref(), Some(text));
+            }
+            messages.keep_loaded(&["a".into()]);
+            assert_eq!(messages.messages.len(), 2, "only where it is wanted");
+            messages.keeps_loaded = true;
+            messages.keep_loaded(&["a".into(), "b".into()]);
+            assert_eq!(messages.kept_loaded(), ["a", "b"], "{wire:?}");
+            assert_eq!(marked_messages(wire, &messages.messages).len(), 2);
+            messages.keep_loaded(&[]);
+            assert_eq!(messages.messages.len(), 2);
+        }
+    }
+
+    #[test]
+    fn references_are_results_too() {
+        let messages = vec![
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "tool_search", "input": {}}]}),
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "tool_reference", "tool_name": "a"}]}]}),
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": "2", "name": "a", "input": {}}, {"type": "tool_use", "id": "3", "name": "b", "input": {}}]}),
+        ];
+        let messages = Messages::new(Wire::Anthropic, messages);
+        assert_eq!(messages.results()[0].references, ["a"]);
+        let eager = messages.called_without_reference();
+        assert!(eager.contains("b") && !eager.contains("a"), "{eager:?}");
+    }
+}

@@ -1,0 +1,207 @@
+//! Anthropic Messages.
+
+use pegboard_discovery::ToolDefinition;
+use serde_json::{Map, Value, json};
+
+use super::{
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, items, number, text,
+};
+
+/// The wire wants a bound on every answer.
+const MAX_TOKENS: u64 = 4096;
+
+pub(super) fn body(request: &Request) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.clone().into());
+    body.insert("max_tokens".into(), request.max_tokens.unwrap_or(MAX_TOKENS).into());
+    if !request.tools.is_empty() {
+        body.insert("tools".into(), request.tools.clone().into());
+        match &request.tool_choice {
+            ToolChoice::Auto => {}
+            ToolChoice::None => drop(body.insert("tool_choice".into(), json!({"type": "none"}))),
+            ToolChoice::Any => drop(body.insert("tool_choice".into(), json!({"type": "any"}))),
+            ToolChoice::Tool(name) => drop(body.insert("tool_choice".into(), json!({"type": "tool", "name": name}))),
+        }
+    }
+    if let Some(system) = &request.system {
+        body.insert("system".into(), system.clone().into());
+    }
+    body.insert("messages".into(), request.messages.clone().into());
+    if request.is_streamed {
+        body.insert("stream".into(), true.into());
+    }
+    body
+}
+
+pub(super) fn tool(definition: &ToolDefinition) -> Value {
+    json!({
+        "name": definition.name,
+        "description": definition.description,
+        "input_schema": definition.input_schema,
+    })
+}
+
+pub(super) fn user(text: &str) -> Value {
+    json!({"role": "user", "content": [{"type": "text", "text": text}]})
+}
+
+/// All results of a turn go into one message, or the wire refuses it.
+pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
+    let block = |result: &CallResult| {
+        let content: Value = if result.references.is_empty() {
+            json!([{"type": "text", "text": result.text}])
+        } else {
+            result.references.clone().into()
+        };
+        let mut block = json!({"type": "tool_result", "tool_use_id": result.call.id, "content": content});
+        if result.is_error {
+            block["is_error"] = true.into();
+        }
+        block
+    };
+    let blocks: Vec<Value> = results.iter().map(block).collect();
+    if blocks.is_empty() { Vec::new() } else { vec![json!({"role": "user", "content": blocks})] }
+}
+
+pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
+    let content = answer.get("content").filter(|content| content.is_array());
+    let content = content.ok_or(WireError::Missing { field: "content" })?.clone();
+    let of_kind = |kind: &'static str| items(answer, "content").filter(move |block| text(block, "type") == kind);
+    let call = |block: &Value| ToolCall {
+        id: text(block, "id").to_owned(),
+        name: text(block, "name").to_owned(),
+        arguments: block.get("input").cloned().unwrap_or_default(),
+        is_search: false,
+    };
+    let stop = match text(answer, "stop_reason") {
+        "end_turn" | "stop_sequence" => Stop::End,
+        "tool_use" => Stop::Tools,
+        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+        "refusal" => Stop::Refusal,
+        "pause_turn" => Stop::Pause,
+        other => Stop::Other(other.to_owned()),
+    };
+    Ok(Turn {
+        text: of_kind("text").map(|block| text(block, "text")).collect(),
+        calls: of_kind("tool_use").map(call).collect(),
+        stop,
+        usage: Usage {
+            input: number(answer, "/usage/input_tokens")
+                + number(answer, "/usage/cache_read_input_tokens")
+                + number(answer, "/usage/cache_creation_input_tokens"),
+            cached: number(answer, "/usage/cache_read_input_tokens"),
+            output: number(answer, "/usage/output_tokens"),
+        },
+        echo: vec![json!({"role": "assistant", "content": content})],
+    })
+}
+
+/// A message that arrives block by block.
+#[derive(Debug, Default)]
+pub(super) struct Streamed {
+    message: Value,
+    blocks: Vec<Value>,
+    /// The text of each block's input, until it is whole.
+    inputs: Vec<String>,
+    is_complete: bool,
+}
+
+impl Streamed {
+    fn delta(&mut self, at: usize, delta: &Value) -> Option<Delta> {
+        let block = self.blocks.get_mut(at)?;
+        let mut append = |key: &str, more: &str| {
+            let old = block.get(key).and_then(Value::as_str).unwrap_or_default();
+            block[key] = format!("{old}{more}").into();
+        };
+        match text(delta, "type") {
+            "text_delta" => {
+                append("text", text(delta, "text"));
+                Some(Delta::Text(text(delta, "text").to_owned()))
+            }
+            "thinking_delta" => {
+                append("thinking", text(delta, "thinking"));
+                Some(Delta::Thinking(text(delta, "thinking").to_owned()))
+            }
+            "signature_delta" => {
+                append("signature", text(delta, "signature"));
+                None
+            }
+            "input_json_delta" => {
+                self.inputs[at].push_str(text(delta, "partial_json"));
+                None
+            }
+            "citations_delta" => {
+                let citation = delta.get("citation").cloned().unwrap_or_default();
+                match block.get_mut("citations").and_then(Value::as_array_mut) {
+                    Some(citations) => citations.push(citation),
+                    None => block["citations"] = json!([citation]),
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Collector for Streamed {
+    fn event(&mut self, kind: &str, data: &Value) -> Result<Vec<Delta>, WireError> {
+        let at = usize::try_from(number(data, "/index")).unwrap_or(usize::MAX);
+        let delta = match kind {
+            "message_start" => {
+                self.message = data.get("message").cloned().unwrap_or_default();
+                None
+            }
+            "content_block_start" => {
+                // Blocks come in order; a gap would put later ones in the wrong place.
+                if at != self.blocks.len() {
+                    return Err(WireError::Cut);
+                }
+                let block = data.get("content_block").cloned().unwrap_or_default();
+                let is_call = text(&block, "type") == "tool_use";
+                let name = text(&block, "name").to_owned();
+                self.blocks.push(block);
+                self.inputs.push(String::new());
+                is_call.then_some(Delta::Call(name))
+            }
+            "content_block_delta" => self.delta(at, data.get("delta").unwrap_or(&Value::Null)),
+            "content_block_stop" => {
+                let input = self.inputs.get(at).filter(|input| !input.is_empty());
+                if let (Some(input), Some(block)) = (input, self.blocks.get_mut(at)) {
+                    block["input"] = super::arguments(input);
+                }
+                None
+            }
+            "message_delta" => {
+                for (key, value) in data.get("delta").and_then(Value::as_object).into_iter().flatten() {
+                    self.message[key.as_str()] = value.clone();
+                }
+                // The last count is the one that holds: searches add to it on the way.
+                for (key, value) in data.get("usage").and_then(Value::as_object).into_iter().flatten() {
+                    if !value.is_null() {
+                        self.message["usage"][key.as_str()] = value.clone();
+                    }
+                }
+                None
+            }
+            "message_stop" => {
+                self.is_complete = true;
+                None
+            }
+            "error" => {
+                let error = data.get("error").unwrap_or(data);
+                let (kind, message) = (text(error, "type").to_owned(), text(error, "message").to_owned());
+                return Err(WireError::Reported { kind, message });
+            }
+            _ => None,
+        };
+        Ok(delta.into_iter().collect())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Value, WireError> {
+        if !self.is_complete || !self.message.is_object() {
+            return Err(WireError::Cut);
+        }
+        self.message["content"] = self.blocks.into();
+        Ok(self.message)
+    }
+}

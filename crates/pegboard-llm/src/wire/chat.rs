@@ -1,0 +1,199 @@
+//! OpenAI Chat Completions, and everything compatible with it.
+
+use pegboard_discovery::ToolDefinition;
+use serde_json::{Map, Value, json};
+
+use super::{
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, arguments, items,
+    number, text,
+};
+
+pub(super) fn body(request: &Request) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.clone().into());
+    let mut messages = request.messages.clone();
+    if let Some(system) = &request.system {
+        messages.insert(0, json!({"role": "system", "content": system}));
+    }
+    body.insert("messages".into(), messages.into());
+    if !request.tools.is_empty() {
+        body.insert("tools".into(), request.tools.clone().into());
+        match &request.tool_choice {
+            ToolChoice::Auto => {}
+            ToolChoice::None => drop(body.insert("tool_choice".into(), "none".into())),
+            ToolChoice::Any => drop(body.insert("tool_choice".into(), "required".into())),
+            ToolChoice::Tool(name) => {
+                body.insert("tool_choice".into(), json!({"type": "function", "function": {"name": name}}));
+            }
+        }
+    }
+    if let Some(most) = request.max_tokens {
+        body.insert("max_completion_tokens".into(), most.into());
+    }
+    if request.is_streamed {
+        body.insert("stream".into(), true.into());
+        body.insert("stream_options".into(), json!({"include_usage": true}));
+    }
+    body
+}
+
+pub(super) fn tool(definition: &ToolDefinition) -> Value {
+    json!({"type": "function", "function": {
+        "name": definition.name,
+        "description": definition.description,
+        "parameters": definition.input_schema,
+    }})
+}
+
+pub(super) fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
+    let message = |result: &CallResult| json!({"role": "tool", "tool_call_id": result.call.id, "content": result.text});
+    results.iter().map(message).collect()
+}
+
+pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
+    let choice = items(answer, "choices").next().ok_or(WireError::Missing { field: "choices" })?;
+    let message = choice.get("message").ok_or(WireError::Missing { field: "message" })?;
+    let call = |call: &Value| ToolCall {
+        id: text(call, "id").to_owned(),
+        name: call.pointer("/function/name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        arguments: arguments(call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default()),
+        is_search: false,
+    };
+    let calls: Vec<ToolCall> = items(message, "tool_calls").map(call).collect();
+    let stop = match text(choice, "finish_reason") {
+        "stop" => Stop::End,
+        "tool_calls" | "function_call" => Stop::Tools,
+        "length" => Stop::Length,
+        "content_filter" => Stop::Refusal,
+        other => Stop::Other(other.to_owned()),
+    };
+    // Some compatible endpoints say `stop` although they want tools.
+    let stop = if calls.is_empty() { stop } else { Stop::Tools };
+    let mut echo = message.clone();
+    if let Some(fields) = echo.as_object_mut() {
+        // Said to us, and refused when said back.
+        fields.retain(|key, value| {
+            let is_empty_refusal = key == "refusal" && value.is_null();
+            !is_empty_refusal && !matches!(key.as_str(), "annotations" | "audio")
+        });
+        fields.entry("role").or_insert_with(|| "assistant".into());
+    }
+    Ok(Turn { text: text(message, "content").to_owned(), calls, stop, usage: usage(answer), echo: vec![echo] })
+}
+
+fn usage(answer: &Value) -> Usage {
+    Usage {
+        input: number(answer, "/usage/prompt_tokens"),
+        cached: number(answer, "/usage/prompt_tokens_details/cached_tokens"),
+        output: number(answer, "/usage/completion_tokens"),
+    }
+}
+
+/// A message that arrives in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Streamed {
+    answer: Value,
+    message: Map<String, Value>,
+    calls: Vec<Value>,
+    finish_reason: Value,
+}
+
+impl Streamed {
+    fn piece(&mut self, delta: &Value) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        for (key, value) in delta.as_object().into_iter().flatten() {
+            match (key.as_str(), value) {
+                ("tool_calls", Value::Array(pieces)) => {
+                    pieces.iter().filter_map(|piece| self.call(piece)).for_each(|name| deltas.push(Delta::Call(name)));
+                }
+                ("role", _) => drop(self.message.insert(key.clone(), value.clone())),
+                (_, Value::String(more)) => {
+                    let old = self.message.get(key).and_then(Value::as_str).unwrap_or_default();
+                    let whole = format!("{old}{more}");
+                    self.message.insert(key.clone(), whole.into());
+                    match key.as_str() {
+                        "content" => deltas.push(Delta::Text(more.clone())),
+                        "reasoning_content" | "reasoning" => deltas.push(Delta::Thinking(more.clone())),
+                        _ => {}
+                    }
+                }
+                (_, Value::Null) => drop(self.message.entry(key.clone()).or_insert(Value::Null)),
+                // Pieces of lists that this build does not know are put one behind the other.
+                (_, Value::Array(more)) => match self.message.get_mut(key).and_then(Value::as_array_mut) {
+                    Some(list) => list.extend(more.iter().cloned()),
+                    None => drop(self.message.insert(key.clone(), value.clone())),
+                },
+                _ => drop(self.message.insert(key.clone(), value.clone())),
+            }
+        }
+        deltas
+    }
+
+    /// Takes in a piece of a call; its name when it is a new one.
+    fn call(&mut self, piece: &Value) -> Option<String> {
+        /// More calls in one turn than any model makes.
+        const MOST: usize = 1024;
+        let at = usize::try_from(number(piece, "/index")).ok().filter(|at| *at < MOST)?;
+        while self.calls.len() <= at {
+            self.calls.push(json!({"id": "", "type": "function", "function": {"name": "", "arguments": ""}}));
+        }
+        let call = &mut self.calls[at];
+        if let Some(id) = piece.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()) {
+            call["id"] = id.into();
+        }
+        let mut name = None;
+        for key in ["name", "arguments"] {
+            if let Some(more) = piece.pointer(&format!("/function/{key}")).and_then(Value::as_str) {
+                let whole = format!("{}{more}", text(&call["function"], key));
+                if key == "name" && !more.is_empty() {
+                    name = Some(whole.clone());
+                }
+                call["function"][key] = whole.into();
+            }
+        }
+        // What else a compatible endpoint says about a call must be said back.
+        for (key, value) in piece.as_object().into_iter().flatten() {
+            if !matches!(key.as_str(), "index" | "id" | "type" | "function") {
+                call[key.as_str()] = value.clone();
+            }
+        }
+        name
+    }
+}
+
+impl Collector for Streamed {
+    fn event(&mut self, _kind: &str, data: &Value) -> Result<Vec<Delta>, WireError> {
+        if let Some(error) = data.get("error").filter(|error| !error.is_null()) {
+            let (kind, message) = (text(error, "type").to_owned(), text(error, "message").to_owned());
+            return Err(WireError::Reported { kind, message });
+        }
+        if self.answer.is_null() {
+            self.answer = data.clone();
+        }
+        if let Some(usage) = data.get("usage").filter(|usage| usage.is_object()) {
+            self.answer["usage"] = usage.clone();
+        }
+        let Some(choice) = items(data, "choices").next() else { return Ok(Vec::new()) };
+        if let Some(reason) = choice.get("finish_reason").filter(|reason| !reason.is_null()) {
+            self.finish_reason = reason.clone();
+        }
+        Ok(self.piece(choice.get("delta").unwrap_or(&Value::Null)))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Value, WireError> {
+        if self.finish_reason.is_null() || !self.answer.is_object() {
+            return Err(WireError::Cut);
+        }
+        if !self.calls.is_empty() {
+            self.message.insert("tool_calls".into(), self.calls.into());
+        }
+        let choice = json!({"index": 0, "message": self.message, "finish_reason": self.finish_reason});
+        self.answer["object"] = "chat.completion".into();
+        self.answer["choices"] = json!([choice]);
+        Ok(self.answer)
+    }
+}

@@ -1,0 +1,280 @@
+//! How each provider writes a conversation.
+//!
+//! The truth of a wire is JSON with its keys in order: what a model said is echoed as it came,
+//! unknown blocks and fields included, since providers check and cache what they have seen.
+//! What is looked at is read through thin views.
+
+mod anthropic;
+mod chat;
+mod gemini;
+mod responses;
+
+use std::fmt;
+
+use pegboard_discovery::ToolDefinition;
+use serde_json::{Map, Value};
+
+/// A form of conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions, and everything compatible with it.
+    Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// Gemini `generateContent`.
+    Gemini,
+}
+
+/// A call of a tool that a model asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// The provider's number of it.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments; `null` when the model wrote something that is no JSON.
+    pub arguments: Value,
+    /// Whether it is the provider's own search, which the client is to carry out.
+    pub is_search: bool,
+}
+
+/// Why a model stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It has said what it had to say.
+    End,
+    /// It waits for tools.
+    Tools,
+    /// It ran out of tokens.
+    Length,
+    /// It refuses.
+    Refusal,
+    /// It will go on when it is asked to.
+    Pause,
+    /// Something that this build does not know.
+    Other(String),
+}
+
+/// What a turn cost, as the provider counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens that were read.
+    pub input: u64,
+    /// Of those, tokens that came from a cache.
+    pub cached: u64,
+    /// Tokens that were written.
+    pub output: u64,
+}
+
+/// What a model said in one turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// Its text.
+    pub text: String,
+    /// The tools that it wants called.
+    pub calls: Vec<ToolCall>,
+    /// Why it stopped.
+    pub stop: Stop,
+    /// What it cost.
+    pub usage: Usage,
+    /// The messages to put at the end of the conversation, exactly as the provider wants to
+    /// see them again.
+    pub echo: Vec<Value>,
+}
+
+/// A piece of a turn while it is being written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delta {
+    /// More text.
+    Text(String),
+    /// More of what the model thinks.
+    Thinking(String),
+    /// A call of this tool has begun.
+    Call(String),
+}
+
+/// What a tool answered, on its way to the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallResult {
+    /// The call.
+    pub call: ToolCall,
+    /// What the model gets to read.
+    pub text: String,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// Tools that the answer makes known, where the wire can say so.
+    pub references: Vec<Value>,
+}
+
+/// Which tool a model must use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// Its own choice.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// Any one.
+    Any,
+    /// This one.
+    Tool(String),
+}
+
+/// Everything that a request says.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The model.
+    pub model: String,
+    /// What the model is told to be.
+    pub system: Option<String>,
+    /// The conversation, in the wire's own form.
+    pub messages: Vec<Value>,
+    /// The tools, in the wire's own form.
+    pub tools: Vec<Value>,
+    /// Which of them must be used.
+    pub tool_choice: ToolChoice,
+    /// Tokens that may be written.
+    pub max_tokens: Option<u64>,
+    /// Whether the answer comes piece by piece.
+    pub is_streamed: bool,
+    /// Further fields of the body; they win over ours.
+    pub extra: Map<String, Value>,
+}
+
+/// Why what a provider sent is no turn.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// Something is missing that every answer has.
+    #[error("the answer has no `{field}`")]
+    Missing {
+        /// What.
+        field: &'static str,
+    },
+    /// The provider reports a failure inside an answer that began well.
+    #[error("the provider reports `{kind}`: {message}")]
+    Reported {
+        /// The provider's name for it.
+        kind: String,
+        /// What it says.
+        message: String,
+    },
+    /// The answer ended before it was complete.
+    #[error("the answer ended in the middle")]
+    Cut,
+}
+
+/// Puts a streamed answer together.
+pub(crate) trait Collector: Send + fmt::Debug {
+    /// Takes in one event.
+    fn event(&mut self, kind: &str, data: &Value) -> Result<Vec<Delta>, WireError>;
+
+    /// The whole answer, in the form of one that was not streamed.
+    fn finish(self: Box<Self>) -> Result<Value, WireError>;
+}
+
+impl Wire {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Chat, Self::Responses, Self::Gemini];
+
+    /// The body of a request.
+    pub fn body(self, request: &Request) -> Value {
+        let mut body = match self {
+            Self::Anthropic => anthropic::body(request),
+            Self::Chat => chat::body(request),
+            Self::Responses => responses::body(request),
+            Self::Gemini => gemini::body(request),
+        };
+        for (key, value) in &request.extra {
+            body.insert(key.clone(), value.clone());
+        }
+        Value::Object(body)
+    }
+
+    /// Where the request goes, behind the provider's base address.
+    pub fn path(self, model: &str, is_streamed: bool) -> String {
+        match self {
+            Self::Anthropic => "/v1/messages".to_owned(),
+            Self::Chat => "/chat/completions".to_owned(),
+            Self::Responses => "/responses".to_owned(),
+            Self::Gemini if is_streamed => format!("/models/{model}:streamGenerateContent?alt=sse"),
+            Self::Gemini => format!("/models/{model}:generateContent"),
+        }
+    }
+
+    /// What a model said, out of a whole answer.
+    ///
+    /// # Errors
+    /// When it lacks what every answer has.
+    pub fn turn(self, answer: &Value) -> Result<Turn, WireError> {
+        match self {
+            Self::Anthropic => anthropic::turn(answer),
+            Self::Chat => chat::turn(answer),
+            Self::Responses => responses::turn(answer),
+            Self::Gemini => gemini::turn(answer),
+        }
+    }
+
+    pub(crate) fn collector(self) -> Box<dyn Collector> {
+        match self {
+            Self::Anthropic => Box::new(anthropic::Streamed::default()),
+            Self::Chat => Box::new(chat::Streamed::default()),
+            Self::Responses => Box::new(responses::Streamed::default()),
+            Self::Gemini => Box::new(gemini::Streamed::default()),
+        }
+    }
+
+    /// A tool as the wire defines it.
+    pub fn tool(self, definition: &ToolDefinition) -> Value {
+        match self {
+            Self::Anthropic => anthropic::tool(definition),
+            Self::Chat => chat::tool(definition),
+            Self::Responses => responses::tool(definition),
+            Self::Gemini => gemini::tool(definition),
+        }
+    }
+
+    /// What a user says.
+    pub fn user(self, text: &str) -> Value {
+        match self {
+            Self::Anthropic => anthropic::user(text),
+            Self::Chat => chat::user(text),
+            Self::Responses => responses::user(text),
+            Self::Gemini => gemini::user(text),
+        }
+    }
+
+    /// The messages that answer the calls of one turn.
+    pub fn results(self, results: &[CallResult]) -> Vec<Value> {
+        match self {
+            Self::Anthropic => anthropic::results(results),
+            Self::Chat => chat::results(results),
+            Self::Responses => responses::results(results),
+            Self::Gemini => gemini::results(results),
+        }
+    }
+}
+
+/// The text under `key`.
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(value: &Value, pointer: &str) -> u64 {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// The items of a list under `key`.
+fn items<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Arguments that a wire carries as text. None at all means none are needed.
+fn arguments(text: &str) -> Value {
+    if text.trim().is_empty() {
+        return Value::Object(Map::new());
+    }
+    serde_json::from_str(text).unwrap_or_default()
+}

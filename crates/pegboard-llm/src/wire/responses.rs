@@ -1,0 +1,167 @@
+//! OpenAI Responses.
+
+use pegboard_discovery::ToolDefinition;
+use serde_json::{Map, Value, json};
+
+use super::{
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, arguments, items,
+    number, text,
+};
+
+pub(super) fn body(request: &Request) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("model".into(), request.model.clone().into());
+    if !request.tools.is_empty() {
+        body.insert("tools".into(), request.tools.clone().into());
+        match &request.tool_choice {
+            ToolChoice::Auto => {}
+            ToolChoice::None => drop(body.insert("tool_choice".into(), "none".into())),
+            ToolChoice::Any => drop(body.insert("tool_choice".into(), "required".into())),
+            ToolChoice::Tool(name) => {
+                body.insert("tool_choice".into(), json!({"type": "function", "name": name}));
+            }
+        }
+    }
+    if let Some(system) = &request.system {
+        body.insert("instructions".into(), system.clone().into());
+    }
+    body.insert("input".into(), request.messages.clone().into());
+    // The conversation is ours; nothing has to be kept at the provider.
+    body.insert("store".into(), false.into());
+    body.insert("include".into(), json!(["reasoning.encrypted_content"]));
+    if let Some(most) = request.max_tokens {
+        body.insert("max_output_tokens".into(), most.into());
+    }
+    if request.is_streamed {
+        body.insert("stream".into(), true.into());
+    }
+    body
+}
+
+pub(super) fn tool(definition: &ToolDefinition) -> Value {
+    json!({
+        "type": "function",
+        "name": definition.name,
+        "description": definition.description,
+        "parameters": definition.input_schema,
+        "strict": false,
+    })
+}
+
+pub(super) fn user(text: &str) -> Value {
+    json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
+}
+
+pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
+    let item = |result: &CallResult| {
+        if result.call.is_search {
+            return json!({
+                "type": "tool_search_output",
+                "call_id": result.call.id,
+                "execution": "client",
+                "status": "completed",
+                "tools": result.references,
+            });
+        }
+        json!({"type": "function_call_output", "call_id": result.call.id, "output": result.text})
+    };
+    results.iter().map(item).collect()
+}
+
+pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
+    if let Some(error) = answer.get("error").filter(|error| error.is_object()) {
+        let (kind, message) = (text(error, "code").to_owned(), text(error, "message").to_owned());
+        return Err(WireError::Reported { kind, message });
+    }
+    let output = answer.get("output").and_then(Value::as_array).ok_or(WireError::Missing { field: "output" })?;
+    let calls: Vec<ToolCall> = output.iter().filter_map(call).collect();
+    let messages = output.iter().filter(|item| text(item, "type") == "message");
+    let parts: Vec<&Value> = messages.flat_map(|item| items(item, "content")).collect();
+    let is_refused = parts.iter().any(|part| text(part, "type") == "refusal");
+    let stop = match (text(answer, "status"), answer.pointer("/incomplete_details/reason").and_then(Value::as_str)) {
+        _ if !calls.is_empty() => Stop::Tools,
+        _ if is_refused => Stop::Refusal,
+        (_, Some("max_output_tokens")) => Stop::Length,
+        (_, Some("content_filter")) => Stop::Refusal,
+        ("completed", _) => Stop::End,
+        (other, _) => Stop::Other(other.to_owned()),
+    };
+    Ok(Turn {
+        text: parts.iter().filter(|part| text(part, "type") == "output_text").map(|part| text(part, "text")).collect(),
+        calls,
+        stop,
+        usage: Usage {
+            input: number(answer, "/usage/input_tokens"),
+            cached: number(answer, "/usage/input_tokens_details/cached_tokens"),
+            output: number(answer, "/usage/output_tokens"),
+        },
+        // Items go back as they came, namespaces and encrypted thoughts included.
+        echo: output.clone(),
+    })
+}
+
+fn call(item: &Value) -> Option<ToolCall> {
+    match text(item, "type") {
+        "function_call" => Some(ToolCall {
+            id: text(item, "call_id").to_owned(),
+            name: text(item, "name").to_owned(),
+            arguments: arguments(text(item, "arguments")),
+            is_search: false,
+        }),
+        "tool_search_call" if text(item, "execution") == "client" => Some(ToolCall {
+            id: text(item, "call_id").to_owned(),
+            name: "tool_search".to_owned(),
+            arguments: item.get("arguments").cloned().unwrap_or_default(),
+            is_search: true,
+        }),
+        _ => None,
+    }
+}
+
+/// A response that arrives item by item.
+#[derive(Debug, Default)]
+pub(super) struct Streamed {
+    response: Value,
+    output: Vec<Value>,
+}
+
+impl Collector for Streamed {
+    fn event(&mut self, kind: &str, data: &Value) -> Result<Vec<Delta>, WireError> {
+        let delta = match kind {
+            "response.output_text.delta" => Some(Delta::Text(text(data, "delta").to_owned())),
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                Some(Delta::Thinking(text(data, "delta").to_owned()))
+            }
+            "response.output_item.added" => {
+                let item = data.get("item").unwrap_or(&Value::Null);
+                (text(item, "type") == "function_call").then(|| Delta::Call(text(item, "name").to_owned()))
+            }
+            "response.output_item.done" => {
+                self.output.extend(data.get("item").cloned());
+                None
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                self.response = data.get("response").cloned().unwrap_or_default();
+                None
+            }
+            "error" => {
+                let error = data.get("error").filter(|error| error.is_object()).unwrap_or(data);
+                let (kind, message) = (text(error, "code").to_owned(), text(error, "message").to_owned());
+                return Err(WireError::Reported { kind, message });
+            }
+            _ => None,
+        };
+        Ok(delta.into_iter().collect())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Value, WireError> {
+        if !self.response.is_object() {
+            return Err(WireError::Cut);
+        }
+        // The last event repeats the items; where it does not, the items themselves count.
+        if items(&self.response, "output").next().is_none() {
+            self.response["output"] = self.output.into();
+        }
+        Ok(self.response)
+    }
+}
