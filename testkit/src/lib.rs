@@ -1,0 +1,17 @@
+//! What the product's tests talk to in place of the world.
+//!
+//! [`provider`] is a scripted LLM provider: it speaks the wires of five of them, answers
+//! from a script and refuses what they would refuse. It is also the program
+//! `pegboard-provider`. The package's other program, `pegboard-fixture`, is an MCP server
+//! of its own. Neither shares code with the product, so that a mistake in one is not
+//! repeated, and thereby hidden, in the other.
+//!
+//! ```
+//! use pegboard_testkit::provider::{Part, Provider, Script, Turn};
+//!
+//! let provider = Provider::start(Script::new([Turn::say([Part::text("Good morning.")])]));
+//! assert!(provider.url().starts_with("http://127.0.0.1:"));
+//! assert!(provider.requests().is_empty());
+//! ```
+
+pub mod provider;

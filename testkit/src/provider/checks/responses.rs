@@ -1,0 +1,51 @@
+//! Items that Responses wants back as it gave them.
+
+use std::collections::BTreeSet;
+
+use super::{Check, Checker};
+
+pub(super) fn check(checker: &mut Checker) {
+    namespaces(checker);
+    reasoning(checker);
+}
+
+fn namespaces(checker: &mut Checker) {
+    let ask = checker.ask;
+    for (index, item) in ask.messages.iter().enumerate() {
+        if item["type"] != "function_call" || item["namespace"].is_string() {
+            continue;
+        }
+        let mut known = ask.tools.iter().chain(&ask.loaded).filter(|tool| item["name"] == tool.name).peekable();
+        if known.peek().is_some() && known.all(|tool| tool.deferred || tool.namespace.is_some()) {
+            let message = format!(
+                "Missing namespace for function_call {}. Round-trip the model's function_call item with its namespace \
+                 field included.",
+                item["name"]
+            );
+            checker.fail_at(Check::Namespace, format!("input[{index}]"), message);
+        }
+    }
+}
+
+fn reasoning(checker: &mut Checker) {
+    let messages = checker.ask.messages;
+    let ids: BTreeSet<&str> = messages.iter().filter_map(|item| item["id"].as_str()).collect();
+    for (index, item) in messages.iter().enumerate() {
+        let id = item["id"].as_str().unwrap_or_default();
+        let kind = item["type"].as_str().unwrap_or_default();
+        if let Some(reason) = checker.memory.reasons.get(id).filter(|reason| !ids.contains(reason.as_str())) {
+            let message =
+                format!("Item '{id}' of type '{kind}' was provided without its required 'reasoning' item: '{reason}'.");
+            checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
+        }
+        if kind == "reasoning" && index + 1 == messages.len() {
+            let message = format!("Item '{id}' of type 'reasoning' was provided without its required following item.");
+            checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
+        }
+        if checker.memory.unstored.contains(id) && !item["encrypted_content"].is_string() {
+            let message =
+                format!("Item with id '{id}' not found. Items are not persisted when `store` is set to false.");
+            checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
+        }
+    }
+}

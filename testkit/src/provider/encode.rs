@@ -1,0 +1,179 @@
+//! Turns as answers of the wire that asked.
+
+mod chat;
+mod gemini;
+mod messages;
+mod responses;
+
+use serde_json::Value;
+
+use super::{
+    ask::Ask,
+    errors::{self, Complaint},
+    events::{Event, with_noise},
+    ids::Ids,
+    route::{Action, Vendor, Wire},
+    script::{Noise, Output, Part, Refusal, Search, Sending, Stop, Usage},
+};
+
+/// When everything happens, because a clock would make every run different.
+const NOW: u64 = 1_790_000_000;
+
+/// An answer ready to be sent.
+pub(crate) struct Encoded {
+    /// Its blocks, items or parts, as the client is to echo them.
+    pub(crate) said: Vec<Value>,
+    /// Its identifier.
+    pub(crate) id: String,
+    pub(crate) body: Body,
+}
+
+/// The body of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    Whole(Vec<u8>),
+    /// One element per event.
+    Events(Vec<Vec<u8>>),
+}
+
+/// A turn on its way to the wire.
+struct Speech<'a> {
+    ask: &'a Ask<'a>,
+    output: &'a Output,
+    sending: &'a Sending,
+    ids: &'a mut Ids,
+    usage: Usage,
+    stop: Stop,
+    id: String,
+}
+
+/// Encodes `output` for the wire that asked, or tells why that wire cannot say such a thing.
+pub(crate) fn encode(
+    ask: &Ask,
+    output: &Output,
+    sending: &Sending,
+    ids: &mut Ids,
+    prompt: usize,
+) -> Result<Encoded, String> {
+    let id = ids.next(match ask.route.wire {
+        Wire::Messages => "msg_",
+        Wire::Chat => "chatcmpl-",
+        Wire::Responses => "resp_",
+        Wire::Gemini => "response-",
+    });
+    let usage = output.usage.unwrap_or_else(|| estimate(output, prompt));
+    let stop = output.stop.clone().unwrap_or_else(|| natural_stop(ask, output));
+    let mut speech = Speech { ask, output, sending, ids, usage, stop, id };
+    let said = match ask.route.wire {
+        Wire::Messages => messages::blocks(&mut speech)?,
+        Wire::Chat => vec![chat::message(&mut speech)?],
+        Wire::Responses => responses::items(&mut speech)?,
+        Wire::Gemini => gemini::parts(&mut speech)?,
+    };
+    let body = if ask.streams() {
+        Body::Events(speech.stream(speech.events(&said)))
+    } else {
+        Body::Whole(speech.whole(&said).to_string().into_bytes())
+    };
+    Ok(Encoded { said, id: speech.id, body })
+}
+
+/// A token is about four letters.
+pub(crate) fn tokens(bytes: usize) -> u64 {
+    bytes as u64 / 4 + 1
+}
+
+fn estimate(output: &Output, prompt: usize) -> Usage {
+    let length = |part: &Part| match part {
+        Part::Text(text) | Part::Thinking { text, .. } => text.len(),
+        Part::Call(call) => call.name.len() + call.arguments.to_string().len(),
+        Part::Search(search) => search.matches.iter().map(String::len).sum(),
+        Part::Raw(value) => value.to_string().len(),
+    };
+    let thoughts = output.parts.iter().filter(|part| matches!(part, Part::Thinking { .. })).map(length).sum::<usize>();
+    Usage {
+        input: tokens(prompt),
+        output: tokens(output.parts.iter().map(length).sum()),
+        reasoning: if thoughts > 0 { tokens(thoughts) } else { 0 },
+        ..Usage::default()
+    }
+}
+
+fn natural_stop(ask: &Ask, output: &Output) -> Stop {
+    let waits = |part: &Part| match part {
+        Part::Call(_) => true,
+        Part::Search(search) => ask.route.wire == Wire::Responses && is_for_client(ask, search),
+        _ => false,
+    };
+    if output.parts.iter().any(waits) { Stop::ToolUse } else { Stop::EndTurn }
+}
+
+/// Whether the client is to execute a search on Responses.
+fn is_for_client(ask: &Ask, search: &Search) -> bool {
+    search.client || ask.search_tool().is_some_and(|tool| tool.definition["execution"] == "client")
+}
+
+impl Speech<'_> {
+    /// Whether the answer holds something that no client can know.
+    fn has_unknown(&self) -> bool {
+        self.sending.noise.contains(&Noise::Block)
+    }
+
+    fn whole(&self, said: &[Value]) -> Value {
+        match self.ask.route.wire {
+            Wire::Messages => messages::whole(self, said),
+            Wire::Chat => chat::whole(self, &said[0]),
+            Wire::Responses => responses::whole(self, said),
+            Wire::Gemini => gemini::whole(self, said),
+        }
+    }
+
+    fn events(&self, said: &[Value]) -> Vec<Event> {
+        match self.ask.route.wire {
+            Wire::Messages => messages::events(self, said),
+            Wire::Chat => chat::events(self, &said[0]),
+            Wire::Responses => responses::events(self, said),
+            Wire::Gemini => gemini::events(self, said),
+        }
+    }
+
+    fn stream(&self, events: Vec<Event>) -> Vec<Vec<u8>> {
+        let (wire, vendor) = (self.ask.route.wire, self.ask.route.vendor);
+        let mut events = with_noise(wire, self.sending, events);
+        if let Some(breakdown) = &self.sending.error_after {
+            // At the latest in place of the last event: behind it nobody would listen.
+            events.truncate(breakdown.events.min(events.len().saturating_sub(1)));
+            events.push(self.breakdown(&breakdown.refusal));
+        }
+        if wire == Wire::Responses {
+            number(&mut events);
+        }
+        if self.ask.route.action == Action::Array { array(&events) } else { frames(vendor, &events) }
+    }
+
+    fn breakdown(&self, refusal: &Refusal) -> Event {
+        let message = refusal.message.as_deref().unwrap_or("the script says so");
+        let complaint = Complaint { status: refusal.status, message, ..Complaint::default() };
+        match errors::event(self.ask.route.vendor, self.ask.route.wire, &complaint) {
+            (Some(name), data) => Event::Named(name.into(), refusal.body.clone().unwrap_or(data)),
+            (None, data) => Event::Plain(refusal.body.clone().unwrap_or(data)),
+        }
+    }
+}
+
+/// Numbers the events of Responses.
+fn number(events: &mut [Event]) {
+    let data = events.iter_mut().filter_map(|event| if let Event::Named(_, data) = event { Some(data) } else { None });
+    data.enumerate().for_each(|(index, data)| data["sequence_number"] = index.into());
+}
+
+fn frames(vendor: Vendor, events: &[Event]) -> Vec<Vec<u8>> {
+    events.iter().map(|event| event.frame(vendor)).collect()
+}
+
+/// The chunks of Gemini as one JSON array that grows.
+fn array(events: &[Event]) -> Vec<Vec<u8>> {
+    let data = events.iter().filter_map(|event| if let Event::Plain(data) = event { Some(data) } else { None });
+    let opened = data.enumerate().map(|(index, data)| format!("{}{data}", if index == 0 { "[" } else { ",\r\n" }));
+    opened.chain(["]".into()]).map(String::into_bytes).collect()
+}

@@ -1,0 +1,101 @@
+//! What the server remembers of its own answers, to know them when they come back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{
+    ask::Ask,
+    prompt::Prompt,
+    route::{Vendor, Wire},
+};
+
+/// What was said so far.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// Anthropic's thinking blocks by signature.
+    pub(crate) thoughts: BTreeMap<String, Made>,
+    /// Identifiers of Anthropic's calls that a thinking block came before.
+    pub(crate) thoughtful_calls: BTreeSet<String>,
+    /// Gemini's `thoughtSignature`s.
+    pub(crate) signatures: BTreeSet<String>,
+    /// Responses that were stored, with everything before them, by identifier.
+    pub(crate) responses: BTreeMap<String, Vec<Value>>,
+    /// For an item of Responses the reasoning item that led to it.
+    pub(crate) reasons: BTreeMap<String, String>,
+    /// Reasoning items that exist only with the client.
+    pub(crate) unstored: BTreeSet<String>,
+    /// What the last answered request of each conversation looked like.
+    pub(crate) conversations: BTreeMap<String, Vec<u8>>,
+}
+
+/// A thinking block when it was made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) text: String,
+    pub(crate) prefix: Vec<u8>,
+}
+
+/// What a request belongs to.
+pub(crate) fn conversation(ask: &Ask) -> String {
+    let told = ask.request.header("x-conversation").unwrap_or_default();
+    format!("{:?} {:?} {} {told}", ask.route.wire, ask.route.vendor, ask.model)
+}
+
+impl Memory {
+    /// Takes note of an answer: `said` are its blocks, items or parts, `id` is its identifier.
+    pub(crate) fn note(&mut self, ask: &Ask, prompt: Prompt, said: &[Value], id: &str) {
+        self.conversations.insert(conversation(ask), prompt.bytes.clone());
+        match ask.route.wire {
+            Wire::Messages if ask.route.vendor == Vendor::Anthropic => self.note_thoughts(ask, prompt, said),
+            Wire::Responses => self.note_items(ask, said, id),
+            Wire::Gemini => {
+                let signatures = said.iter().filter_map(|part| part["thoughtSignature"].as_str());
+                self.signatures.extend(signatures.map(String::from));
+            }
+            Wire::Messages | Wire::Chat => {}
+        }
+    }
+
+    fn note_thoughts(&mut self, ask: &Ask, mut prompt: Prompt, said: &[Value]) {
+        let earlier = prompt.thoughts.len();
+        prompt.add_turn(&"assistant".into(), &said.into(), ask.messages.len(), &ask.tools);
+        for thought in &prompt.thoughts[earlier..] {
+            let made = Made { text: thought.text.clone(), prefix: prompt.bytes[..thought.before].to_vec() };
+            self.thoughts.insert(thought.signature.clone(), made);
+        }
+        if said.first().is_some_and(|block| block["type"] == "thinking") {
+            let calls =
+                said.iter().filter(|block| block["type"] == "tool_use").filter_map(|block| block["id"].as_str());
+            self.thoughtful_calls.extend(calls.map(String::from));
+        }
+    }
+
+    fn note_items(&mut self, ask: &Ask, said: &[Value], id: &str) {
+        let stored = ask.body["store"] != false;
+        let mut reason = None;
+        for item in said {
+            let own = item["id"].as_str().unwrap_or_default();
+            if item["type"] == "reasoning" {
+                reason = Some(own.to_owned());
+                if !stored {
+                    self.unstored.insert(own.into());
+                }
+            } else if let Some(reason) = reason.take() {
+                self.reasons.insert(own.into(), reason);
+            }
+        }
+        if stored {
+            self.responses.insert(id.into(), ask.messages.iter().chain(said).cloned().collect());
+        }
+    }
+
+    /// The items that a request on Responses refers to without repeating them; none if it
+    /// refers to what is not there.
+    pub(crate) fn stored(&self, body: &Value) -> Option<Vec<Value>> {
+        match body["previous_response_id"].as_str() {
+            Some(id) => self.responses.get(id).cloned(),
+            None => Some(Vec::new()),
+        }
+    }
+}

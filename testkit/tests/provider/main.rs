@@ -1,0 +1,10 @@
+//! The scripted provider over its socket, as clients meet it. That the official SDKs
+//! understand it is for the tests of those who have them installed.
+
+mod checks;
+mod client;
+mod decode;
+mod faults;
+mod prefix;
+mod program;
+mod wires;
