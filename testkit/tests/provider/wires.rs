@@ -210,7 +210,7 @@ fn function(name: &str) -> Value {
 }
 
 #[test]
-fn native_search() {
+fn native_search_on_messages() {
     let mut body = plain(MESSAGES);
     body["tools"] = json!([
         {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"},
@@ -233,7 +233,10 @@ fn native_search() {
             ("/stop_reason", json!("tool_use")),
         ],
     );
+}
 
+#[test]
+fn native_search_on_responses() {
     let mut body = plain(RESPONSES);
     let space = json!({"type": "namespace", "name": "crm", "description": "", "tools": [function("y"), function("z")]});
     body["tools"] = json!([{"type": "tool_search"}, space, function("x")]);
