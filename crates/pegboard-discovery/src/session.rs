@@ -394,6 +394,11 @@ impl Session {
         Native { tools, deferred, search: self.fixed.meta.first().cloned() }
     }
 
+    /// The name of the tool that searches, where there is one now.
+    pub fn search_name(&self) -> Option<&str> {
+        self.fixed.meta.first().map(|meta| meta.name.as_str())
+    }
+
     /// A conversation of a sub-agent: the same catalog, at most what this one may see, and
     /// nothing loaded.
     ///

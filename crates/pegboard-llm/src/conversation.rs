@@ -54,6 +54,8 @@ pub struct Conversation {
     tool_choice: ToolChoice,
     max_tokens: Option<u64>,
     bonds: Vec<Bond>,
+    /// How to find tools, as the model was told.
+    instructions: Option<String>,
     /// Whether the history was read.
     has_begun: bool,
     /// The last request, as far as thoughts are bound to it.
@@ -89,6 +91,7 @@ impl Conversation {
             tool_choice: ToolChoice::Auto,
             max_tokens: None,
             bonds: Vec::new(),
+            instructions: None,
             has_begun: false,
             last: None,
         })
@@ -149,6 +152,7 @@ impl Conversation {
         self.messages = messages;
         self.bonds.clear();
         self.has_begun = false;
+        self.instructions = None;
         self.shelf = Shelf::new(self.wire(), self.choice.delivery);
     }
 
@@ -196,8 +200,11 @@ impl Conversation {
         Ok(request)
     }
 
-    fn full_system(&self) -> Option<String> {
-        let parts = [self.system.clone().unwrap_or_default(), self.session.prompt()];
+    /// What the model is told to be, and how it finds tools. Worked out once: what a provider
+    /// has cached behind it must stay.
+    fn full_system(&mut self) -> Option<String> {
+        let how = self.instructions.get_or_insert_with(|| self.session.prompt()).clone();
+        let parts = [self.system.clone().unwrap_or_default(), how];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         (!parts.is_empty()).then(|| parts.join("\n\n"))
     }
@@ -224,8 +231,8 @@ impl Conversation {
     /// Answers a call, or says which tool to call for it.
     pub fn call(&mut self, call: &ToolCall) -> Called {
         let before: HashSet<String> = self.session.visible_names().into_iter().collect();
-        let search = self.session.native().search.map(|search| search.name.clone());
-        let name = search.filter(|_| call.is_search).unwrap_or_else(|| call.name.clone());
+        let search = self.session.search_name().filter(|_| call.is_search);
+        let name = search.unwrap_or(&call.name).to_owned();
         let answer = self.session.call(&name, &call.arguments);
         if let Some(target) = answer.target {
             return Called::Invoke(target);

@@ -115,10 +115,9 @@ impl Shelf {
 
     /// The provider's own search in the place of the dialect's.
     fn begin_client_search(&mut self, session: &Session, eager: &HashSet<String>) {
-        let search = session.native().search;
         for definition in session.visible() {
-            match &search {
-                Some(search) if search.name == definition.name => {
+            match session.search_name() {
+                Some(search) if search == definition.name => {
                     self.names.insert(definition.name.clone());
                     self.tools.push(json!({
                         "type": "tool_search",

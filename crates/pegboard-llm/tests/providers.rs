@@ -32,7 +32,9 @@ fn session(dialect: DialectName) -> Session {
         tool("mail", "send_mail", "Send a mail"),
     ]);
     let ranker = Arc::new(Keyword::default());
-    Session::new(dialect, Settings::default(), catalog, Selection::everything(), ranker).expect("a session")
+    // So that the gateway has something to hide; the others do not look at it.
+    let settings = Settings { max_tools_limit: 1, ..Settings::default() };
+    Session::new(dialect, settings, catalog, Selection::everything(), ranker).expect("a session")
 }
 
 fn client(model: &Model, url: &str) -> Client {
@@ -60,18 +62,26 @@ fn script(dialect: DialectName, delivery: Delivery) -> Script {
         }
         (DialectName::Select, _) => Part::call("tool_search", json!({"query": "weather"})),
         (DialectName::Schema, _) => Part::call("ToolSearch", json!({"query": "weather"})),
+        (DialectName::Gateway, _) => Part::call("search_available_tools", json!({"query": "get_weather"})),
         _ => Part::call("search_tools", json!({"query": "weather"})),
     };
     let call = match dialect {
         DialectName::Bridge => Part::call("call_tool", json!({"name": "get_weather", "arguments": {"city": "Rome"}})),
         _ => Part::call("get_weather", json!({"city": "Rome"})),
     };
-    let turns = [
+    let mut turns = vec![
         provider::Turn::say([Part::thinking("I must look for it — où?"), search]),
         provider::Turn::say([Part::text("Found it."), call]),
         provider::Turn::say([Part::text("It is sunny in Rome ☀.")]),
     ];
-    Script::new(turns).forbid("send_mail", 9).forbid("get_weather", 1)
+    if dialect == DialectName::Explicit {
+        let add = Part::call("add_tool", json!({"tool_names": ["get_weather"]}));
+        turns.insert(1, provider::Turn::say([add]));
+    }
+    let known_from = turns.len() - 2;
+    // The gateway shows its first tool from the start.
+    let hidden = if dialect == DialectName::Gateway { "send_mail" } else { "get_weather" };
+    Script::new(turns).forbid("send_mail", 9).forbid(hidden, known_from)
 }
 
 /// Runs a conversation to its end; what was answered, and what was told on the way.
@@ -127,13 +137,13 @@ async fn check(model: &str, dialect: DialectName, delivery: Delivery, sending: S
     }
     let wrong = provider.violations();
     assert!(wrong.is_empty(), "{about}: {wrong:?}");
-    assert_eq!(provider.turns_taken(), 3, "{about}");
+    assert_eq!(provider.turns_taken(), if dialect == DialectName::Explicit { 4 } else { 3 }, "{about}");
 }
 
 /// Every pairing that makes sense.
 fn pairings() -> Vec<(&'static str, DialectName, Delivery)> {
     use Delivery::{ClientNative, Constant, Inject, Reference};
-    use DialectName::{Bridge, Schema, Select};
+    use DialectName::{Bridge, Explicit, Gateway, Schema, Select};
     let mut pairings = Vec::new();
     for model in [
         "anthropic/claude-opus-4-8",
@@ -144,12 +154,12 @@ fn pairings() -> Vec<(&'static str, DialectName, Delivery)> {
         "minimax-chat/MiniMax-M3",
     ] {
         pairings.push((model, Bridge, Constant));
-        pairings.extend([Select, Schema].map(|dialect| (model, dialect, Inject)));
+        pairings.extend([Select, Schema, Explicit, Gateway].map(|dialect| (model, dialect, Inject)));
     }
     for dialect in [Select, Schema] {
-        pairings.push(("anthropic/claude-opus-4-8", dialect, Reference));
         pairings.push(("openai-responses/gpt-5.4", dialect, ClientNative));
     }
+    pairings.extend([Select, Schema, Explicit].map(|dialect| ("anthropic/claude-opus-4-8", dialect, Reference)));
     pairings
 }
 
