@@ -24,6 +24,8 @@ usage: cargo xtask <task>
             search on and off (part of `test`)
   bench-gateway [CATALOG]
             what the gateway adds to a call, what a search costs, what it occupies
+  bench-llm [CATALOG]
+            what each delivery leaves of the tools of a conversation, and what it costs
   peers     install the MCP clients and servers that the gateway is tested against
             under .tools/ (needs npm and python3; instant when nothing changed)
 ";
@@ -39,6 +41,14 @@ fn main() -> ExitCode {
             let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
             step("build", cargo(&packages))
                 .and_then(|()| step("gateway", |_: &str| bench_gateway::run(args.next().as_deref())))
+        }
+        Some("bench-llm") => {
+            let catalog = args.next().unwrap_or_else(|| "../shared/data/fleet/tools.jsonl".to_owned());
+            let catalog = std::path::absolute(&catalog).map_or(catalog, |path| path.display().to_string());
+            step("conversations", |name: &str| {
+                let bench = ["bench", "--package", "pegboard-llm", "--bench", "conversation", "--", &catalog];
+                run(name, Command::new("cargo").args(bench))
+            })
         }
         Some("peers") => peers::install(),
         Some("quality") => quality(&args.next().unwrap_or_else(|| "../shared/data".to_owned())),

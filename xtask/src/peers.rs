@@ -1,5 +1,6 @@
 //! The real MCP clients, servers and checkers that the gateway is tested against, installed
-//! under `.tools/` at the versions that `testkit/peers` pins.
+//! under `.tools/` at the versions that `testkit/peers` pins, and the SDKs of the LLM
+//! providers with the schemas of their requests.
 
 use std::{
     fs,
@@ -20,7 +21,7 @@ struct Part {
     install: fn(&Site) -> Result<(), String>,
 }
 
-const PARTS: [Part; 3] = [
+const PARTS: [Part; 4] = [
     Part {
         folder: "npm",
         manifests: &["package.json", "package-lock.json"],
@@ -29,6 +30,13 @@ const PARTS: [Part; 3] = [
     },
     Part { folder: "python", manifests: &["requirements.txt"], proof: "bin/python", install: python },
     Part { folder: "python-servers", manifests: &["requirements-servers.txt"], proof: "bin/python", install: python },
+    Part {
+        folder: "python-sdks",
+        manifests: &["requirements-sdks.txt", "sdks/export_schemas.py"],
+        // Written last, by what is installed.
+        proof: "../schemas/gemini.json",
+        install: sdks,
+    },
 ];
 
 /// Where a part comes from and goes to.
@@ -102,14 +110,31 @@ fn npm(site: &Site) -> Result<(), String> {
 }
 
 fn python(site: &Site) -> Result<(), String> {
+    virtual_environment(&site.target, &site.manifests)
+}
+
+/// Installs the SDKs and writes the schemas of their requests into `.tools/schemas`, so that
+/// tests only read files.
+fn sdks(site: &Site) -> Result<(), String> {
+    let [requirements @ .., export] = &site.manifests[..] else { return Err("no script for the schemas".to_owned()) };
+    virtual_environment(&site.target, requirements)?;
+    let schemas = site.target.with_file_name("schemas");
+    unless_missing(fs::remove_dir_all(&schemas)).map_err(|error| cannot("remove", &schemas, &error))?;
     run(
-        Command::new("python3").args(["-m", "venv"]).arg(&site.target),
+        Command::new(site.target.join("bin/python")).arg(export).arg(schemas),
+        "the script reads the types of the SDKs; another version of them may have moved them",
+    )
+}
+
+fn virtual_environment(target: &Path, requirements: &[PathBuf]) -> Result<(), String> {
+    run(
+        Command::new("python3").args(["-m", "venv"]).arg(target),
         "install Python 3.11 or newer with its venv module (Debian: python3-venv)",
     )?;
-    let mut pip = Command::new(site.target.join("bin/python"));
+    let mut pip = Command::new(target.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
-    for manifest in &site.manifests {
-        pip.arg("--requirement").arg(manifest);
+    for file in requirements {
+        pip.arg("--requirement").arg(file);
     }
     run(&mut pip, "pip needs a package index and Python 3.11 or newer")
 }
