@@ -175,6 +175,8 @@ pub(crate) struct Link {
     changes: Notify,
     /// Whether the server has been listened to before.
     has_listened: AtomicBool,
+    /// Whether the server has come as far as being used.
+    is_ready: AtomicBool,
     /// Calls that were taken back while the server may still be at work on them.
     ghosts: Mutex<HashMap<u64, (u64, Instant)>>,
 }
@@ -199,6 +201,7 @@ impl Link {
             changed: Mutex::default(),
             changes: Notify::new(),
             has_listened: AtomicBool::new(false),
+            is_ready: AtomicBool::new(false),
             ghosts: Mutex::default(),
         })
     }
@@ -227,6 +230,15 @@ impl Link {
             }
             self.changes.notified().await;
         }
+    }
+
+    /// Notes that the server is used from now on.
+    pub(crate) fn set_ready(&self) {
+        self.is_ready.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed)
     }
 
     /// Notes what the server writes for people to read.
@@ -290,7 +302,9 @@ impl Link {
         let pending = Pending { answer, events, owner, active: Arc::clone(&active), questions: 0 };
         lock(&self.pending).insert(id, pending);
         let timeout = call.timeout;
-        let mut guard = CancelOnDrop { link: self, id, task: None, is_done: false };
+        // A greeting is never taken back.
+        let is_greeting = [crate::handshake::DISCOVER, crate::handshake::INITIALIZE].contains(&call.method.as_str());
+        let mut guard = CancelOnDrop { link: self, id, task: None, is_done: false, is_greeting };
         guard.task = self.send(self.outgoing(id, call)).await?;
         let result = match timeout {
             Some(timeout) => wait(answered, timeout, &active, || self.is_asking(id)).await,
@@ -601,12 +615,13 @@ struct CancelOnDrop<'a> {
     id: u64,
     task: Option<AbortHandle>,
     is_done: bool,
+    is_greeting: bool,
 }
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         let pending = lock(&self.link.pending).remove(&self.id);
-        if self.is_done {
+        if self.is_done || (self.is_greeting && self.task.is_none()) {
             return;
         }
         if let Some(pending) = pending {

@@ -22,6 +22,9 @@ use crate::{
 /// The question that only modern servers answer.
 pub(crate) const DISCOVER: &str = "server/discover";
 
+/// The question that begins a legacy conversation.
+pub(crate) const INITIALIZE: &str = "initialize";
+
 /// How long a server on a pipe may take to answer the modern question before the legacy
 /// one is asked as well.
 const PROBE: Duration = Duration::from_secs(2);
@@ -248,26 +251,44 @@ async fn greet_on_pipe(link: &Arc<Link>, era: Option<Era>) -> Result<Hello, Conn
     }
     let modern = discover(link);
     tokio::pin!(modern);
-    let early = tokio::time::timeout(PROBE, &mut modern).await;
-    match early {
+    match tokio::time::timeout(PROBE, &mut modern).await {
         Ok(Ok(hello)) => {
             link.settle_era(Era::Modern);
             Ok(hello)
         }
         Ok(Err(CallError::Closed(reason))) => Err(ConnectError::Closed(reason)),
         Ok(Err(_)) => initialize(link).await,
-        // A slow start looks like a server that ignores what it does not know. So both
-        // questions are out now, and whichever is answered well decides.
-        Err(_) => {
-            let legacy = initialize(link);
-            tokio::pin!(legacy);
-            tokio::select! {
-                hello = &mut legacy => hello,
-                Ok(hello) = &mut modern => {
+        Err(_) => greet_both_ways(link, modern).await,
+    }
+}
+
+/// A slow start looks like a server that ignores what it does not know. So both questions are
+/// out now, and whichever is answered well decides; what that means for the link is settled
+/// only then.
+async fn greet_both_ways(
+    link: &Arc<Link>,
+    mut modern: std::pin::Pin<&mut impl Future<Output = Result<Hello, CallError>>>,
+) -> Result<Hello, ConnectError> {
+    let legacy = ask_to_initialize(link);
+    tokio::pin!(legacy);
+    let (mut is_modern_out, mut refusal) = (true, None);
+    loop {
+        tokio::select! {
+            biased;
+            hello = &mut modern, if is_modern_out => match hello {
+                Ok(hello) => {
                     link.settle_era(Era::Modern);
-                    Ok(hello)
+                    return Ok(hello);
                 }
-            }
+                Err(_) => is_modern_out = false,
+            },
+            hello = &mut legacy, if refusal.is_none() => match hello {
+                Ok(hello) => return begin_legacy(link, hello).await,
+                Err(error) => refusal = Some(error),
+            },
+        }
+        if let (false, Some(refusal)) = (is_modern_out, refusal.take_if(|_| !is_modern_out)) {
+            return Err(refusal);
         }
     }
 }
@@ -339,10 +360,15 @@ async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
 
 /// `initialize`, and the notification that ends it.
 async fn initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
+    let hello = ask_to_initialize(link).await?;
+    begin_legacy(link, hello).await
+}
+
+async fn ask_to_initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
     let mut params = Fields::new().with("protocolVersion", LEGACY_VERSIONS[0]);
     params.set("capabilities", client_capabilities());
     params.set("clientInfo", client_info());
-    let call = Call { timeout: None, ..Call::new("initialize", params, Duration::MAX) };
+    let call = Call { timeout: None, ..Call::new(INITIALIZE, params, Duration::MAX) };
     let result = link.request(call).await.map_err(refused)?;
     let fields = Fields::of(&result)
         .ok_or_else(|| ConnectError::Refused(CallError::Garbled("`initialize` gave no object".to_owned())))?;
@@ -350,11 +376,6 @@ async fn initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
     if !LEGACY_VERSIONS.contains(&version.as_str()) {
         return Err(ConnectError::Version(version));
     }
-    link.settle_era(Era::Legacy);
-    if let Outbound::Http(client) = link.outbound() {
-        client.agree_on(&version);
-    }
-    link.notify("notifications/initialized", None).await.map_err(refused)?;
     Ok(Hello {
         era: Era::Legacy,
         version,
@@ -362,4 +383,14 @@ async fn initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
         server_info: fields.get("serverInfo").map(ToOwned::to_owned),
         instructions: fields.text("instructions"),
     })
+}
+
+/// Lets the link follow the legacy rules from now on, and says so.
+async fn begin_legacy(link: &Arc<Link>, hello: Hello) -> Result<Hello, ConnectError> {
+    link.settle_era(Era::Legacy);
+    if let Outbound::Http(client) = link.outbound() {
+        client.agree_on(&hello.version);
+    }
+    link.notify("notifications/initialized", None).await.map_err(refused)?;
+    Ok(hello)
 }

@@ -318,8 +318,9 @@ impl Upstream {
     }
 
     fn enter(&self, state: State) {
-        self.state.send_replace(state);
+        // In this order: whoever sees the state must be able to wait for what comes with it.
         self.changes.send_modify(|changes| *changes += 1);
+        self.state.send_replace(state);
     }
 
     /// One life of the server, from its start to its end.
@@ -349,6 +350,7 @@ impl Upstream {
         closing.disarm();
         let tools = self.lists().tools.len();
         tracing::info!(server = self.name(), protocol = hello.version, tools, "a server is ready");
+        link.set_ready();
         *lock(&self.last_hello) = Some(Arc::clone(&hello));
         self.connection.send_replace(Some((Arc::clone(&link), Arc::clone(&hello))));
         self.enter(State::Ready);

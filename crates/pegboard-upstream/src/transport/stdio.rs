@@ -299,9 +299,10 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
             continue;
         }
         link.wrote(text.trim());
-        match link.era() {
-            Some(_) => tracing::info!(target: "pegboard::server", server = &*link.server, "{text}"),
-            None => tracing::debug!(target: "pegboard::server", server = &*link.server, "{text}"),
+        if link.is_ready() {
+            tracing::info!(target: "pegboard::server", server = &*link.server, "{text}");
+        } else {
+            tracing::debug!(target: "pegboard::server", server = &*link.server, "{text}");
         }
     }
 }
