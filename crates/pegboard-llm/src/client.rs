@@ -7,7 +7,9 @@ use reqwest::{Response, StatusCode, header::HeaderMap};
 use serde_json::Value;
 
 use crate::{
+    conversation::Conversation,
     model::Provider,
+    rules::RuleError,
     wire::{Delta, Request, Turn, Wire, WireError},
 };
 
@@ -103,6 +105,18 @@ impl SendError {
     }
 }
 
+/// Why a conversation does not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TurnError {
+    /// The provider would refuse the request.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// It was sent, and there is no turn.
+    #[error(transparent)]
+    Send(#[from] SendError),
+}
+
 /// A connection to one provider.
 #[derive(Debug)]
 pub struct Client {
@@ -194,6 +208,33 @@ impl Client {
                     failures += 1;
                 }
                 other => return other.map_err(|(error, _)| error),
+            }
+        }
+    }
+
+    /// The next turn of a conversation. A delivery that the provider refuses is replaced by a
+    /// simpler one, once; [`Conversation::choice`] says so.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and when the provider would refuse the request.
+    pub async fn next_turn(
+        &self,
+        conversation: &mut Conversation,
+        mut tell: Option<&mut (dyn FnMut(Delta) + Send)>,
+    ) -> Result<Turn, TurnError> {
+        loop {
+            let request = conversation.request(tell.is_some())?;
+            let sent = match &mut tell {
+                Some(tell) => self.stream(&request, &mut **tell).await,
+                None => self.send(&request).await,
+            };
+            match sent {
+                Ok(turn) => {
+                    conversation.heard(&turn);
+                    return Ok(turn);
+                }
+                Err(error) if error.is_refusal() && conversation.fall_back() => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }

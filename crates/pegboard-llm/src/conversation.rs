@@ -3,7 +3,7 @@
 //! Nothing here reaches a network. A request comes out, an answer goes in; who carries them is
 //! up to the caller ([`Client`](crate::client::Client) does).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use pegboard_discovery::{Session, Target, ToolDefinition};
 use serde_json::{Value, json};
@@ -211,7 +211,7 @@ impl Conversation {
 
     /// Tools that must not be deferred: the one that is forced, and those that were called
     /// before anything said they were found.
-    fn eager(&self) -> HashSet<String> {
+    fn eager(&self) -> BTreeSet<String> {
         let mut eager = Messages::new(self.wire(), self.messages.clone()).called_without_reference();
         if let ToolChoice::Tool(name) = &self.tool_choice {
             eager.insert(name.clone());

@@ -19,7 +19,7 @@ mod shelf;
 pub mod transcript;
 pub mod wire;
 
-pub use client::{Client, SendError};
+pub use client::{Client, SendError, TurnError};
 pub use conversation::{Called, Conversation, ConversationError};
 pub use delivery::{Choice, Delivery};
 pub use model::{Model, Provider};

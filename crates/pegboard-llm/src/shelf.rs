@@ -1,7 +1,7 @@
 //! What a provider has been shown of the tools. The list only grows: a definition that was
 //! sent stays, in its place, until the conversation is compacted.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use pegboard_core::naming::{ShownNames, Style};
 use pegboard_discovery::{Session, ToolDefinition};
@@ -38,12 +38,12 @@ impl Shelf {
 
     /// Puts what is visible and was not sent yet at the end. Tools in `eager` are not
     /// deferred: they are forced, or were called before.
-    pub(crate) fn update(&mut self, session: &Session, eager: &HashSet<String>) {
+    pub(crate) fn update(&mut self, session: &Session, eager: &BTreeSet<String>) {
         match self.delivery {
             Delivery::Native if self.has_begun => {}
             Delivery::Native => self.begin_native(session, eager),
             Delivery::ClientNative if self.has_begun => {}
-            Delivery::ClientNative => self.begin_client_search(session, eager),
+            Delivery::ClientNative => self.begin_client_search(session),
             Delivery::Inject | Delivery::Constant => self.add_visible(session, |_| false),
             Delivery::Reference => {
                 let has_begun = self.has_begun;
@@ -51,6 +51,12 @@ impl Shelf {
                 if !has_begun {
                     self.tools.push(placeholder());
                 }
+            }
+        }
+        // What is forced or was called must be there, found or not.
+        for name in eager {
+            if let Some(tool) = session.find(name) {
+                self.add(&ToolDefinition::of(&tool, name), false);
             }
         }
         self.has_begun = true;
@@ -70,7 +76,7 @@ impl Shelf {
     }
 
     /// Everything at once, for a provider that searches by itself.
-    fn begin_native(&mut self, session: &Session, eager: &HashSet<String>) {
+    fn begin_native(&mut self, session: &Session, eager: &BTreeSet<String>) {
         let native = session.native();
         match self.wire {
             Wire::Anthropic => {
@@ -88,7 +94,7 @@ impl Shelf {
 
     /// Groups deferred tools by their server: the model sees a group's name and description,
     /// and its tools when it has searched.
-    fn add_namespaces(&mut self, session: &Session, tools: &[ToolDefinition], eager: &HashSet<String>) {
+    fn add_namespaces(&mut self, session: &Session, tools: &[ToolDefinition], eager: &BTreeSet<String>) {
         let mut groups: BTreeMap<String, (String, Vec<Value>)> = BTreeMap::new();
         for definition in tools {
             if !self.names.insert(definition.name.clone()) {
@@ -114,7 +120,7 @@ impl Shelf {
     }
 
     /// The provider's own search in the place of the dialect's.
-    fn begin_client_search(&mut self, session: &Session, eager: &HashSet<String>) {
+    fn begin_client_search(&mut self, session: &Session) {
         for definition in session.visible() {
             match session.search_name() {
                 Some(search) if search == definition.name => {
@@ -127,12 +133,6 @@ impl Shelf {
                     }));
                 }
                 _ => self.add(&definition, false),
-            }
-        }
-        // What was called before carries no mark of having been found; it is sent at once.
-        for name in eager {
-            if let Some(tool) = session.find(name) {
-                self.add(&ToolDefinition::of(&tool, name), false);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Conversations of every wire, as far as a session needs to read and mark them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pegboard_discovery::transcript::{OpenAiChat, ToolResult, Transcript};
 use serde_json::Value;
@@ -132,9 +132,9 @@ impl Messages {
 
     /// Tools that were called without anything before having made them known in the wire's
     /// own way. A provider that keeps track of that must be shown them at once.
-    pub(crate) fn called_without_reference(&self) -> HashSet<String> {
+    pub(crate) fn called_without_reference(&self) -> BTreeSet<String> {
         let mut known: HashSet<String> = HashSet::new();
-        let mut called = HashSet::new();
+        let mut called = BTreeSet::new();
         let blocks: Vec<&Value> = match self.wire {
             Wire::Anthropic => self.messages.iter().flat_map(|message| items(message, "content")).collect(),
             Wire::Responses => self.messages.iter().collect(),

@@ -159,7 +159,11 @@ fn pairings() -> Vec<(&'static str, DialectName, Delivery)> {
     for dialect in [Select, Schema] {
         pairings.push(("openai-responses/gpt-5.4", dialect, ClientNative));
     }
-    pairings.extend([Select, Schema, Explicit].map(|dialect| ("anthropic/claude-opus-4-8", dialect, Reference)));
+    // The second one's thoughts are bound to everything that was said before them.
+    for model in ["anthropic/claude-opus-4-8", "anthropic/claude-fable-5-1"] {
+        pairings.push((model, Bridge, Constant));
+        pairings.extend([Select, Schema, Explicit].map(|dialect| (model, dialect, Reference)));
+    }
     pairings
 }
 
@@ -269,10 +273,18 @@ async fn a_refused_delivery_gives_way_to_a_simpler_one() {
     let mut conversation = Conversation::new(model, session(DialectName::Select), None).expect("a conversation");
     assert_eq!(conversation.choice().delivery, Delivery::Reference);
     conversation.say("What is the weather in Rome?");
-    let request = conversation.request(false).expect("a request");
-    let refused = client.send(&request).await.expect_err("a refusal");
-    assert!(refused.is_refusal() && conversation.fall_back());
+    let first = client.next_turn(&mut conversation, None).await.expect("a turn");
     assert_eq!(conversation.choice().delivery, Delivery::Inject);
+    assert_eq!(conversation.choice().reason, "anthropic refused `reference`");
+    let answers: Vec<CallResult> = first
+        .calls
+        .iter()
+        .filter_map(|call| match conversation.call(call) {
+            Called::Answered(result) => Some(result),
+            Called::Invoke(_) => None,
+        })
+        .collect();
+    conversation.answer(&answers);
     let (turn, _) = converse(&mut conversation, &client, false).await;
     assert!(turn.text.contains("sunny"), "{turn:?}");
     provider.assert_clean();
@@ -309,4 +321,23 @@ async fn vectors_come_in_the_order_of_their_texts() {
     assert_eq!(provider.requests().len(), 3, "in batches");
     let again: Vec<Value> = provider.requests().iter().map(|request| request.body["input"].clone()).collect();
     assert_eq!(again[0][0], "text 0");
+}
+
+// The provider is waited for without giving way; the connection must be closed meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_ends_and_dropping_cancels() {
+    for model in MODELS {
+        let stalled = provider::Turn::say([Part::text("It is sunny. ".repeat(50))]).sending(Sending::stall_after(60));
+        let provider = provider::Provider::start(Script { repeat: true, ..Script::new([stalled]) });
+        let model = Model::parse(model).expect("a model");
+        let settings = client::Settings { timeout: Duration::from_millis(200), ..client::Settings::default() };
+        let client = client(&model, provider.url()).with_settings(settings);
+        let mut conversation = Conversation::new(model, session(DialectName::Bridge), None).expect("a conversation");
+        conversation.say("hi");
+        let request = conversation.request(true).expect("a request");
+        let error = client.stream(&request, |_| {}).await.expect_err("silence");
+        assert!(matches!(error, SendError::Silent(_)), "{error}");
+        let is_gone = |requests: &[provider::Recorded]| requests.iter().all(|one| one.ending == provider::Ending::Gone);
+        assert!(provider.wait_until(Duration::from_secs(10), is_gone), "the provider was not left");
+    }
 }

@@ -229,3 +229,22 @@ fn conversations_that_cannot_begin() {
     let wish = Conversation::new(model(), session(DialectName::Select), Some(Delivery::Reference));
     assert!(matches!(wish, Err(ConversationError::Delivery(_))));
 }
+
+#[test]
+fn a_forced_tool_is_sent_at_once() {
+    for (model, delivery) in [
+        ("anthropic/claude-opus-4-8", Delivery::Reference),
+        ("openai-responses/gpt-5.4", Delivery::ClientNative),
+        ("openai/gpt-5.4", Delivery::Inject),
+        ("anthropic/claude-opus-4-8", Delivery::Native),
+    ] {
+        let mut conversation = conversation(model, DialectName::Select, Some(delivery));
+        conversation.say("hi");
+        conversation.set_tool_choice(ToolChoice::Tool("send_mail".into()));
+        let request = conversation.request(false).expect("a request");
+        let is_it = |tool: &&Value| tool.to_string().contains("of_send_mail");
+        let forced: Vec<&Value> = request.tools.iter().filter(is_it).collect();
+        assert_eq!(forced.len(), 1, "{model} {delivery}");
+        assert!(forced[0].get("defer_loading").is_none(), "{model} {delivery}");
+    }
+}

@@ -10,7 +10,7 @@ fn env(name: &str) -> Option<String> {
         "TOKEN" => Some("t0p".to_owned()),
         "EMPTY" => Some(String::new()),
         "HOME" => Some("/home/ada".to_owned()),
-        "workspaceFolder" => Some("/work/app".to_owned()),
+        "workspaceFolder" => Some("/srv/app".to_owned()),
         _ => None,
     }
 }
@@ -62,7 +62,7 @@ fn programs() {
         r#"{"type": "stdio", "command": "npx", "args": ["-y", "x"], "env": {"A": "1", "B": 2, "C": true, "D": null}}"#,
         r#"npx ["-y", "x"] A=1 B=2 C=true"#,
     );
-    check(r#"{"command": "x", "cwd": "sub", "args": null}"#, "x [] in /work/app/sub");
+    check(r#"{"command": "x", "cwd": "sub", "args": null}"#, "x [] in /srv/app/sub");
     check(r#"{"command": "x", "cwd": "/abs"}"#, "x [] in /abs");
     check(
         r#"{"command": "${userHome}/x", "args": ["${TOKEN}", "${NONE:-n}"], "env": {"A": "${env:TOKEN}"}}"#,
