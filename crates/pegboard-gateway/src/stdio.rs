@@ -1,6 +1,9 @@
 //! One client on standard input and output, either era.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use pegboard_upstream::{
     era::meta,
@@ -11,7 +14,7 @@ use pegboard_upstream::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     sync::mpsc,
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
 };
 
 use crate::{exchange::Outlet, gateway::Gateway, http::modern, lock, sessions::ClientSession};
@@ -40,106 +43,110 @@ impl Gateway {
     ) -> std::io::Result<()> {
         let (outlet, queue) = mpsc::channel(QUEUE);
         let writer = tokio::spawn(write(queue, output));
-        let slot: Slot = Slot::default();
-        // Modern requests of a pipe can be cancelled by their number alone.
-        let modern = Arc::new(Mutex::new(std::collections::HashMap::<Id, tokio::task::AbortHandle>::new()));
+        let pipe = Pipe { gateway: Arc::clone(self), slot: Slot::default(), outlet, modern: Arc::default() };
         let mut lines = Lines::new(input, MAX_LINE);
         let mut tasks = JoinSet::new();
         while let Some(line) = lines.next().await? {
             while tasks.try_join_next().is_some() {}
-            let message = match line {
-                Line::Whole(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => continue,
-                Line::Whole(bytes) => {
-                    std::str::from_utf8(bytes).map_err(|_| "the line is not UTF-8").map(Message::parse)
-                }
-                Line::TooLong => Err("the line is too long"),
-            };
-            let message = match message {
-                Ok(Ok(message)) => message,
-                Ok(Err(error)) => {
-                    let code = match error {
-                        MessageError::NotJson(_) => RpcError::PARSE,
-                        _ => RpcError::INVALID_REQUEST,
-                    };
-                    refuse(&outlet, &RpcError::new(code, error.to_string())).await;
-                    continue;
-                }
-                Err(reason) => {
-                    refuse(&outlet, &RpcError::new(RpcError::PARSE, reason)).await;
-                    continue;
-                }
-            };
-            match message {
-                Message::Request { id, method, params } => {
-                    let pipe = Pipe { gateway: Arc::clone(self), slot: Arc::clone(&slot), outlet: outlet.clone() };
-                    let is_modern = is_modern(params.as_deref());
-                    if method == "initialize" && !is_modern {
-                        // What follows depends on it, also when it was sent without waiting.
-                        if let Some(line) = pipe.answer(&id, &method, params, false).await {
-                            let _ = outlet.send(line).await;
-                        }
-                        continue;
-                    }
-                    let (request, running) = (id.clone(), Arc::clone(&modern));
-                    let task = tasks.spawn(async move {
-                        let line = pipe.answer(&request, &method, params, is_modern).await;
-                        lock(&running).remove(&request);
-                        if let Some(line) = line {
-                            let _ = pipe.outlet.send(line).await;
-                        }
-                    });
-                    if is_modern {
-                        let mut running = lock(&modern);
-                        running.retain(|_, task| !task.is_finished());
-                        running.insert(id, task);
-                    } else if let Some(session) = lock(&slot).as_ref() {
-                        session.begin(&id, task);
-                    }
-                }
-                Message::Notification { method, params } => {
-                    if method == "notifications/cancelled" {
-                        let id = Fields::of_optional(params.as_deref()).get("requestId").and_then(Id::of);
-                        if let Some(task) = id.and_then(|id| lock(&modern).remove(&id)) {
-                            task.abort();
-                        }
-                    }
-                    if let Some(session) = lock(&slot).as_ref() {
-                        self.notified(session, &method, params.as_deref());
-                    }
-                }
-                Message::Response { id, outcome } => {
-                    if let (Some(session), Some(id)) = (lock(&slot).as_ref(), id) {
-                        session.answer(&id, outcome);
-                    }
-                }
+            match read(&line) {
+                Ok(Some(message)) => pipe.take(message, &mut tasks).await,
+                Ok(None) => {}
+                Err(error) => refuse(&pipe.outlet, &error).await,
             }
         }
-        // What was read is answered; what would go on for ever is ended.
-        self.close_streams();
-        if let Some(session) = lock(&slot).as_ref() {
-            session.drop_questions();
-        }
-        let all = async { while tasks.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(self.settings.startup_wait + LAST_ANSWERS, all).await;
-        tasks.shutdown().await;
-        if let Some(session) = lock(&slot).take() {
-            self.sessions.remove(&session.id);
-            self.end_session(&session);
-        }
-        drop(outlet);
+        pipe.end(tasks).await;
         let _ = tokio::time::timeout(std::time::Duration::from_secs(1), writer).await;
         Ok(())
     }
 }
 
-/// What a request on a pipe needs for its answer.
+/// The message on a line; blank lines have none.
+fn read(line: &Line<'_>) -> Result<Option<Message>, RpcError> {
+    let Line::Whole(bytes) = line else { return Err(RpcError::new(RpcError::PARSE, "the line is too long")) };
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(None);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| RpcError::new(RpcError::PARSE, "the line is not UTF-8"))?;
+    Message::parse(text).map(Some).map_err(|error| {
+        let code = if matches!(error, MessageError::NotJson(_)) { RpcError::PARSE } else { RpcError::INVALID_REQUEST };
+        RpcError::new(code, error.to_string())
+    })
+}
+
+/// One client on a pipe, and what its requests need for their answers.
+#[derive(Clone)]
 struct Pipe {
     gateway: Arc<Gateway>,
     slot: Slot,
     outlet: Outlet,
+    /// Modern requests, which can be cancelled by their number alone.
+    modern: Arc<Mutex<HashMap<Id, AbortHandle>>>,
 }
 
 impl Pipe {
+    async fn take(&self, message: Message, tasks: &mut JoinSet<()>) {
+        match message {
+            Message::Request { id, method, params } if method == "initialize" && !is_modern(params.as_deref()) => {
+                // What follows depends on it, also when it was sent without waiting.
+                if let Some(line) = self.answer(&id, &method, params, false).await {
+                    let _ = self.outlet.send(line).await;
+                }
+            }
+            Message::Request { id, method, params } => self.begin(id, method, params, tasks),
+            Message::Notification { method, params } => {
+                if method == "notifications/cancelled" {
+                    let id = Fields::of_optional(params.as_deref()).get("requestId").and_then(Id::of);
+                    if let Some(task) = id.and_then(|id| lock(&self.modern).remove(&id)) {
+                        task.abort();
+                    }
+                }
+                if let Some(session) = lock(&self.slot).as_ref() {
+                    self.gateway.notified(session, &method, params.as_deref());
+                }
+            }
+            Message::Response { id, outcome } => {
+                if let (Some(session), Some(id)) = (lock(&self.slot).as_ref(), id) {
+                    session.answer(&id, outcome);
+                }
+            }
+        }
+    }
+
+    /// Works on a request beside the others.
+    fn begin(&self, id: Id, method: String, params: Option<Raw>, tasks: &mut JoinSet<()>) {
+        let is_modern = is_modern(params.as_deref());
+        let (pipe, request) = (self.clone(), id.clone());
+        let task = tasks.spawn(async move {
+            let line = pipe.answer(&request, &method, params, is_modern).await;
+            lock(&pipe.modern).remove(&request);
+            if let Some(line) = line {
+                let _ = pipe.outlet.send(line).await;
+            }
+        });
+        if is_modern {
+            let mut running = lock(&self.modern);
+            running.retain(|_, task| !task.is_finished());
+            running.insert(id, task);
+        } else if let Some(session) = lock(&self.slot).as_ref() {
+            session.begin(&id, task);
+        }
+    }
+
+    /// Answers what was read, and ends what would go on for ever.
+    async fn end(self, mut tasks: JoinSet<()>) {
+        self.gateway.close_streams();
+        if let Some(session) = lock(&self.slot).as_ref() {
+            session.drop_questions();
+        }
+        let all = async { while tasks.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(self.gateway.settings.startup_wait + LAST_ANSWERS, all).await;
+        tasks.shutdown().await;
+        if let Some(session) = lock(&self.slot).take() {
+            self.gateway.sessions.remove(&session.id);
+            self.gateway.end_session(&session);
+        }
+    }
+
     async fn answer(&self, id: &Id, method: &str, params: Option<Raw>, is_modern: bool) -> Option<String> {
         if is_modern {
             let checked = modern::check(method, params.as_deref());

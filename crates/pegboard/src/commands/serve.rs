@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     net::{SocketAddr, ToSocketAddrs},
     sync::Arc,
+    time::Duration,
 };
 
 use pegboard_gateway::{ENDPOINT, Gateway, HEALTH};
@@ -69,7 +70,7 @@ fn cannot_listen(error: ListenError) -> CliError {
 }
 
 async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
-    let is_demo = args.config.is_none();
+    let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
     }
@@ -81,38 +82,15 @@ async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
         None => None,
     };
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
-    let stopped = match listener {
+    let served = match listener {
         Some(listener) => {
-            let address = listener.address();
-            announce(args, &format!("listening on http://{address}{ENDPOINT}"));
+            announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));
             if is_demo {
-                announce(args, DEMO);
+                announce(format, DEMO);
             }
             tokio::spawn(summarise(Arc::clone(&gateway)));
-            let router = gateway.router(max_body_bytes);
-            let stopping = Arc::clone(&gateway);
-            let deadline = config.listen.shutdown_deadline;
-            let (is_json, running) = (args.log.log_format == LogFormat::Json, Arc::clone(&gateway));
-            let stop = async move {
-                stop_signal().await;
-                let calls = running.running_calls();
-                let text = match calls {
-                    0 => "stopping".to_owned(),
-                    calls => format!("stopping; {calls} calls may run for {} s more", deadline.as_secs_f32()),
-                };
-                if is_json {
-                    tracing::info!("{text}");
-                } else {
-                    say(&text);
-                }
-                stopping.close_streams();
-                tokio::spawn(async {
-                    // Whoever asks twice does not want to wait. The supervisors end the servers.
-                    stop_signal().await;
-                    std::process::exit(130);
-                });
-            };
-            listener.serve(router, stop).await;
+            let stop = stopped(Arc::clone(&gateway), format, config.listen.shutdown_deadline);
+            listener.serve(gateway.router(max_body_bytes), stop).await;
             Ok(())
         }
         None => {
@@ -124,7 +102,23 @@ async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
         }
     };
     gateway.stop().await;
-    stopped
+    served
+}
+
+/// Waits until somebody asks us to stop, and says what is still to be waited for.
+async fn stopped(gateway: Arc<Gateway>, format: LogFormat, deadline: Duration) {
+    stop_signal().await;
+    let text = match gateway.running_calls() {
+        0 => "stopping".to_owned(),
+        calls => format!("stopping; {calls} calls may run for {} s more", deadline.as_secs_f32()),
+    };
+    announce(format, &text);
+    gateway.close_streams();
+    tokio::spawn(async {
+        // Whoever asks twice does not want to wait. The supervisors end the servers.
+        stop_signal().await;
+        std::process::exit(130);
+    });
 }
 
 /// What somebody who starts without a configuration should know.
@@ -132,8 +126,8 @@ const DEMO: &str = "this is the demo: 207 tools on 15 servers, behind two that e
                     `pegboard serve CONFIG` serves your own";
 
 /// Says something that whoever starts us waits for; in the log, if that is to be JSON alone.
-fn announce(args: &ServeArgs, text: &str) {
-    match args.log.log_format {
+fn announce(format: LogFormat, text: &str) {
+    match format {
         LogFormat::Text => say(text),
         LogFormat::Json => tracing::info!("{text}"),
     }
