@@ -55,16 +55,16 @@ impl Watches {
     async fn tell(&self, gateway: &Gateway, (server, uri): &(Arc<str>, String), method: &str) {
         let Some(upstream) = gateway.fleet.find(server) else { return };
         match upstream.hello() {
-            Some(hello) if hello.era == Era::Modern => self.tell_modern(upstream),
+            Some(hello) if hello.era == Era::Modern => upstream.watch_resources(self.of(upstream)).await,
             Some(_) => tell_legacy(upstream, method, uri).await,
             None => {}
         }
     }
 
-    fn tell_modern(&self, upstream: &Upstream) {
+    /// The watched resources of a server.
+    fn of(&self, upstream: &Upstream) -> Vec<String> {
         let watched = lock(&self.watched);
-        let uris = watched.keys().filter(|(server, _)| **server == *upstream.name()).map(|(_, uri)| uri.clone());
-        upstream.watch_resources(uris.collect());
+        watched.keys().filter(|(server, _)| **server == *upstream.name()).map(|(_, uri)| uri.clone()).collect()
     }
 
     /// Makes watches and the log level known to servers that were connected anew. Waits for
@@ -82,16 +82,12 @@ impl Watches {
                 continue;
             }
             gateway.tell_level(upstream);
-            if hello.era == Era::Modern {
-                this.tell_modern(upstream);
-                continue;
-            }
-            let uris: Vec<String> = {
-                let watched = lock(&this.watched);
-                watched.keys().filter(|(server, _)| **server == *upstream.name()).map(|(_, uri)| uri.clone()).collect()
-            };
+            let uris = this.of(upstream);
             let upstream = Arc::clone(upstream);
             tokio::spawn(async move {
+                if hello.era == Era::Modern {
+                    return upstream.watch_resources(uris).await;
+                }
                 for uri in uris {
                     tell_legacy(&upstream, "resources/subscribe", &uri).await;
                 }

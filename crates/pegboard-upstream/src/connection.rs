@@ -175,6 +175,8 @@ pub(crate) struct Link {
     changes: Notify,
     /// Whether the server has been listened to before.
     has_listened: AtomicBool,
+    /// The resources whose updates the server has agreed to tell of.
+    watching: watch::Sender<BTreeSet<String>>,
     /// Whether the server has come as far as being used.
     is_ready: AtomicBool,
     /// Calls that were taken back while the server may still be at work on them.
@@ -201,6 +203,7 @@ impl Link {
             changed: Mutex::default(),
             changes: Notify::new(),
             has_listened: AtomicBool::new(false),
+            watching: watch::Sender::default(),
             is_ready: AtomicBool::new(false),
             ghosts: Mutex::default(),
         })
@@ -230,6 +233,14 @@ impl Link {
             }
             self.changes.notified().await;
         }
+    }
+
+    /// Waits until the server has agreed to tell of these resources, at most `limit`: it need
+    /// not agree.
+    pub(crate) async fn watching(&self, uris: &[String], limit: Duration) {
+        let mut watching = self.watching.subscribe();
+        let has_all = |agreed: &BTreeSet<String>| uris.iter().all(|uri| agreed.contains(uri));
+        let _ = tokio::time::timeout(limit, watching.wait_for(has_all)).await;
     }
 
     /// Notes that the server is used from now on.
@@ -470,6 +481,8 @@ impl Link {
             "notifications/elicitation/complete" => self.caller(related).map(|(_, events)| events),
             // The first time nothing can have been missed: the lists were asked for later.
             "notifications/subscriptions/acknowledged" => {
+                let agreed = Fields::of_optional(params.as_deref()).object("notifications").unwrap_or_default();
+                self.watching.send_replace(agreed.read("resourceSubscriptions").unwrap_or_default());
                 if self.has_listened.swap(true, Ordering::Relaxed) {
                     self.lists_changed(&ListKind::ALL);
                 }

@@ -40,6 +40,9 @@ const MAX_RECONNECTS: u32 = 3;
 /// The shortest time between two looks at the same lists.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// How long a server may take to agree to a subscription.
+const AGREEING: Duration = Duration::from_secs(2);
+
 /// Failures in a row that are told loudly.
 const LOUD_FAILURES: u32 = 3;
 
@@ -187,13 +190,18 @@ impl Upstream {
         }
     }
 
-    /// The resources whose updates a modern server should tell of.
-    pub fn watch_resources(&self, uris: Vec<String>) {
+    /// The resources whose updates a modern server should tell of. Returns when it has agreed:
+    /// what is updated before that is told to nobody.
+    pub async fn watch_resources(&self, uris: Vec<String>) {
         self.watched.send_if_modified(|watched| {
             let is_new = *watched != uris;
-            *watched = uris;
+            watched.clone_from(&uris);
             is_new
         });
+        let connection = self.connection.borrow().clone();
+        if let Some((link, _)) = connection {
+            link.watching(&uris, AGREEING).await;
+        }
     }
 
     /// A usable connection, waited for as long as a start may take.

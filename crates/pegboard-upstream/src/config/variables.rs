@@ -159,7 +159,7 @@ mod tests {
             "TOKEN" => Some("t0p".to_owned()),
             "EMPTY" => Some(String::new()),
             "HOME" => Some("/home/ada".to_owned()),
-            WORKSPACE_FOLDER => Some("/work/app".to_owned()),
+            WORKSPACE_FOLDER => Some("/srv/app".to_owned()),
             _ => None,
         }
     }
@@ -182,7 +182,7 @@ mod tests {
         check("${env:TOKEN}", "t0p");
         check("${NONE:-x:-y}/${EMPTY:-z}/${EMPTY}/${NONE:-}", "x:-y/z//");
         check("$${TOKEN} costs $$5", "${TOKEN} costs $$5");
-        check("${workspaceFolder}${/}${workspaceFolderBasename}", &format!("/work/app{MAIN_SEPARATOR_STR}app"));
+        check("${workspaceFolder}${/}${workspaceFolderBasename}", &format!("/srv/app{MAIN_SEPARATOR_STR}app"));
         check("${userHome}/x", "/home/ada/x");
     }
 

@@ -84,7 +84,8 @@ impl Events {
 
     /// The next message as JSON.
     pub(crate) async fn message(&mut self) -> Value {
-        let line = self.next().await.expect("a message");
+        // In all: signs of life in between are no message.
+        let line = tokio::time::timeout(PATIENCE, self.next()).await.expect("a message in time").expect("a message");
         serde_json::from_str(&line).expect("JSON")
     }
 }
