@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 /// Which crates of the workspace each may depend on, tests aside.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("pegboard-core", &[]),
     ("pegboard-engine", &["pegboard-core"]),
     ("pegboard-tantivy", &["pegboard-core"]),
@@ -19,8 +19,21 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("pegboard-gateway", &["pegboard-core", "pegboard-discovery", "pegboard-upstream", "pegboard-http"]),
     ("pegboard-llm", &["pegboard-core", "pegboard-discovery", "pegboard-upstream"]),
     (
+        "pegboard-agent",
+        &[
+            "pegboard-core",
+            "pegboard-engine",
+            "pegboard-discovery",
+            "pegboard-upstream",
+            "pegboard-http",
+            "pegboard-llm",
+        ],
+    ),
+    (
         "pegboard",
         &[
+            "pegboard-agent",
+            "pegboard-llm",
             "pegboard-core",
             "pegboard-engine",
             "pegboard-tantivy",

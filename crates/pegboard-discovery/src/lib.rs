@@ -30,6 +30,7 @@
 //! ```
 
 mod dialects;
+pub mod host;
 mod names;
 mod outcome;
 mod prompt;
@@ -40,6 +41,7 @@ mod tokens;
 pub mod transcript;
 
 pub use dialects::{Dialect, DialectName, View};
+pub use host::HostTool;
 pub use outcome::{Effect, Outcome, Reply, Searched, ToolDefinition};
 pub use session::{Answer, Listed, Native, Session, SessionError, Target};
 pub use settings::{Exposed, SelectionOrder, Settings, SettingsError};

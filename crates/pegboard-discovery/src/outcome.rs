@@ -5,6 +5,8 @@ use std::sync::Arc;
 use pegboard_core::Tool;
 use serde_json::{Value, json};
 
+use crate::host::HostTool;
+
 /// A tool as a model is told of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDefinition {
@@ -79,6 +81,13 @@ pub enum Effect {
         /// The tool to call.
         tool: Arc<Tool>,
         /// The arguments to call it with.
+        arguments: Value,
+    },
+    /// Let the host do this; its result is the reply.
+    Host {
+        /// What it is to do.
+        tool: HostTool,
+        /// With which arguments.
         arguments: Value,
     },
 }

@@ -14,14 +14,12 @@ use serde_json::Value;
 use self::saved::FORMAT;
 use crate::{
     dialects::{Dialect, DialectName, View},
+    host::HostTool,
     names::{Names, echo},
     outcome::{Effect, Reply, Searched, ToolDefinition},
     prompt,
     settings::Settings,
 };
-
-/// Tools that read offloaded outputs.
-const OUTPUT_TOOLS: [&str; 3] = ["search_large_output", "read_large_output", "query_large_output"];
 
 /// Why a session cannot begin or be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,9 +48,11 @@ pub enum SessionError {
     },
 }
 
-/// A catalog tool that a call leads to.
+/// What a call leads to: a catalog tool, or something that the host does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
+    /// The identity of the catalog tool; `None` for what the host does itself.
+    pub id: Option<String>,
     /// Its server.
     pub server: Option<String>,
     /// Its own name there.
@@ -190,7 +190,11 @@ impl Session {
         selection: Selection,
         ranker: Arc<dyn Ranker>,
     ) -> Self {
-        let selection = if settings.output_offloading { selection.exempt(OUTPUT_TOOLS) } else { selection };
+        let selection = if settings.output_offloading {
+            selection.exempt(HostTool::OUTPUTS.map(HostTool::name))
+        } else {
+            selection
+        };
         let names = Arc::new(Names::new(&catalog, &selection, dialect.meta_names()));
         let mut session = Self {
             dialect,
@@ -293,7 +297,8 @@ impl Session {
     pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
         let outcome = self.with_view(|view| self.dialect().call(name, arguments, view));
         let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments) };
-        let changes_list = outcome.effects.iter().any(|effect| !matches!(effect, Effect::Invoke { .. }));
+        let changes_list =
+            outcome.effects.iter().any(|effect| !matches!(effect, Effect::Invoke { .. } | Effect::Host { .. }));
         let before = changes_list.then(|| self.visible_names());
         let mut answer = Answer {
             reply: outcome.reply,
@@ -310,6 +315,10 @@ impl Session {
                 Effect::Unload(names) => self.unload(&names),
                 Effect::Replace(tools) => self.expose(&tools),
                 Effect::Invoke { tool, arguments } => answer.target = Some(self.target(&tool, arguments)),
+                Effect::Host { tool, arguments } => {
+                    let name = tool.name().to_owned();
+                    answer.target = Some(Target { id: None, server: None, name, arguments });
+                }
             }
         }
         answer.list_changed = before.is_some_and(|before| before != self.visible_names());
@@ -512,7 +521,8 @@ impl Session {
 
     fn is_always_on(&self, tool: &Tool) -> bool {
         let is_special = selection::is_always_on(tool);
-        let reads_outputs = self.settings.output_offloading && tool.is_own() && OUTPUT_TOOLS.contains(&tool.name());
+        let is_reader = HostTool::OUTPUTS.iter().any(|reader| reader.name() == tool.name());
+        let reads_outputs = self.settings.output_offloading && tool.is_own() && is_reader;
         (is_special || reads_outputs) && self.selection.allows(tool)
     }
 
@@ -569,7 +579,12 @@ impl Session {
         if let Some(shown) = shown {
             self.touch(&shown);
         }
-        Target { server: tool.server_name().map(str::to_owned), name: tool.upstream_name().to_owned(), arguments }
+        Target {
+            id: Some(tool.id().to_owned()),
+            server: tool.server_name().map(str::to_owned),
+            name: tool.upstream_name().to_owned(),
+            arguments,
+        }
     }
 
     /// Notes that a loaded tool was used.

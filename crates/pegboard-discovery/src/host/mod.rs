@@ -1,0 +1,102 @@
+//! Tools that the host itself carries out: what they are called, what models are told of
+//! them, and what they say. Doing it is the host's.
+
+pub mod code;
+pub mod outputs;
+pub mod people;
+
+use pegboard_core::{Annotations, Origin, RawTool};
+use serde_json::{Value, value::to_raw_value};
+
+use crate::outcome::ToolDefinition;
+
+/// A tool that the host carries out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HostTool {
+    /// Reads, searches or queries an offloaded output.
+    SearchLargeOutput,
+    /// Reads a range of an offloaded output.
+    ReadLargeOutput,
+    /// Queries an offloaded JSON output.
+    QueryLargeOutput,
+    /// Describes the tools as an HTTP API.
+    GetApiSpec,
+    /// Runs a command that may call that API.
+    ExecuteShellCommand,
+    /// Fetches a prompt of a server.
+    GetPrompt,
+    /// Reads a resource of a server.
+    GetResource,
+    /// Asks the person.
+    AskHuman,
+}
+
+impl HostTool {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::SearchLargeOutput,
+        Self::ReadLargeOutput,
+        Self::QueryLargeOutput,
+        Self::GetApiSpec,
+        Self::ExecuteShellCommand,
+        Self::GetPrompt,
+        Self::GetResource,
+        Self::AskHuman,
+    ];
+
+    /// Those that read offloaded outputs.
+    pub const OUTPUTS: [Self; 3] = [Self::SearchLargeOutput, Self::ReadLargeOutput, Self::QueryLargeOutput];
+
+    /// The name that models call it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SearchLargeOutput => "search_large_output",
+            Self::ReadLargeOutput => "read_large_output",
+            Self::QueryLargeOutput => "query_large_output",
+            Self::GetApiSpec => "get_api_spec",
+            Self::ExecuteShellCommand => "execute_shell_command",
+            Self::GetPrompt => "get_prompt",
+            Self::GetResource => "get_resource",
+            Self::AskHuman => "ask_human",
+        }
+    }
+
+    /// The tool with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    /// What models are told of it.
+    pub fn definition(self) -> ToolDefinition {
+        let (description, input_schema) = self.wording();
+        ToolDefinition { name: self.name().to_owned(), description: description.to_owned(), input_schema }
+    }
+
+    /// As a tool of the catalog, for those that are found or listed like any other.
+    pub fn to_raw(self) -> RawTool {
+        let (description, schema) = self.wording();
+        let read_only = !matches!(self, Self::ExecuteShellCommand);
+        RawTool {
+            name: self.name().to_owned(),
+            description: description.to_owned(),
+            input_schema: to_raw_value(&schema).ok(),
+            annotations: Annotations { read_only: Some(read_only), ..Annotations::default() },
+            origin: Origin::Host,
+            category: (self == Self::AskHuman).then(|| "human".to_owned()),
+            ..RawTool::default()
+        }
+    }
+
+    fn wording(self) -> (&'static str, Value) {
+        match self {
+            Self::SearchLargeOutput => outputs::search(),
+            Self::ReadLargeOutput => outputs::read(),
+            Self::QueryLargeOutput => outputs::query(),
+            Self::GetApiSpec => code::api_spec(),
+            Self::ExecuteShellCommand => code::shell(),
+            Self::GetPrompt => people::prompt(),
+            Self::GetResource => people::resource(),
+            Self::AskHuman => people::ask(),
+        }
+    }
+}
