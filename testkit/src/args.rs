@@ -7,7 +7,7 @@ Usage: pegboard-fixture [OPTIONS]
 An MCP server over stdin and stdout for tests.
 
   --era legacy|modern|both   revisions to speak: up to 2025-11-25, 2026-07-28, or both (default)
-  --extras                   add the tools echo, slow, change_tools, update_resource, exit, spawn_grandchild
+  --extras                   add the tools echo, slow, large, change_tools, update_resource, exit, spawn_grandchild
   --tools N                  list N more tools, tool_00000 and so on
   --catalog FILE             list the tools of a file with one JSON object a line as well
   --description-bytes N      list one more tool, long_description, with a description of N bytes

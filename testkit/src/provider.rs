@@ -113,6 +113,11 @@ impl Provider {
         self.server.state().turns_taken()
     }
 
+    /// Puts further turns at the end of the script, for what only becomes known on the way.
+    pub fn go_on(&self, turns: impl IntoIterator<Item = Turn>) {
+        self.server.state().go_on(turns);
+    }
+
     /// Waits until what was recorded satisfies `enough`; returns whether it came to that in time.
     /// An answer's [`Ending`] is known only a moment after the client has read its last byte.
     pub fn wait_until(&self, time: Duration, enough: impl Fn(&[Recorded]) -> bool) -> bool {

@@ -4,6 +4,7 @@ mod bench_gateway;
 mod checks;
 mod conformance;
 mod peers;
+mod sandbox;
 mod served;
 
 use std::{
@@ -27,7 +28,8 @@ usage: cargo xtask <task>
   bench-llm [CATALOG]
             what each delivery leaves of the tools of a conversation, and what it costs
   peers     install the MCP clients and servers that the gateway is tested against
-            under .tools/ (needs npm and python3; instant when nothing changed)
+            and bubblewrap under .tools/ (needs npm and python3, and Debian's apt-get for
+            bubblewrap; instant when nothing changed)
 ";
 
 fn main() -> ExitCode {
@@ -50,7 +52,7 @@ fn main() -> ExitCode {
                 run(name, Command::new("cargo").args(bench))
             })
         }
-        Some("peers") => peers::install(),
+        Some("peers") => peers::install().and_then(|()| sandbox::install()),
         Some("quality") => quality(&args.next().unwrap_or_else(|| "../shared/data".to_owned())),
         _ => Err(USAGE.to_owned()),
     };
@@ -68,6 +70,7 @@ fn test() -> Result<(), String> {
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     step("dependency directions and licences", |_: &str| checks::run())?;
     step("real clients and servers", |_: &str| peers::install())?;
+    step("sandbox", |_: &str| sandbox::install())?;
     if has_nextest() {
         step("tests", cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]))?;
     } else {

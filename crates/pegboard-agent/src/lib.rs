@@ -1,6 +1,41 @@
 //! An agent that finds its tools.
+//!
+//! An [`Agent`] is one conversation with a model and everything that can be called in it: the
+//! tools of MCP servers, functions of the host program, and what the agent brings itself. The
+//! model sees few of them, finds others by searching ([`Mode::ToolSearch`]), or writes
+//! programs that call them ([`Mode::CodeExecution`]); outputs that are too large for a
+//! conversation go to files that it reads from.
+//!
+//! What a model sees and how it is worded is decided in `pegboard-discovery`, how providers
+//! are spoken to in `pegboard-llm`, how servers are reached in `pegboard-upstream`. Here is
+//! the loop between them.
 
+mod agent;
+mod builder;
+mod calls;
 pub mod code;
+mod compact;
+mod custom;
+mod events;
 pub mod outputs;
-pub mod program;
+mod people;
+mod program;
+mod result;
+mod run;
+mod settings;
 pub mod shell;
+mod sources;
+mod state;
+mod unescape;
+
+pub use agent::{Agent, Answer, ModelClient, Reached, Run, RunError, Speaking};
+pub use builder::{AgentBuilder, BuildError, FINAL_ANSWER};
+pub use custom::{Answering, CustomTool, Output, RegisterError, Registry, ToolDef, ToolError, ToolHandler, ToolMeta};
+pub use events::Event;
+pub use pegboard_discovery::{DialectName, Exposure};
+pub use pegboard_llm::{Model, wire::Usage};
+pub use people::{Approval, Deciding, Human, Question, Request, Verdict};
+pub use program::Program;
+pub use schemars;
+pub use settings::{Limits, Mode, Prices, ToolSearch};
+pub use state::{ResumeError, SaveError};

@@ -50,6 +50,28 @@ pub struct Annotations {
     pub open_world: Option<bool>,
 }
 
+/// What calling a tool may do to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Risk {
+    /// It changes nothing.
+    Read,
+    /// It adds or changes something.
+    Write,
+    /// It may delete or overwrite.
+    Destructive,
+}
+
+impl Annotations {
+    /// What they say a call may do; without a word it may destroy.
+    pub fn risk(self) -> Risk {
+        match (self.read_only, self.destructive) {
+            (Some(true), _) => Risk::Read,
+            (_, Some(false)) => Risk::Write,
+            _ => Risk::Destructive,
+        }
+    }
+}
+
 /// A place in a catalog file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {

@@ -32,6 +32,7 @@
 mod dialects;
 pub mod host;
 mod names;
+pub mod openapi;
 mod outcome;
 mod prompt;
 mod session;

@@ -387,7 +387,7 @@ impl Session {
         }
         let mut text = instructions(&categories);
         if self.settings.strict && !text.is_empty() {
-            text.push_str("\n\nBefore you call any other tool, and before you say what you cannot do, search first.");
+            text.push_str(&format!("\n\n{}", self.dialect().strict_rule()));
         }
         text
     }
@@ -397,7 +397,8 @@ impl Session {
     pub fn native(&self) -> Native {
         let shown = || self.fixed.first.iter().chain(&self.fixed.always);
         let is_shown = |tool: &Arc<Tool>| shown().any(|shown| Arc::ptr_eq(&shown.tool, tool));
-        let hidden = self.catalog.iter().filter(|tool| self.selection.allows(tool) && !is_shown(tool));
+        let lists = self.dialect().lists_catalog();
+        let hidden = self.catalog.iter().filter(|tool| lists && self.selection.allows(tool) && !is_shown(tool));
         let deferred = hidden.map(|tool| ToolDefinition::of(tool, &self.names.shown(tool))).collect();
         let tools = shown().map(|shown| Arc::clone(&shown.definition)).collect();
         Native { tools, deferred, search: self.fixed.meta.first().cloned() }
@@ -478,6 +479,7 @@ impl Session {
 
     /// Works out what is visible whatever is loaded. Done once for a snapshot.
     fn fix(&mut self) {
+        let lists = self.dialect().lists_catalog();
         let mut seen: HashSet<*const Tool> = HashSet::new();
         let mut show =
             |tool: &Arc<Tool>| seen.insert(Arc::as_ptr(tool)).then(|| Shown::new(tool, &self.names.shown(tool)));
@@ -485,11 +487,11 @@ impl Session {
             self.with_view(|view| self.dialect().exposed_at_first(view)).iter().filter_map(&mut show).collect()
         } else {
             let tools = self.catalog.iter().filter(|tool| self.selection.allows(tool) && self.is_static(tool));
-            tools.filter_map(&mut show).collect()
+            tools.filter(|_| lists).filter_map(&mut show).collect()
         };
         let mut always: Vec<Shown> =
             self.catalog.iter().filter(|tool| self.is_always_on(tool)).filter_map(&mut show).collect();
-        for name in &self.pre_discovered {
+        for name in self.pre_discovered.iter().filter(|_| lists) {
             let tools = self.names.resolve(name);
             let kept = tools.iter().filter(|tool| !self.removed.contains(tool.id()));
             always.extend(kept.filter_map(&mut show));
@@ -528,6 +530,9 @@ impl Session {
 
     /// Loads tools; the names of those that had to give way.
     fn load(&mut self, tools: &[(Arc<Tool>, String)]) -> Vec<String> {
+        if !self.dialect().lists_catalog() {
+            return Vec::new();
+        }
         for (tool, name) in tools {
             self.clock += 1;
             let used = self.clock;

@@ -50,6 +50,8 @@ pub struct Settings {
     pub hits_per_query: usize,
     /// `bridge`: tokens (estimated) that one answer may have.
     pub answer_tokens: usize,
+    /// `code`: tokens (estimated) that the spec of a server may have.
+    pub spec_tokens: usize,
     /// Loaded tools that are kept; the least recently used gives way. 0 keeps all.
     pub max_loaded: usize,
     /// Whether a call of a tool that is not loaded runs, or answers with its schema.
@@ -79,6 +81,7 @@ impl Default for Settings {
             split_by_risk: false,
             hits_per_query: 5,
             answer_tokens: 1500,
+            spec_tokens: 20_000,
             max_loaded: 0,
             run_unloaded: true,
             strict: false,
@@ -154,6 +157,7 @@ impl Settings {
             "split_by_risk" => self.split_by_risk = flag()?,
             "hits_per_query" => self.hits_per_query = count()?.max(1),
             "answer_tokens" => self.answer_tokens = count()?,
+            "spec_tokens" => self.spec_tokens = count()?,
             "strict" => self.strict = flag()?,
             "run_unloaded" => self.run_unloaded = flag()?,
             "prompt_template" => self.prompt_template = Some(text()?),

@@ -6,12 +6,11 @@ use std::{
 };
 
 use pegboard_core::{
-    Catalog, Limits, Origin, RawTool, Selection, Server, Tool, load,
+    Catalog, Origin, RawTool, Selection, Server, Tool,
     naming::{ShownNames, Style},
 };
 use pegboard_upstream::{
     Fleet, Item, ListKind, Lists, Upstream,
-    config::TransportConfig,
     headers::{self, MirroredParameter},
     json::{Fields, Raw, raw},
 };
@@ -130,7 +129,7 @@ impl Directory {
             .map(|(server, lists)| {
                 let middleware = settings.middleware_of(server.name());
                 let is_shown = |item: &&Item| middleware.iter().all(|step| step.shows(&item.key));
-                lists.tools.iter().filter(|item| is_shown(item) && has_usable_headers(server, item)).collect()
+                lists.tools.iter().filter(|item| is_shown(item) && server.can_call(item)).collect()
             })
             .collect();
         let all = servers
@@ -143,7 +142,7 @@ impl Directory {
         for ((server, lists), items) in servers.iter().zip(&kept) {
             let name: Arc<str> = server.name().into();
             let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
-            let part = Part { tools: Arc::clone(&lists.tools), names: shown, description: describe(server) };
+            let part = Part { tools: Arc::clone(&lists.tools), names: shown, description: server.description() };
             self.mirror(&name, items);
             if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
                 let middleware = settings.middleware_of(server.name());
@@ -287,37 +286,6 @@ impl Part {
     }
 }
 
-/// What the configuration says a server does, else what the server says itself.
-fn describe(server: &Upstream) -> String {
-    let configured = server.config().description.clone();
-    let own = || {
-        let hello = server.hello()?;
-        hello.instructions.clone().filter(|text| !text.trim().is_empty()).or_else(|| {
-            let info = Fields::of(hello.server_info.as_deref()?)?;
-            info.text("description").or_else(|| info.text("title"))
-        })
-    };
-    let mut text = configured.or_else(own).unwrap_or_default();
-    text.truncate(text.floor_char_boundary(4096));
-    text
-}
-
-/// Whether a tool's headers can be sent; over HTTP one whose headers cannot must not be used.
-fn has_usable_headers(server: &Upstream, item: &Item) -> bool {
-    let is_remote = matches!(server.config().transport, TransportConfig::Http { .. });
-    if !is_remote || !item.raw.get().contains("x-mcp-header") {
-        return true;
-    }
-    let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
-    match schema.as_ref().map(headers::mirrored) {
-        Some(Err(reason)) => {
-            tracing::warn!(server = server.name(), tool = item.key, reason, "a tool is left out");
-            false
-        }
-        _ => true,
-    }
-}
-
 fn entry(server: &Arc<str>, item: &Item, shown: String, field: &str) -> Entry {
     let raw = if shown == item.key { item.raw.clone() } else { renamed(&item.raw, field, &shown) };
     Entry { server: Arc::clone(server), key: item.key.clone(), shown, raw }
@@ -343,15 +311,7 @@ fn tool(item: &Item, shown: &str, middleware: &[Middleware]) -> Option<RawTool> 
         fields.set("description", raw(&text));
         exposed = fields.to_raw();
     }
-    let loaded = load::parse(shown, exposed.get().as_bytes(), &Limits::default()).ok()?;
-    let mut tool = loaded.tools.into_iter().next()?;
-    // What a server says of identities and other names is not its to say.
-    tool.id = None;
-    tool.aliases = if shown == item.key { Vec::new() } else { vec![item.key.clone()] };
-    tool.upstream_name = Some(item.key.clone());
-    tool.location = None;
-    tool.server_description = None;
-    Some(tool)
+    Item::read_tool(&exposed, shown, &item.key)
 }
 
 /// What a client is shown of a catalog tool under `name`.

@@ -40,20 +40,33 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What the client gets to read.
-    pub fn response(self) -> Response<Body> {
-        let (status, code, message) = match self {
-            Self::Host => (StatusCode::FORBIDDEN, -32000, "this `Host` is not allowed here"),
-            Self::Origin => (StatusCode::FORBIDDEN, -32000, "this `Origin` is not allowed here"),
-            Self::NoToken => (StatusCode::UNAUTHORIZED, -32001, "a bearer token is required"),
-            Self::WrongToken => (StatusCode::UNAUTHORIZED, -32001, "this bearer token is not known here"),
-        };
-        let body = format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":"{message}"}}}}"#);
+    /// Why, in words.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::Host => "this `Host` is not allowed here",
+            Self::Origin => "this `Origin` is not allowed here",
+            Self::NoToken => "a bearer token is required",
+            Self::WrongToken => "this bearer token is not known here",
+        }
+    }
+
+    /// What the client gets to read: an error of JSON-RPC.
+    pub fn json_rpc(self) -> String {
+        let code = if self.is_about_token() { -32001 } else { -32000 };
+        format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"message":"{}"}}}}"#, self.message())
+    }
+
+    fn is_about_token(self) -> bool {
+        matches!(self, Self::NoToken | Self::WrongToken)
+    }
+
+    /// The refusal with a body that says it the way the door does, in JSON.
+    pub(crate) fn response(self, body: String) -> Response<Body> {
         let mut response = Response::new(Body::from(body));
-        *response.status_mut() = status;
+        *response.status_mut() = if self.is_about_token() { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-        if matches!(self, Self::NoToken | Self::WrongToken) {
+        if self.is_about_token() {
             headers.insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
         }
         response
@@ -165,6 +178,19 @@ mod tests {
         let named = Guard { allowed_hosts: vec!["tools.example.com".into()], ..Guard::default() };
         check(&named, &[("host", "tools.example.com:443")], Ok(None));
         check(&named, &[("host", "localhost")], Err(Refusal::Host));
+    }
+
+    #[test]
+    fn refusals() {
+        let body = Refusal::Host.json_rpc();
+        assert_eq!(body, r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"this `Host` is not allowed here"}}"#);
+        let body = Refusal::WrongToken.json_rpc();
+        let text = r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"this bearer token is not known here"}}"#;
+        assert_eq!(body, text);
+        let response = Refusal::NoToken.response(body);
+        assert_eq!((response.status(), response.headers().len()), (StatusCode::UNAUTHORIZED, 2));
+        let response = Refusal::Origin.response(String::new());
+        assert_eq!((response.status(), response.headers().len()), (StatusCode::FORBIDDEN, 1));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 
-use crate::guard::Guard;
+use crate::guard::{Guard, Refusal};
 
 /// What can be set of a listener.
 #[derive(Clone, Debug)]
@@ -43,6 +43,9 @@ pub struct Settings {
     pub header_timeout: Duration,
     /// How long requests may take to finish when the listener is stopped.
     pub shutdown_deadline: Duration,
+    /// The body, in JSON, with which a request is turned away; an error of JSON-RPC unless
+    /// the door speaks another language.
+    pub refuse: fn(Refusal) -> String,
 }
 
 impl Settings {
@@ -56,6 +59,7 @@ impl Settings {
             max_header_bytes: 64 << 10,
             header_timeout: Duration::from_secs(30),
             shutdown_deadline: Duration::from_secs(5),
+            refuse: Refusal::json_rpc,
         }
     }
 }
@@ -178,9 +182,10 @@ impl Listener {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY cannot be set");
         }
+        let refuse = self.settings.refuse;
         let service = service_fn(move |request: Request<Incoming>| {
             let (guard, router) = (Arc::clone(&guard), router.clone());
-            async move { Ok::<_, Infallible>(answer(&guard, router, request.map(Body::new)).await) }
+            async move { Ok::<_, Infallible>(answer(&guard, refuse, router, request.map(Body::new)).await) }
         });
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -191,7 +196,12 @@ impl Listener {
 }
 
 /// Answers one request, or turns it away.
-async fn answer(guard: &Guard, router: Router, mut request: Request<Body>) -> Response<Body> {
+async fn answer(
+    guard: &Guard,
+    refuse: fn(Refusal) -> String,
+    router: Router,
+    mut request: Request<Body>,
+) -> Response<Body> {
     let origin = guard.origin(request.headers()).cloned();
     let is_preflight =
         request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
@@ -211,7 +221,7 @@ async fn answer(guard: &Guard, router: Router, mut request: Request<Body>) -> Re
         }
         Err(refusal) => {
             tracing::info!(path = request.uri().path(), ?refusal, "a request is turned away");
-            refusal.response()
+            refusal.response(refuse(refusal))
         }
     };
     if let Some(origin) = origin {

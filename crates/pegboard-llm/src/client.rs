@@ -184,7 +184,7 @@ impl Client {
     /// # Errors
     /// When the provider refuses, is away, or sends what is no turn.
     pub async fn send(&self, request: &Request) -> Result<Turn, SendError> {
-        self.retry(async || self.once(request, &mut |_| {}).await).await
+        self.deliver(request, &mut |_| {}).await
     }
 
     /// Makes a request and tells of every piece of the answer. Once a piece was told, a
@@ -192,9 +192,13 @@ impl Client {
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub async fn stream(&self, request: &Request, mut tell: impl FnMut(Delta)) -> Result<Turn, SendError> {
+    pub async fn stream(&self, request: &Request, mut tell: impl FnMut(Delta) + Send) -> Result<Turn, SendError> {
         let mut request = request.clone();
         request.is_streamed = true;
+        self.deliver(&request, &mut tell).await
+    }
+
+    async fn deliver(&self, request: &Request, tell: &mut (dyn FnMut(Delta) + Send + '_)) -> Result<Turn, SendError> {
         let mut has_told = false;
         let mut failures = 0;
         loop {
@@ -202,9 +206,11 @@ impl Client {
                 has_told = true;
                 tell(delta);
             };
-            match self.once(&request, &mut tell).await {
+            match self.once(request, &mut tell).await {
                 Err((error, asked)) if error.is_passing() && !has_told && failures < self.settings.max_retries => {
-                    tokio::time::sleep(self.pause(failures, asked)).await;
+                    let pause = self.pause(failures, asked);
+                    tracing::debug!(provider = self.provider.as_str(), %error, ?pause, "asked again");
+                    tokio::time::sleep(pause).await;
                     failures += 1;
                 }
                 other => return other.map_err(|(error, _)| error),
@@ -239,24 +245,6 @@ impl Client {
         }
     }
 
-    async fn retry(
-        &self,
-        attempt: impl AsyncFn() -> Result<Turn, (SendError, Option<Duration>)>,
-    ) -> Result<Turn, SendError> {
-        let mut failures = 0;
-        loop {
-            match attempt().await {
-                Err((error, asked)) if error.is_passing() && failures < self.settings.max_retries => {
-                    let pause = self.pause(failures, asked);
-                    tracing::debug!(provider = self.provider.as_str(), %error, ?pause, "asked again");
-                    tokio::time::sleep(pause).await;
-                    failures += 1;
-                }
-                other => return other.map_err(|(error, _)| error),
-            }
-        }
-    }
-
     fn pause(&self, failures: u32, asked: Option<Duration>) -> Duration {
         let own = self.settings.first_pause.saturating_mul(1 << failures.min(10));
         asked.unwrap_or(own).min(self.settings.longest_pause)
@@ -265,7 +253,7 @@ impl Client {
     async fn once(
         &self,
         request: &Request,
-        tell: &mut impl FnMut(Delta),
+        tell: &mut (dyn FnMut(Delta) + Send + '_),
     ) -> Result<Turn, (SendError, Option<Duration>)> {
         let wire = self.provider.wire();
         let url = format!("{}{}", self.base_url, wire.path(&request.model, request.is_streamed));
@@ -338,7 +326,7 @@ impl Client {
         &self,
         wire: Wire,
         mut response: Response,
-        tell: &mut impl FnMut(Delta),
+        tell: &mut (dyn FnMut(Delta) + Send + '_),
     ) -> Result<Value, SendError> {
         let mut collector = wire.collector();
         let mut reader = EventReader::new(MAX_ANSWER);

@@ -69,14 +69,22 @@ impl Conversation {
     /// # Errors
     /// When there are no tools, two have one name, or the wish cannot be had.
     pub fn new(model: Model, session: Session, wish: Option<Delivery>) -> Result<Self, ConversationError> {
+        if session.known_names().is_empty() {
+            return Err(ConversationError::NoTools);
+        }
+        Self::expecting(model, session, wish)
+    }
+
+    /// [`new`](Self::new) where there may be no tools yet, or none at all.
+    ///
+    /// # Errors
+    /// When two visible tools have one name, or the wish cannot be had.
+    pub fn expecting(model: Model, session: Session, wish: Option<Delivery>) -> Result<Self, ConversationError> {
         let mut names = HashSet::new();
         for tool in session.visible() {
             if !names.insert(tool.name.clone()) {
                 return Err(ConversationError::DuplicateTool(tool.name.clone()));
             }
-        }
-        if session.known_names().is_empty() {
-            return Err(ConversationError::NoTools);
         }
         let choice = delivery::choose(&model, session.dialect_name(), wish)?;
         tracing::debug!(model = %model, delivery = %choice.delivery, reason = choice.reason, "a conversation begins");
@@ -168,6 +176,11 @@ impl Conversation {
     /// Says something to the model.
     pub fn say(&mut self, text: &str) {
         self.messages.push(self.wire().user(text));
+    }
+
+    /// Takes back what was said last, for a question that got no answer.
+    pub fn unsay(&mut self) {
+        self.messages.pop();
     }
 
     /// The next request.

@@ -75,7 +75,7 @@ fn loads_by_search(dialect: DialectName) -> bool {
 
 /// Whether the visible list of a dialect never changes.
 fn is_constant(dialect: DialectName) -> bool {
-    matches!(dialect, DialectName::Bridge | DialectName::Ranked)
+    matches!(dialect, DialectName::Bridge | DialectName::Ranked | DialectName::Code)
 }
 
 /// Why a delivery cannot be had, if it cannot.
@@ -95,6 +95,7 @@ fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<&
         Delivery::Native if !model.knows_references() && !model.knows_client_search() => {
             Some("the model has no search of its own")
         }
+        Delivery::Native if dialect == DialectName::Code => Some("programs call the tools, not the model"),
         Delivery::Native => None,
     }
 }
@@ -151,6 +152,7 @@ mod tests {
         check("anthropic/claude-opus-4-8", DialectName::Select, Delivery::Reference);
         check("anthropic/claude-opus-4-8", DialectName::Bridge, Delivery::Constant);
         check("anthropic/claude-opus-4-1", DialectName::Select, Delivery::Inject);
+        check("anthropic/claude-opus-4-8", DialectName::Code, Delivery::Constant);
         check("openai-responses/gpt-5.4", DialectName::Schema, Delivery::ClientNative);
         check("openai-responses/gpt-5.4", DialectName::Explicit, Delivery::Inject);
         check("openai/gpt-5.4", DialectName::Select, Delivery::Inject);
@@ -169,6 +171,7 @@ mod tests {
         check("openai/gpt-5.4", DialectName::Select, Delivery::Native, false);
         check("anthropic/claude-opus-4-8", DialectName::Select, Delivery::Constant, false);
         check("anthropic/claude-opus-4-8", DialectName::Bridge, Delivery::Reference, false);
+        check("anthropic/claude-opus-4-8", DialectName::Code, Delivery::Native, false);
         check("gemini/gemini-3-pro", DialectName::Select, Delivery::Reference, false);
     }
 }

@@ -26,6 +26,12 @@ pub fn one_line(value: &RawValue) -> std::borrow::Cow<'_, str> {
     if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], "").into() } else { text.into() }
 }
 
+/// Where `part` stands in the text that it was read from.
+pub fn place_in(text: &str, part: &RawValue) -> std::ops::Range<usize> {
+    let start = (part.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+    start..start + part.get().len()
+}
+
 /// The fields of a JSON object in their order, with their values as they came.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(Vec<(String, Raw)>);

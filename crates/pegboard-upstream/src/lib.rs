@@ -19,6 +19,8 @@ pub mod headers;
 pub mod json;
 pub mod lines;
 mod listing;
+#[cfg(unix)]
+pub mod processes;
 pub mod rpc;
 mod server;
 pub mod supervise;

@@ -61,6 +61,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
+    /// The line that [`next`](Self::next) came with, for whoever wants to keep it.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.line)
+    }
+
     fn finish(&self, is_too_long: bool) -> Line<'_> {
         if is_too_long { Line::TooLong } else { Line::Whole(&self.line) }
     }

@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use pegboard_core::{
-    Limits,
+    Limits, RawTool,
     catalog::{Warning, WarningKind},
+    load,
 };
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -89,6 +90,32 @@ pub struct Item {
     pub key: String,
     /// All the server says of it, mended where it was broken.
     pub raw: Raw,
+}
+
+impl Item {
+    /// A tool as a catalog takes it in, under the name `shown`.
+    pub fn to_tool(&self, shown: &str) -> Option<RawTool> {
+        let mut exposed = self.raw.clone();
+        if shown != self.key {
+            let mut fields = Fields::of(&exposed)?;
+            fields.set("name", raw(shown));
+            exposed = fields.to_raw();
+        }
+        Self::read_tool(&exposed, shown, &self.key)
+    }
+
+    /// [`to_tool`](Self::to_tool) of a definition that carries the name `shown` already.
+    pub fn read_tool(definition: &RawValue, shown: &str, key: &str) -> Option<RawTool> {
+        let loaded = load::parse(shown, definition.get().as_bytes(), &Limits::default()).ok()?;
+        let mut tool = loaded.tools.into_iter().next()?;
+        // What a server says of identities and other names is not its to say.
+        tool.id = None;
+        tool.aliases = if shown == key { Vec::new() } else { vec![key.to_owned()] };
+        tool.upstream_name = Some(key.to_owned());
+        tool.location = None;
+        tool.server_description = None;
+        Some(tool)
+    }
 }
 
 /// What a server offers.

@@ -5,7 +5,7 @@ use std::{fmt, hash};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::json::{Raw, one_line, raw};
+use crate::json::{Raw, one_line, place_in, raw};
 
 /// The identity of a request: a string or a number, exactly as its sender wrote it.
 #[derive(Clone, Debug)]
@@ -169,13 +169,9 @@ struct Wire<'a> {
     error: Option<&'a RawValue>,
 }
 
-impl Message {
-    /// Reads one message.
-    ///
-    /// # Errors
-    /// When the text is no JSON-RPC message.
-    pub fn parse(text: &str) -> Result<Self, MessageError> {
-        let wire: Wire<'_> = match serde_json::from_str(text) {
+impl<'a> Wire<'a> {
+    fn read(text: &'a str) -> Result<Self, MessageError> {
+        let wire: Self = match serde_json::from_str(text) {
             Ok(wire) => wire,
             Err(error) if error.is_data() => return Err(MessageError::NotRpc("the fields have wrong types")),
             Err(error) => return Err(MessageError::NotJson(error)),
@@ -183,11 +179,45 @@ impl Message {
         if wire.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
             return Err(MessageError::NotRpc("`jsonrpc` is not \"2.0\""));
         }
-        let params = wire.params.map(ToOwned::to_owned);
-        let id = match wire.id {
-            None => None,
-            Some(id) => Some(Id::of(id).ok_or(MessageError::NotRpc("`id` is neither a string nor a number"))?),
+        Ok(wire)
+    }
+
+    fn id(&self) -> Result<Option<Id>, MessageError> {
+        let wrong = MessageError::NotRpc("`id` is neither a string nor a number");
+        self.id.map(|id| Id::of(id).ok_or(wrong)).transpose()
+    }
+}
+
+impl Message {
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// When the text is no JSON-RPC message.
+    pub fn parse(text: &str) -> Result<Self, MessageError> {
+        Self::of(Wire::read(text)?)
+    }
+
+    /// [`parse`](Self::parse) of a large text: a result is cut out of it where it stands,
+    /// instead of being in memory twice.
+    ///
+    /// # Errors
+    /// When the text is no JSON-RPC message.
+    pub fn parse_large(mut text: String) -> Result<Self, MessageError> {
+        let wire = Wire::read(&text)?;
+        let Some(result) = wire.result.filter(|_| wire.method.is_none() && wire.error.is_none()) else {
+            return Self::of(wire);
         };
+        let id = wire.id()?;
+        let place = place_in(&text, result);
+        text.truncate(place.end);
+        text.drain(..place.start);
+        let result = RawValue::from_string(text).map_err(MessageError::NotJson)?;
+        Ok(Self::Response { id, outcome: Ok(result) })
+    }
+
+    fn of(wire: Wire<'_>) -> Result<Self, MessageError> {
+        let id = wire.id()?;
+        let params = wire.params.map(ToOwned::to_owned);
         match (wire.method, id) {
             (Some(method), Some(id)) => Ok(Self::Request { id, method, params }),
             (Some(method), None) => Ok(Self::Notification { method, params }),
@@ -270,6 +300,22 @@ mod tests {
             "not a JSON-RPC 2.0 message: `id` is neither a string nor a number",
         );
         check(r#"{"jsonrpc":"1.0","id":1,"method":"x"}"#, "not a JSON-RPC 2.0 message: `jsonrpc` is not \"2.0\"");
+    }
+
+    #[test]
+    fn large_messages_are_the_same() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"result":{"content": [ "a" ]}}"#,
+            r#" { "result" : [1, 2] , "id" : "x", "jsonrpc" : "2.0" } "#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":[],"result":{}}"#,
+            r#"{"jsonrpc":"2.0"}"#,
+            "nonsense",
+        ] {
+            let (whole, large) = (Message::parse(text), Message::parse_large(text.to_owned()));
+            assert_eq!(format!("{whole:?}"), format!("{large:?}"), "{text}");
+        }
     }
 
     proptest! {

@@ -22,8 +22,9 @@ use crate::{
     connection::{Call, CallError, Link, Notice, lock},
     era::Era,
     handshake::{self, ConnectError, Connected, Hello},
+    headers,
     json::{Fields, Raw},
-    listing::{self, Lists},
+    listing::{self, Item, Lists},
     rpc::RpcError,
     transport::stdio::Process,
 };
@@ -150,6 +151,37 @@ impl Upstream {
     /// What it said of itself when it was last connected.
     pub fn hello(&self) -> Option<Arc<Hello>> {
         lock(&self.last_hello).clone()
+    }
+
+    /// What it is for: as the configuration says, else as the server says itself.
+    pub fn description(&self) -> String {
+        const MOST: usize = 4096;
+        let own = || {
+            let hello = self.hello()?;
+            hello.instructions.clone().filter(|text| !text.trim().is_empty()).or_else(|| {
+                let info = Fields::of(hello.server_info.as_deref()?)?;
+                info.text("description").or_else(|| info.text("title"))
+            })
+        };
+        let mut text = self.config.description.clone().or_else(own).unwrap_or_default();
+        text.truncate(text.floor_char_boundary(MOST));
+        text
+    }
+
+    /// Whether a tool can be called: over HTTP one whose headers cannot be sent must not be.
+    pub fn can_call(&self, item: &Item) -> bool {
+        let is_remote = matches!(self.config.transport, TransportConfig::Http { .. });
+        if !is_remote || !item.raw.get().contains("x-mcp-header") {
+            return true;
+        }
+        let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
+        match schema.as_ref().map(headers::mirrored) {
+            Some(Err(reason)) => {
+                tracing::warn!(server = self.name(), tool = item.key, reason, "a tool is left out");
+                false
+            }
+            _ => true,
+        }
     }
 
     /// How many calls it is busy with.

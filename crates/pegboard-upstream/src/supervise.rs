@@ -28,26 +28,21 @@ pub fn run(command: &[OsString]) -> ExitCode {
 #[cfg(target_os = "linux")]
 mod imp {
     use std::{
-        collections::HashMap,
         ffi::OsString,
-        fs, io,
+        io,
         os::{fd::AsFd, unix::process::CommandExt},
-        process::{Child, Command, ExitCode},
+        process::{Command, ExitCode},
         sync::mpsc,
         thread,
         time::Duration,
     };
 
-    use rustix::{
-        event::{PollFd, PollFlags, poll},
-        process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, wait},
-    };
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use crate::processes;
 
     /// How long what is left may take to end when asked to.
     const GRACE: Duration = Duration::from_secs(1);
-
-    /// How often it is asked again whether anything is left.
-    const LOOK: Duration = Duration::from_millis(10);
 
     enum News {
         ServerEnded(u8),
@@ -57,7 +52,7 @@ mod imp {
     pub(super) fn run(command: &[OsString]) -> ExitCode {
         let Some((program, args)) = command.split_first() else { return ExitCode::from(2) };
         // What the server leaves behind becomes ours, so that we find it.
-        let _ = set_child_subreaper(Some(rustix::process::getpid()));
+        processes::adopt_orphans();
         // In a group of its own: a server that ends its whole group must not end us with it.
         let child = match Command::new(program).args(args).process_group(0).spawn() {
             Ok(child) => child,
@@ -70,7 +65,7 @@ mod imp {
         let (tell, news) = mpsc::channel();
         let told = tell.clone();
         thread::spawn(move || {
-            let _ = told.send(News::ServerEnded(wait_for(&child)));
+            let _ = told.send(News::ServerEnded(processes::wait_for(&child)));
         });
         thread::spawn(move || {
             wait_until_unread();
@@ -80,24 +75,8 @@ mod imp {
             Ok(News::ServerEnded(code)) => code,
             Ok(News::ReaderGone) | Err(_) => 1,
         };
-        end_descendants();
+        processes::end_all(GRACE);
         ExitCode::from(code)
-    }
-
-    /// Waits until the server has ended, and takes note of everything else that ends
-    /// meanwhile: what the server leaves behind is ours.
-    fn wait_for(child: &Child) -> u8 {
-        let server = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        loop {
-            match wait(WaitOptions::empty()) {
-                Ok(Some((pid, status))) if Some(pid) == server => {
-                    let code = status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
-                    return code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-                }
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return 1,
-            }
-        }
     }
 
     /// Returns when the other end of standard error is closed.
@@ -111,62 +90,5 @@ mod imp {
                 Err(_) => return,
             }
         }
-    }
-
-    /// Asks all descendants to end, and makes those that do not.
-    fn end_descendants() {
-        let mut waited = Duration::ZERO;
-        let mut empty_looks = 0;
-        signal_all(Signal::TERM);
-        loop {
-            reap();
-            // The table of processes is read entry by entry: one that changes its parent
-            // meanwhile can be missed once.
-            empty_looks = if descendants().is_empty() { empty_looks + 1 } else { 0 };
-            if empty_looks == 3 {
-                return;
-            }
-            if waited >= GRACE {
-                signal_all(Signal::KILL);
-            }
-            thread::sleep(LOOK);
-            waited += LOOK;
-        }
-    }
-
-    fn signal_all(signal: Signal) {
-        for pid in descendants() {
-            let _ = kill_process(pid, signal);
-        }
-    }
-
-    /// Takes note of descendants that have ended.
-    fn reap() {
-        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-    }
-
-    /// Every process below this one that still runs.
-    fn descendants() -> Vec<Pid> {
-        let mut children: HashMap<i32, Vec<(i32, bool)>> = HashMap::new();
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-            let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
-            // The name in parentheses may hold anything; the fields behind it may not.
-            let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-            let (state, parent) = (fields.next(), fields.next().and_then(|parent| parent.parse().ok()));
-            if let (Some(state), Some(parent)) = (state, parent) {
-                children.entry(parent).or_default().push((pid, state != "Z"));
-            }
-        }
-        let mut found = Vec::new();
-        let mut open = vec![rustix::process::getpid().as_raw_nonzero().get()];
-        while let Some(pid) = open.pop() {
-            for (child, is_running) in children.get(&pid).into_iter().flatten() {
-                // One that has ended may still be the parent of one that has not.
-                found.extend(Pid::from_raw(*child).filter(|_| *is_running));
-                open.push(*child);
-            }
-        }
-        found
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use pegboard_discovery::DialectName;
 
-use crate::rankers::RankerName;
+use crate::{commands::agent::AgentArgs, rankers::RankerName};
 
 /// The whole command line, for parsing and for everything generated from it.
 pub fn command() -> clap::Command {
@@ -50,6 +50,20 @@ pub(crate) enum Command {
     /// Run a server and leave no process behind
     #[command(hide = true)]
     Supervise(SuperviseArgs),
+    /// Run a shell command within limits, as ordered on standard input
+    #[command(hide = true)]
+    Confine(ConfineArgs),
+    /// Run a jq filter over standard input within limits
+    #[command(hide = true)]
+    QueryOutput(QueryOutputArgs),
+    /// Let a model work with the tools of the configured servers
+    ///
+    /// Starts the servers and hands the model what it needs to find their tools. With a
+    /// PROMPT, prints the answer and ends; on a terminal without one, a conversation. Without
+    /// a configuration, the tools are those of a demo, and work. Keys come from each
+    /// provider's usual variables, such as `ANTHROPIC_API_KEY`. Exits with 1 when a limit is
+    /// reached or the model refuses, and with 130 when it was stopped.
+    Agent(Box<AgentArgs>),
     /// Hold one conversation's tool state
     ///
     /// Reads one JSON object a line from standard input and answers each with one line:
@@ -154,9 +168,39 @@ pub(crate) struct SuperviseArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ConfineArgs {
+    /// Be the part inside the sandbox
+    #[arg(long)]
+    pub(crate) inside: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueryOutputArgs {
+    /// Print each result on one line
+    #[arg(long)]
+    pub(crate) compact: bool,
+
+    /// Print strings without quotes
+    #[arg(long)]
+    pub(crate) raw: bool,
+
+    /// How much memory it may take
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) memory_bytes: u64,
+
+    /// How much processor time it may take
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) cpu_seconds: u64,
+
+    /// The filter
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: String,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// What to log: off, error, warn, info, debug, trace, or a list such as
-    /// `warn,pegboard::server=info` [default: info; error for `catalog`]
+    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`]
     #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG")]
     pub(crate) log_level: Option<String>,
 
@@ -243,6 +287,7 @@ impl ValueEnum for Dialect {
             DialectName::Ranked => "A search that only ranks",
             DialectName::Schema => "A search that loads and returns schemas",
             DialectName::Bridge => "Ready-to-call signatures and one call tool",
+            DialectName::Code => "Specs of an HTTP API, and a shell whose programs call it",
         };
         Some(clap::builder::PossibleValue::new(self.0.as_str()).help(help))
     }

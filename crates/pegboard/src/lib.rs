@@ -41,6 +41,8 @@ enum Outcome {
     Yes,
     /// It did its work, and the answer is no.
     No,
+    /// It was stopped before its end.
+    Interrupted,
 }
 
 /// Runs one command line and says how the process should end.
@@ -59,6 +61,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Serve(args) => commands::serve::run(&args),
         Command::Catalog(args) => commands::catalog::run(&args),
         Command::Supervise(args) => return pegboard_upstream::supervise::run(&args.command),
+        Command::Confine(args) => return pegboard_agent::shell::confine::run(args.inside),
+        Command::QueryOutput(args) => return query_output(args),
+        Command::Agent(args) => commands::agent::run(&args),
         Command::Session(args) => commands::session::run(&args),
         Command::Tokens(args) => commands::tokens::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
@@ -69,6 +74,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match result {
         Ok(Outcome::Yes) => ExitCode::SUCCESS,
         Ok(Outcome::No) => ExitCode::from(1),
+        Ok(Outcome::Interrupted) => ExitCode::from(commands::agent::INTERRUPTED),
         // The reader has seen enough.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
@@ -76,4 +82,16 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// What `pegboard query-output` does, in a process that was started for it.
+fn query_output(args: cli::QueryOutputArgs) -> ExitCode {
+    let cli::QueryOutputArgs { compact, raw, memory_bytes, cpu_seconds, filter } = args;
+    pegboard_agent::outputs::worker::run(pegboard_agent::outputs::worker::Job {
+        filter,
+        compact,
+        raw,
+        memory_bytes,
+        cpu_seconds,
+    })
 }

@@ -224,6 +224,10 @@ impl State {
     }
 
     /// How many turns have been used.
+    pub(crate) fn go_on(&mut self, turns: impl IntoIterator<Item = Turn>) {
+        self.script.turns.extend(turns);
+    }
+
     pub(crate) fn turns_taken(&self) -> usize {
         self.turn
     }

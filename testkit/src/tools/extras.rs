@@ -23,7 +23,7 @@ use crate::{
 /// How often `slow` reports.
 const REPORT_EVERY: Duration = Duration::from_millis(50);
 
-pub(super) const TOOLS: [Tool; 6] = [
+pub(super) const TOOLS: [Tool; 7] = [
     Tool {
         name: "echo",
         description: "Returns its arguments as they came",
@@ -59,6 +59,15 @@ pub(super) const TOOLS: [Tool; 6] = [
         },
     },
     Tool {
+        name: "large",
+        description: "Returns a text of many lines",
+        input: || {
+            let bytes = json!({"type": "integer", "minimum": 0, "description": "How large it is to be"});
+            json!({"type": "object", "properties": {"bytes": bytes}, "required": ["bytes"]})
+        },
+        run: large,
+    },
+    Tool {
         name: "exit",
         description: "Ends the server in the middle of the call",
         input: no_arguments,
@@ -74,6 +83,20 @@ pub(super) const TOOLS: [Tool; 6] = [
         run: spawn_grandchild,
     },
 ];
+
+/// Numbered lines, so that what is read back can be told from what is not.
+fn large(call: &Call) -> Outcome {
+    let bytes = call.arguments().get("bytes").and_then(Value::as_u64).unwrap_or(0);
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 30);
+    let mut text = String::with_capacity(bytes + 64);
+    for line in 0.. {
+        if text.len() >= bytes {
+            break;
+        }
+        text.push_str(&format!("line {line}: nothing to see here, move along\n"));
+    }
+    Ok(text_result(&text))
+}
 
 /// Gives `echo` fields that no revision defines; they are to arrive as well.
 pub(super) fn adorn(definition: &mut Value) {

@@ -1,1 +1,170 @@
-//! TODO
+//! A model's shell commands, confined.
+//!
+//! A command runs in a working folder of its own with a clean environment, in a sandbox
+//! where the system has one, and within limits on time, memory, processes, disk and output.
+//! Nothing that it starts outlives it, nor us.
+//!
+//! ```text
+//! this process ─ pegboard confine ─ bwrap ─ pegboard confine --inside ─ bash -c …
+//!   relay to       limits, end of             relay from a port
+//!   the tool API   everything                 in the sandbox
+//! ```
+//!
+//! The program in the middle is ours alone: it watches everything below it and reports how
+//! the command ended. Its standard input is both the order and the life line: when that
+//! closes, whoever ordered is gone, and so is the command.
+
+pub mod confine;
+mod error;
+#[cfg(unix)]
+mod launch;
+mod ran;
+#[cfg(unix)]
+mod relay;
+mod sandbox;
+mod settings;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use self::spec::{ApiSpec, Limits, Spec};
+pub use self::{
+    error::ShellError,
+    ran::{Ending, Ran},
+    sandbox::Sandbox,
+    settings::{Api, SandboxPolicy, ShellSettings},
+};
+use crate::program::Program;
+
+/// Where the working folder is in bubblewrap.
+pub(crate) const WORKSPACE: &str = "/workspace";
+
+/// Runs commands, each in a process of its own and all in one working folder.
+#[derive(Debug)]
+pub struct Shell {
+    settings: ShellSettings,
+    program: Program,
+    api: Option<Api>,
+    sandbox: Sandbox,
+}
+
+impl Shell {
+    /// Prepares the working folder and finds the best sandbox by trying: this starts the
+    /// program once or twice and waits for it, some hundredths of a second.
+    pub fn new(mut settings: ShellSettings, program: Option<Program>, api: Option<Api>) -> Result<Self, ShellError> {
+        let program = program.ok_or(ShellError::NoProgram)?;
+        settings.folder = prepare_folder(&settings.folder)?;
+        let is_variable =
+            |(name, value): &(String, String)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
+        if let Some((name, _)) = settings.environment.iter().find(|variable| !is_variable(variable)) {
+            return Err(ShellError::Variable { name: name.clone() });
+        }
+        let mut shell = Self { settings, program, api, sandbox: Sandbox::None { reason: String::new() } };
+        shell.sandbox = shell.choose_sandbox()?;
+        Ok(shell)
+    }
+
+    /// What contains the commands.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// The working folder, as commands see it.
+    pub fn folder(&self) -> &Path {
+        match self.sandbox {
+            Sandbox::Bubblewrap { .. } => Path::new(WORKSPACE),
+            Sandbox::Landlock { .. } | Sandbox::None { .. } => &self.settings.folder,
+        }
+    }
+
+    /// Runs one command to its end, for at most `timeout` and at most the longest time that
+    /// is allowed. Dropping the future ends everything that the command has started.
+    pub async fn run(&self, command: &str, timeout: Option<Duration>) -> Result<Ran, ShellError> {
+        let limit = self.settings.command_bytes;
+        if command.len() > limit {
+            return Err(ShellError::TooLong { bytes: command.len(), limit });
+        }
+        if command.contains('\0') {
+            return Err(ShellError::Nul);
+        }
+        let timeout = timeout.unwrap_or(self.settings.timeout).min(self.settings.max_timeout);
+        self.launch(&self.spec(command, timeout, &self.sandbox)).await
+    }
+
+    /// The best sandbox that works here.
+    fn choose_sandbox(&self) -> Result<Sandbox, ShellError> {
+        let settings = &self.settings;
+        if settings.policy == SandboxPolicy::Off {
+            return self.try_sandbox(Sandbox::None { reason: "it is switched off".to_owned() });
+        }
+        let mut reasons = Vec::new();
+        match settings::find_bubblewrap(settings.bubblewrap.as_deref()) {
+            Ok(program) => match self.try_sandbox(Sandbox::Bubblewrap { program }) {
+                Err(ShellError::Sandbox { reason }) => reasons.push(format!("bubblewrap does not work here: {reason}")),
+                other => return other,
+            },
+            Err(reason) => reasons.push(reason),
+        }
+        match self.try_sandbox(Sandbox::Landlock { abi: 0 }) {
+            Err(ShellError::Sandbox { reason }) => reasons.push(format!("Landlock does not work here: {reason}")),
+            other => return other,
+        }
+        let reason = reasons.join("; ");
+        match settings.policy {
+            SandboxPolicy::Require => Err(ShellError::NoSandbox { reason }),
+            SandboxPolicy::Auto | SandboxPolicy::Off => self.try_sandbox(Sandbox::None { reason }),
+        }
+    }
+
+    /// Everything that the confining program has to know.
+    fn spec(&self, command: &str, timeout: Duration, sandbox: &Sandbox) -> Spec {
+        let settings = &self.settings;
+        Spec {
+            sandbox: sandbox.kind(),
+            command: command.to_owned(),
+            folder: settings.folder.clone(),
+            // Made anew for each command.
+            private: PathBuf::new(),
+            readable: settings.readable.clone(),
+            environment: settings.environment.clone(),
+            api: self.api.as_ref().map(|api| ApiSpec { address: api.address, token: api.token.clone() }),
+            limits: Limits {
+                timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+                memory_bytes: settings.memory_bytes,
+                max_processes: settings.max_processes,
+                disk_bytes: settings.disk_bytes,
+                max_files: settings.max_files,
+                max_file_bytes: settings.max_file_bytes,
+                temporary_bytes: settings.temporary_bytes,
+                output_bytes: settings.output_bytes,
+            },
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl Shell {
+    fn try_sandbox(&self, _sandbox: Sandbox) -> Result<Sandbox, ShellError> {
+        Err(ShellError::System)
+    }
+
+    #[expect(clippy::unused_async, reason = "the same signature everywhere")]
+    async fn launch(&self, _spec: &Spec) -> Result<Ran, ShellError> {
+        Err(ShellError::System)
+    }
+}
+
+/// Makes the working folder if it is missing; its full path.
+fn prepare_folder(folder: &Path) -> Result<PathBuf, ShellError> {
+    let cannot = |source| ShellError::Folder { path: folder.to_owned(), source };
+    fs::create_dir_all(folder).map_err(cannot)?;
+    let full = folder.canonicalize().map_err(cannot)?;
+    // Everything lies below it: a sandbox around it would contain nothing.
+    if full.parent().is_none() { Err(ShellError::Root { path: full }) } else { Ok(full) }
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pegboard_core::{Query, Tool};
+use pegboard_core::{Query, Risk, Tool};
 use serde_json::{Map, Value, json};
 
 use super::{Dialect, View, named};
@@ -37,31 +37,12 @@ pub(super) const META_NAMES: &[&str] = &[SEARCH, CALL, CALL_READ, CALL_WRITE, CA
 #[derive(Debug)]
 pub(super) struct Bridge;
 
-/// What calling a tool may do to the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Risk {
-    Read,
-    Write,
-    Destructive,
-}
-
-impl Risk {
-    /// What the tool's annotations say; without a word it may destroy.
-    fn of(tool: &Tool) -> Self {
-        let annotations = tool.annotations();
-        match (annotations.read_only, annotations.destructive) {
-            (Some(true), _) => Self::Read,
-            (_, Some(false)) => Self::Write,
-            _ => Self::Destructive,
-        }
-    }
-
-    fn call_tool(self) -> &'static str {
-        match self {
-            Self::Read => CALL_READ,
-            Self::Write => CALL_WRITE,
-            Self::Destructive => CALL_DESTRUCTIVE,
-        }
+/// The tool that calls tools of this risk, where they are told apart.
+fn call_tool(risk: Risk) -> &'static str {
+    match risk {
+        Risk::Read => CALL_READ,
+        Risk::Write => CALL_WRITE,
+        Risk::Destructive => CALL_DESTRUCTIVE,
     }
 }
 
@@ -123,7 +104,7 @@ impl Dialect for Bridge {
     fn refuse(&self, tool: &Arc<Tool>, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
         let name = view.names.shown(tool);
         if view.settings.split_by_risk {
-            let right = Risk::of(tool).call_tool();
+            let right = call_tool(tool.annotations().risk());
             return Some(Outcome::error(format!("`{name}` must be called through `{right}`")));
         }
         let mistakes = mistakes(tool, arguments);
@@ -244,7 +225,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
 fn entry_of(tool: &Tool, name: &str, is_full: bool, view: &View<'_>) -> String {
     let mut entry = signature(tool, name);
     if view.settings.split_by_risk {
-        entry.push_str(&format!(" [{}]", Risk::of(tool).call_tool()));
+        entry.push_str(&format!(" [{}]", call_tool(tool.annotations().risk())));
     }
     if is_full {
         let definition = ToolDefinition::of(tool, name);
@@ -261,9 +242,9 @@ fn call(arguments: &Value, expected: Option<Risk>, view: &View<'_>) -> Outcome {
         return Outcome::error(view.names.unknown(name));
     };
     if let Some(expected) = expected
-        && Risk::of(&tool) != expected
+        && tool.annotations().risk() != expected
     {
-        let right = Risk::of(&tool).call_tool();
+        let right = call_tool(tool.annotations().risk());
         return Outcome::error(format!("`{}` must be called through `{right}`", view.names.shown(&tool)));
     }
     let given = match arguments.get("arguments") {

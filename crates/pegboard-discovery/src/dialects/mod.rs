@@ -1,6 +1,7 @@
 //! The families of meta-tools.
 
 mod bridge;
+mod code;
 mod explicit;
 mod gateway;
 mod ranked;
@@ -107,6 +108,11 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether tools of the catalog can be visible, beside those that steer a conversation.
+    fn lists_catalog(&self) -> bool {
+        true
+    }
+
     /// Whether a tool that does not say so is hidden until searched for.
     fn defers(&self, tool: &Tool) -> bool {
         let _ = tool;
@@ -144,6 +150,11 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
     /// What the system prompt says about it.
     fn instructions(&self, view: &View<'_>, categories: &[String]) -> String;
 
+    /// What is added to that for models that should look before they speak.
+    fn strict_rule(&self) -> &'static str {
+        "Before you call any other tool, and before you say what you cannot do, search first."
+    }
+
     /// A message that lists what can be searched for, where the dialect keeps one.
     fn reminder(&self, view: &View<'_>) -> Option<String> {
         let _ = view;
@@ -167,10 +178,13 @@ pub enum DialectName {
     /// Ready-to-call signatures and one call tool; the list never changes.
     #[default]
     Bridge,
+    /// Specs of an HTTP API and a shell; programs call the tools. The list never changes.
+    Code,
 }
 
 impl DialectName {
-    /// All of them.
+    /// Those that every door can serve, for people to choose from. `code` is not one of
+    /// them: it needs a host that runs commands.
     pub const ALL: [Self; 6] = [Self::Explicit, Self::Gateway, Self::Select, Self::Ranked, Self::Schema, Self::Bridge];
 
     /// The name that people use.
@@ -182,6 +196,7 @@ impl DialectName {
             Self::Ranked => "ranked",
             Self::Schema => "schema",
             Self::Bridge => "bridge",
+            Self::Code => "code",
         }
     }
 
@@ -194,6 +209,7 @@ impl DialectName {
             Self::Ranked => ranked::META_NAMES,
             Self::Schema => schema::META_NAMES,
             Self::Bridge => bridge::META_NAMES,
+            Self::Code => code::META_NAMES,
         }
     }
 
@@ -206,6 +222,7 @@ impl DialectName {
             Self::Ranked => &ranked::Ranked,
             Self::Schema => &schema::SchemaSearch,
             Self::Bridge => &bridge::Bridge,
+            Self::Code => &code::Code,
         }
     }
 }

@@ -2,10 +2,42 @@
 
 use serde_json::{Value, json};
 
+/// The variable that tells a program where the API is.
+pub const URL_VARIABLE: &str = "MCP_API_URL";
+
+/// The variable that holds the token for it.
+pub const TOKEN_VARIABLE: &str = "MCP_API_TOKEN";
+
 pub(super) fn api_spec() -> (&'static str, Value) {
-    ("", json!({"type": "object"}))
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "server_name": {
+                "type": "string",
+                "description": "The server whose tools to describe; without it the servers are listed"
+            },
+            "tool_name": {"type": "string", "description": "Only this tool of the server, in full detail"}
+        }
+    });
+    (
+        "Describe the tools of a server as an HTTP API: OpenAPI 3.0.3 in YAML, with the path, the parameters and \
+         the reply of each tool. Read it before you write a program that calls them.",
+        schema,
+    )
 }
 
 pub(super) fn shell() -> (&'static str, Value) {
-    ("", json!({"type": "object"}))
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "description": "What to run; may have several lines"},
+            "timeout_seconds": {"type": "integer", "minimum": 1, "description": "When to give up on it"}
+        },
+        "required": ["command"]
+    });
+    (
+        "Run a command in a shell and read its exit code and what it printed. Programs reach the tool API at \
+         $MCP_API_URL with the token $MCP_API_TOKEN; both are set.",
+        schema,
+    )
 }

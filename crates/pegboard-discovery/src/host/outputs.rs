@@ -1,15 +1,218 @@
-//! Offloaded outputs: how models read them.
+//! Offloaded outputs: what stands in their place, and how models read them.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+use super::HostTool;
 
 pub(super) fn search() -> (&'static str, Value) {
-    ("", json!({"type": "object"}))
+    let mut properties = Map::new();
+    properties.insert("filename".to_owned(), filename());
+    properties.insert(
+        "operation".to_owned(),
+        json!({"type": "string", "enum": ["read", "search", "query"], "description": "What to do with it"}),
+    );
+    properties.extend(range("read: "));
+    properties.insert(
+        "pattern".to_owned(),
+        json!({"type": "string", "description": "search: a regular expression, matched line by line"}),
+    );
+    properties.insert("case_sensitive".to_owned(), json!({"type": "boolean", "default": false}));
+    properties.insert("max_results".to_owned(), json!({"type": "integer", "default": 50}));
+    properties.extend(filter("query: "));
+    let schema = object(properties, &["filename", "operation"]);
+    (
+        "Read a range of an output that was too long to show, search it by regular expression, or query it with jq.",
+        schema,
+    )
 }
 
 pub(super) fn read() -> (&'static str, Value) {
-    ("", json!({"type": "object"}))
+    let mut properties = Map::new();
+    properties.insert("filename".to_owned(), filename());
+    properties.extend(range(""));
+    ("Read a range of characters of an output that was too long to show.", object(properties, &["filename"]))
 }
 
 pub(super) fn query() -> (&'static str, Value) {
-    ("", json!({"type": "object"}))
+    let mut properties = Map::new();
+    properties.insert("filename".to_owned(), filename());
+    properties.extend(filter(""));
+    ("Query a JSON output that was too long to show with a jq filter.", object(properties, &["filename", "query"]))
+}
+
+fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
+    json!({"type": "object", "properties": Value::Object(properties), "required": required})
+}
+
+fn filename() -> Value {
+    json!({"type": "string", "description": "The file name that was given in the output's place"})
+}
+
+fn range(of: &str) -> [(String, Value); 2] {
+    let entry = |name: &str, description: &str| {
+        (name.to_owned(), json!({"type": "integer", "minimum": 1, "description": format!("{of}{description}")}))
+    };
+    [entry("start", "first character, from 1"), entry("end", "last character, inclusive")]
+}
+
+fn filter(of: &str) -> [(String, Value); 3] {
+    [
+        ("query".to_owned(), json!({"type": "string", "description": format!("{of}a jq filter")})),
+        ("compact".to_owned(), json!({"type": "boolean", "default": false, "description": "One line for each result"})),
+        ("raw".to_owned(), json!({"type": "boolean", "default": false, "description": "Strings without quotes"})),
+    ]
+}
+
+/// What is told of an output that was put aside.
+#[derive(Clone, Copy, Debug)]
+pub struct Aside<'a> {
+    /// The tool that made it.
+    pub tool: &'a str,
+    /// The name to read it by.
+    pub filename: &'a str,
+    /// Where it is.
+    pub path: &'a str,
+    /// Its length in characters.
+    pub chars: usize,
+    /// Its length in tokens, estimated.
+    pub tokens: usize,
+    /// Whether it is JSON.
+    pub is_json: bool,
+    /// Whether it can be queried.
+    pub can_query: bool,
+    /// How it begins.
+    pub head: &'a str,
+    /// How it ends.
+    pub tail: &'a str,
+    /// How many characters are between the two.
+    pub omitted: usize,
+}
+
+/// What the model reads in place of an output that was put aside.
+///
+/// ```
+/// use pegboard_discovery::host::outputs::{Aside, offloaded};
+///
+/// let aside = Aside {
+///     tool: "list_issues", filename: "tool_20260102_030405_1_list_issues.txt", path: "/outputs/s/tool_….txt",
+///     chars: 9, tokens: 3, is_json: false, can_query: false,
+///     head: "abc", tail: "xyz", omitted: 3,
+/// };
+/// assert!(offloaded(&aside).contains("abc\n[… 3 characters left out …]\nxyz"));
+/// ```
+pub fn offloaded(aside: &Aside<'_>) -> String {
+    let Aside { tool, filename, path, chars, tokens, is_json, can_query, head, tail, omitted } = *aside;
+    let kind = if is_json { "JSON, " } else { "" };
+    let shown = head.chars().count();
+    let mut text = format!(
+        "The output of `{tool}` is too long to show ({kind}{chars} characters, about {tokens} tokens). \
+         All of it is in the file `{filename}` ({path}).\n\n"
+    );
+    text.push_str(head);
+    if omitted > 0 {
+        text.push_str(&format!("\n[… {omitted} characters left out …]\n"));
+    }
+    text.push_str(tail);
+    let line = |tool: HostTool, what: &str, arguments: Value| format!("\n{what}: {} {arguments}", tool.name());
+    let next = (shown + 1).min(chars.max(1));
+    text.push('\n');
+    text.push_str(&line(
+        HostTool::ReadLargeOutput,
+        "Read on",
+        json!({"filename": filename, "start": next, "end": (shown * 2).clamp(next, chars.max(next))}),
+    ));
+    text.push_str(&line(
+        HostTool::SearchLargeOutput,
+        "Find",
+        json!({"filename": filename, "operation": "search", "pattern": "<regular expression>"}),
+    ));
+    if can_query {
+        text.push_str(&line(
+            HostTool::QueryLargeOutput,
+            "Query",
+            json!({"filename": filename, "query": "<jq filter>"}),
+        ));
+    }
+    text
+}
+
+/// What follows a range that was too long to be read at once.
+pub fn read_cut(last: usize) -> String {
+    format!("\n\n[Cut after character {last}: no more fits at once. Go on with start={}.]", last + 1)
+}
+
+/// What a search says that found nothing.
+pub const NO_MATCHES: &str = "No matches found for the given pattern.";
+
+/// What follows a search that has found as much as it may.
+pub fn search_full(results: usize) -> String {
+    format!("\n[Stopped after {results} results; there are more. Narrow the pattern, or raise max_results.]")
+}
+
+/// What follows a search whose results are more than fits.
+pub fn search_cut() -> String {
+    "\n[Cut: no more fits at once. Narrow the pattern, or lower max_results.]".to_owned()
+}
+
+/// What follows a search that took too long.
+pub fn search_late(seconds: u64, searched: usize) -> String {
+    format!("\n[Stopped after {seconds} s, at character {searched}. Use a simpler pattern.]")
+}
+
+/// What follows the results of a query that are more than fits.
+pub fn query_cut() -> String {
+    "\n[Cut: no more fits at once. Narrow the filter, for example with a slice such as `.[0:20]`.]".to_owned()
+}
+
+/// What follows the results of a query that then failed.
+pub fn query_failed(reason: &str) -> String {
+    format!("\n[Stopped here: {reason}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_name_what_they_take_and_cost_little() {
+        let check = |tool: HostTool, properties: &[&str], required: &[&str], tokens: usize| {
+            let definition = tool.definition();
+            let schema = &definition.input_schema;
+            let names: Vec<&String> = schema["properties"].as_object().expect("properties").keys().collect();
+            assert_eq!(names, properties);
+            assert_eq!(schema["required"], json!(required));
+            let cost = crate::estimate_tokens(&definition.to_json().to_string());
+            assert!(cost <= tokens, "{} costs {cost}", definition.name);
+        };
+        let all = "filename operation start end pattern case_sensitive max_results query compact raw";
+        let all: Vec<&str> = all.split(' ').collect();
+        check(HostTool::SearchLargeOutput, &all, &["filename", "operation"], 340);
+        check(HostTool::ReadLargeOutput, &["filename", "start", "end"], &["filename"], 140);
+        check(HostTool::QueryLargeOutput, &["filename", "query", "compact", "raw"], &["filename", "query"], 170);
+    }
+
+    #[test]
+    fn a_notice_shows_what_it_has() {
+        let aside = Aside {
+            tool: "list",
+            filename: "f.json",
+            path: "/o/f.json",
+            chars: 5,
+            tokens: 2,
+            is_json: true,
+            can_query: true,
+            head: "[1,2]",
+            tail: "",
+            omitted: 0,
+        };
+        let expected = "The output of `list` is too long to show (JSON, 5 characters, about 2 tokens). \
+                        All of it is in the file `f.json` (/o/f.json).\n\n[1,2]\n\n\
+                        Read on: read_large_output {\"filename\":\"f.json\",\"start\":5,\"end\":5}\n\
+                        Find: search_large_output {\"filename\":\"f.json\",\"operation\":\"search\",\
+                        \"pattern\":\"<regular expression>\"}\n\
+                        Query: query_large_output {\"filename\":\"f.json\",\"query\":\"<jq filter>\"}";
+        assert_eq!(offloaded(&aside), expected);
+        let nothing = Aside { chars: 0, head: "", ..aside };
+        assert!(offloaded(&nothing).contains("\"start\":1,\"end\":1"));
+    }
 }

@@ -18,6 +18,10 @@ impl Session {
     /// Loads what the results in `transcript` had loaded, and keeps the reminder in it; the
     /// names that were loaded.
     pub fn follow(&mut self, transcript: &mut impl Transcript) -> Vec<String> {
+        if !self.dialect().lists_catalog() {
+            transcript.keep_loaded(&[]);
+            return Vec::new();
+        }
         let before = self.visible_names();
         let mut loaded: Vec<String> = Vec::new();
         let mut seen: HashSet<String> = HashSet::new();

@@ -44,6 +44,9 @@ impl Session {
         }
         let list = saved.get("loaded").and_then(Value::as_array).ok_or(SessionError::Incomplete { field: "loaded" })?;
         let find = |entry: &Value| {
+            if !self.dialect().lists_catalog() {
+                return None;
+            }
             let tool = self.catalog.find(entry.get("id")?.as_str()?).filter(|tool| self.selection.allows(tool))?;
             Some(Shown::new(tool, entry.get("shown_as")?.as_str()?))
         };

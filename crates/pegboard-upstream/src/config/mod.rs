@@ -2,6 +2,7 @@
 
 pub mod document;
 mod env_file;
+pub mod file;
 pub mod keys;
 mod problems;
 pub mod servers;

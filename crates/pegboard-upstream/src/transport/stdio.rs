@@ -30,6 +30,9 @@ const QUEUE: usize = 256;
 /// A longer line is no message; it is skipped.
 const MAX_LINE: usize = 64 << 20;
 
+/// A larger message is not copied where that can be helped.
+const LARGE: usize = 1 << 20;
+
 /// A longer line of standard error is cut in the log.
 const MAX_LOG_LINE: usize = 4096;
 
@@ -259,6 +262,11 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
         };
         let mut shown = String::new();
         let message = match line {
+            Line::Whole(bytes) if bytes.len() > LARGE && bytes.starts_with(b"{") => {
+                shown = readable(&String::from_utf8_lossy(&bytes[..MAX_SHOWN]));
+                let text = String::from_utf8(lines.take()).ok();
+                text.map(|text| Message::parse_large(text).map(|message| vec![message]))
+            }
             Line::Whole(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => continue,
             Line::Whole(bytes) => {
                 shown = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)]));

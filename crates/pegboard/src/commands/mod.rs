@@ -1,5 +1,6 @@
 //! One module for each command.
 
+pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod catalog;
 pub(crate) mod completions;

@@ -139,6 +139,8 @@ fn search_tool(dialect: DialectName) -> &'static str {
         DialectName::Gateway => "search_available_tools",
         DialectName::Select | DialectName::Ranked => "tool_search",
         DialectName::Schema => "ToolSearch",
+        // It has no search; nobody can choose it here.
+        DialectName::Code => "get_api_spec",
     }
 }
 

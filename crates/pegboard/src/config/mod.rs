@@ -21,6 +21,7 @@ use pegboard_gateway::GatewaySettings;
 use pegboard_upstream::config::{
     ServerConfig,
     document::{Document, MAX_BYTES, Node, Problems},
+    file::workspace_of,
     keys::{KeyDoc, Kind, Lookup, Scope, Shape, did_you_mean},
     servers::{self, read_servers},
     variables::WORKSPACE_FOLDER,
@@ -111,14 +112,6 @@ fn read_with(path: &Path, forgive: fn(&mut Problems)) -> Result<Config, CliError
     let folder = path.parent().unwrap_or(Path::new(""));
     config.catalogs.iter_mut().for_each(|catalog| *catalog = folder.join(&*catalog));
     Ok(config)
-}
-
-/// The folder that the file is about: its own, or the one around an editor's settings.
-fn workspace_of(path: &Path) -> PathBuf {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let is_settings = [".vscode", ".cursor"].iter().any(|name| folder.ends_with(name));
-    folder.parent().filter(|_| is_settings).unwrap_or(folder).to_owned()
 }
 
 /// The configuration in `text`, and the mistakes in it.

@@ -63,6 +63,8 @@ pub(super) static OPTIONS: Section<Settings> = Section::new(
         Key::new("hits_per_query", COUNT, "`bridge`: hits of one query.", set_option).default("5"),
         Key::new("answer_tokens", COUNT, "`bridge`: tokens (estimated) that one answer may have.", set_option)
             .default("1500"),
+        Key::new("spec_tokens", COUNT, "`code`: tokens (estimated) that the spec of a server may have.", set_option)
+            .default("20000"),
         Key::new(
             "max_loaded",
             COUNT,
@@ -137,6 +139,7 @@ mod tests {
             split_by_risk: _,
             hits_per_query: _,
             answer_tokens: _,
+            spec_tokens: _,
             max_loaded: _,
             run_unloaded: _,
             strict: _,
@@ -144,6 +147,6 @@ mod tests {
             reminder_template: _,
             output_offloading: _,
         } = Settings::default();
-        assert_eq!(OPTIONS.keys.len(), 18);
+        assert_eq!(OPTIONS.keys.len(), 19);
     }
 }

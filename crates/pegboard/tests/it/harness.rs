@@ -23,6 +23,10 @@ impl Folder {
         self
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Runs `pegboard` here; no terminal, no colours, no settings from outside.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.run_with_input(args, b"")

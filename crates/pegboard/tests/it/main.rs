@@ -1,6 +1,7 @@
 //! Everything from the outside: the binary, and the rankers through their public
 //! interface. One test binary, so that it links once.
 
+mod agent;
 mod binary;
 mod cases;
 mod difflib;

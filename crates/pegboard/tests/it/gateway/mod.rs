@@ -8,7 +8,7 @@ mod exposure;
 mod faults;
 mod guards;
 mod passing;
-mod real;
+pub(crate) mod real;
 mod remote;
 mod steps;
 

@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 use super::{PATIENCE, Served, fixture, names, text};
 
 /// The folder of installed peers, if they are installed.
-fn tools() -> Option<PathBuf> {
+pub(crate) fn tools() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository");
     let tools = root.join(".tools");
     if tools.join("npm.stamp").exists() && tools.join("python.stamp").exists() {
@@ -32,7 +32,7 @@ fn peers() -> PathBuf {
 }
 
 /// A JSON file of the peers, with the folder of tools filled in.
-fn peer_file(name: &str, tools: &Path) -> Value {
+pub(crate) fn peer_file(name: &str, tools: &Path) -> Value {
     let text = std::fs::read_to_string(peers().join(name)).expect("a file");
     let text = text.replace("${PEG_TOOLS}", tools.to_str().expect("a path"));
     serde_json::from_str(&text).expect("JSON")

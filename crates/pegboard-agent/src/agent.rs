@@ -1,0 +1,347 @@
+//! The agent itself.
+
+use std::{
+    fmt,
+    future::Future,
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+};
+
+use pegboard_llm::{
+    Client, Conversation, Model, TurnError,
+    wire::{Delta, Stop, Turn, Usage},
+};
+use pegboard_upstream::{Fleet, State as ServerState};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::{
+    sync::{Mutex, mpsc},
+    task::JoinHandle,
+};
+
+use crate::{
+    builder::AgentBuilder,
+    calls::Hands,
+    code::ToolApi,
+    custom::Registry,
+    events::Event,
+    settings::{Limits, Mode, Prices},
+    shell::Sandbox,
+    state::{SaveError, Talk},
+};
+
+/// A turn to come.
+pub type Speaking<'a> = Pin<Box<dyn Future<Output = Result<Turn, TurnError>> + Send + 'a>>;
+
+/// Whoever carries a conversation to its model. [`Client`] does it over HTTP.
+pub trait ModelClient: Send + Sync + 'static {
+    /// The next turn, its pieces told as they come. It is put into the conversation.
+    fn next_turn<'a>(
+        &'a self,
+        conversation: &'a mut Conversation,
+        tell: &'a mut (dyn FnMut(Delta) + Send),
+    ) -> Speaking<'a>;
+}
+
+impl ModelClient for Client {
+    fn next_turn<'a>(
+        &'a self,
+        conversation: &'a mut Conversation,
+        tell: &'a mut (dyn FnMut(Delta) + Send),
+    ) -> Speaking<'a> {
+        Box::pin(Self::next_turn(self, conversation, Some(tell)))
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// What the model said last.
+    pub text: String,
+    /// What it handed over, where a tool was meant to take its answer.
+    pub output: Option<Value>,
+    /// Why it stopped.
+    pub stop: Stop,
+    /// The turns that it took.
+    pub turns: u32,
+    /// What they cost, as the provider counts.
+    pub usage: Usage,
+    /// The same in money, where prices are known.
+    pub cost: Option<f64>,
+}
+
+impl Answer {
+    /// The answer as a `T`, for agents built with [`AgentBuilder::output`].
+    ///
+    /// # Errors
+    /// When the model gave none, or it does not fit.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_value(self.output.clone().unwrap_or_default())
+    }
+}
+
+/// A limit that a run has reached.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reached {
+    /// The turns of one run.
+    #[error("{0} turns")]
+    Turns(u32),
+    /// The tokens of all runs.
+    #[error("{most} tokens, with {spent} spent")]
+    Tokens {
+        /// What was spent.
+        spent: u64,
+        /// What may be.
+        most: u64,
+    },
+    /// The cost of all runs.
+    #[error("a cost of {most}, with {spent} spent")]
+    Cost {
+        /// What was spent.
+        spent: f64,
+        /// What may be.
+        most: f64,
+    },
+}
+
+/// Why a run has no answer. The conversation is as good as before, and can go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The model could not be asked.
+    #[error(transparent)]
+    Turn(#[from] TurnError),
+    /// A limit was reached.
+    #[error("the limit is reached: {0}")]
+    Limit(Reached),
+    /// Somebody took it back.
+    #[error("the run was cancelled")]
+    Cancelled,
+}
+
+impl RunError {
+    /// What can be done about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Limit(Reached::Turns(_)) => Some("run again to go on, or raise the number of turns"),
+            Self::Limit(_) => Some("raise the limit, or begin another conversation"),
+            _ => None,
+        }
+    }
+}
+
+/// An agent: one conversation with a model, and the tools that can be found in it. Clones are
+/// the same agent.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use pegboard_agent::{Agent, Model, ToolSearch};
+///
+/// let agent = Agent::builder(Model::parse("anthropic/claude-haiku-4-5")?)
+///     .mcp_config("mcp.json")
+///     .tool_search(ToolSearch::default())
+///     .pre_discovered(["get_weather"])
+///     .build()
+///     .await?;
+/// let answer = agent.run("Get the weather in Tokyo").await?;
+/// assert!(!answer.text.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Agent {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) talk: Mutex<Talk>,
+    pub(crate) client: Arc<dyn ModelClient>,
+    pub(crate) hands: Arc<Hands>,
+    pub(crate) limits: Limits,
+    pub(crate) prices: Option<Prices>,
+    pub(crate) mode: Mode,
+    pub(crate) reason: String,
+    pub(crate) transcript: Option<PathBuf>,
+    /// The tool that takes the answer, if one was asked for.
+    pub(crate) output_tool: Option<String>,
+    /// Serves the tools to commands, in code execution mode.
+    pub(crate) api: OnceLock<ToolApi>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("mode", &self.mode).field("hands", &self.hands).finish_non_exhaustive()
+    }
+}
+
+/// Where events go.
+pub(crate) type Tell = mpsc::UnboundedSender<Event>;
+
+impl Agent {
+    /// Begins an agent that talks to this model.
+    pub fn builder(model: Model) -> AgentBuilder {
+        AgentBuilder::new(model)
+    }
+
+    /// Says something to the model and lets it work until it has an answer. Dropping the
+    /// future cancels it; the conversation can go on afterwards.
+    ///
+    /// # Errors
+    /// When the model cannot be asked or a limit is reached.
+    pub async fn run(&self, prompt: impl Into<String>) -> Result<Answer, RunError> {
+        // Nobody listens.
+        let (tell, _) = mpsc::unbounded_channel();
+        self.shared.run(prompt.into(), &tell).await
+    }
+
+    /// [`run`](Self::run), with what happens told as it happens.
+    pub fn stream(&self, prompt: impl Into<String>) -> Run {
+        let (tell, events) = mpsc::unbounded_channel();
+        let (shared, prompt) = (Arc::clone(&self.shared), prompt.into());
+        let task = tokio::spawn(async move { shared.run(prompt, &tell).await });
+        Run { events, task: Some(task) }
+    }
+
+    /// The tools of the host program; more can be registered at any time.
+    pub fn registry(&self) -> &Registry {
+        &self.shared.hands.registry
+    }
+
+    /// The servers.
+    pub fn fleet(&self) -> &Fleet {
+        &self.shared.hands.fleet
+    }
+
+    /// The servers that do not work, each with what is known about it.
+    pub fn failures(&self) -> Vec<(String, String)> {
+        let servers = self.fleet().servers().iter();
+        let failed = servers.filter_map(|server| match server.state() {
+            ServerState::Failed { reason, .. } => Some((server.name().to_owned(), reason)),
+            ServerState::Starting => Some((server.name().to_owned(), "it is still starting".to_owned())),
+            _ => None,
+        });
+        failed.collect()
+    }
+
+    /// How the model gets at its tools, and why so.
+    pub fn mode(&self) -> (Mode, &str) {
+        (self.shared.mode, &self.shared.reason)
+    }
+
+    /// What confines commands, in code execution mode.
+    pub fn sandbox(&self) -> Option<&Sandbox> {
+        self.shared.hands.shell.get().map(|shell| shell.sandbox())
+    }
+
+    /// The names of the tools that the model sees now. Waits for a run that is going on.
+    pub async fn visible(&self) -> Vec<String> {
+        let mut talk = self.shared.talk.lock().await;
+        self.shared.refresh(&mut talk);
+        talk.conversation.session().visible_names()
+    }
+
+    /// How many tools may be found in all. Waits for a run that is going on.
+    pub async fn tool_count(&self) -> usize {
+        let mut talk = self.shared.talk.lock().await;
+        self.shared.refresh(&mut talk);
+        talk.conversation.session().known_names().len()
+    }
+
+    /// What all runs together cost, as the provider counts, and in money where prices are
+    /// known. Waits for a run that is going on.
+    pub async fn spent(&self) -> (Usage, Option<f64>) {
+        let talk = self.shared.talk.lock().await;
+        (talk.spent, self.shared.prices.map(|prices| prices.cost(talk.spent)))
+    }
+
+    /// The conversation as a value that [`AgentBuilder::resume`] takes. Waits for a run that
+    /// is going on.
+    pub async fn save(&self) -> Value {
+        let mut talk = self.shared.talk.lock().await;
+        talk.settle();
+        talk.to_json(self.shared.mode)
+    }
+
+    /// Writes the conversation to the transcript file, where there is one.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub async fn write_transcript(&self) -> Result<(), SaveError> {
+        let mut talk = self.shared.talk.lock().await;
+        talk.settle();
+        self.shared.write(&talk).await
+    }
+
+    /// Lets the model sum the conversation up, and goes on from there. What was found stays
+    /// found. Waits for a run that is going on.
+    ///
+    /// # Errors
+    /// When the model cannot be asked; the conversation is then as before.
+    pub async fn compact(&self) -> Result<(), RunError> {
+        let mut talk = self.shared.talk.lock().await;
+        talk.settle();
+        self.shared.compact(&mut talk, false).await
+    }
+
+    /// What was said, in the form of the model's provider. Waits for a run that is going on.
+    pub async fn history(&self) -> Vec<Value> {
+        let mut talk = self.shared.talk.lock().await;
+        talk.settle();
+        talk.conversation.marked_history()
+    }
+
+    /// Goes on from another history: one that the host program has compacted itself.
+    pub async fn replace_history(&self, messages: Vec<Value>) {
+        let mut talk = self.shared.talk.lock().await;
+        talk.settle();
+        talk.conversation.resume(messages);
+    }
+
+    /// Ends the servers, and waits until their processes are gone. Also a dropped agent ends
+    /// them, without waiting.
+    pub async fn stop(&self) {
+        self.fleet().stop().await;
+    }
+}
+
+/// A run that is going on. Dropping it cancels it.
+#[derive(Debug)]
+pub struct Run {
+    events: mpsc::UnboundedReceiver<Event>,
+    task: Option<JoinHandle<Result<Answer, RunError>>>,
+}
+
+impl Run {
+    /// What happens next; `None` when it is over.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// Takes it back. Calls that are running are given up, and their servers told.
+    pub fn cancel(&self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+
+    /// What it came to.
+    ///
+    /// # Errors
+    /// When the model cannot be asked, a limit is reached, or it was cancelled.
+    pub async fn answer(mut self) -> Result<Answer, RunError> {
+        match self.task.take() {
+            Some(task) => task.await.unwrap_or(Err(RunError::Cancelled)),
+            None => Err(RunError::Cancelled),
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! Putting an agent together.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use pegboard_core::Selection;
+use pegboard_discovery::{DialectName, Session, host::people::kept_section};
+use pegboard_http::ListenError;
+use pegboard_llm::{Client, Conversation, ConversationError, Delivery, Model, client::ClientError};
+use pegboard_upstream::{
+    Fleet, ListKind,
+    config::{ServerConfig, file::FileError},
+};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::{
+    agent::{Agent, ModelClient, Shared},
+    calls::Hands,
+    code::{ApiSettings, ToolApi},
+    custom::{CustomTool, Output, RegisterError, Registry, ToolDef, ToolError, ToolHandler, ToolMeta},
+    outputs::{OutputError, OutputSettings, Outputs},
+    people::{Approval, Human},
+    program::Program,
+    settings::{Limits, Mode, Prices, ToolSearch},
+    shell::{Api, Shell, ShellError, ShellSettings},
+    sources::Sources,
+    state::{self, ResumeError, Talk},
+};
+
+/// The tool that takes the answer of an agent built with [`AgentBuilder::output`].
+pub const FINAL_ANSWER: &str = "final_answer";
+
+/// Why an agent cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The configuration of the servers.
+    #[error(transparent)]
+    Config(#[from] FileError),
+    /// A tool.
+    #[error(transparent)]
+    Tool(#[from] RegisterError),
+    /// The provider.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The conversation.
+    #[error(transparent)]
+    Conversation(#[from] ConversationError),
+    /// The folder for outputs.
+    #[error(transparent)]
+    Outputs(#[from] OutputError),
+    /// The commands of code execution mode.
+    #[error(transparent)]
+    Shell(#[from] ShellError),
+    /// The API of code execution mode.
+    #[error(transparent)]
+    Api(#[from] ListenError),
+    /// The conversation to go on with.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
+    /// A limit on the cost of what has no price.
+    #[error("a limit on the cost needs prices")]
+    NoPrices,
+    /// A name of the conversation that cannot be made.
+    #[error("the system has no random numbers")]
+    Random(#[source] getrandom::Error),
+}
+
+impl BuildError {
+    /// What can be done about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoPrices => Some("give them with `prices`".to_owned()),
+            Self::Shell(error) => error.hint().map(str::to_owned),
+            _ => None,
+        }
+    }
+}
+
+/// An agent to be.
+#[must_use]
+pub struct AgentBuilder {
+    model: Model,
+    client: Option<Arc<dyn ModelClient>>,
+    system: Option<String>,
+    config: Option<PathBuf>,
+    servers: Vec<ServerConfig>,
+    tools: Vec<CustomTool>,
+    mode: Mode,
+    search: ToolSearch,
+    pre_discovered: Vec<String>,
+    selection: Selection,
+    limits: Limits,
+    prices: Option<Prices>,
+    outputs: Option<OutputSettings>,
+    shell: Option<ShellSettings>,
+    program: Option<Program>,
+    human: Option<Arc<dyn Human>>,
+    approval: Approval,
+    output_tool: Option<CustomTool>,
+    saved: Option<Value>,
+    transcript: Option<PathBuf>,
+}
+
+impl fmt::Debug for AgentBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder").field("model", &self.model).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl AgentBuilder {
+    pub(crate) fn new(model: Model) -> Self {
+        Self {
+            model,
+            client: None,
+            system: None,
+            config: None,
+            servers: Vec::new(),
+            tools: Vec::new(),
+            mode: Mode::Auto,
+            search: ToolSearch::default(),
+            pre_discovered: Vec::new(),
+            selection: Selection::everything(),
+            limits: Limits::default(),
+            prices: None,
+            outputs: None,
+            shell: None,
+            program: None,
+            human: None,
+            approval: Approval::Never,
+            output_tool: None,
+            saved: None,
+            transcript: None,
+        }
+    }
+
+    /// Whoever carries the conversation to the model. Without one, [`Client::from_env`].
+    pub fn client(mut self, client: impl ModelClient) -> Self {
+        self.client = Some(Arc::new(client));
+        self
+    }
+
+    /// What the model is told to be.
+    pub fn system(mut self, text: impl Into<String>) -> Self {
+        self.system = Some(text.into());
+        self
+    }
+
+    /// The servers under `mcpServers` of a file, as every MCP client has them.
+    pub fn mcp_config(mut self, path: impl Into<PathBuf>) -> Self {
+        self.config = Some(path.into());
+        self
+    }
+
+    /// Further servers.
+    pub fn servers(mut self, servers: impl IntoIterator<Item = ServerConfig>) -> Self {
+        self.servers.extend(servers);
+        self
+    }
+
+    /// A tool of the host program.
+    pub fn tool(mut self, tool: CustomTool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// [`tool`](Self::tool), from its parts.
+    pub fn tool_with_meta(self, def: ToolDef, handler: impl ToolHandler, meta: ToolMeta) -> Self {
+        self.tool(CustomTool::new(def, handler).with_meta(meta))
+    }
+
+    /// How the model gets at its tools.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Tools are searched for, in this way. [`mode`](Self::mode) after it decides when.
+    pub fn tool_search(mut self, search: ToolSearch) -> Self {
+        self.search = search;
+        self.mode = Mode::ToolSearch;
+        self
+    }
+
+    /// Tools that are visible without being searched for. Names that nothing has are ignored.
+    pub fn pre_discovered(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.pre_discovered.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Servers and categories whose tools may be seen; with
+    /// [`selected_tools`](Self::selected_tools), what either names.
+    pub fn selected_servers(mut self, servers: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        self.selection = self.selection.allow_servers(servers);
+        self
+    }
+
+    /// Tools that may be seen: `server:tool`, `category:tool`, `server:*` or a name.
+    pub fn selected_tools(mut self, patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        self.selection = self.selection.allow_tools(patterns);
+        self
+    }
+
+    /// Servers and tools that must not be seen.
+    pub fn denied(mut self, patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        self.selection = self.selection.deny(patterns);
+        self
+    }
+
+    /// What may be seen at most; whatever else is selected is within it.
+    pub fn selection(mut self, most: Selection) -> Self {
+        self.selection = most.exempt(["get_prompt", "get_resource"]).narrowed_to(self.selection);
+        self
+    }
+
+    /// How far runs may go.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What the model costs.
+    pub fn prices(mut self, prices: Prices) -> Self {
+        self.prices = Some(prices);
+        self
+    }
+
+    /// Large outputs go to files, and the model reads of them what it needs.
+    pub fn offload(mut self, settings: OutputSettings) -> Self {
+        self.outputs = Some(settings);
+        self
+    }
+
+    /// Tools are an HTTP API for commands that the model writes and that run like this.
+    pub fn code_execution(mut self, settings: ShellSettings) -> Self {
+        self.shell = Some(settings);
+        self.mode = Mode::CodeExecution;
+        self
+    }
+
+    /// The `pegboard` binary, or a program that answers to the same hidden commands: it runs
+    /// queries and commands in processes of their own. Without one, `pegboard` is looked for
+    /// on the search path.
+    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.program = Some(Program::at(path));
+        self
+    }
+
+    /// Somebody who can be asked.
+    pub fn human(mut self, human: impl Human) -> Self {
+        self.human = Some(Arc::new(human));
+        self
+    }
+
+    /// Which calls need that person's consent.
+    pub fn approval(mut self, approval: Approval) -> Self {
+        self.approval = approval;
+        self
+    }
+
+    /// The answer must be a `T`: the model hands it over to a tool that takes nothing else,
+    /// and that ends the run.
+    pub fn output<T: JsonSchema + DeserializeOwned>(mut self) -> Self {
+        let def = ToolDef::of::<T>(FINAL_ANSWER, "Hand over your answer. Call it once, when you are done.");
+        let take = async |answer: Value| match serde_json::from_value::<T>(answer) {
+            Ok(_) => Ok(Output::from("accepted")),
+            Err(error) => Err(ToolError::from(format!("the answer does not fit: {error}"))),
+        };
+        let meta = ToolMeta { ends_run: true, ..ToolMeta::in_category("structured_output") };
+        self.output_tool = Some(CustomTool::new(def, take).with_meta(meta));
+        self
+    }
+
+    /// Goes on with a conversation that [`Agent::save`] saved.
+    pub fn resume(mut self, saved: Value) -> Self {
+        self.saved = Some(saved);
+        self
+    }
+
+    /// Keeps the conversation in this file, turn by turn, and goes on with what is in it.
+    pub fn transcript(mut self, path: impl Into<PathBuf>) -> Self {
+        self.transcript = Some(path.into());
+        self
+    }
+
+    /// Starts the servers, waits for them, and begins the conversation. A server that does
+    /// not start is no error: [`Agent::failures`] tells of it.
+    ///
+    /// # Errors
+    /// When what was asked for cannot be had.
+    pub async fn build(mut self) -> Result<Agent, BuildError> {
+        if self.limits.cost.is_some() && self.prices.is_none() {
+            return Err(BuildError::NoPrices);
+        }
+        let client = match self.client.take() {
+            Some(client) => client,
+            None => Arc::new(Client::from_env(self.model.provider)?),
+        };
+        let saved = match (self.saved.take(), &self.transcript) {
+            (Some(saved), _) => Some(saved),
+            (None, Some(path)) => state::read(path)?,
+            (None, None) => None,
+        };
+        let id = match saved.as_ref().and_then(state::saved_id) {
+            Some(id) => id,
+            None => random_id().map_err(BuildError::Random)?,
+        };
+        let program = self.program.take().or_else(Program::find);
+        let registry = self.registry()?;
+        let fleet = self.start_servers(program.as_ref())?;
+        fleet.settled(self.limits.startup).await;
+        let selection = self.selection.clone().exempt(["get_prompt", "get_resource"]);
+        let outputs = match self.outputs.take().filter(|_| self.mode != Mode::CodeExecution) {
+            Some(settings) => Some(Arc::new(Outputs::new(settings, &id, program.clone())?)),
+            None => None,
+        };
+        let mut sources = Sources::new(Arc::clone(&fleet), registry.clone(), selection.clone(), &[])
+            .with_host_tools(self.human.is_some(), outputs.is_some());
+        sources.refresh();
+        let (mode, reason) = self.decide(&sources, &selection);
+        let conversation = self.conversation(mode, &mut sources, &selection, outputs.is_some())?;
+        let mut hands = Hands::new(fleet, registry, selection);
+        hands.outputs = outputs;
+        hands.human = self.human.take();
+        hands.approval = self.approval;
+        hands.tool_time = self.limits.tool_time;
+        hands.output_bytes = self.limits.output_bytes;
+        hands.set_catalog(sources.catalog().clone());
+        let mut talk = Talk::new(id, conversation, sources);
+        if let Some(saved) = &saved {
+            talk.restore(saved)?;
+        }
+        let agent = Agent {
+            shared: Arc::new(Shared {
+                talk: Mutex::new(talk),
+                client,
+                hands: Arc::new(hands),
+                limits: self.limits,
+                prices: self.prices,
+                mode,
+                reason,
+                transcript: self.transcript,
+                output_tool: self.output_tool.map(|tool| tool.def.name),
+                api: OnceLock::new(),
+            }),
+        };
+        if mode == Mode::CodeExecution {
+            serve_code(&agent.shared, self.shell, program).await?;
+        }
+        if let Some(outputs) = agent.shared.hands.outputs.clone() {
+            tokio::spawn(async move { outputs.clean().await });
+        }
+        Ok(agent)
+    }
+
+    fn registry(&mut self) -> Result<Registry, RegisterError> {
+        let registry = Registry::new();
+        let mut tools = std::mem::take(&mut self.tools);
+        tools.extend(self.output_tool.clone());
+        tools.into_iter().try_for_each(|tool| registry.add(tool))?;
+        Ok(registry)
+    }
+
+    fn start_servers(&mut self, program: Option<&Program>) -> Result<Arc<Fleet>, FileError> {
+        let mut servers = match &self.config {
+            Some(path) => pegboard_upstream::config::file::servers_from(path)?,
+            None => Vec::new(),
+        };
+        let mut names: BTreeSet<String> = servers.iter().map(|server| server.name.clone()).collect();
+        let further = std::mem::take(&mut self.servers);
+        servers.extend(further.into_iter().filter(|server| names.insert(server.name.clone())));
+        let supervisor = program.map(|program| {
+            let mut command = program.command("supervise");
+            command.push("--".into());
+            command
+        });
+        let (fleet, mut notices) = Fleet::start(servers, supervisor.unwrap_or_default());
+        // What servers say of their own accord is nobody's here; it must not pile up.
+        tokio::spawn(async move { while notices.recv().await.is_some() {} });
+        Ok(Arc::new(fleet))
+    }
+
+    fn decide(&self, sources: &Sources, selection: &Selection) -> (Mode, String) {
+        if self.mode != Mode::Auto {
+            return (self.mode, "asked for".to_owned());
+        }
+        let decision = self.search.exposure.decide(sources.catalog(), selection);
+        (if decision.is_on { Mode::ToolSearch } else { Mode::Normal }, decision.reason)
+    }
+
+    fn conversation(
+        &self,
+        mode: Mode,
+        sources: &mut Sources,
+        selection: &Selection,
+        has_outputs: bool,
+    ) -> Result<Conversation, ConversationError> {
+        let mut settings = self.search.settings.clone();
+        settings.output_offloading = has_outputs;
+        let (dialect, wish) = match mode {
+            Mode::CodeExecution => (DialectName::Code, None),
+            Mode::ToolSearch | Mode::Auto => (self.search.dialect, self.search.delivery),
+            Mode::Normal => {
+                settings.max_tools_limit = 0;
+                (DialectName::Gateway, Some(Delivery::Inject))
+            }
+        };
+        sources.reserve(dialect.meta_names());
+        sources.refresh();
+        let catalog = sources.catalog().clone();
+        let session = Session::expecting(dialect, settings, catalog, selection.clone(), self.search.ranker())
+            .with_pre_discovered(self.pre_discovered.clone())
+            .with_categories(self.search.categories.clone());
+        let mut conversation = Conversation::expecting(self.model.clone(), session, wish)?;
+        let kept = match mode {
+            Mode::CodeExecution => String::new(),
+            _ => kept_section(&sources.kept(ListKind::Prompts), &sources.kept(ListKind::Resources)),
+        };
+        let parts = [self.system.clone().unwrap_or_default(), kept];
+        let system = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
+        if !system.is_empty() {
+            conversation = conversation.with_system(system);
+        }
+        Ok(match self.limits.turn_tokens {
+            Some(most) => conversation.with_max_tokens(most),
+            None => conversation,
+        })
+    }
+}
+
+/// Serves the tools to commands, and gets ready to run them.
+async fn serve_code(
+    shared: &Arc<Shared>,
+    settings: Option<ShellSettings>,
+    program: Option<Program>,
+) -> Result<(), BuildError> {
+    let api = ToolApi::start(Arc::clone(&shared.hands) as Arc<dyn crate::code::Invoke>, ApiSettings::default()).await?;
+    let reach = Api { address: api.address(), token: api.token().to_owned() };
+    let settings = settings.unwrap_or_else(|| ShellSettings::new(std::env::temp_dir().join("pegboard")));
+    let shell = Shell::new(settings, program, Some(reach))?;
+    let _ = shared.hands.shell.set(shell);
+    let _ = shared.api.set(api);
+    Ok(())
+}
+
+/// A name for a conversation that no other has.
+fn random_id() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

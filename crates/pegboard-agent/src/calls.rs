@@ -1,0 +1,339 @@
+//! Carrying out what a model asks for.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use pegboard_core::{Catalog, Selection, Tool};
+use pegboard_discovery::{HostTool, Target};
+use pegboard_upstream::{
+    Call, CallError, Fleet, Hello, Upstream, headers,
+    json::{Fields, Raw, raw},
+};
+use serde_json::{Value, json};
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::{
+    custom::{Output, Registry},
+    outputs::Outputs,
+    people::{Approval, Human, Question, Request, Verdict},
+    result,
+    shell::Shell,
+};
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Done {
+    /// What the model gets to read.
+    pub(crate) text: String,
+    /// The same as a value, where the tool says it so.
+    pub(crate) value: Option<Value>,
+    pub(crate) is_error: bool,
+}
+
+impl Done {
+    pub(crate) fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), value: None, is_error: false }
+    }
+
+    pub(crate) fn error(text: impl Into<String>) -> Self {
+        Self { text: text.into(), value: None, is_error: true }
+    }
+}
+
+/// Everything that can be called, whether the model sees it or not.
+pub(crate) struct Hands {
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) registry: Registry,
+    pub(crate) catalog: RwLock<Catalog>,
+    pub(crate) selection: Selection,
+    pub(crate) outputs: Option<Arc<Outputs>>,
+    /// Set once, in code execution mode.
+    pub(crate) shell: std::sync::OnceLock<Shell>,
+    pub(crate) human: Option<Arc<dyn Human>>,
+    pub(crate) approval: Approval,
+    /// What the person has allowed for good, by tool.
+    allowed: Mutex<BTreeSet<String>>,
+    /// One question at a time.
+    asking: AsyncMutex<()>,
+    pub(crate) tool_time: Duration,
+    pub(crate) output_bytes: usize,
+}
+
+impl fmt::Debug for Hands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hands").field("fleet", &self.fleet).field("registry", &self.registry).finish_non_exhaustive()
+    }
+}
+
+impl Hands {
+    pub(crate) fn new(fleet: Arc<Fleet>, registry: Registry, selection: Selection) -> Self {
+        Self {
+            fleet,
+            registry,
+            catalog: RwLock::new(Catalog::empty()),
+            selection,
+            outputs: None,
+            shell: std::sync::OnceLock::new(),
+            human: None,
+            approval: Approval::Never,
+            allowed: Mutex::default(),
+            asking: AsyncMutex::new(()),
+            tool_time: Duration::from_secs(300),
+            output_bytes: 256 << 20,
+        }
+    }
+
+    pub(crate) fn set_catalog(&self, catalog: Catalog) {
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
+    }
+
+    fn tool(&self, id: &str) -> Option<Arc<Tool>> {
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner).find(id).cloned()
+    }
+
+    /// Does what a call led to. Whatever goes wrong, the model gets to read it.
+    pub(crate) async fn carry_out(&self, target: Target) -> Done {
+        let tool = target.id.as_deref().and_then(|id| self.tool(id));
+        if target.id.is_some() && tool.is_none() {
+            return Done::error(format!("`{}` is no longer there", target.name));
+        }
+        if let Some(refusal) = self.refusal(tool.as_deref(), &target).await {
+            return Done::error(refusal);
+        }
+        let own = target.server.is_none().then(|| HostTool::from_name(&target.name)).flatten();
+        let done = match (own, tool) {
+            (Some(own), _) => self.host_tool(own, &target.arguments).await,
+            (None, Some(tool)) => {
+                let work = self.call(&tool, target.arguments);
+                match tokio::time::timeout(self.tool_time, work).await {
+                    Ok(done) => done,
+                    Err(_) => Done::error(format!("no answer within {} s", self.tool_time.as_secs_f32())),
+                }
+            }
+            (None, None) => Done::error(format!("there is no `{}`", target.name)),
+        };
+        if done.text.len() > self.output_bytes {
+            let (size, most) = (done.text.len(), self.output_bytes);
+            return Done::error(format!("the output has {size} bytes, and {most} are the most that is kept"));
+        }
+        done
+    }
+
+    /// Why a call may not be made, if it may not.
+    async fn refusal(&self, tool: Option<&Tool>, target: &Target) -> Option<String> {
+        let is_command = tool.is_none() && target.name == HostTool::ExecuteShellCommand.name();
+        let is_needed = match tool {
+            Some(tool) => self.approval.is_needed(tool),
+            None => is_command && self.approval != Approval::Never,
+        };
+        let key = target.id.as_deref().unwrap_or(&target.name);
+        if !is_needed || self.is_allowed(key) {
+            return None;
+        }
+        let Some(human) = &self.human else {
+            return Some(format!("`{}` needs a person's consent, and there is nobody to ask", target.name));
+        };
+        let _one_at_a_time = self.asking.lock().await;
+        if self.is_allowed(key) {
+            return None;
+        }
+        let request =
+            Request { server: target.server.clone(), tool: target.name.clone(), arguments: target.arguments.clone() };
+        match human.approve(request).await {
+            Verdict::Allow => None,
+            Verdict::AllowAlways => {
+                self.allowed.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
+                None
+            }
+            Verdict::Deny(reason) => Some(format!("`{}` was not called: {reason}", target.name)),
+        }
+    }
+
+    /// What the model gets to read of a result, and where the whole of it is if that is not
+    /// all.
+    pub(crate) async fn offload(&self, tool: &str, done: Done) -> (String, Option<PathBuf>) {
+        let Some(outputs) = self.outputs.as_ref().filter(|outputs| outputs.is_large(&done.text)) else {
+            return (done.text, None);
+        };
+        match outputs.put(tool, done.text).await {
+            Ok(offloaded) => (offloaded.message, Some(offloaded.path)),
+            Err(error) => {
+                (format!("the output is too large to be shown and could not be kept: {}", with_causes(&error)), None)
+            }
+        }
+    }
+
+    fn is_allowed(&self, key: &str) -> bool {
+        self.allowed.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
+    }
+
+    async fn call(&self, tool: &Tool, arguments: Value) -> Done {
+        if let Some(server) = tool.server_name() {
+            return match self.fleet.find(server) {
+                Some(upstream) => call_server(upstream, tool, &arguments, self.tool_time).await,
+                None => Done::error(format!("there is no server `{server}`")),
+            };
+        }
+        let Some(custom) = self.registry.find(tool.upstream_name()) else {
+            return Done::error(format!("`{}` is no longer there", tool.name()));
+        };
+        match custom.handler {
+            Some(handler) => match handler.call(arguments).await {
+                Ok(output) => {
+                    let value = match &output {
+                        Output::Json(value) => Some(value.clone()),
+                        Output::Text(_) => None,
+                    };
+                    Done { text: output.into_text(), value, is_error: false }
+                }
+                Err(error) => Done::error(with_causes(&*error)),
+            },
+            None => self.ask(tool.name(), &arguments).await,
+        }
+    }
+
+    async fn host_tool(&self, tool: HostTool, arguments: &Value) -> Done {
+        match tool {
+            HostTool::SearchLargeOutput | HostTool::ReadLargeOutput | HostTool::QueryLargeOutput => {
+                let Some(outputs) = &self.outputs else { return Done::error("no outputs are kept here") };
+                match outputs.answer(tool, arguments).await {
+                    Ok(text) => Done::ok(text),
+                    Err(error) => Done::error(format!("Error: {error}")),
+                }
+            }
+            HostTool::ExecuteShellCommand => self.run_command(arguments).await,
+            HostTool::GetPrompt => self.fetch("prompts/get", "name", arguments).await,
+            HostTool::GetResource => self.fetch("resources/read", "uri", arguments).await,
+            HostTool::AskHuman => self.ask(tool.name(), arguments).await,
+            HostTool::GetApiSpec => Done::error("there is no API here"),
+        }
+    }
+
+    async fn run_command(&self, arguments: &Value) -> Done {
+        let Some(shell) = self.shell.get() else { return Done::error("commands are not run here") };
+        let command = arguments.get("command").and_then(Value::as_str).unwrap_or_default();
+        let seconds = arguments.get("timeout_seconds").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
+        let timeout = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        match shell.run(command, timeout).await {
+            Ok(ran) => Done { is_error: ran.ended_by.is_some(), ..Done::ok(ran.to_string()) },
+            Err(error) => Done::error(with_causes(&error)),
+        }
+    }
+
+    async fn ask(&self, tool: &str, arguments: &Value) -> Done {
+        let Some(human) = &self.human else { return Done::error("there is nobody to ask") };
+        let texts = ["question", "message", "prompt", "text"];
+        let text = texts.iter().find_map(|key| arguments.get(*key)).and_then(Value::as_str);
+        let options = arguments.get("options").and_then(Value::as_array).into_iter().flatten();
+        let question = Question {
+            tool: tool.to_owned(),
+            text: text.map_or_else(|| arguments.to_string(), str::to_owned),
+            options: options.filter_map(Value::as_str).map(str::to_owned).collect(),
+        };
+        let _one_at_a_time = self.asking.lock().await;
+        match human.answer(question).await {
+            Some(answer) => Done::ok(answer),
+            None => Done::error("the person gave no answer"),
+        }
+    }
+
+    /// Fetches what a server keeps beside its tools.
+    async fn fetch(&self, method: &str, key: &str, arguments: &Value) -> Done {
+        let text = |key: &str| arguments.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let (Some(server), Some(name)) = (text("server"), text(key)) else {
+            return Done::error(format!("`server` and `{key}` are required"));
+        };
+        let found = self.fleet.find(server).filter(|_| self.selection.allows_server(server));
+        let Some(upstream) = found else { return Done::error(format!("there is no server `{server}`")) };
+        let mut params = Fields::new().with(key, name);
+        if let Some(filled) = arguments.get("arguments").filter(|filled| filled.is_object()) {
+            params = params.with("arguments", filled);
+        }
+        let make =
+            |_: &Hello| Call { name: Some(name.to_owned()), ..Call::new(method, params.clone(), self.tool_time) };
+        match upstream.call(make).await {
+            Ok(result) => match method {
+                "prompts/get" => result::prompt(&result),
+                _ => result::resource(&result),
+            },
+            Err(error) => lost(server, &error),
+        }
+    }
+}
+
+impl crate::code::Invoke for Hands {
+    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> crate::code::Invoking<'a> {
+        Box::pin(async move {
+            let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone();
+            let is_it = |tool: &&Arc<Tool>| {
+                tool.server_name() == server && tool.upstream_name() == name && self.selection.allows(tool)
+            };
+            let Some(tool) = catalog.iter().find(is_it) else { return crate::code::Invoked::Unknown };
+            let target = Target {
+                id: Some(tool.id().to_owned()),
+                server: server.map(str::to_owned),
+                name: name.to_owned(),
+                arguments,
+            };
+            let Done { text, value, is_error } = self.carry_out(target).await;
+            crate::code::Invoked::Done { text, value, is_error }
+        })
+    }
+}
+
+async fn call_server(upstream: &Arc<Upstream>, tool: &Tool, arguments: &Value, timeout: Duration) -> Done {
+    let name = tool.upstream_name();
+    let params = Fields::new().with("name", name).with("arguments", arguments);
+    let mirrored = mirrored(tool, arguments);
+    let make = |_: &Hello| Call {
+        name: Some(name.to_owned()),
+        mirrored: mirrored.clone(),
+        capabilities: Some(raw(&json!({}))),
+        ..Call::new("tools/call", params.clone(), timeout.min(upstream.config().timeouts.call))
+    };
+    match upstream.call(make).await {
+        Ok(result) => read(result).await,
+        Err(error) => lost(upstream.name(), &error),
+    }
+}
+
+/// Reads a result; a large one not on a thread that others wait for.
+async fn read(result: Raw) -> Done {
+    const LARGE: usize = 1 << 20;
+    if result.get().len() < LARGE {
+        return result::tool(result);
+    }
+    let reading = tokio::task::spawn_blocking(move || result::tool(result));
+    reading.await.unwrap_or_else(|_| Done::error("the result cannot be read"))
+}
+
+/// Parameters that headers repeat.
+fn mirrored(tool: &Tool, arguments: &Value) -> Vec<(String, String)> {
+    let schema = tool.input_schema().filter(|schema| schema.get().contains("x-mcp-header"));
+    let schema = schema.and_then(|schema| serde_json::from_str(schema.get()).ok());
+    let parameters = schema.as_ref().and_then(|schema| headers::mirrored(schema).ok()).unwrap_or_default();
+    let value = |parameter: &headers::MirroredParameter| Some((parameter.header.clone(), parameter.value(arguments)?));
+    parameters.iter().filter_map(value).collect()
+}
+
+fn lost(server: &str, error: &CallError) -> Done {
+    Done::error(match error {
+        CallError::Rpc(error) => error.message.clone(),
+        error => format!("server `{server}`: {}", with_causes(error)),
+    })
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,270 @@
+use std::{sync::Mutex, time::Duration};
+
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::{Barrier, mpsc},
+};
+
+use super::*;
+
+/// Nothing here takes this long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Tools that do what their names say; what was asked of them is kept.
+struct Tools {
+    asked: Mutex<Vec<(Option<String>, String, Value)>>,
+    both: Barrier,
+    /// Told when a call begins, and when it is over or given up.
+    hanging: mpsc::UnboundedSender<&'static str>,
+}
+
+/// Says so when it goes away.
+struct Told(mpsc::UnboundedSender<&'static str>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.0.send("given up");
+    }
+}
+
+impl Invoke for Tools {
+    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> Invoking<'a> {
+        let asked = (server.map(str::to_owned), name.to_owned(), arguments);
+        self.asked.lock().expect("the list").push(asked);
+        let done = |text: &str| Invoked::Done { text: text.to_owned(), value: None, is_error: false };
+        Box::pin(async move {
+            match name {
+                "fail" => Invoked::Done { text: "it broke".into(), value: Some(json!(1)), is_error: true },
+                "value" => Invoked::Done { text: "a text".into(), value: Some(json!({"n": 1})), is_error: false },
+                "json" => done(r#"{"id": 12345678901234567890123}"#),
+                "large" => done(&"x".repeat(2000)),
+                "both" => {
+                    self.both.wait().await;
+                    done("met")
+                }
+                "hang" => {
+                    let _told = Told(self.hanging.clone());
+                    let _ = self.hanging.send("begun");
+                    std::future::pending().await
+                }
+                "missing" => Invoked::Unknown,
+                _ => done("plain"),
+            }
+        })
+    }
+
+    fn nearest(&self, server: Option<&str>, _name: &str) -> Vec<String> {
+        if server.is_some() { vec!["value".to_owned()] } else { Vec::new() }
+    }
+}
+
+struct Started {
+    api: ToolApi,
+    tools: Arc<Tools>,
+    hanging: mpsc::UnboundedReceiver<&'static str>,
+}
+
+async fn start() -> Started {
+    let (sender, hanging) = mpsc::unbounded_channel();
+    let tools = Arc::new(Tools { asked: Mutex::default(), both: Barrier::new(2), hanging: sender });
+    let settings = ApiSettings { max_body_bytes: 1000, max_result_bytes: 1000 };
+    let api = ToolApi::start(Arc::clone(&tools) as Arc<dyn Invoke>, settings).await.expect("an API");
+    Started { api, tools, hanging }
+}
+
+impl Started {
+    /// Sends a request with the right token.
+    async fn post(&self, path: &str, body: &str) -> (u16, Value) {
+        let authorization = format!("Authorization: Bearer {}", self.api.token());
+        self.send("POST", path, &[&authorization], body).await
+    }
+
+    async fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> (u16, Value) {
+        let (status, head, body) = exchange(self.api.address(), method, path, headers, body).await;
+        assert!(head.contains("content-type: application/json"), "{head}");
+        assert_eq!(head.contains("allow: POST"), status == 405, "{head}");
+        let reply: Value = serde_json::from_str(&body).expect("JSON");
+        let members: Vec<&String> = reply.as_object().expect("an object").keys().collect();
+        assert_eq!(members, ["success", "result", "error"]);
+        (status, reply)
+    }
+
+    fn asked(&self) -> Vec<(Option<String>, String, Value)> {
+        self.tools.asked.lock().expect("the list").clone()
+    }
+}
+
+async fn connect(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let host = if headers.iter().any(|header| header.starts_with("Host:")) { "" } else { "Host: localhost\r\n" };
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.expect("a request");
+    stream
+}
+
+/// Status, headers and body of the answer to one request.
+async fn exchange(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[&str],
+    body: &str,
+) -> (u16, String, String) {
+    let mut stream = connect(address, method, path, headers, body).await;
+    let mut answer = String::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await;
+    // What was not read of a request may end the connection behind the answer.
+    let _ = read.expect("an answer in time");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("headers and a body");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, head.to_owned(), body.to_owned())
+}
+
+fn ok(result: &Value) -> Value {
+    json!({"success": true, "result": result, "error": null})
+}
+
+fn failed(error: &str) -> Value {
+    json!({"success": false, "result": null, "error": error})
+}
+
+#[tokio::test]
+async fn calls_and_their_results() {
+    let started = start().await;
+    let check =
+        async |path: &str, expected: Value| assert_eq!(started.post(path, "{}").await, (200, expected), "{path}");
+    check("/tools/mcp/s/plain", ok(&json!("plain"))).await;
+    check("/tools/mcp/s/value", ok(&json!({"n": 1}))).await;
+    check("/tools/custom/fail", failed("it broke")).await;
+    let too_large = "the result has 2041 bytes, more than 1000; ask for less at once";
+    check("/tools/custom/large", failed(too_large)).await;
+    let authorization = format!("authorization: bearer {}", started.api.token());
+    let (_, _, body) = exchange(started.api.address(), "POST", "/tools/custom/json", &[&authorization], "").await;
+    assert_eq!(body, r#"{"success":true,"result":{"id": 12345678901234567890123},"error":null}"#);
+}
+
+#[tokio::test]
+async fn names_and_arguments_arrive_as_they_are() {
+    let started = start().await;
+    for (path, body) in [
+        ("/tools/mcp/my%20server/a%2Fb", r#"{"x": [1, null], "y": "ü"}"#),
+        ("/tools/mcp/%C3%BCber/%E9%80%81%E4%BF%A1?ignored=1", ""),
+        ("/tools/custom/a.b-c_d~e%3F", " \n"),
+    ] {
+        assert_eq!(started.post(path, body).await.0, 200, "{path}");
+    }
+    let call =
+        |server: Option<&str>, name: &str, arguments: Value| (server.map(str::to_owned), name.to_owned(), arguments);
+    assert_eq!(
+        started.asked(),
+        [
+            call(Some("my server"), "a/b", json!({"x": [1, null], "y": "ü"})),
+            call(Some("über"), "送信", json!({})),
+            call(None, "a.b-c_d~e?", json!({})),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn refusals_have_the_same_shape() {
+    let started = start().await;
+    let right = format!("Authorization: Bearer {}", started.api.token());
+    let path = "/tools/custom/plain";
+    let large = format!(r#"{{"x": "{}"}}"#, "x".repeat(1000));
+    let nothing = "nothing is here; paths are `/tools/mcp/{server}/{tool}` and `/tools/custom/{tool}`";
+    let deep = "[".repeat(900);
+    type Case<'a> = (&'a str, &'a str, &'a [&'a str], &'a str, u16, &'a str);
+    let cases: [Case<'_>; 15] = [
+        ("POST", path, &[], "", 401, "a bearer token is required"),
+        ("POST", path, &["Authorization: Bearer x"], "", 401, "this bearer token is not known here"),
+        ("GET", "/nowhere", &[], "", 401, "a bearer token is required"),
+        ("POST", path, &[&right, "Host: evil.example.com"], "", 403, "this `Host` is not allowed here"),
+        ("POST", path, &[&right, "Origin: https://evil.example.com"], "", 403, "this `Origin` is not allowed here"),
+        ("POST", "/", &[&right], "", 404, nothing),
+        ("GET", "/tools/custom/a/b", &[&right], "", 404, nothing),
+        ("POST", "/tools/custom/missing", &[&right], "", 404, "no tool `missing`"),
+        ("POST", "/tools/mcp/s%0A/missing", &[&right], "", 404, "no tool `missing` on `s`; nearest names: value"),
+        ("GET", path, &[&right], "", 405, "tools are called with POST"),
+        ("DELETE", path, &[&right], "", 405, "tools are called with POST"),
+        ("POST", path, &[&right], "[1]", 400, "the arguments must be a JSON object"),
+        (
+            "POST",
+            path,
+            &[&right],
+            "{\"a\":",
+            400,
+            "the arguments are not JSON: EOF while parsing a value at line 1 column 5",
+        ),
+        (
+            "POST",
+            path,
+            &[&right],
+            &deep,
+            400,
+            "the arguments are not JSON: recursion limit exceeded at line 1 column 128",
+        ),
+        ("POST", path, &[&right], &large, 413, "the arguments have more than 1000 bytes"),
+    ];
+    for (method, path, headers, body, status, error) in cases {
+        assert_eq!(started.send(method, path, headers, body).await, (status, failed(error)), "{method} {path}");
+    }
+    let called: Vec<String> = started.asked().into_iter().map(|(_, name, _)| name).collect();
+    assert_eq!(called, ["missing", "missing"]);
+}
+
+#[tokio::test]
+async fn two_calls_at_once() {
+    let started = start().await;
+    let met = tokio::join!(started.post("/tools/custom/both", ""), started.post("/tools/mcp/s/both", ""));
+    assert_eq!(met, ((200, ok(&json!("met"))), (200, ok(&json!("met")))));
+}
+
+#[tokio::test]
+async fn a_call_is_given_up_with_its_program() {
+    let mut started = start().await;
+    let authorization = format!("Authorization: Bearer {}", started.api.token());
+    let program = connect(started.api.address(), "POST", "/tools/custom/hang", &[&authorization], "").await;
+    let told = async |hanging: &mut mpsc::UnboundedReceiver<_>| tokio::time::timeout(PATIENCE, hanging.recv()).await;
+    assert_eq!(told(&mut started.hanging).await, Ok(Some("begun")));
+    drop(program);
+    assert_eq!(told(&mut started.hanging).await, Ok(Some("given up")));
+    assert_eq!(started.post("/tools/custom/plain", "").await.0, 200);
+}
+
+#[tokio::test]
+async fn dropping_it_stops_it() {
+    let mut started = start().await;
+    let address = started.api.address();
+    let authorization = format!("Authorization: Bearer {}", started.api.token());
+    let mut program = connect(address, "POST", "/tools/custom/hang", &[&authorization], "").await;
+    assert_eq!(started.hanging.recv().await, Some("begun"));
+    drop(started.api);
+    let stopped = async {
+        assert_eq!(started.hanging.recv().await, Some("given up"));
+        let mut answer = Vec::new();
+        let _ = program.read_to_end(&mut answer).await;
+        assert!(answer.is_empty());
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, stopped).await.expect("an end");
+}
+
+#[tokio::test]
+async fn every_api_has_a_secret_of_its_own() {
+    let (one, other) = (start().await, start().await);
+    assert_eq!(one.api.token().len(), 64);
+    assert_ne!(one.api.token(), other.api.token());
+    assert!(one.api.address().ip().is_loopback() && one.api.address().port() != 0);
+    let [(url, at), (secret, token)] = one.api.environment();
+    assert_eq!((url, at), ("MCP_API_URL", one.api.url()));
+    assert_eq!((secret, token.as_str()), ("MCP_API_TOKEN", one.api.token()));
+    assert!(!format!("{:?}", one.api).contains(one.api.token()));
+}

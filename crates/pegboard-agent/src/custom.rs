@@ -1,0 +1,426 @@
+//! Tools that the host program brings itself.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    error::Error,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use pegboard_core::{Annotations, Origin, RawTool};
+use pegboard_discovery::HostTool;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json, value::to_raw_value};
+
+/// Characters of a name that every provider takes.
+const MAX_NAME: usize = 64;
+
+/// Tools of its own that a program may register.
+const MAX_TOOLS: usize = 10_000;
+
+/// Why a tool failed; the model gets to read it.
+pub type ToolError = Box<dyn Error + Send + Sync>;
+
+/// What a tool answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// A text.
+    Text(String),
+    /// A value; models read it as JSON.
+    Json(Value),
+}
+
+impl Output {
+    /// What the model gets to read.
+    pub fn into_text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Json(Value::String(text)) => text,
+            Self::Json(value) => value.to_string(),
+        }
+    }
+}
+
+impl From<String> for Output {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Output {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<Value> for Output {
+    fn from(value: Value) -> Self {
+        Self::Json(value)
+    }
+}
+
+/// An answer to come.
+pub type Answering = Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send>>;
+
+/// Carries out a tool. Closures from arguments to a future are handlers.
+pub trait ToolHandler: Send + Sync + 'static {
+    /// Does it.
+    fn call(&self, arguments: Value) -> Answering;
+}
+
+impl<F, Fut, R> ToolHandler for F
+where
+    F: Fn(Value) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+    R: Into<Output>,
+{
+    fn call(&self, arguments: Value) -> Answering {
+        let answering = self(arguments);
+        Box::pin(async move { answering.await.map(Into::into) })
+    }
+}
+
+/// What a model is told of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolDef {
+    /// The name to call it by.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub input_schema: Value,
+}
+
+impl ToolDef {
+    /// A tool with this schema of its arguments.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
+        Self { name: name.into(), description: description.into(), input_schema }
+    }
+
+    /// A tool whose arguments are an `A`.
+    pub fn of<A: JsonSchema>(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self::new(name, description, schema_of::<A>())
+    }
+}
+
+/// The schema of a type, without what only its author needs.
+fn schema_of<A: JsonSchema>() -> Value {
+    let mut schema = schemars::generate::SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<A>();
+    schema.remove("$schema");
+    schema.remove("title");
+    let mut schema = schema.to_value();
+    if schema.get("type").and_then(Value::as_str) == Some("null") {
+        // `()` and the like: no arguments.
+        schema = json!({"type": "object", "properties": {}});
+    }
+    schema
+}
+
+/// When and how a tool is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolMeta {
+    /// Whether it is hidden until searched for; `None` leaves it to the dialect.
+    pub deferred: Option<bool>,
+    /// A phrase that helps to find it.
+    pub hint: Option<String>,
+    /// The group that it belongs to. `structured_output` and `human` tools are always visible.
+    pub category: Option<String>,
+    /// What it says about its effects.
+    pub annotations: Annotations,
+    /// Whether a call of it is the answer, and ends the run.
+    pub ends_run: bool,
+}
+
+impl ToolMeta {
+    /// Visible from the start.
+    pub fn eager() -> Self {
+        Self { deferred: Some(false), ..Self::default() }
+    }
+
+    /// Hidden until searched for.
+    pub fn deferred() -> Self {
+        Self { deferred: Some(true), ..Self::default() }
+    }
+
+    /// Hidden until searched for, and found by `hint` as well.
+    pub fn deferred_with_hint(hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..Self::deferred() }
+    }
+
+    /// In this group.
+    pub fn in_category(category: impl Into<String>) -> Self {
+        Self { category: Some(category.into()), ..Self::default() }
+    }
+}
+
+/// A tool of the host program: what it is, when it is shown, what it does.
+#[derive(Clone)]
+pub struct CustomTool {
+    pub(crate) def: ToolDef,
+    pub(crate) meta: ToolMeta,
+    /// `None`: the person is asked.
+    pub(crate) handler: Option<Arc<dyn ToolHandler>>,
+}
+
+impl CustomTool {
+    /// A tool that `handler` carries out.
+    pub fn new(def: ToolDef, handler: impl ToolHandler) -> Self {
+        Self { def, meta: ToolMeta::default(), handler: Some(Arc::new(handler)) }
+    }
+
+    /// A tool whose arguments are read as an `A`; its schema is made from the type.
+    ///
+    /// ```
+    /// use pegboard_agent::{CustomTool, schemars::JsonSchema};
+    ///
+    /// #[derive(JsonSchema, serde::Deserialize)]
+    /// #[schemars(crate = "pegboard_agent::schemars")]
+    /// struct Place {
+    ///     /// The city
+    ///     city: String,
+    /// }
+    ///
+    /// let tool = CustomTool::typed("get_weather", "The weather of a city", async |place: Place| {
+    ///     Ok(format!("sunny in {}", place.city))
+    /// })
+    /// .with_hint("forecast");
+    /// ```
+    pub fn typed<A, R, F, Fut>(name: impl Into<String>, description: impl Into<String>, work: F) -> Self
+    where
+        A: JsonSchema + DeserializeOwned,
+        R: Into<Output>,
+        F: Fn(A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+    {
+        let handler = move |arguments: Value| -> Answering {
+            match serde_json::from_value(arguments) {
+                Ok(arguments) => {
+                    let answering = work(arguments);
+                    Box::pin(async move { answering.await.map(Into::into) })
+                }
+                Err(error) => Box::pin(async move { Err(format!("the arguments do not fit: {error}").into()) }),
+            }
+        };
+        Self::new(ToolDef::of::<A>(name, description), handler)
+    }
+
+    /// A question to the person, who answers in the tool's place. It is offered only where
+    /// there is somebody to ask.
+    pub fn human(def: ToolDef) -> Self {
+        Self { def, meta: ToolMeta::in_category("human"), handler: None }
+    }
+
+    /// With all that can be said about showing it.
+    #[must_use]
+    pub fn with_meta(mut self, meta: ToolMeta) -> Self {
+        self.meta = meta;
+        self
+    }
+
+    /// In this group.
+    #[must_use]
+    pub fn with_category(mut self, category: impl Into<String>) -> Self {
+        self.meta.category = Some(category.into());
+        self
+    }
+
+    /// Found by this phrase as well.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.meta.hint = Some(hint.into());
+        self
+    }
+
+    /// Visible from the start.
+    #[must_use]
+    pub fn eager(mut self) -> Self {
+        self.meta.deferred = Some(false);
+        self
+    }
+
+    /// Hidden until searched for.
+    #[must_use]
+    pub fn deferred(mut self) -> Self {
+        self.meta.deferred = Some(true);
+        self
+    }
+
+    /// It changes nothing.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.meta.annotations.read_only = Some(true);
+        self
+    }
+
+    /// It may delete or overwrite.
+    #[must_use]
+    pub fn destructive(mut self) -> Self {
+        self.meta.annotations.destructive = Some(true);
+        self
+    }
+
+    fn to_raw(&self) -> RawTool {
+        RawTool {
+            name: self.def.name.clone(),
+            description: self.def.description.clone(),
+            input_schema: to_raw_value(&self.def.input_schema).ok(),
+            annotations: self.meta.annotations,
+            origin: Origin::Host,
+            category: self.meta.category.clone(),
+            search_hint: self.meta.hint.clone(),
+            deferred: self.meta.deferred,
+            ..RawTool::default()
+        }
+    }
+}
+
+impl fmt::Debug for CustomTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CustomTool");
+        shown.field("def", &self.def).field("meta", &self.meta).finish_non_exhaustive()
+    }
+}
+
+/// Why a tool cannot be registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// Providers would refuse the name.
+    #[error("`{name}` is no name for a tool; it may have up to {MAX_NAME} letters, digits, `_` and `-`")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The agent has a tool of that name itself.
+    #[error("`{name}` is the name of a tool that the agent has itself")]
+    Reserved {
+        /// The name.
+        name: String,
+    },
+    /// What should be a schema is none.
+    #[error("the schema of `{name}` is not an object")]
+    Schema {
+        /// The tool.
+        name: String,
+    },
+    /// There are too many.
+    #[error("more than {MAX_TOOLS} tools")]
+    TooMany,
+}
+
+/// The tools of the host program. A clone is the same registry; what is registered later is
+/// found in conversations that have begun.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// In the order of their registration.
+    tools: RwLock<BTreeMap<u64, CustomTool>>,
+    /// Grows with every change.
+    version: AtomicU64,
+}
+
+impl Registry {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers a tool; whether it is visible at once the dialect decides.
+    ///
+    /// # Errors
+    /// When a model could not be told of it.
+    pub fn register(&self, def: ToolDef, handler: impl ToolHandler) -> Result<(), RegisterError> {
+        self.add(CustomTool::new(def, handler))
+    }
+
+    /// [`register`](Self::register), saying when and how it is shown.
+    ///
+    /// # Errors
+    /// When a model could not be told of it.
+    pub fn register_with_meta(
+        &self,
+        def: ToolDef,
+        handler: impl ToolHandler,
+        meta: ToolMeta,
+    ) -> Result<(), RegisterError> {
+        self.add(CustomTool::new(def, handler).with_meta(meta))
+    }
+
+    /// Registers a tool. One of the same name gives way to it, in its place.
+    ///
+    /// # Errors
+    /// When a model could not be told of it.
+    pub fn add(&self, tool: CustomTool) -> Result<(), RegisterError> {
+        check(&tool.def)?;
+        let mut tools = self.inner.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let before = tools.iter().find(|(_, other)| other.def.name == tool.def.name).map(|(place, _)| *place);
+        if before.is_none() && tools.len() >= MAX_TOOLS {
+            return Err(RegisterError::TooMany);
+        }
+        let place = before.unwrap_or_else(|| tools.last_key_value().map_or(0, |(last, _)| last + 1));
+        tools.insert(place, tool);
+        self.inner.version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes a tool away; whether there was one of this name.
+    pub fn remove(&self, name: &str) -> bool {
+        let mut tools = self.inner.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let before = tools.len();
+        tools.retain(|_, tool| tool.def.name != name);
+        let is_gone = tools.len() < before;
+        if is_gone {
+            self.inner.version.fetch_add(1, Ordering::Release);
+        }
+        is_gone
+    }
+
+    /// The names of the tools, in the order of their registration.
+    pub fn names(&self) -> Vec<String> {
+        self.read(|tools| tools.values().map(|tool| tool.def.name.clone()).collect())
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.inner.version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<CustomTool> {
+        self.read(|tools| tools.values().find(|tool| tool.def.name == name).cloned())
+    }
+
+    /// The tools as a catalog takes them in; questions only where there is somebody to ask.
+    pub(crate) fn to_raw(&self, has_human: bool) -> Vec<RawTool> {
+        let is_offered = |tool: &&CustomTool| tool.handler.is_some() || has_human;
+        self.read(|tools| tools.values().filter(is_offered).map(CustomTool::to_raw).collect())
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&BTreeMap<u64, CustomTool>) -> T) -> T {
+        look(&self.inner.tools.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn check(def: &ToolDef) -> Result<(), RegisterError> {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name = || -> Cow<'_, str> { def.name.chars().take(MAX_NAME + 1).collect() };
+    if def.name.is_empty() || def.name.len() > MAX_NAME || !def.name.chars().all(is_safe) {
+        return Err(RegisterError::Name { name: name().into_owned() });
+    }
+    if HostTool::from_name(&def.name).is_some() {
+        return Err(RegisterError::Reserved { name: def.name.clone() });
+    }
+    if !def.input_schema.is_object() {
+        return Err(RegisterError::Schema { name: def.name.clone() });
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! What models ask for: read leniently where it is clear, refused by name where not.
+
+use pegboard_discovery::HostTool;
+use serde_json::Value;
+
+use super::error::ReadError;
+
+/// Matching lines that a search shows unless told otherwise, and at most.
+const DEFAULT_RESULTS: i64 = 50;
+const MAX_RESULTS: i64 = 1000;
+
+/// What to do with an output.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// Characters from `start` on, to `end` where it is given; both count from one.
+    Read {
+        start: u64,
+        end: Option<u64>,
+    },
+    Search {
+        pattern: String,
+        case_sensitive: bool,
+        max_results: usize,
+    },
+    Query {
+        filter: String,
+        compact: bool,
+        raw: bool,
+    },
+}
+
+/// The file and what to do with it.
+pub(super) fn parse(tool: HostTool, arguments: &Value) -> Result<(String, Request), ReadError> {
+    let operation = match tool {
+        HostTool::ReadLargeOutput => "read",
+        HostTool::QueryLargeOutput => "query",
+        HostTool::SearchLargeOutput => required(arguments, "operation")?,
+        other => return Err(ReadError::Tool(other.name())),
+    };
+    let filename = required(arguments, "filename")?.to_owned();
+    let request = match operation {
+        "read" => read(arguments)?,
+        "search" => Request::Search {
+            pattern: required(arguments, "pattern")?.to_owned(),
+            case_sensitive: flag(arguments, "case_sensitive")?,
+            max_results: max_results(arguments)?,
+        },
+        "query" => Request::Query {
+            filter: required(arguments, "query")?.to_owned(),
+            compact: flag(arguments, "compact")?,
+            raw: flag(arguments, "raw")?,
+        },
+        _ => return Err(ReadError::Type { name: "operation", expected: "`read`, `search` or `query`" }),
+    };
+    Ok((filename, request))
+}
+
+fn read(arguments: &Value) -> Result<Request, ReadError> {
+    let start = integer(arguments, "start")?.unwrap_or(1);
+    let end = integer(arguments, "end")?;
+    let start = u64::try_from(start).ok().filter(|start| *start >= 1).ok_or(ReadError::Start)?;
+    let end = end.map(|end| u64::try_from(end).ok().filter(|end| *end >= start).ok_or(ReadError::End)).transpose()?;
+    Ok(Request::Read { start, end })
+}
+
+fn max_results(arguments: &Value) -> Result<usize, ReadError> {
+    let asked = integer(arguments, "max_results")?.unwrap_or(DEFAULT_RESULTS);
+    Ok(usize::try_from(asked.clamp(1, MAX_RESULTS)).unwrap_or(1))
+}
+
+/// A parameter that is there; `null` is as good as nothing.
+fn given<'a>(arguments: &'a Value, name: &str) -> Option<&'a Value> {
+    arguments.get(name).filter(|value| !value.is_null())
+}
+
+fn required<'a>(arguments: &'a Value, name: &'static str) -> Result<&'a str, ReadError> {
+    let value = given(arguments, name).ok_or(ReadError::Missing(name))?;
+    let text = value.as_str().ok_or(ReadError::Type { name, expected: "a string" })?;
+    if text.is_empty() { Err(ReadError::Missing(name)) } else { Ok(text) }
+}
+
+fn flag(arguments: &Value, name: &'static str) -> Result<bool, ReadError> {
+    match given(arguments, name) {
+        None => Ok(false),
+        Some(Value::Bool(value)) => Ok(*value),
+        Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
+        Some(Value::String(text)) if text.eq_ignore_ascii_case("false") => Ok(false),
+        Some(_) => Err(ReadError::Type { name, expected: "true or false" }),
+    }
+}
+
+/// A whole number, also where it is spelled `5.0` or `"5"`. What is beyond all numbers is
+/// as good as the last of them.
+fn integer(arguments: &Value, name: &'static str) -> Result<Option<i64>, ReadError> {
+    let Some(value) = given(arguments, name) else { return Ok(None) };
+    let whole = |number: f64| (number.is_finite() && number.fract() == 0.0).then_some(number as i64);
+    let number = match value {
+        Value::Number(number) => number.as_i64().or_else(|| number.as_f64().and_then(whole)),
+        Value::String(text) => {
+            let text = text.trim();
+            text.parse::<i64>().ok().or_else(|| text.parse::<f64>().ok().and_then(whole))
+        }
+        _ => None,
+    };
+    number.map(Some).ok_or(ReadError::Type { name, expected: "a whole number" })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const FILE: &str = "tool_x";
+
+    fn check(tool: HostTool, arguments: &Value, expected: Result<Request, &str>) {
+        let parsed = parse(tool, arguments).map(|(file, request)| {
+            assert_eq!(file, FILE);
+            request
+        });
+        assert_eq!(parsed.map_err(|error| error.to_string()), expected.map_err(str::to_owned), "{arguments}");
+    }
+
+    #[test]
+    fn ranges() {
+        let check = |range: Value, expected: Result<(u64, Option<u64>), &str>| {
+            let mut arguments = json!({"filename": FILE, "operation": "read"});
+            for (key, value) in range.as_object().into_iter().flatten() {
+                arguments[key] = value.clone();
+            }
+            for tool in [HostTool::ReadLargeOutput, HostTool::SearchLargeOutput] {
+                check(tool, &arguments, expected.map(|(start, end)| Request::Read { start, end }));
+            }
+        };
+        check(json!({}), Ok((1, None)));
+        check(json!({"start": 5, "end": 9}), Ok((5, Some(9))));
+        check(json!({"start": 5.0, "end": "9"}), Ok((5, Some(9))));
+        check(json!({"start": " 5.0 ", "end": null}), Ok((5, None)));
+        check(json!({"start": 7, "end": 7}), Ok((7, Some(7))));
+        check(json!({"end": u64::MAX}), Ok((1, Some(i64::MAX as u64))));
+        check(json!({"start": 0}), Err("start must be 1 or greater"));
+        check(json!({"start": -3, "end": -9}), Err("start must be 1 or greater"));
+        check(json!({"start": 5, "end": 4}), Err("end must be greater than or equal to start"));
+        check(json!({"end": -1}), Err("end must be greater than or equal to start"));
+        check(json!({"start": 1.5}), Err("`start` must be a whole number"));
+        check(json!({"start": "one"}), Err("`start` must be a whole number"));
+        check(json!({"start": "nan"}), Err("`start` must be a whole number"));
+        check(json!({"end": [1]}), Err("`end` must be a whole number"));
+        check(json!({"end": true}), Err("`end` must be a whole number"));
+    }
+
+    #[test]
+    fn searches_and_queries() {
+        use HostTool::{QueryLargeOutput as Query, SearchLargeOutput as Search};
+        let search =
+            |case_sensitive, max_results| Ok(Request::Search { pattern: "a+".to_owned(), case_sensitive, max_results });
+        let with = |more: Value| {
+            let mut arguments = json!({"filename": FILE, "operation": "search", "pattern": "a+"});
+            for (key, value) in more.as_object().into_iter().flatten() {
+                arguments[key] = value.clone();
+            }
+            arguments
+        };
+        check(Search, &with(json!({})), search(false, 50));
+        check(Search, &with(json!({"case_sensitive": "True", "max_results": "7"})), search(true, 7));
+        check(Search, &with(json!({"max_results": 0})), search(false, 1));
+        check(Search, &with(json!({"max_results": 1e9})), search(false, 1000));
+        check(Search, &with(json!({"case_sensitive": 1})), Err("`case_sensitive` must be true or false"));
+        check(Search, &with(json!({"pattern": 3})), Err("`pattern` must be a string"));
+        check(Search, &with(json!({"pattern": ""})), Err("`pattern` is required"));
+        check(Search, &with(json!({"operation": "grep"})), Err("`operation` must be `read`, `search` or `query`"));
+        check(Search, &with(json!({"operation": "query"})), Err("`query` is required"));
+        check(Search, &json!({"filename": FILE}), Err("`operation` is required"));
+        check(Search, &json!(null), Err("`operation` is required"));
+        check(Query, &json!({"query": "."}), Err("`filename` is required"));
+        check(Query, &json!({"filename": ["a"], "query": "."}), Err("`filename` must be a string"));
+        let query = Request::Query { filter: ".".to_owned(), compact: true, raw: false };
+        check(Query, &json!({"filename": FILE, "query": ".", "compact": true, "operation": "read"}), Ok(query));
+        check(HostTool::AskHuman, &json!({}), Err("`ask_human` does not read outputs"));
+    }
+}

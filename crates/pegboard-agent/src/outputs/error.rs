@@ -1,0 +1,157 @@
+//! What goes wrong with outputs.
+
+use std::{io, path::PathBuf};
+
+/// Why an output could not be put aside.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// The session's identifier cannot be made a folder's name.
+    #[error("session `{session}` has no usable name: 1 to {limit} bytes are expected")]
+    Session {
+        /// What was given, shortened.
+        session: String,
+        /// How long it may be.
+        limit: usize,
+    },
+    /// The output is larger than what is kept.
+    #[error("the output has {bytes} bytes, more than the {limit} that are kept")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The folder cannot be made or is not ours.
+    #[error("cannot use the folder `{}`", path.display())]
+    Folder {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The work was given up, as when the program ends.
+    #[error("the work was given up")]
+    GivenUp(#[source] tokio::task::JoinError),
+}
+
+impl OutputError {
+    /// What can be done about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::TooLarge { .. } => Some("ask the tool for less, for example page by page"),
+            Self::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                Some("free some space, or choose another folder for outputs")
+            }
+            Self::Folder { .. } => Some("choose a folder of your own that can be written to"),
+            _ => None,
+        }
+    }
+}
+
+/// Why an output could not be read; what the model is told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// A tool that does not read outputs.
+    #[error("`{0}` does not read outputs")]
+    Tool(&'static str),
+    /// A parameter is not given.
+    #[error("`{0}` is required")]
+    Missing(&'static str),
+    /// A parameter is not what it must be.
+    #[error("`{name}` must be {expected}")]
+    Type {
+        /// The parameter.
+        name: &'static str,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// A parameter is longer than it may be.
+    #[error("`{name}` is longer than {limit} bytes")]
+    TooLong {
+        /// The parameter.
+        name: &'static str,
+        /// How long it may be.
+        limit: usize,
+    },
+    /// A range begins before the first character.
+    #[error("start must be 1 or greater")]
+    Start,
+    /// A range ends before it begins.
+    #[error("end must be greater than or equal to start")]
+    End,
+    /// A range begins behind the last character.
+    #[error("start {start} exceeds file length {length}")]
+    Beyond {
+        /// Where it begins.
+        start: u64,
+        /// How many characters there are.
+        length: u64,
+    },
+    /// No file of this conversation. The same words for everything else that a name can
+    /// lead to, so that names cannot be tried out.
+    #[error("`filename` names no output of this conversation")]
+    Unknown,
+    /// The file cannot be read.
+    #[error("cannot read the output")]
+    Io(#[source] io::Error),
+    /// The pattern is no regular expression, or too large a one.
+    #[error("`pattern` is not usable: {0}")]
+    Pattern(String),
+    /// There is no program to run queries.
+    #[error("queries need the `pegboard` program, and it was not found")]
+    NoProgram,
+    /// The program does not run.
+    #[error("the program that runs queries does not start")]
+    Program(#[source] io::Error),
+    /// The program runs, and is not ours.
+    #[error("the program that runs queries failed: {0}")]
+    Foreign(String),
+    /// The filter is not jq.
+    #[error("the filter is not valid: {0}")]
+    Filter(String),
+    /// The output is not JSON.
+    #[error("the output is not JSON: {0}")]
+    NotJson(String),
+    /// The filter ended in an error.
+    #[error("the filter failed: {0}")]
+    Failed(String),
+    /// The filter took too much memory.
+    #[error("the filter used more than {0} MiB of memory")]
+    Memory(u64),
+    /// The filter took too much time.
+    #[error("the filter used more than {0} s")]
+    Time(u64),
+    /// The filter or the output nests too deeply.
+    #[error("the filter used more than the {0} MiB of stack there are: it recurses, or the output nests, too deeply")]
+    Depth(usize),
+    /// The work was given up, as when the program ends.
+    #[error("the work was given up")]
+    GivenUp(#[source] tokio::task::JoinError),
+}
+
+impl ReadError {
+    /// What can be done about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Unknown => Some("pass the file name as it was given in the output's place; old outputs are removed"),
+            Self::NoProgram => Some("install `pegboard`, or name one with `Agent::builder().program(…)`"),
+            Self::Foreign(_) => Some("name a `pegboard` of the same version with `Agent::builder().program(…)`"),
+            Self::NotJson(_) => Some("read or search it instead"),
+            Self::Memory(_) | Self::Time(_) => Some("narrow the filter, or search the output instead"),
+            Self::Pattern(_) => Some("escape what is meant literally, such as `\\(`; look-around is not supported"),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The person at the other end.
+
+use std::{future::Future, pin::Pin};
+
+use pegboard_core::{Risk, Tool, selection::is_always_on};
+use serde_json::Value;
+
+/// A question to the person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The tool that asks.
+    pub tool: String,
+    /// What is asked.
+    pub text: String,
+    /// Answers to choose from; any text will do where there are none.
+    pub options: Vec<String>,
+}
+
+/// A call that wants to be allowed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The server; `None` for tools of the host program.
+    pub server: Option<String>,
+    /// The tool.
+    pub tool: String,
+    /// What it would be called with.
+    pub arguments: Value,
+}
+
+/// Whether a call may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// This once.
+    Allow,
+    /// From now on, as long as the agent lives.
+    AllowAlways,
+    /// Not; the model gets to read why.
+    Deny(String),
+}
+
+/// Something that a person does.
+pub type Deciding<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Somebody who can be asked.
+pub trait Human: Send + Sync + 'static {
+    /// Answers a question; `None` when there is no answer to be had.
+    fn answer(&self, question: Question) -> Deciding<'_, Option<String>>;
+
+    /// Decides about a call. Asks like any other question unless there is a better way.
+    fn approve(&self, request: Request) -> Deciding<'_, Verdict> {
+        let whose = request.server.as_ref().map_or(String::new(), |server| format!(" of `{server}`"));
+        let text = format!("May `{}`{whose} be called with {}?", request.tool, request.arguments);
+        let options = ["yes", "always", "no"].map(str::to_owned).to_vec();
+        let question = Question { tool: request.tool, text, options };
+        Box::pin(async move {
+            match self.answer(question).await.as_deref().map(str::trim) {
+                Some("yes" | "y") => Verdict::Allow,
+                Some("always" | "a") => Verdict::AllowAlways,
+                Some("no" | "n" | "") | None => Verdict::Deny("the person said no".to_owned()),
+                Some(reason) => Verdict::Deny(format!("the person said: {reason}")),
+            }
+        })
+    }
+}
+
+impl<F, Fut> Human for F
+where
+    F: Fn(Question) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Option<String>> + Send + 'static,
+{
+    fn answer(&self, question: Question) -> Deciding<'_, Option<String>> {
+        Box::pin(self(question))
+    }
+}
+
+/// Which calls need a person's consent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Approval {
+    /// None.
+    #[default]
+    Never,
+    /// Those of servers that may delete or overwrite, as far as they do not say otherwise;
+    /// functions of the host program that say so; and commands.
+    Destructive,
+    /// Those that do not say that they change nothing, and commands.
+    Writing,
+    /// All.
+    Always,
+}
+
+impl Approval {
+    /// Whether a call of `tool` needs consent.
+    pub(crate) fn is_needed(self, tool: &Tool) -> bool {
+        let (risk, is_own) = (tool.annotations().risk(), tool.is_own());
+        // Tools that steer the conversation do nothing to the world.
+        if self == Self::Never || is_always_on(tool) {
+            return false;
+        }
+        match self {
+            Self::Never => false,
+            // Servers are strangers; the host program knows what its own functions do.
+            Self::Destructive if is_own => tool.annotations().destructive == Some(true),
+            Self::Destructive => risk == Risk::Destructive,
+            Self::Writing => risk != Risk::Read,
+            Self::Always => true,
+        }
+    }
+}

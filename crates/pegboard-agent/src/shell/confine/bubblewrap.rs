@@ -1,0 +1,73 @@
+//! The command line of bubblewrap.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    path::Path,
+};
+
+use super::system::{CONFIGURATION, PROGRAMS};
+use crate::shell::{WORKSPACE, launch::SOCKET, spec::Spec};
+
+/// Where the sandbox has what is ours.
+pub(super) const OURS: &str = "/run/pegboard";
+
+/// Namespaces of its own for everything; none of our powers; no way to make more namespaces;
+/// an end with ours.
+const ALONE: [&str; 9] = [
+    "--unshare-all",
+    "--unshare-user",
+    "--disable-userns",
+    "--die-with-parent",
+    "--new-session",
+    "--cap-drop",
+    "ALL",
+    "--hostname",
+    "pegboard",
+];
+
+/// The arguments up to the program to run; `own` is this program.
+pub(super) fn arguments(spec: &Spec, own: &Path) -> Vec<OsString> {
+    let mut args = Arguments(ALONE.iter().map(OsString::from).collect());
+    for folder in PROGRAMS {
+        match fs::read_link(folder) {
+            // `/bin` is a link on most systems, and must stay one to be found in `/usr`.
+            Ok(target) => args.add("--symlink", [target.as_os_str(), folder.as_ref()]),
+            Err(_) => args.add("--ro-bind-try", [folder, folder]),
+        }
+    }
+    for path in CONFIGURATION {
+        args.add("--ro-bind-try", [path, path]);
+    }
+    args.add("--proc", ["/proc"]);
+    args.add("--dev", ["/dev"]);
+    let size = spec.limits.temporary_bytes.to_string();
+    // Memory that no process has is seen by nobody: it has to be bounded.
+    for folder in ["/dev/shm", "/tmp"] {
+        args.add("--size", [size.as_str()]);
+        args.add("--tmpfs", [folder]);
+    }
+    for path in &spec.readable {
+        args.add("--ro-bind-try", [path, path]);
+    }
+    args.add("--ro-bind", [own.as_os_str(), format!("{OURS}/confine").as_ref()]);
+    if spec.api.is_some() {
+        let socket = spec.private.join(SOCKET);
+        args.add("--ro-bind", [socket.as_os_str(), format!("{OURS}/{SOCKET}").as_ref()]);
+    }
+    args.add("--bind", [spec.folder.as_os_str(), WORKSPACE.as_ref()]);
+    args.add("--chdir", [WORKSPACE]);
+    args.add("--remount-ro", ["/dev"]);
+    args.add("--remount-ro", ["/"]);
+    args.add("--clearenv", [""; 0]);
+    args.0
+}
+
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn add<V: AsRef<OsStr>, const N: usize>(&mut self, option: &str, values: [V; N]) {
+        self.0.push(option.into());
+        self.0.extend(values.into_iter().map(|value| value.as_ref().to_owned()));
+    }
+}

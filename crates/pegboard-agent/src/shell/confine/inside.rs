@@ -1,0 +1,155 @@
+//! The part of the program that runs in the sandbox: it makes the limits its own, connects the
+//! tool API and becomes the command.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
+    os::unix::{net::UnixStream, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    sync::mpsc::{self, SyncSender},
+    thread,
+};
+
+use pegboard_upstream::processes;
+use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit, setsid};
+
+use crate::shell::{
+    relay::CONNECTIONS,
+    spec::{Inside, Rules},
+};
+
+/// The first word on standard output when everything is set up; the version of Landlock
+/// follows.
+pub(super) const READY: &str = "pegboard-ready ";
+
+/// How many files one process may have open.
+const OPEN_FILES: u64 = 1024;
+
+/// By how much commands yield to whoever watches them, and to everybody else.
+const YIELDING: i32 = 10;
+
+/// A thread that copies needs little.
+const STACK: usize = 128 * 1024;
+
+pub(super) fn run() -> ExitCode {
+    let mut order = Vec::new();
+    let order = io::stdin().read_to_end(&mut order).map_err(|error| error.to_string()).and_then(|_| {
+        let order: Result<Inside, _> = serde_json::from_slice(&order);
+        order.map_err(|error| error.to_string())
+    });
+    match order.and_then(|order| begin(&order)) {
+        Ok(code) => code,
+        Err(reason) => {
+            let _ = writeln!(io::stderr(), "{reason}");
+            ExitCode::from(126)
+        }
+    }
+}
+
+/// Runs the command; returns only when it ran as a child, or not at all.
+fn begin(order: &Inside) -> Result<ExitCode, String> {
+    limit(order)?;
+    let listener = match &order.relay {
+        Some(relay) => {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, relay.port));
+            Some((listener.map_err(|error| format!("cannot listen for the tool API: {error}"))?, relay.socket.clone()))
+        }
+        None => None,
+    };
+    let landlock = order.landlock.as_ref().map_or(Ok(0), restrict)?;
+    let mut command = Command::new(&order.shell);
+    command.arg("-c").arg(&order.command).current_dir(&order.folder).stdin(Stdio::null());
+    command.env_clear().envs(order.environment.iter().map(|(name, value)| (name, value)));
+    let mut stdout = io::stdout();
+    let ready = writeln!(stdout, "{READY}{landlock}").and_then(|()| stdout.flush());
+    ready.map_err(|error| error.to_string())?;
+    let cannot = |error: io::Error| format!("cannot start `{}`: {error}", order.shell.display());
+    let Some((listener, socket)) = listener else { return Err(cannot(command.exec())) };
+    let child = command.spawn().map_err(cannot)?;
+    thread::spawn(move || relay(&listener, &socket));
+    Ok(ExitCode::from(processes::wait_for(&child)))
+}
+
+/// What a process can keep itself and its children from.
+fn limit(order: &Inside) -> Result<(), String> {
+    // A session of its own: nothing here can join a group of whoever started us.
+    let _ = setsid();
+    #[cfg(target_os = "linux")]
+    {
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+        // When the whole machine runs out of memory, this goes first.
+        let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    }
+    let _ = setpriority_process(None, YIELDING);
+    let limits = [
+        // Not the address space: some interpreters reserve far more than they use.
+        (Resource::Data, order.memory_bytes),
+        (Resource::Fsize, order.max_file_bytes),
+        (Resource::Core, 0),
+        // Root is not bound by this one.
+        (Resource::Nproc, order.max_tasks),
+        (Resource::Nofile, OPEN_FILES),
+    ];
+    for (resource, most) in limits {
+        let most = rustix::process::getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most));
+        let limit = Rlimit { current: Some(most), maximum: Some(most) };
+        setrlimit(resource, limit).map_err(|error| format!("cannot set a limit: {error}"))?;
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn restrict(rules: &Rules) -> Result<u32, String> {
+    match super::landlock::restrict(rules) {
+        Ok(0) => Err("the kernel does not have it, or it is switched off".to_owned()),
+        Ok(abi) => Ok(abi),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn restrict(_rules: &Rules) -> Result<u32, String> {
+    Err("only Linux has it".to_owned())
+}
+
+/// Connects whoever comes to `listener` with the socket outside.
+fn relay(listener: &TcpListener, socket: &Path) {
+    // As many permits as connections; each goes back when its connection ends.
+    let (give, take) = mpsc::sync_channel(CONNECTIONS);
+    for _ in 0..CONNECTIONS {
+        let _ = give.send(());
+    }
+    for inside in listener.incoming() {
+        let (Ok(inside), Ok(())) = (inside, take.recv()) else { continue };
+        let (socket, permit) = (socket.to_owned(), Permit(give.clone()));
+        // Without a thread the connection ends, and the command sees that.
+        let _ = thread::Builder::new().stack_size(STACK).spawn(move || {
+            let _permit = permit;
+            let _ = connect(&inside, &socket);
+        });
+    }
+}
+
+struct Permit(SyncSender<()>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+fn connect(inside: &TcpStream, socket: &PathBuf) -> io::Result<()> {
+    let outside = UnixStream::connect(socket)?;
+    let (mut to, mut from) = (outside.try_clone()?, inside.try_clone()?);
+    let forth = thread::Builder::new().stack_size(STACK).spawn(move || {
+        let copied = io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Write);
+        copied
+    })?;
+    let _ = io::copy(&mut &outside, &mut &*inside);
+    let _ = inside.shutdown(Shutdown::Write);
+    let _ = forth.join();
+    Ok(())
+}

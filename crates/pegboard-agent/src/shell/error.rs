@@ -1,0 +1,107 @@
+//! Why a command could not be run.
+
+use std::{io, path::PathBuf};
+
+/// Why a command could not be run. A command that ran and failed is no error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShellError {
+    /// There is no program to run commands under.
+    #[error("there is no `pegboard` program to run commands under")]
+    NoProgram,
+    /// A sandbox is required, and none works here.
+    #[error("commands must run in a sandbox, and none works here: {reason}")]
+    NoSandbox {
+        /// What was tried, and what was wrong with it.
+        reason: String,
+    },
+    /// The working folder cannot be made or found.
+    #[error("cannot use the working folder `{path}`")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: io::Error,
+    },
+    /// Everything lies below the working folder.
+    #[error("`{path}` cannot be a working folder: everything lies below it")]
+    Root {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The name or value of a variable cannot be one.
+    #[error("the variable `{name}` cannot be set")]
+    Variable {
+        /// The name.
+        name: String,
+    },
+    /// The command is longer than allowed.
+    #[error("the command has {bytes} bytes, more than {limit}")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
+    },
+    /// The command contains a byte that no command can contain.
+    #[error("the command contains a NUL byte")]
+    Nul,
+    /// A path is not text.
+    #[error("a path cannot be handed on")]
+    Path {
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The folder for what only this command uses cannot be made.
+    #[error("cannot prepare the folder `{path}`")]
+    Private {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: io::Error,
+    },
+    /// The confining program cannot be started.
+    #[error("cannot start `{program}`")]
+    Start {
+        /// The program.
+        program: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The sandbox could not be set up.
+    #[error("the command could not be confined: {reason}")]
+    Sandbox {
+        /// What the confining program says.
+        reason: String,
+    },
+    /// The confining program ended or fell silent.
+    #[error("`{program}` did not say how the command ended")]
+    Lost {
+        /// The program.
+        program: String,
+    },
+    /// Commands cannot be run on this system.
+    #[error("commands cannot be run on this system")]
+    System,
+}
+
+impl ShellError {
+    /// What to do about it, where something can be done.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoProgram => Some("install the `pegboard` program, or say where it is"),
+            Self::NoSandbox { .. } => Some(
+                "install bubblewrap 0.7 or newer (Debian: `apt install bubblewrap`) and allow user namespaces, \
+                 or use a Linux with Landlock (5.13 or newer)",
+            ),
+            Self::Root { .. } => Some("choose an empty folder"),
+            Self::TooLong { .. } => Some("write a file in parts and run that"),
+            Self::Lost { .. } => Some("the program must be a `pegboard` of the same version"),
+            _ => None,
+        }
+    }
+}

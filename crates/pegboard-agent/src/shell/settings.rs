@@ -1,0 +1,112 @@
+//! What a shell may do.
+
+use std::{
+    env, fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How much a shell insists on a sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SandboxPolicy {
+    /// The best that works here, or none, which [`Shell::sandbox`](super::Shell::sandbox)
+    /// then says.
+    #[default]
+    Auto,
+    /// The best that works here, and an error when there is none.
+    Require,
+    /// None.
+    Off,
+}
+
+/// The settings of a [`Shell`](super::Shell).
+#[derive(Clone, Debug)]
+pub struct ShellSettings {
+    /// The working folder. It is made when it is missing, and what commands leave in it stays.
+    pub folder: PathBuf,
+    /// Whether there has to be a sandbox.
+    pub policy: SandboxPolicy,
+    /// The program `bwrap`; looked for on the search path when it is not given.
+    pub bubblewrap: Option<PathBuf>,
+    /// How long a command may run that does not ask for a time.
+    pub timeout: Duration,
+    /// The longest time that a command may ask for.
+    pub max_timeout: Duration,
+    /// How much memory all processes of a command may occupy together. One process alone
+    /// cannot even ask for more.
+    pub memory_bytes: u64,
+    /// How many processes a command may have at once.
+    pub max_processes: usize,
+    /// How much the working folder may hold. A folder that holds more already must not grow.
+    pub disk_bytes: u64,
+    /// How many files and folders the working folder may hold.
+    pub max_files: usize,
+    /// How large one file may become.
+    pub max_file_bytes: u64,
+    /// How much fits into the folder for temporary files, where that is kept in memory.
+    pub temporary_bytes: u64,
+    /// How much of each of standard output and standard error is kept: the beginning and the
+    /// end.
+    pub output_bytes: usize,
+    /// Variables besides those that every command has; `PATH` and `LANG` can be replaced.
+    pub environment: Vec<(String, String)>,
+    /// Files and folders that commands may read besides the system's, for example an
+    /// interpreter below a home folder.
+    pub readable: Vec<PathBuf>,
+    /// How long a command may be.
+    pub command_bytes: usize,
+}
+
+impl ShellSettings {
+    /// The usual limits, and this working folder.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        const MIB: u64 = 1 << 20;
+        Self {
+            folder: folder.into(),
+            policy: SandboxPolicy::Auto,
+            bubblewrap: None,
+            timeout: Duration::from_secs(120),
+            max_timeout: Duration::from_secs(600),
+            memory_bytes: 1024 * MIB,
+            max_processes: 128,
+            disk_bytes: 1024 * MIB,
+            max_files: 100_000,
+            max_file_bytes: 512 * MIB,
+            temporary_bytes: 64 * MIB,
+            output_bytes: 256 * 1024,
+            environment: Vec::new(),
+            readable: Vec::new(),
+            command_bytes: 64 * 1024,
+        }
+    }
+}
+
+/// The tool API that commands call.
+#[derive(Clone)]
+pub struct Api {
+    /// Where it listens, on this machine.
+    pub address: SocketAddr,
+    /// What it asks for.
+    pub token: String,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// The program `bwrap` that is meant, or why there is none.
+pub(super) fn find_bubblewrap(given: Option<&Path>) -> Result<PathBuf, String> {
+    match given {
+        // The confining program runs elsewhere, so the path must be a full one.
+        Some(path) => path.canonicalize().map_err(|error| format!("no bubblewrap at `{}`: {error}", path.display())),
+        None => {
+            let paths = env::var_os("PATH").unwrap_or_default();
+            let mut candidates = env::split_paths(&paths).map(|folder| folder.join("bwrap"));
+            let found = candidates.find(|path| path.is_absolute() && path.is_file());
+            found.ok_or_else(|| "there is no `bwrap` on the search path".to_owned())
+        }
+    }
+}

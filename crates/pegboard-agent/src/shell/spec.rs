@@ -1,0 +1,96 @@
+//! What this process, the confining program and its part inside the sandbox tell each other:
+//! one JSON object each, by this version of the program to the same.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::ran::Ending;
+
+/// The order to run a command, one line on the confining program's standard input: arguments
+/// can be read by everybody, and it holds a token.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Spec {
+    pub(crate) sandbox: Kind,
+    pub(crate) command: String,
+    pub(crate) folder: PathBuf,
+    /// A folder for this command alone, removed at its end.
+    pub(crate) private: PathBuf,
+    pub(crate) readable: Vec<PathBuf>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) api: Option<ApiSpec>,
+    pub(crate) limits: Limits,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Bubblewrap { program: PathBuf },
+    Landlock,
+    None,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct ApiSpec {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: String,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Limits {
+    pub(crate) timeout_ms: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) max_processes: usize,
+    pub(crate) disk_bytes: u64,
+    pub(crate) max_files: usize,
+    pub(crate) max_file_bytes: u64,
+    pub(crate) temporary_bytes: u64,
+    pub(crate) output_bytes: usize,
+}
+
+/// What the confining program says at the end, one line on its standard output.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Report {
+    /// The command ran.
+    Ran {
+        exit_code: u8,
+        stdout: String,
+        stderr: String,
+        ended_by: Option<Ending>,
+        /// The version of Landlock that restricted it; zero without.
+        landlock: u32,
+    },
+    /// It did not.
+    Failed { reason: String },
+}
+
+/// The order to the part inside the sandbox: all of its standard input.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Inside {
+    pub(crate) shell: PathBuf,
+    pub(crate) command: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) memory_bytes: u64,
+    pub(crate) max_file_bytes: u64,
+    /// How many processes and threads this user may have, those outside included.
+    pub(crate) max_tasks: u64,
+    pub(crate) relay: Option<Relay>,
+    pub(crate) landlock: Option<Rules>,
+}
+
+/// A port inside the sandbox that stands for a socket outside.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Relay {
+    pub(crate) port: u16,
+    pub(crate) socket: PathBuf,
+}
+
+/// What Landlock leaves open.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Rules {
+    pub(crate) readable: Vec<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) port: Option<u16>,
+}

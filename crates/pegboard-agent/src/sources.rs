@@ -1,0 +1,186 @@
+//! Where the agent's tools come from: servers, the host program, and itself.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use pegboard_core::{
+    Catalog, Origin, RawTool, Selection, Server,
+    naming::{ShownNames, Style},
+};
+use pegboard_discovery::{HostTool, host::people::Kept};
+use pegboard_upstream::{Fleet, Item, ListKind, Upstream, json::Fields};
+use tokio::sync::watch;
+
+use crate::custom::Registry;
+
+/// What each server's part of the catalog was made from.
+#[derive(Debug)]
+struct Part {
+    tools: Arc<Vec<Item>>,
+    names: Vec<String>,
+    description: String,
+}
+
+/// The tools there are, as one catalog that follows its sources.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    fleet: Arc<Fleet>,
+    changes: watch::Receiver<u64>,
+    registry: Registry,
+    registered: Option<u64>,
+    has_human: bool,
+    has_outputs: bool,
+    selection: Selection,
+    /// Names that the conversation needs for itself.
+    reserved: BTreeSet<&'static str>,
+    parts: HashMap<String, Part>,
+    catalog: Catalog,
+}
+
+impl Sources {
+    pub(crate) fn new(fleet: Arc<Fleet>, registry: Registry, selection: Selection, reserved: &[&'static str]) -> Self {
+        let mut changes = fleet.changes();
+        changes.mark_changed();
+        let own = HostTool::ALL.map(HostTool::name);
+        Self {
+            fleet,
+            changes,
+            registry,
+            registered: None,
+            has_human: false,
+            has_outputs: false,
+            selection,
+            reserved: own.into_iter().chain(reserved.iter().copied()).collect(),
+            parts: HashMap::new(),
+            catalog: Catalog::empty(),
+        }
+    }
+
+    /// Whether there is somebody to ask, and whether large outputs are offloaded.
+    pub(crate) fn with_host_tools(mut self, has_human: bool, has_outputs: bool) -> Self {
+        (self.has_human, self.has_outputs) = (has_human, has_outputs);
+        self
+    }
+
+    /// Keeps names free that a dialect needs.
+    pub(crate) fn reserve(&mut self, names: &[&'static str]) {
+        self.reserved.extend(names.iter().copied());
+        self.changes.mark_changed();
+    }
+
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Takes in what has changed; whether anything has.
+    pub(crate) fn refresh(&mut self) -> bool {
+        let registered = self.registry.version();
+        let is_same = self.registered == Some(registered);
+        // A fleet that is gone changes no more.
+        if is_same && !self.changes.has_changed().unwrap_or(false) {
+            return false;
+        }
+        self.changes.mark_unchanged();
+        self.registered = Some(registered);
+        let before = self.catalog.clone();
+        self.take_servers();
+        self.take_own();
+        let order: Vec<&str> = self.fleet.servers().iter().map(|server| server.name()).collect();
+        self.catalog = self.catalog.ordered_by(&order);
+        let is_new = !self.catalog.iter().map(Arc::as_ptr).eq(before.iter().map(Arc::as_ptr));
+        if !is_new {
+            // A snapshot that says nothing new would only make everybody work things out again.
+            self.catalog = before;
+        }
+        is_new
+    }
+
+    fn take_servers(&mut self) {
+        let fleet = Arc::clone(&self.fleet);
+        let listed: Vec<(&Arc<Upstream>, Arc<Vec<Item>>)> =
+            fleet.servers().iter().map(|server| (server, Arc::clone(server.lists().of(ListKind::Tools)))).collect();
+        let kept: Vec<Vec<&Item>> =
+            listed.iter().map(|(server, items)| items.iter().filter(|item| server.can_call(item)).collect()).collect();
+        let names = self.names(&listed, &kept);
+        let mut names = names.iter();
+        for ((server, tools), items) in listed.iter().zip(&kept) {
+            let names: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
+            let part = Part { tools: Arc::clone(tools), names, description: server.description() };
+            if !self.parts.get(server.name()).is_some_and(|old| old.is_same(&part)) {
+                let raw = items.iter().zip(&part.names).filter_map(|(item, shown)| item.to_tool(shown)).collect();
+                let whose = Server {
+                    name: server.name().to_owned(),
+                    description: part.description.clone(),
+                    origin: Origin::Mcp,
+                };
+                let (catalog, warnings) = self.catalog.with_server(whose, raw);
+                warnings.iter().for_each(|warning| tracing::warn!(server = server.name(), "{warning}"));
+                self.catalog = catalog;
+                self.parts.insert(server.name().to_owned(), part);
+            }
+        }
+    }
+
+    /// Each tool's own name, as far as providers take it; with its server where another has
+    /// it too.
+    fn names(&self, servers: &[(&Arc<Upstream>, Arc<Vec<Item>>)], kept: &[Vec<&Item>]) -> ShownNames {
+        let custom = self.registry.names();
+        let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
+        let all = kept.iter().flatten().map(|item| item.key.as_str()).chain(custom.iter().map(String::as_str));
+        all.chain(self.reserved.iter().copied()).for_each(|name| *uses.entry(name).or_default() += 1);
+        let wanted: Vec<String> = servers
+            .iter()
+            .zip(kept)
+            .flat_map(|((server, _), items)| items.iter().map(|item| (server.name(), item.key.as_str())))
+            .map(|(server, name)| match uses.get(name) {
+                Some(1) => name.to_owned(),
+                _ => format!("{server}__{name}"),
+            })
+            .collect();
+        let style = Style { is_prefixed: false, ..Style::default() };
+        ShownNames::new(&style, wanted.iter().map(|name| ("", name.as_str())))
+    }
+
+    fn take_own(&mut self) {
+        let mut own = self.registry.to_raw(self.has_human);
+        let deferred = |tool: HostTool| RawTool { deferred: Some(true), ..tool.to_raw() };
+        if !self.kept(ListKind::Prompts).is_empty() {
+            own.push(deferred(HostTool::GetPrompt));
+        }
+        if !self.kept(ListKind::Resources).is_empty() || !self.kept(ListKind::Templates).is_empty() {
+            own.push(deferred(HostTool::GetResource));
+        }
+        if self.has_outputs {
+            own.extend(HostTool::OUTPUTS.map(HostTool::to_raw));
+        }
+        if self.has_human {
+            own.push(HostTool::AskHuman.to_raw());
+        }
+        let (catalog, warnings) = self.catalog.with_own_tools(own);
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        self.catalog = catalog;
+    }
+
+    /// What servers keep beside their tools, as far as it may be seen.
+    pub(crate) fn kept(&self, kind: ListKind) -> Vec<Kept> {
+        let servers = self.fleet.servers().iter().filter(|server| self.selection.allows_server(server.name()));
+        let entries = servers.flat_map(|server| {
+            let items = Arc::clone(server.lists().of(kind));
+            let whose = server.name().to_owned();
+            let entry = move |item: &Item| {
+                let text = Fields::of(&item.raw).and_then(|fields| fields.text("description"));
+                Kept { server: whose.clone(), key: item.key.clone(), description: text.unwrap_or_default() }
+            };
+            items.iter().map(entry).collect::<Vec<_>>()
+        });
+        entries.collect()
+    }
+}
+
+impl Part {
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tools, &other.tools) && self.names == other.names && self.description == other.description
+    }
+}

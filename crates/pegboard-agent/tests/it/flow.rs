@@ -1,0 +1,192 @@
+//! The document's flow: search, add, call, answer.
+
+use pegboard_agent::{DialectName, Event, ToolSearch};
+use pegboard_testkit::provider::{Part, Provider, Script, Turn};
+use serde_json::json;
+
+use crate::support::{MODELS, Weather, agent, agent_of, call, last_body, provider, results, run, say};
+
+fn weather_script() -> Script {
+    Script::new([
+        call("search_tools", json!({"query": "weather"})),
+        call("add_tool", json!({"tool_names": ["get_weather"]})),
+        call("get_weather", json!({"location": "Tokyo"})),
+        say("It is sunny in Tokyo."),
+    ])
+    // Seen by the model only when it was added.
+    .forbid("get_weather", 2)
+    .forbid("weather_forecast", 9)
+}
+
+#[tokio::test]
+async fn search_add_call_answer_with_each_provider() {
+    for model in MODELS {
+        let provider = Provider::start(weather_script());
+        let agent = agent_of(model, &provider).servers([Weather::default().config()]).build().await.expect("an agent");
+        let first = agent.visible().await;
+        assert_eq!(first, ["search_tools", "add_tool", "show_all_tools", "remove_tool"], "{model}");
+        let (events, answer) = run(&agent, "Get the weather in Tokyo").await;
+        assert_eq!(answer.text, "It is sunny in Tokyo.", "{model}");
+        assert_eq!(answer.turns, 4);
+        let answered = results(&events);
+        assert!(answered[0].1.contains("\"found\":2"), "{model}: {answered:?}");
+        assert_eq!(answered[1].1, "Added tools: get_weather");
+        assert_eq!(answered[2].1, "sunny in Tokyo");
+        let changed = events.iter().any(
+            |event| matches!(event, Event::ToolsChanged { visible } if visible.last().is_some_and(|name| name == "get_weather")),
+        );
+        assert!(changed, "{model}: {events:?}");
+        provider.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn every_dialect_finds_and_calls() {
+    let found = |dialect| match dialect {
+        DialectName::Bridge => (
+            call("search_tools", json!({"query": "weather now"})),
+            call("call_tool", json!({"name": "get_weather", "arguments": {"location": "Tokyo"}})),
+        ),
+        DialectName::Select => {
+            (call("tool_search", json!({"query": "weather"})), call("get_weather", json!({"location": "Tokyo"})))
+        }
+        DialectName::Schema => {
+            (call("ToolSearch", json!({"query": "weather"})), call("get_weather", json!({"location": "Tokyo"})))
+        }
+        DialectName::Ranked => (
+            call("tool_search", json!({"query": "get current weather"})),
+            call("get_weather", json!({"location": "Tokyo"})),
+        ),
+        _ => (
+            call("search_available_tools", json!({"query": "weather"})),
+            call("get_weather", json!({"location": "Tokyo"})),
+        ),
+    };
+    for dialect in DialectName::ALL.into_iter().filter(|dialect| *dialect != DialectName::Explicit) {
+        let (search, called) = found(dialect);
+        let provider = provider([search, called, say("Sunny.")]);
+        let mut search = ToolSearch::with_dialect(dialect);
+        search.settings.max_tools_limit = 1;
+        let builder = agent(&provider).servers([Weather::default().config()]).tool_search(search);
+        let agent = builder.build().await.expect("an agent");
+        let (events, answer) = run(&agent, "Weather?").await;
+        assert_eq!(answer.text, "Sunny.", "{dialect:?}");
+        let answered = results(&events);
+        assert!(answered[0].1.contains("get_weather"), "{dialect:?}: {answered:?}");
+        assert_eq!(answered[1].1, "sunny in Tokyo", "{dialect:?}: {answered:?}");
+        provider.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn parallel_calls_are_answered_in_their_order_and_refresh_once() {
+    let add = |name: &str| Part::call("add_tool", json!({"tool_names": [name]}));
+    let provider = provider([
+        Turn::say([add("get_weather"), add("weather_forecast")]),
+        Turn::say([
+            Part::call("weather_forecast", json!({"location": "Rome"})),
+            Part::call("get_weather", json!({"location": "Rome"})),
+            Part::call("fail", json!({})),
+        ]),
+        say("Done."),
+    ]);
+    let agent = agent(&provider).servers([Weather::default().config()]).build().await.expect("an agent");
+    let (events, _) = run(&agent, "Both, please").await;
+    let changes = events.iter().filter(|event| matches!(event, Event::ToolsChanged { .. })).count();
+    assert_eq!(changes, 1, "one refresh for the batch: {events:?}");
+    let body = last_body(&provider);
+    let place = |text: &str| body.rfind(text).unwrap_or_else(|| panic!("no `{text}` in {body}"));
+    assert!(place("rain for 7 days") < place("sunny in Rome") && place("sunny in Rome") < place("the station is down"));
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn what_goes_wrong_in_a_tool_is_for_the_model_to_read() {
+    let provider = provider([
+        call("fail", json!({})),
+        call("refuse", json!({})),
+        call("get_wether", json!({"location": "Rome"})),
+        call("nothing_like_it_at_all", json!({})),
+        say("I tried."),
+    ]);
+    let agent = agent(&provider).servers([Weather::default().config()]).build().await.expect("an agent");
+    let (events, answer) = run(&agent, "Try").await;
+    assert_eq!(answer.text, "I tried.");
+    let answered = results(&events);
+    assert!(answered.iter().all(|(_, _, is_error)| *is_error), "{answered:?}");
+    assert_eq!(answered[0].1, "the station is down");
+    assert_eq!(answered[1].1, "`city` is not a city");
+    assert!(answered[2].1.contains("nearest names: get_weather"), "{answered:?}");
+    assert!(answered[3].1.starts_with("no tool `nothing_like_it_at_all`"), "{answered:?}");
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn an_unloaded_tool_follows_policy() {
+    for (runs, expected) in [(true, "sunny in Rome"), (false, "is not loaded")] {
+        let provider = provider([call("get_weather", json!({"location": "Rome"})), say("Done.")]);
+        let mut search = ToolSearch::with_dialect(DialectName::Explicit);
+        search.settings.run_unloaded = runs;
+        let builder = agent(&provider).servers([Weather::default().config()]).tool_search(search);
+        let agent = builder.build().await.expect("an agent");
+        let (events, _) = run(&agent, "Weather?").await;
+        let (_, text, is_error) = &results(&events)[0];
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(*is_error, !runs);
+        assert!(runs || text.contains("inputSchema"), "the schema heals: {text}");
+        provider.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_are_no_json_call_nothing() {
+    let provider = provider([
+        // Chat carries arguments as text; this one is cut.
+        Turn::say([Part::Raw(json!({"tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": "{\"location\": "}}
+        ]}))]),
+        say("Sorry."),
+    ]);
+    let weather = Weather::default();
+    let agent = agent_of("openai/gpt-5.4", &provider).servers([weather.config()]).build().await.expect("an agent");
+    let outcome = agent.run("Weather?").await;
+    assert_eq!(weather.calls.load(std::sync::atomic::Ordering::SeqCst), 0, "{outcome:?}");
+}
+
+#[tokio::test]
+async fn one_conversation_across_runs() {
+    let provider = Provider::start(
+        Script::new([
+            call("add_tool", json!({"tool_names": ["get_weather"]})),
+            say("Added."),
+            call("get_weather", json!({"location": "Oslo"})),
+            say("Sunny in Oslo."),
+        ])
+        .forbid("get_weather", 1),
+    );
+    let agent = agent(&provider).servers([Weather::default().config()]).build().await.expect("an agent");
+    assert_eq!(agent.run("Get ready").await.expect("an answer").text, "Added.");
+    assert!(agent.visible().await.contains(&"get_weather".to_owned()));
+    assert_eq!(agent.run("Weather in Oslo?").await.expect("an answer").text, "Sunny in Oslo.");
+    assert!(last_body(&provider).contains("Get ready"));
+    let (usage, cost) = agent.spent().await;
+    assert!(usage.input > 0 && usage.output > 0 && cost.is_none());
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn names_that_several_servers_have() {
+    let provider = provider([
+        call("add_tool", json!({"tool_names": ["get_weather"]})),
+        call("north__get_weather", json!({"location": "Oslo"})),
+        say("Done."),
+    ]);
+    let weather = Weather::default();
+    let servers = [weather.named("north"), weather.named("south")];
+    let agent = agent(&provider).servers(servers).build().await.expect("an agent");
+    let (events, _) = run(&agent, "Weather?").await;
+    let answered = results(&events);
+    assert!(answered[0].1.contains("Added tools: north__get_weather, south__get_weather"), "{answered:?}");
+    assert_eq!(answered[1].1, "sunny in Oslo");
+    provider.assert_clean();
+}

@@ -1,0 +1,85 @@
+//! How far a run may go.
+
+use pegboard_agent::{BuildError, Limits, Prices, Reached, RunError};
+use pegboard_testkit::provider::{Provider, Script};
+use serde_json::json;
+
+use crate::support::{Weather, agent, call, provider, results, run, say};
+
+fn endless() -> Provider {
+    let search = call("search_tools", json!({"query": "weather"}));
+    Provider::start(Script { repeat: true, ..Script::new([search]) })
+}
+
+#[tokio::test]
+async fn turns() {
+    let provider = endless();
+    let limits = Limits { turns: 3, ..Limits::default() };
+    let builder = agent(&provider).servers([Weather::default().config()]).limits(limits);
+    let agent = builder.build().await.expect("an agent");
+    for round in 1..=2 {
+        let error = agent.run("Search").await.expect_err("a limit");
+        assert!(matches!(error, RunError::Limit(Reached::Turns(3))), "{error}");
+        assert!(error.hint().is_some());
+        assert_eq!(provider.turns_taken(), 3 * round, "it can go on");
+    }
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn tokens_and_cost() {
+    let prices = Prices { input: 1e6, cached: 1e6, output: 1e6 };
+    for (limits, is_cost) in [
+        (Limits { tokens: Some(1), ..Limits::default() }, false),
+        (Limits { cost: Some(0.5), ..Limits::default() }, true),
+    ] {
+        let provider = endless();
+        let builder = agent(&provider).servers([Weather::default().config()]).limits(limits).prices(prices);
+        let agent = builder.build().await.expect("an agent");
+        for _ in 0..2 {
+            let error = agent.run("Search").await.expect_err("a limit");
+            let is_it = match &error {
+                RunError::Limit(Reached::Cost { spent, .. }) => is_cost && *spent > 0.5,
+                RunError::Limit(Reached::Tokens { spent, .. }) => !is_cost && *spent > 1,
+                _ => false,
+            };
+            assert!(is_it, "{error}");
+        }
+        assert_eq!(provider.turns_taken(), 1, "and not a turn more");
+    }
+    let provider = provider([say("?")]);
+    let limits = Limits { cost: Some(1.0), ..Limits::default() };
+    let error = agent(&provider).limits(limits).build().await.expect_err("no prices");
+    assert!(matches!(error, BuildError::NoPrices));
+}
+
+#[tokio::test]
+async fn prices() {
+    let prices = Prices { input: 3.0, cached: 0.3, output: 15.0 };
+    let usage = pegboard_agent::Usage { input: 1_000_000, cached: 500_000, output: 100_000 };
+    assert!((prices.cost(usage) - (1.5 + 0.15 + 1.5)).abs() < 1e-9);
+}
+
+#[tokio::test]
+async fn time_of_a_tool() {
+    let provider = provider([call("slow", json!({})), say("It took too long.")]);
+    let limits = Limits { tool_time: std::time::Duration::from_millis(30), ..Limits::default() };
+    let weather = Weather::default();
+    let agent = agent(&provider).servers([weather.config()]).limits(limits).build().await.expect("an agent");
+    let (events, _) = run(&agent, "Ask").await;
+    let (_, text, is_error) = &results(&events)[0];
+    assert!(*is_error && text.contains("no answer within"), "{text}");
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn bytes_of_an_output() {
+    let provider = provider([call("large", json!({"bytes": 5000})), say("Too much.")]);
+    let limits = Limits { output_bytes: 4000, ..Limits::default() };
+    let builder = agent(&provider).servers([Weather::default().config()]).limits(limits);
+    let agent = builder.build().await.expect("an agent");
+    let (events, _) = run(&agent, "All of it").await;
+    let (_, text, is_error) = &results(&events)[0];
+    assert!(*is_error && text.contains("4000 are the most"), "{text}");
+    provider.assert_clean();
+}

@@ -1,0 +1,61 @@
+//! How the model gets at its tools.
+
+use pegboard_agent::{CustomTool, Exposure, Mode, ToolDef, ToolError, ToolSearch};
+use serde_json::{Value, json};
+
+use crate::support::{Weather, agent, call, provider, results, run, say};
+
+async fn done(_: Value) -> Result<&'static str, ToolError> {
+    Ok("done")
+}
+
+#[tokio::test]
+async fn normal_mode_shows_everything_and_no_search() {
+    let provider = provider([call("get_weather", json!({"location": "Rome"})), say("Sunny.")]);
+    let builder = agent(&provider).servers([Weather::default().config()]).mode(Mode::Normal);
+    let agent = builder.build().await.expect("an agent");
+    let visible = agent.visible().await;
+    assert!(visible.contains(&"get_weather".to_owned()) && visible.contains(&"get_prompt".to_owned()), "{visible:?}");
+    assert!(!visible.iter().any(|name| name.contains("search")), "{visible:?}");
+    let (events, _) = run(&agent, "Weather?").await;
+    assert_eq!(results(&events)[0].1, "sunny in Rome");
+    let first = provider.requests()[0].body.to_string();
+    assert!(!first.contains("defer_loading") && !first.contains("search"), "{first}");
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn auto_decides_by_number_and_tokens() {
+    let check = async |exposure: Exposure, expected: Mode, because: &str| {
+        let provider = provider([say("?")]);
+        let search = ToolSearch { exposure, ..ToolSearch::default() };
+        let builder = agent(&provider).servers([Weather::default().config()]).tool_search(search).mode(Mode::Auto);
+        let agent = builder.build().await.expect("an agent");
+        let (mode, reason) = agent.mode();
+        assert_eq!(mode, expected, "{reason}");
+        assert!(reason.contains(because), "{reason}");
+    };
+    check(Exposure::default(), Mode::Normal, "within").await;
+    check(Exposure::Auto { max_tools: 5, max_tokens: 10_000 }, Mode::ToolSearch, "more than 5").await;
+    check(Exposure::Auto { max_tools: 50, max_tokens: 10 }, Mode::ToolSearch, "more than 10").await;
+}
+
+#[tokio::test]
+async fn an_agent_without_tools_talks() {
+    for mode in [Mode::Auto, Mode::Normal] {
+        let provider = provider([say("Hello.")]);
+        let agent = agent(&provider).mode(mode).build().await.expect("an agent");
+        assert_eq!(agent.run("Hi").await.expect("an answer").text, "Hello.");
+        provider.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_custom_tool_like_a_meta_tool_is_shown_under_another_name() {
+    let provider = provider([say("?")]);
+    let def = ToolDef::new("add_tool", "adds", json!({"type": "object", "properties": {}}));
+    let agent = agent(&provider).tool(CustomTool::new(def, done).eager()).build().await.expect("an agent");
+    let visible = agent.visible().await;
+    assert_eq!(visible.iter().filter(|name| *name == "add_tool").count(), 1, "{visible:?}");
+    assert_eq!(visible.len(), 5, "{visible:?}");
+}

@@ -1,0 +1,103 @@
+//! Questions, consent, and answers with a form.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use pegboard_agent::{
+    Approval, CustomTool, Question, ToolDef, ToolError,
+    schemars::{self, JsonSchema},
+};
+use serde_json::{Value, json};
+
+use crate::support::{Weather, agent, call, provider, results, run, say};
+
+fn def(name: &str) -> ToolDef {
+    ToolDef::new(name, format!("does {name}"), json!({"type": "object", "properties": {}}))
+}
+
+#[tokio::test]
+async fn questions_are_asked_where_there_is_somebody() {
+    let provider = provider([
+        call("ask_human", json!({"question": "Which city?", "options": ["Rome", "Oslo"]})),
+        call("consult", json!({"message": "Sure?"})),
+        say("Rome it is."),
+    ]);
+    let human = async |question: Question| match question.tool.as_str() {
+        "ask_human" => question.options.first().cloned(),
+        _ => None,
+    };
+    let agent = agent(&provider).tool(CustomTool::human(def("consult"))).human(human).build().await.expect("an agent");
+    let visible = agent.visible().await;
+    assert!(visible.contains(&"ask_human".to_owned()) && visible.contains(&"consult".to_owned()), "{visible:?}");
+    let (events, _) = run(&agent, "Where?").await;
+    let answered = results(&events);
+    assert_eq!(answered[0].1, "Rome");
+    assert_eq!((answered[1].1.as_str(), answered[1].2), ("the person gave no answer", true));
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn destructive_calls_need_consent() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let check = async |answer: Option<&'static str>, approval: Approval, ran: usize, questions: usize| {
+        let (calls, count) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&asked));
+        asked.store(0, Ordering::SeqCst);
+        let counted = Arc::clone(&calls);
+        let wipe = CustomTool::new(def("wipe"), move |_: Value| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Ok::<_, ToolError>("wiped") }
+        });
+        let provider = provider([
+            call("wipe", json!({})),
+            call("wipe", json!({})),
+            call("get_weather", json!({"location": "Rome"})),
+            say("Done."),
+        ]);
+        let mut builder =
+            agent(&provider).tool(wipe.destructive()).servers([Weather::default().config()]).approval(approval);
+        if let Some(answer) = answer {
+            builder = builder.human(move |_: Question| {
+                count.fetch_add(1, Ordering::SeqCst);
+                async move { Some(answer.to_owned()) }
+            });
+        }
+        let agent = builder.build().await.expect("an agent");
+        let (events, _) = run(&agent, "Wipe it").await;
+        let about = format!("{answer:?} {approval:?}: {:?}", results(&events));
+        assert_eq!(calls.load(Ordering::SeqCst), ran, "{about}");
+        assert_eq!(asked.load(Ordering::SeqCst), questions, "{about}");
+        provider.assert_clean();
+    };
+    check(Some("yes"), Approval::Destructive, 2, 2).await;
+    check(Some("always"), Approval::Destructive, 2, 1).await;
+    check(Some("no, never"), Approval::Destructive, 0, 2).await;
+    check(None, Approval::Destructive, 0, 0).await;
+    check(Some("no"), Approval::Never, 2, 0).await;
+    check(Some("yes"), Approval::Always, 2, 3).await;
+}
+
+#[derive(Debug, PartialEq, JsonSchema, serde::Deserialize)]
+struct Report {
+    city: String,
+    degrees: f64,
+}
+
+#[tokio::test]
+async fn answers_with_a_form() {
+    let provider = provider([
+        say("It is 21.5 degrees in Rome."),
+        call("final_answer", json!({"city": "Rome"})),
+        call("final_answer", json!({"city": "Rome", "degrees": 21.5})),
+        say("never said"),
+    ]);
+    let agent = agent(&provider).output::<Report>().build().await.expect("an agent");
+    let (events, answer) = run(&agent, "How warm?").await;
+    assert_eq!(answer.parse::<Report>().expect("a report"), Report { city: "Rome".into(), degrees: 21.5 });
+    let answered = results(&events);
+    assert!(answered[0].2 && answered[0].1.contains("missing field `degrees`"), "{answered:?}");
+    assert_eq!(answered[1].1, "accepted");
+    assert_eq!(provider.turns_taken(), 3, "it was reminded once, and ended with the answer");
+    provider.assert_clean();
+}

@@ -1,0 +1,161 @@
+//! Conversations that are saved, compacted and gone on with.
+
+use pegboard_agent::{Agent, BuildError, Event, Limits, ResumeError};
+use pegboard_testkit::provider::{Provider, Script};
+use serde_json::{Value, json};
+
+use crate::support::{Folder, MODELS, Weather, agent, agent_of, call, last_body, provider, run, say};
+
+async fn with_weather(model: &str, provider: &Provider, saved: Option<Value>) -> Agent {
+    let mut builder = agent_of(model, provider).servers([Weather::default().config()]);
+    if let Some(saved) = saved {
+        builder = builder.resume(saved);
+    }
+    builder.build().await.expect("an agent")
+}
+
+#[tokio::test]
+async fn saved_and_resumed_with_each_provider() {
+    for model in MODELS {
+        let provider = provider([
+            call("add_tool", json!({"tool_names": ["get_weather"]})),
+            say("Added."),
+            call("get_weather", json!({"location": "Oslo"})),
+            say("Sunny."),
+        ]);
+        let agent = with_weather(model, &provider, None).await;
+        agent.run("Get ready").await.expect("an answer");
+        let saved = agent.save().await;
+        let before = agent.visible().await;
+        let resumed = with_weather(model, &provider, Some(saved)).await;
+        assert_eq!(resumed.visible().await, before, "{model}");
+        assert_eq!(resumed.run("Weather?").await.expect("an answer").text, "Sunny.", "{model}");
+        assert!(last_body(&provider).contains("Get ready"), "{model}");
+        provider.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn compacted_with_each_provider() {
+    for model in MODELS {
+        let provider = provider([
+            call("add_tool", json!({"tool_names": ["get_weather"]})),
+            say("Added."),
+            say("The tool for the weather was added; nothing else happened."),
+            call("get_weather", json!({"location": "Oslo"})),
+            say("Sunny."),
+        ]);
+        let agent = with_weather(model, &provider, None).await;
+        agent.run("Get ready, please").await.expect("an answer");
+        agent.compact().await.expect("a summary");
+        let answer = agent.run("Weather?").await.expect("an answer");
+        assert_eq!(answer.text, "Sunny.", "{model}");
+        let body = last_body(&provider);
+        assert!(body.contains("nothing else happened") && !body.contains("Get ready, please"), "{model}: {body}");
+        assert!(agent.visible().await.contains(&"get_weather".to_owned()), "{model}");
+        // And once more, from what is left.
+        let saved = agent.save().await;
+        let later = with_weather(model, &provider, Some(saved)).await;
+        assert_eq!(later.visible().await, agent.visible().await, "{model}");
+        provider.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn compacted_by_itself_in_mid_run() {
+    let provider = provider([
+        call("add_tool", json!({"tool_names": ["get_weather"]})),
+        say("Summary: the weather of Oslo is wanted."),
+        call("get_weather", json!({"location": "Oslo"})),
+        say("Summary: it is sunny in Oslo."),
+        say("Sunny."),
+    ]);
+    let limits = Limits { context_tokens: Some(1), ..Limits::default() };
+    let builder = agent(&provider).servers([Weather::default().config()]).limits(limits);
+    let agent = builder.build().await.expect("an agent");
+    let (events, answer) = run(&agent, "Weather in Oslo?").await;
+    assert_eq!(answer.text, "Sunny.");
+    assert_eq!(events.iter().filter(|event| **event == Event::Compacted).count(), 2);
+    assert!(last_body(&provider).contains("Go on with what is left to do."));
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn a_summary_that_cannot_be_had_changes_nothing() {
+    let provider = provider([say("Hello.")]);
+    let agent = agent(&provider).build().await.expect("an agent");
+    agent.run("Hi").await.expect("an answer");
+    let before = agent.history().await;
+    agent.compact().await.expect_err("the script is over");
+    assert_eq!(agent.history().await, before);
+}
+
+#[tokio::test]
+async fn a_transcript_survives_a_crash_at_any_step() {
+    let folder = Folder::new("agent-crash");
+    let script = || {
+        Script::new([
+            call("add_tool", json!({"tool_names": ["get_weather"]})),
+            call("slow", json!({})),
+            say("It was interrupted."),
+        ])
+    };
+    for model in MODELS {
+        let path = folder.path().join(format!("{}.json", model.replace('/', "-")));
+        let provider = Provider::start(script());
+        let weather = Weather::default();
+        let agent = agent_of(model, &provider).servers([weather.config()]).transcript(&path).build().await;
+        let agent = agent.expect("an agent");
+        // What a crash leaves: the file as it is while the call runs.
+        let crashed = folder.path().join("crashed.json");
+        tokio::select! {
+            _ = agent.run("Ask the slow one") => panic!("it never answers"),
+            () = weather.began.notified() => { std::fs::copy(&path, &crashed).expect("a file"); }
+        }
+        let builder = agent_of(model, &provider).servers([Weather::default().config()]).transcript(&crashed);
+        let resumed = builder.build().await.expect("an agent");
+        assert!(resumed.visible().await.contains(&"get_weather".to_owned()), "{model}");
+        assert_eq!(resumed.run("What happened?").await.expect("an answer").text, "It was interrupted.");
+        let body = last_body(&provider);
+        assert!(body.contains("given up before it had a result") && body.contains("Ask the slow one"), "{model}");
+        provider.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn transcripts_that_cannot_be_used() {
+    let folder = Folder::new("agent-transcripts");
+    let check = async |name: &str, content: &[u8], expected: fn(&ResumeError) -> bool| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).expect("a file");
+        let provider = provider([say("?")]);
+        let error = agent(&provider).transcript(&path).build().await.expect_err("a mistake");
+        let BuildError::Resume(error) = error else { panic!("{error}") };
+        assert!(expected(&error), "{name}: {error}");
+        assert_eq!(std::fs::read(&path).expect("a file"), content, "it is not touched");
+    };
+    check("garbage", b"{\"version\": 1", |error| matches!(error, ResumeError::Garbled { .. })).await;
+    check("later", b"{\"version\": 99}", |error| matches!(error, ResumeError::Format { .. })).await;
+    let other = br#"{"version": 1, "model": "openai/gpt-5.4", "messages": []}"#;
+    check("other", other, |error| matches!(error, ResumeError::OtherWire { .. })).await;
+    let odd = br#"{"version": 1, "model": "anthropic/claude-opus-4-8", "messages": 7}"#;
+    check("odd", odd, |error| matches!(error, ResumeError::Garbled { .. })).await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_transcript_is_for_its_owner_and_a_full_disk_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::new("agent-owner");
+    let path = folder.path().join("transcript.json");
+    let provider = provider([say("Hello."), say("Hello again.")]);
+    let written = agent(&provider).transcript(&path).build().await.expect("an agent");
+    written.run("Hi").await.expect("an answer");
+    let mode = std::fs::metadata(&path).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let nowhere = agent(&provider).transcript("/proc/nothing/here.json").build().await.expect("an agent");
+    let (events, answer) = run(&nowhere, "Hi").await;
+    assert_eq!(answer.text, "Hello again.");
+    assert!(events.iter().any(|event| matches!(event, Event::Warning(_))), "{events:?}");
+}

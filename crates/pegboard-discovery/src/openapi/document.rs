@@ -1,0 +1,272 @@
+//! The OpenAPI text of one server's tools.
+
+use pegboard_core::Tool;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use super::{
+    ApiServer, UniqueNames, identifier, path_of,
+    schema::{self, Limits},
+    yaml,
+};
+use crate::{
+    host::code::{TOKEN_VARIABLE, URL_VARIABLE},
+    prompt::one_line,
+    tokens::estimate_tokens,
+};
+
+/// How much of a schema is shown where there is room, and when one tool is asked for and has
+/// more than fits, tried in this order.
+const LIMITS: [Limits; 3] =
+    [Limits { depth: 24, nodes: 5000 }, Limits { depth: 6, nodes: 400 }, Limits { depth: 3, nodes: 60 }];
+
+/// Bytes of a schema that is read at all.
+const MAX_SCHEMA_BYTES: usize = 1 << 20;
+
+/// Characters of a tool's summary.
+const MAX_SUMMARY: usize = 120;
+
+/// Characters of the description of a tool or a server.
+const MAX_DESCRIPTION: usize = 4000;
+
+/// Characters of an operation's identifier, before what makes it unique.
+const MAX_IDENTIFIER: usize = 96;
+
+/// The text for all tools of `server`, or for `only` one, in at most about `max_tokens`.
+pub(super) fn write(server: &ApiServer<'_>, only: Option<&Tool>, max_tokens: usize) -> String {
+    // Whoever asks for one tool reads the same identifier as whoever asks for all.
+    let mut names = UniqueNames::default();
+    let named: Vec<(&Tool, String)> = server
+        .tools
+        .iter()
+        .map(|tool| {
+            let name = identifier(tool.upstream_name(), MAX_IDENTIFIER);
+            (&***tool, names.take(if name.is_empty() { "tool" } else { &name }))
+        })
+        .collect();
+    match only {
+        Some(only) => {
+            let one: Vec<(&Tool, String)> = named.into_iter().filter(|(tool, _)| std::ptr::eq(*tool, only)).collect();
+            let fitting = LIMITS.iter().find_map(|limits| in_full(server, &one, *limits, max_tokens));
+            fitting.unwrap_or_else(|| in_short(server, &one, true, max_tokens))
+        }
+        None => in_full(server, &named, LIMITS[0], max_tokens)
+            .unwrap_or_else(|| in_short(server, &named, false, max_tokens)),
+    }
+}
+
+/// With the parameters of every tool, if that fits.
+fn in_full(server: &ApiServer<'_>, tools: &[(&Tool, String)], limits: Limits, max_tokens: usize) -> Option<String> {
+    let mut schemas = reply_schemas();
+    let mut paths = Map::new();
+    let mut tokens = 0;
+    for (tool, name) in tools {
+        let known = schemas.len();
+        let operation = operation(tool, name, limits, &mut schemas);
+        let new = schemas.iter().skip(known).map(|(_, schema)| estimate_tokens(&yaml::write(schema)));
+        tokens += estimate_tokens(&yaml::write(&operation)) + new.sum::<usize>();
+        if tokens > max_tokens {
+            return None;
+        }
+        paths.insert(path_of(tool.server_name(), tool.upstream_name()), json!({"post": operation}));
+    }
+    let text = document(server, "", paths, schemas, false);
+    (estimate_tokens(&text) <= max_tokens).then_some(text)
+}
+
+/// Paths and summaries; when that is too much as well, the last tools are only named.
+fn in_short(server: &ApiServer<'_>, tools: &[(&Tool, String)], is_one: bool, max_tokens: usize) -> String {
+    let note = if is_one { TOO_LARGE } else { TOO_MANY };
+    let operations: Vec<(String, Value, usize)> = tools
+        .iter()
+        .map(|(tool, name)| {
+            let path = path_of(tool.server_name(), tool.upstream_name());
+            let operation = json!({"post": short_operation(tool, name)});
+            let tokens = estimate_tokens(&path) + estimate_tokens(&yaml::write(&operation)) + 2;
+            (path, operation, tokens)
+        })
+        .collect();
+    let around = estimate_tokens(&document(server, note, Map::new(), reply_schemas(), true));
+    let all: usize = operations.iter().map(|(_, _, tokens)| tokens).sum();
+    // A name takes far less than a path with its summary.
+    let for_names = if around + all > max_tokens { max_tokens / 4 } else { 0 };
+    let mut left = max_tokens.saturating_sub(around + for_names);
+    let mut paths = Map::new();
+    for (path, operation, tokens) in operations {
+        // The first is always told: it may be the one that was asked for.
+        if tokens > left && !paths.is_empty() {
+            break;
+        }
+        left = left.saturating_sub(tokens);
+        paths.insert(path, operation);
+    }
+    let unlisted: Vec<&str> = tools.iter().skip(paths.len()).map(|(tool, _)| tool.upstream_name()).collect();
+    document(server, &format!("{note}{}", also(&unlisted, for_names)), paths, reply_schemas(), true)
+}
+
+const TOO_LARGE: &str = "Its parameters are too many to be shown; send any object.";
+
+const TOO_MANY: &str = "The parameters are left out, because there are many tools: ask for the spec of the one that \
+                        you need with `tool_name`.";
+
+/// Names of further tools, as many as fit.
+fn also(names: &[&str], max_tokens: usize) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let mut text = " There are also: ".to_owned();
+    let mut tokens = 0;
+    for (at, name) in names.iter().enumerate() {
+        let name = one_line(name);
+        tokens += estimate_tokens(&name) + 2;
+        if tokens > max_tokens {
+            text.push_str(&format!("and {} more", names.len() - at));
+            return text;
+        }
+        text.push_str(&name);
+        text.push_str(if at + 1 < names.len() { ", " } else { "." });
+    }
+    text
+}
+
+fn document(
+    server: &ApiServer<'_>,
+    note: &str,
+    paths: Map<String, Value>,
+    schemas: Map<String, Value>,
+    has_any_arguments: bool,
+) -> String {
+    let how = format!(
+        "Paths are relative to the value of the environment variable {URL_VARIABLE}. Send the value of \
+         {TOKEN_VARIABLE} as the bearer token, and the arguments of the tool as the JSON object of a POST."
+    );
+    let about = cut(server.description, MAX_DESCRIPTION);
+    let texts = [about.as_str(), &how, note].into_iter().filter(|text| !text.is_empty());
+    let description = texts.collect::<Vec<_>>().join("\n\n");
+    let mut components = json!({
+        "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        "responses": {
+            "Done": response("The tool was called; `success` tells whether it worked.", &json!({"$ref": REPLY})),
+            "Denied": response("The token is missing or wrong.", &json!({"$ref": REPLY}))
+        }
+    });
+    if has_any_arguments {
+        components["requestBodies"] = json!({
+            "Arguments": {"content": {"application/json": {"schema": {"type": "object"}}}}
+        });
+    }
+    components["schemas"] = schemas.into();
+    let mut document = json!({
+        "openapi": "3.0.3",
+        "info": {"title": one_line(server.name), "version": "1", "description": description},
+        "servers": [{"url": "/", "description": format!("Stands for the value of {URL_VARIABLE}.")}],
+        "security": [{"token": []}]
+    });
+    document["paths"] = paths.into();
+    document["components"] = components;
+    yaml::write(&document)
+}
+
+const REPLY: &str = "#/components/schemas/Reply";
+
+/// What every call is answered with.
+fn reply_schemas() -> Map<String, Value> {
+    let reply = json!({
+        "type": "object",
+        "required": ["success", "result", "error"],
+        "properties": {
+            "success": {"type": "boolean"},
+            "result": {
+                "nullable": true,
+                "description": "What the tool returned: any JSON, or a text that is not JSON as a string."
+            },
+            "error": {"type": "string", "nullable": true, "description": "What went wrong, unless it worked."}
+        }
+    });
+    Map::from_iter([("Reply".to_owned(), reply)])
+}
+
+fn response(description: &str, schema: &Value) -> Value {
+    json!({"description": description, "content": {"application/json": {"schema": schema}}})
+}
+
+/// What is told of one tool.
+fn operation(tool: &Tool, name: &str, limits: Limits, schemas: &mut Map<String, Value>) -> Value {
+    let mut operation = head(tool, name);
+    let about = cut(tool.description(), MAX_DESCRIPTION);
+    if operation.get("summary").and_then(Value::as_str) != Some(about.as_str()) && !about.is_empty() {
+        operation.insert("description".to_owned(), about.into());
+    }
+    let arguments = tool.input_schema().and_then(read).unwrap_or_else(|| json!({}));
+    let arguments = as_object(schema::convert(&arguments, name, limits, schemas));
+    let is_required = arguments.get("required").is_some();
+    operation.insert(
+        "requestBody".to_owned(),
+        json!({"required": is_required, "content": {"application/json": {"schema": arguments}}}),
+    );
+    let mut done = json!({"$ref": "#/components/responses/Done"});
+    if let Some(result) = tool.output_schema().and_then(read) {
+        let result = schema::convert(&result, &format!("{name}_result"), limits, schemas);
+        let reply = json!({"allOf": [{"$ref": REPLY}, {"type": "object", "properties": {"result": result}}]});
+        done = response("The tool was called; `success` tells whether it worked.", &reply);
+    }
+    operation.insert("responses".to_owned(), responses(&done));
+    operation.into()
+}
+
+/// The same without parameters.
+fn short_operation(tool: &Tool, name: &str) -> Value {
+    let mut operation = head(tool, name);
+    operation.insert("requestBody".to_owned(), json!({"$ref": "#/components/requestBodies/Arguments"}));
+    operation.insert("responses".to_owned(), responses(&json!({"$ref": "#/components/responses/Done"})));
+    operation.into()
+}
+
+fn responses(done: &Value) -> Value {
+    json!({"200": done, "401": {"$ref": "#/components/responses/Denied"}})
+}
+
+fn head(tool: &Tool, name: &str) -> Map<String, Value> {
+    let mut head = Map::from_iter([("operationId".to_owned(), name.into())]);
+    let summary = summary(tool);
+    if !summary.is_empty() {
+        head.insert("summary".to_owned(), summary.into());
+    }
+    head
+}
+
+/// The first sentence of what a tool says of itself, else its title.
+fn summary(tool: &Tool) -> String {
+    let text = match tool.description().trim() {
+        "" => tool.title().unwrap_or_default(),
+        text => text.lines().next().unwrap_or_default(),
+    };
+    let text = one_line(text);
+    let sentence = text.split_inclusive(". ").next().unwrap_or_default().trim_end();
+    cut(if sentence.is_empty() { &text } else { sentence }, MAX_SUMMARY)
+}
+
+/// Arguments are an object, also where their schema does not say so.
+fn as_object(schema: Value) -> Value {
+    match schema {
+        Value::Object(map) if !map.contains_key("type") && !map.contains_key("$ref") => {
+            let mut typed = Map::from_iter([("type".to_owned(), "object".into())]);
+            typed.extend(map);
+            typed.into()
+        }
+        schema => schema,
+    }
+}
+
+fn read(schema: &RawValue) -> Option<Value> {
+    let text = schema.get();
+    // Nesting that the parser refuses is not for reading either.
+    if text.len() > MAX_SCHEMA_BYTES { None } else { serde_json::from_str(text).ok() }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,117 @@
+//! `pegboard agent`.
+
+mod amounts;
+mod args;
+mod build;
+mod input;
+mod lines;
+mod people;
+mod plain;
+mod repl;
+mod screen;
+mod show;
+mod signals;
+mod talk;
+mod terminal;
+
+use std::io::{IsTerminal, stdin};
+
+use pegboard_agent::{Agent, AgentBuilder, RunError};
+use pegboard_llm::wire;
+
+pub(crate) use self::args::AgentArgs;
+pub(crate) use self::signals::INTERRUPTED;
+use self::{
+    args::AgentFormat,
+    input::Words,
+    lines::Lines,
+    people::Person,
+    screen::Screen,
+    show::{Show, Start},
+    signals::Signals,
+    talk::{Ended, Talk},
+    terminal::Found,
+};
+use super::serve::runtime;
+use crate::{Outcome, error::CliError, logging, progress::Progress};
+
+pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
+    let usual = std::env::var_os("PEGBOARD_CONFIG");
+    let words = Words::sort(args.first.as_deref(), args.second.as_deref(), usual)?;
+    let model = build::model(args)?;
+    let config = build::read_config(words.config.as_deref())?;
+    let prompt = prompt(words.prompt, args.format)?;
+    logging::start(&args.log, "error")?;
+    let (person, asked) = Person::new();
+    let name = model.to_string();
+    let builder = build::builder(args, model, config, person)?;
+    let mut show: Box<dyn Show> = match args.format {
+        AgentFormat::Text => Box::new(Screen::new(args.show_thinking)),
+        AgentFormat::Json => Box::new(Lines),
+    };
+    let runtime = runtime()?;
+    let signals = runtime.block_on(async { Signals::listen(Found::look()) });
+    let Some(agent) = runtime.block_on(begin(builder, &signals))? else { return Ok(Outcome::Interrupted) };
+    let start = runtime.block_on(Start::of(&agent, name));
+    let shown = show.start(&start);
+    let mut talk = Talk { agent, show, asked, signals, prices: args.prices };
+    let ended = shown.and_then(|()| match prompt {
+        Some(prompt) => runtime.block_on(once(prompt, &mut talk)),
+        None => repl::run(&runtime, &mut talk),
+    });
+    runtime.block_on(talk.agent.stop());
+    // A read of the terminal cannot be taken back everywhere; it must not keep us from ending.
+    runtime.shutdown_background();
+    ended
+}
+
+/// What to say; `None` when the person is asked for it, line by line.
+fn prompt(given: Option<String>, format: AgentFormat) -> Result<Option<String>, CliError> {
+    match given {
+        Some(prompt) if prompt != "-" => input::checked(prompt).map(Some),
+        None if stdin().is_terminal() && format == AgentFormat::Text => Ok(None),
+        None if stdin().is_terminal() => Err(CliError::new("`--format json` needs a prompt")
+            .hint("put it behind the command, in quotes, or send it to standard input")),
+        _ => input::read_prompt(stdin().lock()).map(Some),
+    }
+}
+
+/// Starts the servers and begins the conversation; `None` when somebody did not want to wait.
+async fn begin(builder: AgentBuilder, signals: &Signals) -> Result<Option<Agent>, CliError> {
+    let progress = Progress::waiting("starting servers");
+    let mut listening = signals.begin();
+    let built = tokio::select! {
+        built = builder.build() => Some(built),
+        _ = listening.stopped() => None,
+    };
+    drop(progress);
+    built.transpose().map_err(build::cannot_build)
+}
+
+/// One prompt, and the end.
+async fn once(prompt: String, talk: &mut Talk) -> Result<Outcome, CliError> {
+    match talk.say(prompt).await? {
+        Ended::Answered(answer) => Ok(match answer.stop {
+            wire::Stop::Refusal | wire::Stop::Length => Outcome::No,
+            _ => Outcome::Yes,
+        }),
+        Ended::Failed(error @ RunError::Limit(_)) => {
+            failure(&error).print();
+            Ok(Outcome::No)
+        }
+        Ended::Failed(error) => Err(failure(&error)),
+        Ended::Stopped(_) => Ok(Outcome::Interrupted),
+    }
+}
+
+/// Why there is no answer, for people.
+fn failure(error: &RunError) -> CliError {
+    let shown = match error {
+        RunError::Turn(cause) => CliError::new("the model could not be asked").because(lines::with_causes(cause)),
+        error => CliError::new(error.to_string()),
+    };
+    match error.hint() {
+        Some(hint) => shown.hint(hint),
+        None => shown,
+    }
+}

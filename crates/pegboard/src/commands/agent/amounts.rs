@@ -1,0 +1,92 @@
+//! Numbers for people.
+
+use std::time::Duration;
+
+use pegboard_agent::Usage;
+
+/// What something took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    pub(super) turns: u32,
+    pub(super) usage: Usage,
+    /// Where prices are known.
+    pub(super) cost: Option<f64>,
+    pub(super) took: Duration,
+}
+
+impl Spent {
+    /// One line of it.
+    pub(super) fn text(&self) -> String {
+        let turns = if self.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", self.turns) };
+        format!("{turns}, {}, {}, {}", tokens(self.usage), cost(self.cost), time(self.took))
+    }
+}
+
+/// Tokens that were read and written.
+pub(super) fn tokens(usage: Usage) -> String {
+    let cached = if usage.cached > 0 { format!(" ({} cached)", count(usage.cached)) } else { String::new() };
+    format!("{} tokens in{cached}, {} out", count(usage.input), count(usage.output))
+}
+
+/// A cost, in whatever currency the prices are.
+pub(super) fn cost(cost: Option<f64>) -> String {
+    match cost {
+        // Fractions of a cent are what single runs cost.
+        Some(cost) if cost < 1.0 => format!("cost {cost:.4}"),
+        Some(cost) => format!("cost {cost:.2}"),
+        None => "cost unknown (--prices)".to_owned(),
+    }
+}
+
+/// A number, its digits in groups of three.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// How long something took.
+pub(super) fn time(took: Duration) -> String {
+    let seconds = took.as_secs_f64();
+    match took.as_secs() {
+        0 => format!("{} ms", took.as_millis()),
+        1..60 => format!("{seconds:.1} s"),
+        all => format!("{} min {} s", all / 60, all % 60),
+    }
+}
+
+/// How large something is.
+pub(super) fn size(bytes: usize) -> String {
+    let bytes = bytes as f64;
+    match bytes {
+        ..1e3 => format!("{bytes} B"),
+        1e3..1e6 => format!("{:.1} kB", bytes / 1e3),
+        _ => format!("{:.1} MB", bytes / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 999, 1000, 2_500_000].map(size), ["0 B", "999 B", "1.0 kB", "2.5 MB"]);
+        assert_eq!([17, 1_500, 125_000].map(|ms| time(Duration::from_millis(ms))), ["17 ms", "1.5 s", "2 min 5 s"]);
+        assert_eq!([None, Some(0.00123), Some(2.5)].map(cost), ["cost unknown (--prices)", "cost 0.0012", "cost 2.50"]);
+        let spent = Spent {
+            turns: 1,
+            usage: Usage { input: 1200, cached: 1000, output: 5 },
+            took: Duration::from_millis(5),
+            ..Spent::default()
+        };
+        assert_eq!(spent.text(), "1 turn, 1,200 tokens in (1,000 cached), 5 out, cost unknown (--prices), 5 ms");
+    }
+}

@@ -1,0 +1,194 @@
+//! An agent as the command line and the configuration want it.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use clap::ValueEnum;
+use pegboard_agent::{
+    Agent, AgentBuilder, Approval, BuildError, DialectName, Limits, Mode, ToolSearch, outputs::OutputSettings,
+    shell::ShellSettings,
+};
+use pegboard_discovery::HostTool;
+use pegboard_gateway::{Profile, middleware::Middleware};
+use pegboard_llm::{Model, client::ClientError};
+
+use super::{
+    args::{AgentArgs, ModeName, providers},
+    people::Person,
+    terminal,
+};
+use crate::{
+    config::{self, Config},
+    demo,
+    error::{CliError, warn},
+    rankers::RankerName,
+};
+
+/// The servers and everything else that a file says, or the demo.
+pub(super) fn read_config(path: Option<&Path>) -> Result<Config, CliError> {
+    let Some(path) = path else { return Ok(Config { servers: demo::servers()?, ..Config::default() }) };
+    if !path.is_file() {
+        return Err(CliError::new(format!("there is no configuration `{}`", path.display()))
+            .hint("a prompt of several words has to be in quotes"));
+    }
+    let config = config::read(path)?;
+    // What was meant to be shut must not be open here.
+    if restricts_tools(&config) {
+        let text = format!("`{}` restricts single tools, which only `pegboard serve` can do", path.display());
+        return Err(CliError::new(text).hint(
+            "say it with `pegboard.selection`, `--tools` and `--deny`, or give this agent a configuration whose only \
+             server is that gateway",
+        ));
+    }
+    if config.servers.is_empty() {
+        warn(&format!("`{}` has no servers; put them under `mcpServers`", path.display()));
+    }
+    Ok(config)
+}
+
+/// Whether calls pass through steps that refuse some of them.
+fn restricts_tools(config: &Config) -> bool {
+    let lists = config.gateway.server_middleware.iter().map(|(_, list)| list);
+    let mut steps = lists.chain([&config.gateway.middleware]).flatten();
+    steps.any(|step| matches!(step, Middleware::ToolFilter { .. } | Middleware::Security { .. }))
+}
+
+/// The model that was asked for.
+pub(super) fn model(args: &AgentArgs) -> Result<Model, CliError> {
+    let Some(name) = args.model.as_deref().filter(|name| !name.is_empty()) else {
+        return Err(CliError::new("no model was chosen").hint(format!(
+            "`--model PROVIDER/MODEL` or `PEGBOARD_MODEL`, such as `anthropic/claude-haiku-4-5`; providers are {}",
+            providers()
+        )));
+    };
+    Model::parse(name).map_err(|error| CliError::new(error.to_string()))
+}
+
+/// Everything but the building itself.
+pub(super) fn builder(
+    args: &AgentArgs,
+    model: Model,
+    config: Config,
+    person: Person,
+) -> Result<AgentBuilder, CliError> {
+    let (mode, dialect) = mode(args, config.gateway.profile)?;
+    let approval = if args.yes { Approval::Never } else { args.approve.into() };
+    let mut builder = Agent::builder(model)
+        .tool_search(tool_search(args, &config, dialect))
+        .mode(mode)
+        .servers(config.servers)
+        .selection(config.gateway.selection)
+        .selected_servers(&args.servers)
+        .selected_tools(&args.tools)
+        .denied(&args.deny)
+        .pre_discovered(args.pre_discovered.iter().cloned())
+        .limits(limits(args))
+        .human(person)
+        .approval(approval);
+    if !terminal::is_attended() {
+        // Nobody is there to answer; consent is refused, but nothing is asked for nothing.
+        builder = builder.denied([format!("human:{}", HostTool::AskHuman.name())]);
+    }
+    if let Some(program) = program() {
+        builder = builder.program(program);
+    }
+    if let Some(prices) = args.prices {
+        builder = builder.prices(prices);
+    }
+    if let Some(system) = &args.system {
+        builder = builder.system(system);
+    }
+    if let Some(path) = &args.transcript {
+        builder = builder.transcript(path);
+    }
+    if mode == Mode::CodeExecution {
+        let folder = folder(args.work_folder.as_ref(), "work", "--work-folder")?;
+        builder = builder.code_execution(ShellSettings { policy: args.sandbox.into(), ..ShellSettings::new(folder) });
+    } else if args.offload_above > 0 {
+        let folder = folder(args.outputs.as_ref(), "outputs", "--outputs")?;
+        let threshold_tokens = args.offload_above;
+        builder = builder.offload(OutputSettings { threshold_tokens, ..OutputSettings::new(folder) });
+    }
+    Ok(builder)
+}
+
+/// How the model gets at its tools. Whoever names a dialect wants it in any case.
+fn mode(args: &AgentArgs, profile: Profile) -> Result<(Mode, DialectName), CliError> {
+    let searches = |mode: ModeName| matches!(mode, ModeName::Auto | ModeName::ToolSearch);
+    let named = args.dialect.map(|dialect| dialect.0);
+    if named.is_some() && args.mode.is_some_and(|mode| !searches(mode)) {
+        return Err(CliError::new("`--dialect` says how to search, and this `--mode` does not search"));
+    }
+    let dialect = match profile {
+        Profile::Dialect(dialect) => named.unwrap_or(dialect),
+        Profile::Passthrough => named.unwrap_or_default(),
+    };
+    let mode = match (args.mode, named, profile) {
+        (Some(mode), ..) => mode.into(),
+        (None, Some(_), _) => Mode::ToolSearch,
+        (None, None, Profile::Passthrough) => Mode::Normal,
+        (None, None, Profile::Dialect(_)) => Mode::Auto,
+    };
+    Ok((mode, dialect))
+}
+
+fn tool_search(args: &AgentArgs, config: &Config, dialect: DialectName) -> ToolSearch {
+    let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
+    let ranker = args.ranker.or(config.ranker).unwrap_or_else(own);
+    ToolSearch {
+        dialect,
+        ranker: Some(Arc::from(ranker.build())),
+        settings: config.gateway.discovery.clone(),
+        delivery: args.delivery.map(|delivery| delivery.0),
+        exposure: config.gateway.exposure,
+        ..ToolSearch::default()
+    }
+}
+
+fn limits(args: &AgentArgs) -> Limits {
+    let usual = Limits::default();
+    Limits {
+        turns: args.max_turns.unwrap_or(usual.turns),
+        tokens: args.max_tokens,
+        cost: args.max_cost,
+        context_tokens: args.compact_above,
+        ..usual
+    }
+}
+
+/// This program: it runs queries and commands, and supervises servers.
+fn program() -> Option<PathBuf> {
+    env::current_exe().inspect_err(|error| tracing::warn!(%error, "servers run without a supervisor")).ok()
+}
+
+/// The folder that was asked for, or one of ours.
+fn folder(given: Option<&PathBuf>, name: &str, flag: &str) -> Result<PathBuf, CliError> {
+    let own = || state_folder().map(|state| state.join("pegboard").join(name));
+    given.cloned().or_else(own).ok_or_else(|| {
+        CliError::new("there is no folder for state: neither `XDG_STATE_HOME` nor `HOME` is set")
+            .hint(format!("name one with `{flag}`"))
+    })
+}
+
+/// Where programs keep what is theirs but can be lost.
+fn state_folder() -> Option<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || absolute("HOME").map(|home| home.join(".local").join("state"));
+    absolute("XDG_STATE_HOME").or_else(home).or_else(|| absolute("LOCALAPPDATA"))
+}
+
+/// Why there is no agent, and what can be done about it.
+pub(super) fn cannot_build(error: BuildError) -> CliError {
+    let hint = match &error {
+        BuildError::Client(ClientError::NoKey { variable, .. }) => Some(format!("put the key into `{variable}`")),
+        error => error.hint(),
+    };
+    let shown = CliError::new("cannot begin a conversation").because(super::lines::with_causes(&error));
+    match hint {
+        Some(hint) => shown.hint(hint),
+        None => shown,
+    }
+}

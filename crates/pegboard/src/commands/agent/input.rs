@@ -1,0 +1,107 @@
+//! Which words of the command line mean what, and where the prompt comes from.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use crate::error::CliError;
+
+/// Bytes of a prompt that is read from standard input; a longer one is refused.
+const MAX_PROMPT_BYTES: u64 = 8 << 20;
+
+/// What the words of the command line are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Words {
+    /// The configuration; `None` is the demo.
+    pub(super) config: Option<PathBuf>,
+    /// What to say; `None` when nothing was given.
+    pub(super) prompt: Option<String>,
+}
+
+impl Words {
+    /// Tells configuration and prompt apart. `usual` is the configuration unless one is named.
+    pub(super) fn sort(
+        first: Option<&OsStr>,
+        second: Option<&OsStr>,
+        usual: Option<OsString>,
+    ) -> Result<Self, CliError> {
+        let usual = || usual.filter(|path| !path.is_empty()).map(PathBuf::from);
+        let (config, prompt) = match (first, second) {
+            (Some(config), Some(prompt)) => (Some(PathBuf::from(config)), Some(prompt)),
+            (Some(word), None) if is_config(word) => (Some(PathBuf::from(word)), None),
+            (prompt, _) => (usual(), prompt),
+        };
+        let prompt = prompt.map(|prompt| match prompt.to_str() {
+            Some(prompt) => Ok(prompt.to_owned()),
+            None => Err(CliError::new("the prompt is not UTF-8")),
+        });
+        Ok(Self { config, prompt: prompt.transpose()? })
+    }
+}
+
+fn is_config(word: &OsStr) -> bool {
+    let path = Path::new(word);
+    path.is_file() || path.extension().is_some_and(|end| end == "json" || end == "jsonc")
+}
+
+/// The prompt on standard input.
+pub(super) fn read_prompt(input: impl Read) -> Result<String, CliError> {
+    let mut bytes = Vec::new();
+    let read = input.take(MAX_PROMPT_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| CliError::new("cannot read standard input").because(error))?;
+    if bytes.len() as u64 > MAX_PROMPT_BYTES {
+        return Err(CliError::new(format!("the prompt on standard input is larger than {MAX_PROMPT_BYTES} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| CliError::new("the prompt on standard input is not UTF-8"))?;
+    checked(text.trim_end().to_owned())
+}
+
+/// A prompt that says something.
+pub(super) fn checked(prompt: String) -> Result<String, CliError> {
+    if prompt.trim().is_empty() {
+        return Err(CliError::new("the prompt is empty")
+            .hint("put it behind the command, in quotes, or send it to standard input"));
+    }
+    Ok(prompt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_told_apart() {
+        let check = |words: &[&str], usual: Option<&str>, config: Option<&str>, prompt: Option<&str>| {
+            let word = |at: usize| words.get(at).map(OsStr::new);
+            let sorted = Words::sort(word(0), word(1), usual.map(OsString::from)).expect("words");
+            let expected = Words { config: config.map(PathBuf::from), prompt: prompt.map(str::to_owned) };
+            assert_eq!(sorted, expected, "{words:?}");
+        };
+        check(&[], None, None, None);
+        check(&["hello there"], None, None, Some("hello there"));
+        check(&["-"], None, None, Some("-"));
+        check(&["missing.json"], None, Some("missing.json"), None);
+        check(&["missing.jsonc"], None, Some("missing.jsonc"), None);
+        // An existing file, whatever it is called.
+        check(&["Cargo.toml"], None, Some("Cargo.toml"), None);
+        // A folder is none.
+        check(&["src"], None, None, Some("src"));
+        check(&["a", "b"], None, Some("a"), Some("b"));
+        check(&["hello"], Some("usual"), Some("usual"), Some("hello"));
+        check(&["a.json"], Some("usual"), Some("a.json"), None);
+        check(&["a", "b"], Some("usual"), Some("a"), Some("b"));
+        check(&[], Some("usual"), Some("usual"), None);
+        check(&[], Some(""), None, None);
+    }
+
+    #[test]
+    fn prompts_are_read_within_bounds() {
+        let read = |bytes: &[u8]| read_prompt(bytes).map_err(|error| error.to_string());
+        assert_eq!(read(b"what is\nthis?\n"), Ok("what is\nthis?".to_owned()));
+        assert_eq!(read(b" \n"), Err("the prompt is empty".to_owned()));
+        assert_eq!(read(b"\xff"), Err("the prompt on standard input is not UTF-8".to_owned()));
+        assert!(read(&vec![b'a'; MAX_PROMPT_BYTES as usize + 1]).is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! A run for programs: one JSON object for each event, a line each.
+
+use pegboard_agent::{Answer, Event, RunError, Usage};
+use pegboard_llm::wire::Stop;
+use serde_json::{Value, json};
+
+use super::{
+    amounts::Spent,
+    people::Ask,
+    plain::{clean, json_line},
+    show::{Show, Start},
+};
+use crate::{error::CliError, output};
+
+/// Prints each event as it comes.
+#[derive(Debug, Default)]
+pub(super) struct Lines;
+
+impl Show for Lines {
+    fn start(&mut self, start: &Start) -> Result<(), CliError> {
+        let failed = |(server, reason): &(String, String)| json!({"server": server, "reason": reason});
+        print(&json!({
+            "event": "start",
+            "model": start.model,
+            "mode": start.mode.as_str(),
+            "reason": start.reason,
+            "tools": start.tools,
+            "servers": start.servers,
+            "failed": start.failed.iter().map(failed).collect::<Vec<_>>(),
+            "sandbox": start.sandbox.as_ref().map(|(text, _)| text),
+            "resumed_messages": start.resumed,
+            "visible": start.visible,
+        }))
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), CliError> {
+        match to_json(event) {
+            Some(value) => print(&value),
+            None => Ok(()),
+        }
+    }
+
+    fn question(&mut self, ask: &Ask) -> Result<(), CliError> {
+        use std::io::Write as _;
+        let mut out = anstream::stderr();
+        write!(out, "{}", ask.text())?;
+        Ok(out.flush()?)
+    }
+
+    fn refused(&mut self, tool: &str) -> Result<(), CliError> {
+        print(&json!({"event": "refused", "tool": tool, "reason": "it needs consent, and there is nobody to ask"}))
+    }
+
+    fn end(&mut self, ended: Option<Result<&Answer, &RunError>>, spent: &Spent) -> Result<(), CliError> {
+        let mut last = match ended {
+            Some(Ok(answer)) => json!({"event": "answer", "text": answer.text, "stop": stop(&answer.stop)}),
+            Some(Err(error)) => {
+                let kind = if matches!(error, RunError::Limit(_)) { "limit" } else { "failed" };
+                json!({"event": "error", "kind": kind, "message": with_causes(error)})
+            }
+            None => json!({"event": "error", "kind": "cancelled", "message": RunError::Cancelled.to_string()}),
+        };
+        last["turns"] = spent.turns.into();
+        last["usage"] = usage(spent.usage);
+        last["cost"] = spent.cost.into();
+        last["took_ms"] = millis(spent.took);
+        print(&last)
+    }
+}
+
+fn print(value: &Value) -> Result<(), CliError> {
+    output::raw(format!("{}\n", json_line(value)).as_bytes())
+}
+
+/// An event, unless it is one that this build does not know.
+fn to_json(event: Event) -> Option<Value> {
+    Some(match event {
+        Event::Text(text) => json!({"event": "text", "text": text}),
+        Event::Thinking(text) => json!({"event": "thinking", "text": text}),
+        Event::CallStarted { id, name, target, server, arguments } => json!({
+            "event": "call", "id": id, "name": name, "target": target, "server": server, "arguments": arguments,
+        }),
+        Event::CallFinished { id, name, text, is_error, offloaded, took } => json!({
+            "event": "result", "id": id, "name": name, "text": text, "is_error": is_error,
+            "offloaded": offloaded, "took_ms": millis(took),
+        }),
+        Event::ToolsChanged { visible } => json!({"event": "tools", "visible": visible}),
+        Event::Turn { usage: of } => json!({"event": "turn", "usage": usage(of)}),
+        Event::Compacted => json!({"event": "compacted"}),
+        Event::Warning(text) => json!({"event": "warning", "text": text}),
+        _ => return None,
+    })
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({"input": usage.input, "cached": usage.cached, "output": usage.output})
+}
+
+fn millis(took: std::time::Duration) -> Value {
+    u64::try_from(took.as_millis()).unwrap_or(u64::MAX).into()
+}
+
+fn stop(stop: &Stop) -> &str {
+    match stop {
+        Stop::End => "end",
+        Stop::Tools => "tools",
+        Stop::Length => "length",
+        Stop::Refusal => "refusal",
+        Stop::Pause => "pause",
+        Stop::Other(other) => other,
+    }
+}
+
+/// An error and what led to it, on one line and harmless for a terminal.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Some errors repeat what is below them.
+        let below = error.to_string();
+        if !text.ends_with(&below) {
+            text.push_str(&format!(": {below}"));
+        }
+        cause = error.source();
+    }
+    clean(&text)
+}

@@ -1,0 +1,236 @@
+//! Questions to the person at the terminal. They are put by whoever draws on it, so that
+//! they stand below what led to them and nothing is drawn over them.
+
+use pegboard_agent::{Deciding, Human, Question, Request, Verdict};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::plain::{clean, cut, visible};
+use crate::output::{FAINT, STRONG};
+
+/// Questions that wait; whoever asks more waits too.
+const WAITING: usize = 16;
+
+/// Lines of the arguments of a call that are shown to whoever decides about it.
+const MAX_LINES: usize = 60;
+
+/// Columns of such a line.
+const MAX_COLUMNS: usize = 1000;
+
+/// Characters of a question or an answer to choose from.
+const MAX_QUESTION: usize = 4000;
+
+/// What the model is told where nobody can be asked.
+const NOBODY: &str = "it needs a person's consent, and there is nobody to ask";
+
+/// Something to ask, and where the answer goes.
+pub(super) enum Ask {
+    /// Whether a call may be made.
+    Approve(Request, oneshot::Sender<Verdict>),
+    /// A question of the model.
+    Answer(Question, oneshot::Sender<Option<String>>),
+}
+
+impl Ask {
+    /// Whether nobody waits for the answer any more.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Self::Approve(_, reply) => reply.is_closed(),
+            Self::Answer(_, reply) => reply.is_closed(),
+        }
+    }
+
+    /// Waits until nobody waits for the answer any more.
+    pub(super) async fn over(&mut self) {
+        match self {
+            Self::Approve(_, reply) => reply.closed().await,
+            Self::Answer(_, reply) => reply.closed().await,
+        }
+    }
+
+    /// Whether something is at stake, so that no key counts that was struck before.
+    pub(super) fn is_consent(&self) -> bool {
+        matches!(self, Self::Approve(..))
+    }
+
+    /// What is shown; the cursor stays behind it.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Approve(request, _) => {
+                let whose = request.server.as_ref().map_or(String::new(), |server| format!("{}.", visible(server)));
+                let tool = visible(&request.tool);
+                format!(
+                    "{STRONG}?{STRONG:#} may {STRONG}{whose}{tool}{STRONG:#} be called with\n{}  [y]es  [a]lways  \
+                     [n]o, or say why not: ",
+                    arguments(&request.arguments)
+                )
+            }
+            Self::Answer(question, _) => {
+                let mut text = format!("{STRONG}?{STRONG:#} {}\n", cut(&clean(&question.text), MAX_QUESTION));
+                for (at, option) in question.options.iter().enumerate() {
+                    text.push_str(&format!("  {STRONG}{}{STRONG:#} {}\n", at + 1, cut(&clean(option), MAX_QUESTION)));
+                }
+                text.push_str("  > ");
+                text
+            }
+        }
+    }
+
+    /// Hands over what was typed; `None` when nothing can be.
+    pub(super) fn settle(self, typed: Option<String>) {
+        // Nobody waits for it any more, perhaps.
+        match self {
+            Self::Approve(_, reply) => _ = reply.send(verdict(typed.as_deref())),
+            Self::Answer(question, reply) => _ = reply.send(answer(&question, typed.as_deref())),
+        }
+    }
+
+    /// Answers in the place of somebody who is not there; the tool that wanted consent.
+    pub(super) fn refuse(self) -> Option<String> {
+        match self {
+            Self::Approve(request, reply) => {
+                let _ = reply.send(Verdict::Deny(NOBODY.to_owned()));
+                Some(request.tool)
+            }
+            Self::Answer(_, reply) => {
+                let _ = reply.send(None);
+                None
+            }
+        }
+    }
+}
+
+fn verdict(typed: Option<&str>) -> Verdict {
+    let Some(typed) = typed else { return Verdict::Deny("the person gave no answer".to_owned()) };
+    match typed.trim().to_lowercase().as_str() {
+        "y" | "yes" => Verdict::Allow,
+        "a" | "always" => Verdict::AllowAlways,
+        "" | "n" | "no" => Verdict::Deny("the person said no".to_owned()),
+        _ => Verdict::Deny(format!("the person said: {}", typed.trim())),
+    }
+}
+
+/// A number stands for the option that has it.
+fn answer(question: &Question, typed: Option<&str>) -> Option<String> {
+    let typed = typed.map(str::trim).filter(|typed| !typed.is_empty())?;
+    let option = typed.parse::<usize>().ok().and_then(|number| question.options.get(number.checked_sub(1)?));
+    Some(option.map_or_else(|| typed.to_owned(), String::clone))
+}
+
+/// Arguments, one a line; texts of several lines as they are, so that a program can be read.
+fn arguments(arguments: &Value) -> String {
+    let mut lines = Vec::new();
+    match arguments.as_object() {
+        Some(fields) if fields.is_empty() => lines.push("no arguments".to_owned()),
+        Some(fields) => fields.iter().for_each(|(key, value)| describe(key, value, &mut lines)),
+        None => lines.push(arguments.to_string()),
+    }
+    let is_cut = |line: &String| line.chars().count() > MAX_COLUMNS;
+    let hidden = lines.len().saturating_sub(MAX_LINES);
+    let is_partial = hidden > 0 || lines.iter().any(is_cut);
+    let shown = lines.iter().take(MAX_LINES).map(|line| format!("    {}\n", cut(&visible(line), MAX_COLUMNS)));
+    let mut text: String = shown.collect();
+    if is_partial {
+        let size = arguments.to_string().len();
+        text.push_str(&format!("    {FAINT}… not all is shown: {hidden} more lines, {size} bytes in all{FAINT:#}\n"));
+    }
+    text
+}
+
+fn describe(key: &str, value: &Value, lines: &mut Vec<String>) {
+    match value {
+        Value::String(text) if text.contains('\n') => {
+            lines.push(format!("{key}:"));
+            lines.extend(text.split('\n').map(|line| format!("  {line}")));
+        }
+        Value::Object(_) | Value::Array(_) => {
+            let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
+            let mut pretty = pretty.lines().map(str::to_owned);
+            lines.push(format!("{key}: {}", pretty.next().unwrap_or_default()));
+            lines.extend(pretty);
+        }
+        value => lines.push(format!("{key}: {value}")),
+    }
+}
+
+/// The person, as far as the agent knows.
+pub(super) struct Person {
+    asks: mpsc::Sender<Ask>,
+}
+
+impl Person {
+    /// The person, and what they are asked.
+    pub(super) fn new() -> (Self, mpsc::Receiver<Ask>) {
+        let (asks, asked) = mpsc::channel(WAITING);
+        (Self { asks }, asked)
+    }
+}
+
+impl Human for Person {
+    fn answer(&self, question: Question) -> Deciding<'_, Option<String>> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            self.asks.send(Ask::Answer(question, reply)).await.ok()?;
+            answer.await.ok().flatten()
+        })
+    }
+
+    fn approve(&self, request: Request) -> Deciding<'_, Verdict> {
+        Box::pin(async move {
+            let (reply, verdict) = oneshot::channel();
+            // Who is gone does not consent.
+            match self.asks.send(Ask::Approve(request, reply)).await {
+                Ok(()) => verdict.await.unwrap_or_else(|_| Verdict::Deny(NOBODY.to_owned())),
+                Err(_) => Verdict::Deny(NOBODY.to_owned()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_typed_decides() {
+        let check = |typed: Option<&str>, expected: Verdict| assert_eq!(verdict(typed), expected, "{typed:?}");
+        check(Some("y\n"), Verdict::Allow);
+        check(Some(" Yes "), Verdict::Allow);
+        check(Some("a\n"), Verdict::AllowAlways);
+        check(Some("n"), Verdict::Deny("the person said no".to_owned()));
+        check(Some("\n"), Verdict::Deny("the person said no".to_owned()));
+        check(Some("Use the test account\n"), Verdict::Deny("the person said: Use the test account".to_owned()));
+        check(None, Verdict::Deny("the person gave no answer".to_owned()));
+    }
+
+    #[test]
+    fn numbers_stand_for_options() {
+        let options = ["red".to_owned(), "blue".to_owned()].to_vec();
+        let question = Question { tool: "ask_human".to_owned(), text: "Which?".to_owned(), options };
+        let check = |typed: Option<&str>, expected: Option<&str>| {
+            assert_eq!(answer(&question, typed).as_deref(), expected, "{typed:?}");
+        };
+        check(Some("2\n"), Some("blue"));
+        check(Some("3"), Some("3"));
+        check(Some("0"), Some("0"));
+        check(Some("green "), Some("green"));
+        check(Some("\n"), None);
+        check(None, None);
+    }
+
+    #[test]
+    fn arguments_can_be_read() {
+        let check = |given: Value, expected: &str| assert_eq!(arguments(&given), expected);
+        check(json!({}), "    no arguments\n");
+        check(json!({"path": "/a\u{1b}[2K", "n": 1}), "    path: \"/a\\u001b[2K\"\n    n: 1\n");
+        check(json!({"command": "cd /tmp\nls\r"}), "    command:\n      cd /tmp\n      ls\\u{d}\n");
+        check(json!({"to": ["a", "b"]}), "    to: [\n      \"a\",\n      \"b\"\n    ]\n");
+        let long = arguments(&json!({"text": "x\n".repeat(500)}));
+        assert_eq!(long.lines().count(), MAX_LINES + 1);
+        assert!(long.contains("442 more lines"), "{long}");
+        let wide = arguments(&json!({"text": "x".repeat(5000)}));
+        assert!(wide.contains("not all is shown"), "{wide}");
+    }
+}

@@ -1,0 +1,135 @@
+//! A conversation at the terminal, line by line.
+
+use pegboard_agent::RunError;
+use rustyline::{
+    Behavior, Config, Context, Editor, Helper, completion::Completer, error::ReadlineError, highlight::Highlighter,
+    hint::Hinter, history::DefaultHistory, validate::Validator,
+};
+use tokio::runtime::Runtime;
+
+use super::{
+    amounts::{cost, tokens},
+    failure,
+    plain::clean,
+    signals::Stop,
+    talk::{Ended, Talk},
+};
+use crate::{
+    Outcome,
+    error::{CliError, say, warn},
+    output::{FAINT, STRONG},
+};
+
+const HELP: &str = "\
+what you type goes to the model, except
+/tools     the tools that it sees
+/cost      what the conversation has cost so far
+/compact   sum the conversation up, to go on in a shorter one
+/help      this
+/quit      end, as Ctrl-C and Ctrl-D do
+Ctrl-C     while the model works: stop it, and go on from there";
+
+const COMMANDS: [&str; 5] = ["/tools", "/cost", "/compact", "/help", "/quit"];
+
+/// Completes commands.
+struct Commands;
+
+impl Completer for Commands {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        let typed = &line[..at];
+        let fits = |command: &&&str| typed.starts_with('/') && command.starts_with(typed);
+        Ok((0, COMMANDS.iter().filter(fits).map(|command| (*command).to_owned()).collect()))
+    }
+}
+
+impl Hinter for Commands {
+    type Hint = String;
+}
+impl Highlighter for Commands {}
+impl Validator for Commands {}
+impl Helper for Commands {}
+
+/// Whether to read another line.
+enum Next {
+    Line,
+    End(Outcome),
+}
+
+/// Asks until the person has had enough.
+pub(super) fn run(runtime: &Runtime, talk: &mut Talk) -> Result<Outcome, CliError> {
+    let failed = |error: ReadlineError| CliError::new("cannot read the terminal").because(error);
+    // The terminal, wherever standard output goes.
+    let config = Config::builder().behavior(Behavior::PreferTerm).build();
+    let mut editor: Editor<Commands, DefaultHistory> = Editor::with_config(config).map_err(failed)?;
+    editor.set_helper(Some(Commands));
+    say(&format!("{FAINT}`/help` says what else can be typed{FAINT:#}"));
+    loop {
+        let line = match editor.readline("> ") {
+            Ok(line) => line,
+            Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(Outcome::Yes),
+            Err(error) => return Err(failed(error)),
+        };
+        let line = line.trim();
+        if line.is_empty() {
+            continue;
+        }
+        // A full history is no reason to stop.
+        let _ = editor.add_history_entry(line);
+        if let Next::End(outcome) = runtime.block_on(take(line, talk))? {
+            return Ok(outcome);
+        }
+    }
+}
+
+async fn take(line: &str, talk: &mut Talk) -> Result<Next, CliError> {
+    match line {
+        "/quit" | "/exit" => return Ok(Next::End(Outcome::Yes)),
+        "/help" => say(HELP),
+        "/tools" => {
+            let visible = talk.agent.visible().await;
+            visible.iter().for_each(|name| say(&format!("{STRONG}{}{STRONG:#}", clean(name))));
+            say(&format!("{FAINT}{} visible of {}{FAINT:#}", visible.len(), talk.agent.tool_count().await));
+        }
+        "/cost" => {
+            let (usage, spent) = talk.agent.spent().await;
+            say(&format!("{FAINT}{}, {}{FAINT:#}", tokens(usage), cost(spent)));
+        }
+        "/compact" => return compact(talk).await,
+        line if line.starts_with('/') && !line.contains([' ', '\n']) => {
+            warn(&format!("there is no `{}`; `/help` says what there is", clean(line)));
+        }
+        prompt => {
+            return Ok(match talk.say(prompt.to_owned()).await? {
+                Ended::Stopped(Stop::Terminate) => Next::End(Outcome::Interrupted),
+                Ended::Failed(error) => told(&error),
+                Ended::Answered(_) | Ended::Stopped(Stop::Interrupt) => Next::Line,
+            });
+        }
+    }
+    Ok(Next::Line)
+}
+
+async fn compact(talk: &mut Talk) -> Result<Next, CliError> {
+    let mut listening = talk.signals.begin();
+    Ok(tokio::select! {
+        compacted = talk.agent.compact() => match compacted {
+            Ok(()) => {
+                say(&format!("{FAINT}the conversation was summed up{FAINT:#}"));
+                Next::Line
+            }
+            Err(error) => told(&error),
+        },
+        stop = listening.stopped() => match stop {
+            Stop::Interrupt => Next::Line,
+            Stop::Terminate => Next::End(Outcome::Interrupted),
+        },
+    })
+}
+
+/// A run that failed is no reason to end.
+fn told(error: &RunError) -> Next {
+    failure(error).print();
+    Next::Line
+}

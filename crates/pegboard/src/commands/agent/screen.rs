@@ -1,0 +1,257 @@
+//! A run for people: the model's words on standard output, the rest on standard error.
+
+use std::{
+    collections::HashMap,
+    io::{IsTerminal, Write, stdout},
+};
+
+use anstyle::{AnsiColor, Style};
+use pegboard_agent::{Answer, Event, RunError};
+use pegboard_llm::wire::Stop;
+use serde_json::Value;
+
+use super::{
+    amounts::{Spent, size, time},
+    people::Ask,
+    plain::{Cleaner, clean, one_line},
+    show::{Show, Start},
+    terminal,
+};
+use crate::{
+    error::{CliError, say, warn},
+    output::{self, FAINT},
+};
+
+const CALL: Style = AnsiColor::Cyan.on_default().bold();
+const NAME: Style = Style::new().bold();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+const ALARM: Style = AnsiColor::Red.on_default().bold();
+
+/// Names of tools that came or went which are told.
+const MAX_NAMES: usize = 8;
+
+/// What the line is in the middle of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Line {
+    /// Nothing; it is a new one.
+    #[default]
+    New,
+    /// The model's words, on standard output.
+    Words,
+    /// The model's thoughts, on standard error.
+    Thoughts,
+}
+
+/// Draws a run.
+#[derive(Debug, Default)]
+pub(super) struct Screen {
+    /// Whether words are shown as they come; who reads a pipe wants the answer alone.
+    is_streamed: bool,
+    shows_thinking: bool,
+    line: Line,
+    words: Cleaner,
+    thoughts: Cleaner,
+    /// How the calls that are running are called.
+    calls: HashMap<String, String>,
+    /// The call whose line is the last one.
+    latest: Option<String>,
+    visible: Vec<String>,
+    /// Whether it was said how calls can be allowed.
+    has_advised: bool,
+}
+
+impl Screen {
+    pub(super) fn new(shows_thinking: bool) -> Self {
+        Self { is_streamed: stdout().is_terminal(), shows_thinking, ..Self::default() }
+    }
+
+    /// Ends what the line is in the middle of.
+    fn break_line(&mut self) -> Result<(), CliError> {
+        match std::mem::take(&mut self.line) {
+            Line::New => {}
+            Line::Words => output::raw(b"\n")?,
+            Line::Thoughts => say(""),
+        }
+        Ok(())
+    }
+
+    /// Says something on a line of its own.
+    fn talk(&mut self, text: &str) -> Result<(), CliError> {
+        self.break_line()?;
+        say(text);
+        Ok(())
+    }
+
+    fn words(&mut self, piece: &str) -> Result<(), CliError> {
+        let piece = self.words.clean(piece);
+        if !self.is_streamed || piece.is_empty() {
+            return Ok(());
+        }
+        if self.line != Line::Words {
+            self.break_line()?;
+        }
+        self.latest = None;
+        output::raw(piece.as_bytes())?;
+        self.line = if piece.ends_with('\n') { Line::New } else { Line::Words };
+        Ok(())
+    }
+
+    fn thoughts(&mut self, piece: &str) -> Result<(), CliError> {
+        let piece = self.thoughts.clean(piece);
+        if !self.shows_thinking || piece.is_empty() {
+            return Ok(());
+        }
+        if self.line != Line::Thoughts {
+            self.break_line()?;
+        }
+        self.latest = None;
+        // There is nobody to tell when this fails.
+        let mut out = anstream::stderr();
+        let _ = write!(out, "{FAINT}{piece}{FAINT:#}");
+        let _ = out.flush();
+        self.line = if piece.ends_with('\n') { Line::New } else { Line::Thoughts };
+        Ok(())
+    }
+
+    fn call(&mut self, id: String, name: String, arguments: &Value) -> Result<(), CliError> {
+        let room = terminal::width().saturating_sub(2);
+        let name = one_line(&name, room);
+        let room = room.saturating_sub(name.chars().count() + 1);
+        let arguments = match arguments {
+            Value::Object(fields) if fields.is_empty() => String::new(),
+            arguments => format!(" {FAINT}{}{FAINT:#}", one_line(&arguments.to_string(), room)),
+        };
+        self.talk(&format!("{CALL}→{CALL:#} {NAME}{name}{NAME:#}{arguments}"))?;
+        self.latest = Some(id.clone());
+        self.calls.insert(id, name);
+        Ok(())
+    }
+
+    fn result(&mut self, id: &str, outcome: &str, mark: char, style: Style) -> Result<(), CliError> {
+        let name = self.calls.remove(id);
+        // A result right below its call needs no name.
+        let whose = match name {
+            Some(name) if self.latest.as_deref() != Some(id) => format!("{NAME}{name}{NAME:#} "),
+            _ => String::new(),
+        };
+        self.latest = None;
+        self.talk(&format!("  {style}{mark}{style:#} {whose}{outcome}"))
+    }
+
+    fn tools(&mut self, visible: Vec<String>) -> Result<(), CliError> {
+        let before = std::mem::replace(&mut self.visible, visible);
+        let come: Vec<&String> = self.visible.iter().filter(|name| !before.contains(name)).collect();
+        let gone: Vec<&String> = before.iter().filter(|name| !self.visible.contains(name)).collect();
+        let lines = [listed(&come).map(|names| (GOOD, '+', names)), listed(&gone).map(|names| (BAD, '-', names))];
+        for (style, mark, names) in lines.into_iter().flatten() {
+            self.talk(&format!("  {style}{mark}{style:#} {FAINT}{names}{FAINT:#}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Names on one line; `None` when there are none.
+fn listed(names: &[&String]) -> Option<String> {
+    let told = names.iter().take(MAX_NAMES).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => None,
+        ..=MAX_NAMES => Some(told),
+        all => Some(format!("{told} and {} more", all - MAX_NAMES)),
+    }
+}
+
+impl Show for Screen {
+    fn start(&mut self, start: &Start) -> Result<(), CliError> {
+        self.visible = start.visible.clone();
+        for (server, reason) in &start.failed {
+            warn(&format!("server `{server}`: {}", clean(reason)));
+        }
+        let servers = if start.servers == 1 { "1 server".to_owned() } else { format!("{} servers", start.servers) };
+        let (model, tools, mode, reason) = (&start.model, start.tools, start.mode, &start.reason);
+        say(&format!("{FAINT}{model}, {tools} tools, {servers}; {mode}: {reason}{FAINT:#}"));
+        match &start.sandbox {
+            Some((text, true)) => say(&format!("{FAINT}{}{FAINT:#}", clean(text))),
+            Some((text, false)) => warn(&format!("{ALARM}{}{ALARM:#}", clean(text))),
+            None => {}
+        }
+        if start.resumed > 0 {
+            say(&format!("{FAINT}going on after {} messages{FAINT:#}", start.resumed));
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), CliError> {
+        match event {
+            Event::Text(piece) => self.words(&piece),
+            Event::Thinking(piece) => self.thoughts(&piece),
+            Event::CallStarted { id, name, target, server, arguments } => {
+                let name = target.unwrap_or(name);
+                let full = server.map_or_else(|| name.clone(), |server| format!("{server}.{name}"));
+                self.call(id, full, &arguments)
+            }
+            Event::CallFinished { id, text, is_error, offloaded, took, .. } => {
+                if is_error {
+                    let room = terminal::width().saturating_sub(4);
+                    self.result(&id, &one_line(&text, room), '✗', BAD)?;
+                } else {
+                    let outcome = format!("{FAINT}{}, {}{FAINT:#}", time(took), size(text.len()));
+                    self.result(&id, &outcome, '✓', GOOD)?;
+                }
+                match offloaded {
+                    Some(file) => self.talk(&format!("  {GOOD}⇩{GOOD:#} {FAINT}in {}{FAINT:#}", file.display())),
+                    None => Ok(()),
+                }
+            }
+            Event::ToolsChanged { visible } => self.tools(visible),
+            Event::Turn { .. } => {
+                // What one turn leaves open must not swallow the next.
+                (self.words, self.thoughts) = (Cleaner::default(), Cleaner::default());
+                self.break_line()
+            }
+            Event::Compacted => self.talk(&format!("{FAINT}the conversation was summed up{FAINT:#}")),
+            Event::Warning(text) => {
+                self.break_line()?;
+                warn(&clean(&text));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn question(&mut self, ask: &Ask) -> Result<(), CliError> {
+        self.break_line()?;
+        self.latest = None;
+        let mut out = anstream::stderr();
+        let _ = write!(out, "{}", ask.text());
+        let _ = out.flush();
+        Ok(())
+    }
+
+    fn refused(&mut self, tool: &str) -> Result<(), CliError> {
+        self.break_line()?;
+        warn(&format!("`{}` needs your consent, and there is no terminal to ask for it", clean(tool)));
+        if !std::mem::replace(&mut self.has_advised, true) {
+            say("  `--yes` allows every call, `--approve` says which ones need consent");
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, ended: Option<Result<&Answer, &RunError>>, spent: &Spent) -> Result<(), CliError> {
+        self.break_line()?;
+        if let Some(Ok(answer)) = ended {
+            if !self.is_streamed && !answer.text.is_empty() {
+                let end = if answer.text.ends_with('\n') { "" } else { "\n" };
+                output::raw(format!("{}{end}", answer.text).as_bytes())?;
+            }
+            match &answer.stop {
+                Stop::Refusal => warn("the model refused to go on"),
+                Stop::Length => warn("the answer is not complete: the model ran out of tokens"),
+                Stop::Other(other) => warn(&format!("the model stopped for a reason of its own: {}", clean(other))),
+                _ => {}
+            }
+        }
+        let what = if ended.is_none() { "cancelled; " } else { "" };
+        self.talk(&format!("{FAINT}{what}{}{FAINT:#}", spent.text()))
+    }
+}

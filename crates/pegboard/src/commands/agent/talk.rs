@@ -1,0 +1,135 @@
+//! One prompt and what comes of it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use pegboard_agent::{Agent, Answer, Event, Prices, RunError, Usage};
+use tokio::sync::mpsc;
+
+use super::{
+    amounts::Spent,
+    people::Ask,
+    show::Show,
+    signals::{Listening, Signals, Stop},
+    terminal,
+};
+use crate::error::{CliError, say, warn};
+
+/// How a run ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// With an answer.
+    Answered(Answer),
+    /// Without one.
+    Failed(RunError),
+    /// Before its time.
+    Stopped(Stop),
+}
+
+/// An agent, and whoever talks to it.
+pub(super) struct Talk {
+    pub(super) agent: Agent,
+    pub(super) show: Box<dyn Show>,
+    /// What the agent wants to know from the person.
+    pub(super) asked: mpsc::Receiver<Ask>,
+    pub(super) signals: Signals,
+    pub(super) prices: Option<Prices>,
+}
+
+impl Talk {
+    /// Says something to the model and shows what happens, to its end.
+    pub(super) async fn say(&mut self, prompt: String) -> Result<Ended, CliError> {
+        let mut listening = self.signals.begin();
+        let began = Instant::now();
+        let mut spent = Spent::default();
+        let mut run = self.agent.stream(prompt);
+        let stopped = loop {
+            tokio::select! {
+                // What led to a question stands above it.
+                biased;
+                stop = listening.stopped() => break Some(stop),
+                event = run.next() => match event {
+                    Some(event) => {
+                        count(&event, &mut spent);
+                        self.show.event(event)?;
+                    }
+                    None => break None,
+                },
+                Some(ask) = self.asked.recv() => {
+                    if let Some(stop) = self.ask(ask, &mut listening).await? {
+                        break Some(stop);
+                    }
+                }
+            }
+        };
+        if stopped.is_some() {
+            run.cancel();
+        }
+        let came_to = run.answer().await;
+        if stopped.is_some() || came_to.is_err() {
+            // What was interrupted is brought to an end that can be gone on from.
+            if let Err(error) = self.agent.write_transcript().await {
+                warn(&super::lines::with_causes(&error));
+            }
+        }
+        spent.took = began.elapsed();
+        spent.cost = self.prices.map(|prices| prices.cost(spent.usage));
+        self.show.end(if stopped.is_some() { None } else { Some(came_to.as_ref()) }, &spent)?;
+        Ok(match (stopped, came_to) {
+            (Some(stop), _) => Ended::Stopped(stop),
+            (None, Ok(answer)) => Ended::Answered(answer),
+            (None, Err(error)) => Ended::Failed(error),
+        })
+    }
+
+    /// Asks the person; who it was that wanted to stop instead.
+    async fn ask(&mut self, mut ask: Ask, listening: &mut Listening) -> Result<Option<Stop>, CliError> {
+        if ask.is_over() {
+            return Ok(None);
+        }
+        if !terminal::is_attended() {
+            return match ask.refuse() {
+                Some(tool) => self.show.refused(&tool).map(|()| None),
+                None => Ok(None),
+            };
+        }
+        if ask.is_consent() {
+            terminal::forget_typed();
+        }
+        self.show.question(&ask)?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&is_over);
+        let mut reading = tokio::task::spawn_blocking(move || terminal::read_line(|| seen.load(Ordering::Relaxed)));
+        let stop = tokio::select! {
+            line = &mut reading => {
+                let line = line.map_err(std::io::Error::other).flatten();
+                let line = line.map_err(|error| CliError::new("cannot read the terminal").because(error))?;
+                ask.settle(line);
+                return Ok(None);
+            }
+            stop = listening.stopped() => Some(stop),
+            () = ask.over() => None,
+        };
+        is_over.store(true, Ordering::Relaxed);
+        let _ = reading.await;
+        say("");
+        Ok(stop)
+    }
+}
+
+fn count(event: &Event, spent: &mut Spent) {
+    if let Event::Turn { usage } = event {
+        spent.turns += 1;
+        let all = spent.usage;
+        spent.usage = Usage {
+            input: all.input + usage.input,
+            cached: all.cached + usage.cached,
+            output: all.output + usage.output,
+        };
+    }
+}

@@ -1,0 +1,95 @@
+//! The terminal: how wide it is, what is typed into it, and how it was found.
+
+use std::io::{self, IsTerminal, stderr, stdin};
+
+/// The width when there is no terminal, or one that does not say.
+const USUAL_WIDTH: usize = 100;
+
+/// Narrower than this nothing can be read; a terminal that says so means something else.
+const LEAST_WIDTH: usize = 20;
+
+/// Whether a person sits at the other end: one who can read questions and type answers.
+pub(super) fn is_attended() -> bool {
+    stdin().is_terminal() && stderr().is_terminal()
+}
+
+/// Columns of the terminal that talk goes to.
+pub(super) fn width() -> usize {
+    let columns = if stderr().is_terminal() { columns() } else { None };
+    columns.filter(|columns| *columns >= LEAST_WIDTH).unwrap_or(USUAL_WIDTH)
+}
+
+#[cfg(unix)]
+fn columns() -> Option<usize> {
+    rustix::termios::tcgetwinsize(stderr()).ok().map(|size| usize::from(size.ws_col))
+}
+
+#[cfg(not(unix))]
+fn columns() -> Option<usize> {
+    None
+}
+
+/// How the terminal was set when we began.
+#[derive(Clone)]
+pub(super) struct Found {
+    #[cfg(unix)]
+    modes: Option<rustix::termios::Termios>,
+}
+
+impl Found {
+    pub(super) fn look() -> Self {
+        Self {
+            #[cfg(unix)]
+            modes: rustix::termios::tcgetattr(stdin()).ok(),
+        }
+    }
+
+    /// Leaves it as it was found: whoever ends in the middle of a line that is being edited
+    /// would leave a terminal that shows nothing.
+    pub(super) fn restore(&self) {
+        #[cfg(unix)]
+        if let Some(modes) = &self.modes {
+            let _ = rustix::termios::tcsetattr(stdin(), rustix::termios::OptionalActions::Now, modes);
+        }
+    }
+}
+
+/// Forgets what was typed before it was asked for.
+pub(super) fn forget_typed() {
+    #[cfg(unix)]
+    let _ = rustix::termios::tcflush(stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
+/// Reads one line, unless `is_over` before it is there: then nothing is taken away from
+/// whoever reads next. `None` when there are no more lines. Blocks.
+#[cfg(unix)]
+pub(super) fn read_line(is_over: impl Fn() -> bool) -> io::Result<Option<String>> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    /// How soon a question that nobody waits for any more is dropped.
+    const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    /// The longest line that a terminal hands over.
+    const MAX_LINE: usize = 4096;
+    let input = stdin();
+    while !is_over() {
+        // A terminal is readable when a line is complete; so much is read, and no more.
+        match poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&PATIENCE)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => {
+                let mut line = [0; MAX_LINE];
+                return match rustix::io::read(&input, &mut line)? {
+                    0 => Ok(None),
+                    length => Ok(Some(String::from_utf8_lossy(&line[..length]).into_owned())),
+                };
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+/// Reads one line; `None` when there are no more lines. Blocks.
+#[cfg(not(unix))]
+pub(super) fn read_line(_is_over: impl Fn() -> bool) -> io::Result<Option<String>> {
+    let mut line = String::new();
+    Ok((stdin().read_line(&mut line)? > 0).then_some(line))
+}

@@ -1,0 +1,313 @@
+//! `pegboard agent`, with a scripted provider at the other end.
+
+mod ends;
+mod terminal;
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+
+use pegboard_testkit::provider::{self, Part, Provider, Script, Turn};
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::gateway::fixture;
+
+const MODEL: &str = "anthropic/claude-haiku-4-5";
+
+/// Longer than anything here takes; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder of its own, and a provider that says what the script says.
+struct Place {
+    folder: PathBuf,
+    provider: Provider,
+}
+
+impl Place {
+    fn new(test: &str, script: impl IntoIterator<Item = Turn>) -> Self {
+        Self::with_script(test, Script::new(script))
+    }
+
+    fn with_script(test: &str, script: Script) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("agent-{test}"));
+        // Left over from a run that was killed.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a temporary folder");
+        Self { folder, provider: Provider::start(script) }
+    }
+
+    fn file(&self, name: &str, content: &Value) -> &Self {
+        fs::write(self.folder.join(name), content.to_string()).expect("a temporary file");
+        self
+    }
+
+    /// The variables that point a program at the provider, and its files here.
+    fn variables(&self) -> [(&'static str, String); 4] {
+        [
+            ("ANTHROPIC_API_KEY", "a-key".to_owned()),
+            ("ANTHROPIC_BASE_URL", self.provider.url().to_owned()),
+            ("XDG_STATE_HOME", self.folder.join("state").display().to_string()),
+            ("HOME", self.folder.display().to_string()),
+        ]
+    }
+
+    /// The command, with nothing from outside.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
+        for name in ["PEGBOARD_MODEL", "PEGBOARD_CONFIG", "PEGBOARD_RANKER", "PEGBOARD_LOG", "OPENAI_API_KEY"] {
+            command.env_remove(name);
+        }
+        command.arg("agent").args(args).envs(self.variables()).current_dir(&self.folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.run_with(args, b"")
+    }
+
+    fn run_with(&self, args: &[&str], input: &[u8]) -> Output {
+        let mut child = self.command(args).spawn().expect("the binary starts");
+        // The binary may end without reading everything.
+        let _ = child.stdin.take().expect("a pipe").write_all(input);
+        child.wait_with_output().expect("the binary ends")
+    }
+
+    /// Runs it with the usual model.
+    fn ask(&self, args: &[&str]) -> Output {
+        self.run(&[&["--model", MODEL], args].concat())
+    }
+
+    /// Starts it, and waits until it has asked the provider.
+    fn start(&self, args: &[&str]) -> Child {
+        let child = self.command(&[&["--model", MODEL], args].concat()).spawn().expect("the binary starts");
+        assert!(self.provider.wait_until(PATIENCE, |requests| !requests.is_empty()), "nothing was asked");
+        child
+    }
+
+    /// What the model was told in request number `at`, as text.
+    fn told(&self, at: usize) -> String {
+        self.provider.requests().get(at).expect("a request").body.to_string()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A turn whose cost is the same in every build.
+fn turn(parts: impl IntoIterator<Item = Part>) -> Turn {
+    turn_ending(parts, None)
+}
+
+fn turn_ending(parts: impl IntoIterator<Item = Part>, stop: Option<provider::Stop>) -> Turn {
+    let usage = provider::Usage { input: 2000, cache_read: 1500, output: 20, ..provider::Usage::default() };
+    Turn::Say(provider::Output {
+        parts: parts.into_iter().collect(),
+        stop,
+        usage: Some(usage),
+        ..provider::Output::default()
+    })
+}
+
+fn say(text: &str) -> Turn {
+    turn([Part::text(text)])
+}
+
+fn call(name: &str, arguments: Value) -> Part {
+    Part::call("call_tool", json!({"name": name, "arguments": arguments}))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    text(&output.stderr)
+}
+
+/// Exit code, standard output and standard error, without what differs from run to run.
+fn show(output: &Output) -> String {
+    let code = output.status.code().unwrap_or(-1);
+    masked(&format!("exit {code}\n--- stdout\n{}--- stderr\n{}", text(&output.stdout), stderr(output)))
+}
+
+fn masked(text: &str) -> String {
+    let masks = [
+        (r#""took_ms":\d+"#, r#""took_ms":[time]"#),
+        (r#""(id|tool_use_id)":"[^"]*""#, r#""$1":"[id]""#),
+        (r"\d+ ms\b|\d+\.\d s\b", "[time]"),
+        (r"\d+ B\b|\d+\.\d kB\b", "[size]"),
+        (r"\d+ tools\b", "[n] tools"),
+        (r#""tools":\d+"#, r#""tools":[n]"#),
+    ];
+    masks.iter().fold(text.to_owned(), |text, (pattern, mask)| {
+        Regex::new(pattern).expect("a pattern").replace_all(&text, *mask).into_owned()
+    })
+}
+
+/// What the model does: look for a tool, call it, answer.
+fn errand() -> [Turn; 3] {
+    [
+        turn([Part::text("Let me look."), Part::call("search_tools", json!({"query": "list github issues"}))]),
+        turn([call("list_issues", json!({"owner": "acme", "repo": "web"}))]),
+        say("Two issues are open."),
+    ]
+}
+
+#[test]
+fn a_prompt_is_answered_with_the_tools_of_the_demo() {
+    let place = Place::new("errand", errand());
+    let output = place.ask(&["Which issues are open?"]);
+    insta::assert_snapshot!(show(&output));
+    place.provider.assert_clean();
+    assert!(place.told(2).contains("acme"), "the model does not learn what the tool said");
+}
+
+#[test]
+fn events_are_lines_of_json_for_programs() {
+    let place = Place::new("events", errand());
+    let output = place.ask(&["Which issues are open?", "--format", "json", "--prices", "1,5,0.1"]);
+    let events: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    let kinds: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    let expected =
+        ["start", "text", "turn", "call", "result", "turn", "call", "result", "text", "text", "turn", "answer"];
+    assert_eq!(kinds, expected);
+    let answer = events.last().expect("an answer");
+    assert_eq!(answer["text"], "Two issues are open.");
+    assert_eq!(answer["usage"], json!({"input": 6000, "cached": 4500, "output": 60}));
+    assert_eq!(answer["cost"], 0.00225);
+    let shown: Vec<&Value> = events.iter().filter(|event| event["event"] != "result").collect();
+    let shown: String = shown.iter().map(|event| format!("{event}\n")).collect();
+    insta::assert_snapshot!(masked(&shown));
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn the_prompt_may_come_on_standard_input() {
+    for args in [&["-"][..], &[]] {
+        let place = Place::new(&format!("stdin-{}", args.len()), [say("Hello.")]);
+        let output = place.run_with(&[&["--model", MODEL], args].concat(), b"Say hello\nplease\n");
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "Hello.\n"), "{args:?}");
+        assert!(place.told(0).contains(r"Say hello\nplease"));
+    }
+}
+
+#[test]
+fn a_conversation_goes_on_in_another_process() {
+    let place = Place::new("transcript", [errand().to_vec(), vec![say("I said it already.")]].concat());
+    let args = ["--transcript", "talk.json"];
+    let first = place.ask(&[&args[..], &["Which issues are open?"]].concat());
+    assert!(!stderr(&first).contains("going on"), "{}", stderr(&first));
+    let second = place.ask(&[&args[..], &["And now?"]].concat());
+    insta::assert_snapshot!(show(&second));
+    let told = place.told(3);
+    assert!(told.contains("Which issues are open?") && told.contains("And now?"));
+    place.provider.assert_clean();
+}
+
+#[test]
+fn nobody_consents_without_a_terminal() {
+    let script = || {
+        [
+            turn([call("delete_file", json!({"path": "/Team/notes.txt"}))]),
+            turn([call("delete_file", json!({"path": "/Team/notes.txt"}))]),
+            say("I could not."),
+        ]
+    };
+    let place = Place::new("consent", script());
+    let output = place.ask(&["Delete the notes"]);
+    insta::assert_snapshot!(show(&output));
+    assert!(place.told(1).contains("nobody to ask"));
+    // Who cannot be asked is not offered to be.
+    assert!(!place.told(0).contains("ask_human"));
+    let place = Place::new("consent-yes", script());
+    let output = place.ask(&["Delete the notes", "--yes"]);
+    assert!(!place.told(1).contains("nobody to ask"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_server_that_fails_is_told_of() {
+    let place = Place::new("failing", [turn([Part::call("echo", json!({"message": "one"}))]), say("Done.")]);
+    let servers = json!({
+        "works": fixture(&["--tools", "echo"]),
+        "broken": {"command": "pegboard-no-such-program"},
+    });
+    place.file("pegboard.json", &json!({"mcpServers": servers}));
+    let output = place.ask(&["pegboard.json", "Echo one", "--approve", "never"]);
+    insta::assert_snapshot!(show(&output));
+    place.provider.assert_clean();
+}
+
+#[test]
+fn the_configuration_says_what_may_be_seen() {
+    let place = Place::new("selection", [say("Nothing.")]);
+    let servers = json!({"one": fixture(&[])});
+    place.file("some.json", &json!({"mcpServers": servers, "pegboard": {"selection": {"tools": ["echo"]}}}));
+    place.file("shut.json", &json!({"mcpServers": {"one": {"command": "x", "disabledTools": ["echo"]}}}));
+    let tools = |at: usize| {
+        let request: Value = serde_json::from_str(&place.told(at)).expect("a request");
+        let names = request["tools"].as_array().into_iter().flatten();
+        names.filter_map(|tool| tool["name"].as_str()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let output = place.ask(&["some.json", "What is there?"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(tools(0).contains(&"echo".to_owned()), "{:?}", tools(0));
+    assert!(!tools(0).contains(&"add".to_owned()), "{:?}", tools(0));
+    // What cannot be kept shut is not opened.
+    insta::assert_snapshot!(show(&place.ask(&["shut.json", "Hello"])));
+}
+
+#[test]
+fn the_variable_names_the_configuration() {
+    let place = Place::new("variable", [say("Hello.")]);
+    place.file("here.json", &json!({"mcpServers": {"one": fixture(&[])}}));
+    let mut command = place.command(&["--model", MODEL, "hello"]);
+    let output = command.env("PEGBOARD_CONFIG", "here.json").output().expect("the binary ends");
+    assert!(stderr(&output).contains("1 server;"), "{}", stderr(&output));
+}
+
+#[test]
+fn large_outputs_go_to_files() {
+    let place = Place::new("offload", errand());
+    let output = place.ask(&["Which issues are open?", "--offload-above", "20", "--outputs", "kept"]);
+    assert!(stderr(&output).contains("⇩"), "{}", stderr(&output));
+    let kept = fs::read_dir(place.folder.join("kept")).expect("a folder").count();
+    assert_eq!(kept, 1);
+    let place = Place::new("offload-usual", errand());
+    place.ask(&["Which issues are open?", "--offload-above", "20"]);
+    assert!(place.folder.join("state/pegboard/outputs").is_dir());
+}
+
+#[test]
+fn what_steers_a_terminal_does_not_reach_it() {
+    let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}text";
+    let place = Place::new("evil", [turn([call(evil, json!({"a": evil}))]), say(evil)]);
+    let output = place.ask(&["Hello"]);
+    assert!(!stderr(&output).contains(['\u{1b}', '\u{7}', '\u{202e}']), "{:?}", stderr(&output));
+    // A program gets what the model said.
+    assert_eq!(text(&output.stdout), format!("{evil}\n"));
+    let place = Place::new("evil-json", [say(evil)]);
+    let output = place.ask(&["Hello", "--format", "json"]);
+    assert!(!text(&output.stdout).contains(['\u{1b}', '\u{7}', '\u{202e}']));
+}
+
+#[cfg(unix)]
+#[test]
+fn commands_run_in_code_execution_mode() {
+    let command = json!({"command": "echo from-$((40 + 2))"});
+    let place = Place::new("code", [turn([Part::call("execute_shell_command", command)]), say("Done.")]);
+    let output = place.ask(&["Compute", "--mode", "code-execution", "--yes"]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "Done.\n"), "{}", stderr(&output));
+    assert!(place.told(1).contains("from-42"), "{}", place.told(1));
+    assert!(stderr(&output).contains("commands run"), "{}", stderr(&output));
+    assert!(place.folder.join("state/pegboard/work").is_dir());
+}

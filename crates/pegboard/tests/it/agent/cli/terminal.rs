@@ -1,0 +1,92 @@
+//! What a person at a terminal sees. Python has terminals in its standard library.
+
+use pegboard_testkit::provider::Sending;
+
+use super::*;
+
+const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/agent/cli/terminal.py");
+
+/// What the terminal showed, and how it ended.
+struct Seen {
+    code: i64,
+    screen: String,
+    raw: String,
+}
+
+impl Place {
+    /// Runs it on a terminal; each step waits for a text and types what follows.
+    fn on_terminal(&self, args: &[&str], steps: &[(&str, &str)]) -> Seen {
+        let mut command = Command::new("python3");
+        for name in ["PEGBOARD_MODEL", "PEGBOARD_CONFIG", "PEGBOARD_LOG", "NO_COLOR"] {
+            command.env_remove(name);
+        }
+        command.args([DRIVER, &json!(steps).to_string(), env!("CARGO_BIN_EXE_pegboard"), "agent", "--model", MODEL]);
+        command.args(args).envs(self.variables()).env("TERM", "xterm").current_dir(&self.folder);
+        let output = command.output().expect("Python runs");
+        let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+        assert_eq!(seen["left"], json!([]), "not all was seen:\n{}", seen["screen"].as_str().unwrap_or_default());
+        let text = |key: &str| seen[key].as_str().expect("a text").to_owned();
+        Seen { code: seen["code"].as_i64().expect("a code"), screen: text("screen"), raw: text("raw") }
+    }
+}
+
+fn shown(seen: &Seen) -> String {
+    masked(&format!("exit {}\n{}", seen.code, seen.screen))
+}
+
+#[test]
+fn one_prompt_on_a_terminal() {
+    let delete = call("delete_file", json!({"path": "/Team/notes.txt"}));
+    let [search, list, answer] = errand();
+    let place = Place::new("look", [search, turn([delete.clone()]), list, turn([delete]), answer]);
+    let seen = place.on_terminal(&["What is there?"], &[("why not: ", "not now\r"), ("why not: ", "y\r")]);
+    insta::assert_snapshot!(shown(&seen));
+    assert!(seen.raw.contains("\u{1b}[1m\u{1b}[36m→"), "there are no colours");
+    assert!(place.told(2).contains("not now"), "the model does not learn why");
+    place.provider.assert_clean();
+}
+
+#[test]
+fn a_conversation_on_a_terminal() {
+    let question = json!({"question": "Which colour?", "options": ["red", "blue"]});
+    let stalled = say("A long story that nobody waits for").sending(Sending::stall_after(900));
+    let place = Place::new(
+        "conversation",
+        [turn([Part::call("ask_human", question)]), say("Blue it is."), stalled, say("Hello again.")],
+    );
+    let steps = [
+        ("> ", "choose for me\r"),
+        ("  > ", "2\r"),
+        ("> ", "tell me a story\r"),
+        ("A long story", "\u{3}"),
+        ("> ", "hello\r"),
+        ("> ", "/cost\r"),
+        ("> ", "/tools\r"),
+        ("> ", "/what\r"),
+        ("> ", "\u{4}"),
+    ];
+    let seen = place.on_terminal(&[], &steps);
+    insta::assert_snapshot!(shown(&seen));
+    assert!(place.told(1).contains("blue"));
+    place.provider.assert_clean();
+}
+
+#[test]
+fn a_question_that_is_interrupted_takes_nothing_from_the_prompt() {
+    let delete = call("delete_file", json!({"path": "/Team/notes.txt"}));
+    let place = Place::new("interrupted", [turn([delete]), say("Nothing was deleted.")]);
+    let steps = [("> ", "delete it\r"), ("why not: ", "\u{3}"), ("> ", "what happened?\r"), ("\r\n> ", "/quit\r")];
+    let seen = place.on_terminal(&[], &steps);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert!(seen.screen.contains("cancelled"), "{}", seen.screen);
+    assert!(place.told(1).contains("what happened?"), "{}", place.told(1));
+    place.provider.assert_clean();
+}
+
+#[test]
+fn one_prompt_is_interrupted() {
+    let place = Place::new("interrupt", [say("A long story").sending(Sending::stall_after(600))]);
+    let seen = place.on_terminal(&["Tell me a story"], &[("A long", "\u{3}")]);
+    assert_eq!(seen.code, 130, "{}", seen.screen);
+    assert!(seen.screen.contains("cancelled"), "{}", seen.screen);
+}

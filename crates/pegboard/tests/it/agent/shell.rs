@@ -1,0 +1,173 @@
+//! Commands that mean harm, in every sandbox that this machine has.
+//!
+//! `cargo xtask peers` installs bubblewrap; a sandbox that is not there is reported as skipped.
+
+mod ends;
+mod escapes;
+mod limits;
+mod runs;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use pegboard_agent::{
+    Program,
+    shell::{Api, Ran, Sandbox, SandboxPolicy, Shell, ShellSettings},
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pegboard");
+
+/// Longer than anything here takes; a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The variable by which a process of a test is known.
+const MARK: &str = "PEGBOARD_TEST_MARK";
+
+/// A shell in one kind of sandbox, with a folder around its working folder.
+struct Place {
+    kind: &'static str,
+    shell: Arc<Shell>,
+    /// Not for commands; the working folder is `work` in it.
+    outside: PathBuf,
+    mark: String,
+}
+
+impl Place {
+    fn new(test: &str, kind: &'static str, adjust: &dyn Fn(&mut ShellSettings), api: Option<Api>) -> Option<Self> {
+        let mark = format!("{test}-{kind}-{}", std::process::id());
+        let outside = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shell-{test}-{kind}"));
+        let _ = fs::remove_dir_all(&outside);
+        fs::create_dir_all(&outside).expect("a temporary folder");
+        let mut settings = settings(kind, &outside.join("work"), &mark)?;
+        adjust(&mut settings);
+        let shell = Shell::new(settings, Some(Program::at(PROGRAM)), api).expect("a shell");
+        let is_wanted = match shell.sandbox() {
+            Sandbox::Bubblewrap { .. } => kind == "bubblewrap",
+            Sandbox::Landlock { .. } => kind == "landlock",
+            _ => kind == "none",
+        };
+        if !is_wanted {
+            skipped(kind, &shell.sandbox().to_string());
+            return None;
+        }
+        Some(Self { kind, shell: Arc::new(shell), outside, mark })
+    }
+
+    async fn run(&self, command: &str) -> Ran {
+        self.shell.run(command, None).await.expect("it runs")
+    }
+
+    /// The version of Landlock, where that is the sandbox.
+    fn landlock(&self) -> Option<u32> {
+        match self.shell.sandbox() {
+            Sandbox::Landlock { abi } => Some(*abi),
+            _ => None,
+        }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.outside.join("work")
+    }
+
+    /// Writes a file that no command may see.
+    fn secret(&self) -> PathBuf {
+        let path = self.outside.join("secret.txt");
+        fs::write(&path, "the-secret").expect("a file");
+        path
+    }
+
+    /// Nothing of the last command is left, and the next one works.
+    async fn assert_in_order(&self) {
+        assert_eq!(self.left(), Vec::<String>::new(), "{}: processes are left", self.kind);
+        let again = self.run("echo again").await;
+        assert_eq!((again.exit_code, again.stdout.as_str()), (0, "again\n"), "{}: {again:?}", self.kind);
+    }
+
+    /// [`left`](Self::left), when that may take a moment.
+    async fn assert_soon_empty(&self) {
+        let start = Instant::now();
+        while !self.left().is_empty() {
+            assert!(start.elapsed() < PATIENCE, "{}: processes are left: {:?}", self.kind, self.left());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until a command has made this file in the working folder.
+    async fn assert_soon_there(&self, file: &str) {
+        let start = Instant::now();
+        while !self.work().join(file).exists() {
+            assert!(start.elapsed() < PATIENCE, "{}: `{file}` is not there", self.kind);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// The command lines of all processes that are the test's: they have its mark, or name its
+    /// folder as bubblewrap does.
+    fn left(&self) -> Vec<String> {
+        let folder = self.work().to_string_lossy().into_owned();
+        let processes = fs::read_dir("/proc").expect("a table of processes").flatten();
+        let ours = processes.filter_map(|process| {
+            process.file_name().to_str()?.parse::<u32>().ok()?;
+            let read = |name| fs::read(process.path().join(name)).unwrap_or_default();
+            let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).replace('\0', " ");
+            let (environment, line) = (text(read("environ")), text(read("cmdline")));
+            let is_ours = environment.contains(&format!("{MARK}={}", self.mark)) || line.contains(&folder);
+            is_ours.then_some(line)
+        });
+        ours.collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.outside);
+    }
+}
+
+/// Runs a test in every sandbox that is there.
+async fn each(test: &str, adjust: impl Fn(&mut ShellSettings), body: impl AsyncFn(&Place)) {
+    for kind in ["bubblewrap", "landlock"] {
+        if let Some(place) = Place::new(test, kind, &adjust, None) {
+            body(&place).await;
+            place.assert_in_order().await;
+        }
+    }
+}
+
+/// The settings for one kind of sandbox; nothing when it is not installed.
+fn settings(kind: &'static str, work: &Path, mark: &str) -> Option<ShellSettings> {
+    let mut settings = ShellSettings::new(work);
+    settings.timeout = Duration::from_secs(20);
+    settings.environment = vec![(MARK.to_owned(), mark.to_owned())];
+    match kind {
+        "bubblewrap" => {
+            settings.policy = SandboxPolicy::Require;
+            settings.bubblewrap = Some(bubblewrap().or_else(|| {
+                skipped(kind, "it is not installed; `cargo xtask peers` does");
+                None
+            })?);
+        }
+        // As if it were not installed.
+        "landlock" => settings.bubblewrap = Some(PathBuf::from("/no/such/bwrap")),
+        _ => settings.policy = SandboxPolicy::Off,
+    }
+    Some(settings)
+}
+
+/// The bubblewrap that is named, installed for the tests, or on the search path.
+fn bubblewrap() -> Option<PathBuf> {
+    let named = std::env::var_os("PEGBOARD_BWRAP").map(PathBuf::from);
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/debian/usr/bin/bwrap");
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&paths).map(|folder| folder.join("bwrap"));
+    named.into_iter().chain([installed]).chain(found).find(|path| path.is_file())
+}
+
+#[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
+fn skipped(kind: &str, reason: &str) {
+    eprintln!("SKIPPED: {kind}: {reason}");
+}

@@ -1,0 +1,142 @@
+//! Commands that want more than there is.
+
+use std::time::Duration;
+
+use pegboard_agent::shell::{Ending, Ran, ShellSettings};
+
+use super::{Place, each};
+
+const MIB: u64 = 1 << 20;
+
+fn small(settings: &mut ShellSettings) {
+    settings.memory_bytes = 256 * MIB;
+    settings.max_processes = 40;
+    settings.disk_bytes = 24 * MIB;
+    settings.max_file_bytes = 8 * MIB;
+    settings.max_files = 500;
+    settings.output_bytes = 10_000;
+}
+
+async fn check(place: &Place, command: &str, ended_by: Option<Ending>) -> Ran {
+    let ran = place.run(command).await;
+    assert_eq!(ran.ended_by, ended_by, "{}: `{command}`: {ran:?}", place.kind);
+    assert_ne!(ran.exit_code, 0, "{}: `{command}`: {ran:?}", place.kind);
+    place.assert_in_order().await;
+    ran
+}
+
+#[tokio::test]
+async fn a_fork_bomb_is_contained() {
+    each("forks", small, async |place| {
+        for bomb in [
+            "for i in $(seq 100); do sleep 1000 & done; wait",
+            // The usual one; it would end by itself, should nothing else end it.
+            ":(){ [ $SECONDS -lt 4 ] && :|:& }; :; sleep 1000",
+            // Each in a session of its own, a thousand at most.
+            "f='[ $0 -gt 9 ] || { setsid bash -c \"$f\" $(($0+1)) & setsid bash -c \"$f\" $(($0+1)) & }; sleep 9'; \
+             export f; bash -c \"$f\" 0; sleep 1000",
+        ] {
+            check(place, bomb, Some(Ending::Processes)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn memory_is_limited_for_one_and_for_all() {
+    each("memory", small, async |place| {
+        let ran = place.run("ulimit -d; ulimit -c; tail /dev/zero").await;
+        assert_eq!(ran.stdout, format!("{}\n0\n", 256 * 1024), "{}", place.kind);
+        // Whichever comes first.
+        let is_refused = ran.stderr.contains("memory") && ran.ended_by.is_none();
+        assert!(is_refused || ran.ended_by == Some(Ending::Memory), "{}: {ran:?}", place.kind);
+        let hold = "hold() { (head -c 80M /dev/zero; sleep 1000) | tail > /dev/null; }";
+        let many = format!("{hold}; for i in 1 2 3 4; do hold & done; wait");
+        check(place, &many, Some(Ending::Memory)).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn disk_is_limited_by_bytes_and_by_files() {
+    each("disk", small, async |place| {
+        let one = check(place, "yes > file", None).await;
+        // Ended by the signal for files that are too large.
+        assert_eq!(one.exit_code, 128 + 25, "{one:?}");
+        check(place, "for i in $(seq 9); do head -c 4M /dev/zero > f$i; done; sleep 1000", Some(Ending::Disk)).await;
+        // What is there may stay, and can be removed.
+        let ran = place.run("ls f1 && rm -f f* && ls | wc -l").await;
+        assert_eq!((ran.exit_code, ran.stdout.as_str()), (0, "f1\n0\n"), "{ran:?}");
+        check(place, "for i in $(seq 600); do : > e$i; done; sleep 1000", Some(Ending::Disk)).await;
+        assert_eq!(place.run("rm -f e*").await.exit_code, 0);
+        let hidden = "for i in $(seq 9); do exec {fd}> f; rm f; head -c 4M /dev/zero >&$fd; done; sleep 1000";
+        check(place, hidden, Some(Ending::Disk)).await;
+        let deep = "d=$(printf 'd%.0s' $(seq 200)); for i in $(seq 30); do mkdir $d; cd $d; done; sleep 1000";
+        check_deep(place, deep).await;
+    })
+    .await;
+}
+
+/// What lies too deep cannot be measured, and must not be used for hiding.
+async fn check_deep(place: &Place, command: &str) {
+    let ran = place.run(command).await;
+    assert_eq!(ran.ended_by, Some(Ending::Disk), "{ran:?}");
+    let refused = place.shell.run("echo again", None).await.expect_err("it cannot be measured");
+    assert!(refused.to_string().contains("cannot tell what"), "{refused}");
+    std::fs::remove_dir_all(place.work()).expect("it is ours");
+}
+
+#[tokio::test]
+async fn temporary_files_are_limited() {
+    each(
+        "temporary",
+        |settings| (small(settings), settings.temporary_bytes = MIB).0,
+        async |place| {
+            let fill = "for i in $(seq 9); do head -c 4M /dev/zero > $TMPDIR/f$i || exit 9; done; sleep 1000";
+            let ending = (place.kind == "landlock").then_some(Ending::Disk);
+            check(place, fill, ending).await;
+            if place.kind == "bubblewrap" {
+                check(place, &fill.replace("$TMPDIR", "/dev/shm"), None).await;
+            }
+            assert_eq!(place.run("ls $TMPDIR").await.stdout, "");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn endless_output_is_cut() {
+    each("endless", small, async |place| {
+        for command in ["yes", "yes >&2", "cat /dev/zero", "cat /dev/urandom"] {
+            let ran = place.shell.run(command, Some(Duration::from_millis(500))).await.expect("it runs");
+            assert_eq!(ran.ended_by, Some(Ending::Timeout), "{command}");
+            assert!(ran.stdout.len() + ran.stderr.len() < 3 * 10_000 + 100, "{command}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_runs_for_ever_is_ended_with_all_it_started() {
+    each("forever", small, async |place| {
+        let commands = [
+            "sleep 1000",
+            "while :; do :; done",
+            "setsid sleep 1000 & sleep 1000",
+            "nohup sleep 1000 & wait",
+            "(setsid bash -c 'sleep 1000 & sleep 1000' &); sleep 1000",
+            "trap '' TERM INT HUP; while :; do sleep 1000; done",
+            "kill -STOP $$",
+        ];
+        // At once: a shell can run many.
+        let running = commands.map(|command| {
+            let shell = std::sync::Arc::clone(&place.shell);
+            tokio::spawn(async move { shell.run(command, Some(Duration::from_secs(1))).await })
+        });
+        for (command, run) in commands.iter().zip(running) {
+            let ran = run.await.expect("no panic").expect("it runs");
+            assert_eq!((ran.exit_code, ran.ended_by), (137, Some(Ending::Timeout)), "{}: `{command}`", place.kind);
+        }
+    })
+    .await;
+}

@@ -1,0 +1,120 @@
+//! Commands that mean no harm.
+
+use std::time::Duration;
+
+use pegboard_agent::shell::{Ending, ShellError};
+
+use super::{Place, each};
+
+/// What a command prints on standard output, and how it ends.
+async fn check(place: &Place, command: &str, code: i32, stdout: &str) {
+    let ran = place.run(command).await;
+    assert_eq!((ran.exit_code, ran.stdout.as_str()), (code, stdout), "{}: `{command}`: {ran:?}", place.kind);
+    assert_eq!(ran.ended_by, None, "{}: `{command}`", place.kind);
+}
+
+#[tokio::test]
+async fn exit_codes_and_signals() {
+    each(
+        "codes",
+        |_| (),
+        async |place| {
+            check(place, "echo fine", 0, "fine\n").await;
+            check(place, "exit 7", 7, "").await;
+            check(place, "echo begun; kill -KILL $$", 137, "begun\n").await;
+            check(place, "kill -TERM $$", 143, "").await;
+            check(place, "no-such-program", 127, "").await;
+            check(place, "", 0, "").await;
+            check(place, "cat", 0, "").await;
+            let ran = place.run("echo out; echo err >&2; exit 3").await;
+            assert_eq!(ran.to_string(), "exit_code: 3\nstdout:\nout\n\nstderr:\nerr\n");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_working_folder_persists() {
+    each(
+        "persists",
+        |_| (),
+        async |place| {
+            let folder = place.shell.folder().display();
+            check(place, "pwd; echo $HOME", 0, &format!("{folder}\n{folder}\n")).await;
+            check(place, "mkdir -p a/b; echo kept > a/b/file", 0, "").await;
+            check(place, "cat a/b/file; diff <(echo x) <(echo x) && mktemp > made; test -s made", 0, "kept\n").await;
+            let seen = std::fs::read_to_string(place.work().join("a/b/file")).expect("the same folder");
+            assert_eq!(seen, "kept\n");
+            std::fs::remove_dir_all(place.work()).expect("it is ours");
+            check(place, "ls", 0, "").await;
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn output_is_text_without_control_characters() {
+    each(
+        "text",
+        |settings| settings.output_bytes = 1000,
+        async |place| {
+            check(place, r"printf 'a\033[31mred\033]0;t\007\r\n\tb\000c'", 0, "a[31mred]0;t\n\tbc").await;
+            check(place, r"printf '\377ok\342\202'", 0, "\u{fffd}ok\u{fffd}").await;
+            let ran = place.run("head -c 100000 /dev/zero | tr '\\0' x; printf end; printf '\\033[0m' >&2").await;
+            assert!(ran.stdout.len() < 1100 && ran.stdout.ends_with("xend"), "{ran:?}");
+            assert!(ran.stdout.contains("x\n[… 99003 bytes left out …]\nx"), "{ran:?}");
+            assert_eq!(ran.stderr, "[0m");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_no_command_can_be_is_refused() {
+    each(
+        "refused",
+        |settings| settings.max_timeout = Duration::from_secs(1),
+        async |place| {
+            let refused = |command: String| async move { place.shell.run(&command, None).await };
+            assert!(matches!(refused("echo a\0b".to_owned()).await, Err(ShellError::Nul)));
+            let long = refused(format!("#{}", "x".repeat(64 * 1024))).await;
+            assert!(matches!(long, Err(ShellError::TooLong { bytes: 65_537, limit: 65_536 })), "{long:?}");
+            check(place, &format!("#{}", "x".repeat(64 * 1024 - 1)), 0, "").await;
+            // Nobody gets more time than there is.
+            let ran = place.shell.run("sleep 1000", Some(Duration::from_secs(1000))).await.expect("it runs");
+            assert_eq!((ran.exit_code, ran.ended_by), (137, Some(Ending::Timeout)));
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_clean_environment() {
+    each(
+        "environment",
+        |settings| settings.environment.push(("EXTRA".into(), "a b".into())),
+        async |place| {
+            let ran = place.run("env | cut -d= -f1 | sort | tr '\\n' ' '; echo $EXTRA").await;
+            let expected = "EXTRA HOME LANG PATH PEGBOARD_TEST_MARK PWD SHLVL TERM TMPDIR _ a b\n";
+            assert_eq!(ran.stdout, expected, "{}", place.kind);
+            // The mark by which other tests find what is left.
+            let mut run = std::pin::pin!(place.shell.run("touch there; sleep 1000", Some(Duration::from_secs(1))));
+            tokio::select! {
+                ran = &mut run => panic!("{ran:?}"),
+                () = place.assert_soon_there("there") => assert!(!place.left().is_empty()),
+            }
+            run.await.expect("it runs");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_sandbox_there_are_limits_and_a_warning() {
+    let place = Place::new("bare", "none", &|_| (), None).expect("it needs nothing");
+    assert!(place.shell.sandbox().to_string().contains("WITHOUT A SANDBOX"));
+    check(&place, "echo bare", 0, "bare\n").await;
+    let ran = place.shell.run("setsid sleep 1000 & sleep 1000", Some(Duration::from_secs(1))).await.expect("it runs");
+    assert_eq!(ran.ended_by, Some(Ending::Timeout));
+    place.assert_in_order().await;
+}
