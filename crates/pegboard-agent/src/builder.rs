@@ -4,7 +4,8 @@ use std::{
     collections::BTreeSet,
     fmt,
     path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
 };
 
 use pegboard_core::Selection;
@@ -37,6 +38,9 @@ use crate::{
 /// The tool that takes the answer of an agent built with [`AgentBuilder::output`].
 pub const FINAL_ANSWER: &str = "final_answer";
 
+/// How often old outputs are looked for.
+const CLEAN_EVERY: Duration = Duration::from_secs(3600);
+
 /// Why an agent cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -65,6 +69,9 @@ pub enum BuildError {
     /// The conversation to go on with.
     #[error(transparent)]
     Resume(#[from] ResumeError),
+    /// Something failed that never should.
+    #[error("the sandbox could not be tried")]
+    Broken,
     /// A limit on the cost of what has no price.
     #[error("a limit on the cost needs prices")]
     NoPrices,
@@ -333,7 +340,7 @@ impl AgentBuilder {
         hands.tool_time = self.limits.tool_time;
         hands.output_bytes = self.limits.output_bytes;
         hands.set_catalog(sources.catalog().clone());
-        let mut talk = Talk::new(id, conversation, sources);
+        let mut talk = Talk::new(id.clone(), conversation, sources);
         if let Some(saved) = &saved {
             talk.restore(saved)?;
         }
@@ -352,10 +359,10 @@ impl AgentBuilder {
             }),
         };
         if mode == Mode::CodeExecution {
-            serve_code(&agent.shared, self.shell, program).await?;
+            serve_code(&agent.shared, self.shell, program, &id).await?;
         }
-        if let Some(outputs) = agent.shared.hands.outputs.clone() {
-            tokio::spawn(async move { outputs.clean().await });
+        if let Some(outputs) = &agent.shared.hands.outputs {
+            tokio::spawn(keep_clean(Arc::downgrade(outputs)));
         }
         Ok(agent)
     }
@@ -440,14 +447,27 @@ async fn serve_code(
     shared: &Arc<Shared>,
     settings: Option<ShellSettings>,
     program: Option<Program>,
+    id: &str,
 ) -> Result<(), BuildError> {
     let api = ToolApi::start(Arc::clone(&shared.hands) as Arc<dyn crate::code::Invoke>, ApiSettings::default()).await?;
     let reach = Api { address: api.address(), token: api.token().to_owned() };
-    let settings = settings.unwrap_or_else(|| ShellSettings::new(std::env::temp_dir().join("pegboard")));
-    let shell = Shell::new(settings, program, Some(reach))?;
+    let own = || ShellSettings::new(std::env::temp_dir().join(format!("pegboard-{id}")));
+    let settings = settings.unwrap_or_else(own);
+    // It tries the sandboxes for real.
+    let shell = tokio::task::spawn_blocking(move || Shell::new(settings, program, Some(reach)));
+    let shell = shell.await.map_err(|_| BuildError::Broken)??;
     let _ = shared.hands.shell.set(shell);
     let _ = shared.api.set(api);
     Ok(())
+}
+
+/// Removes outputs that are too old, now and then, as long as the agent lives.
+async fn keep_clean(outputs: Weak<Outputs>) {
+    while let Some(outputs) = outputs.upgrade() {
+        outputs.clean().await;
+        drop(outputs);
+        tokio::time::sleep(CLEAN_EVERY).await;
+    }
 }
 
 /// A name for a conversation that no other has.

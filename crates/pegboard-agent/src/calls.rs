@@ -9,7 +9,7 @@ use std::{
 };
 
 use pegboard_core::{Catalog, Selection, Tool};
-use pegboard_discovery::{HostTool, Target};
+use pegboard_discovery::{HostTool, Target, openapi};
 use pegboard_upstream::{
     Call, CallError, Fleet, Hello, Upstream, headers,
     json::{Fields, Raw, raw},
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::{
+    code::{Invoke, Invoked, Invoking},
     custom::{Output, Registry},
     outputs::Outputs,
     people::{Approval, Human, Question, Request, Verdict},
@@ -94,6 +95,12 @@ impl Hands {
 
     fn tool(&self, id: &str) -> Option<Arc<Tool>> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).find(id).cloned()
+    }
+
+    /// The tool that a script means, or the names nearest to what it says.
+    fn find(&self, server: Option<&str>, name: &str) -> Result<Arc<Tool>, Vec<String>> {
+        let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone();
+        openapi::find(&catalog, &self.selection, server, name)
     }
 
     /// Does what a call led to. Whatever goes wrong, the model gets to read it.
@@ -203,7 +210,10 @@ impl Hands {
                 let Some(outputs) = &self.outputs else { return Done::error("no outputs are kept here") };
                 match outputs.answer(tool, arguments).await {
                     Ok(text) => Done::ok(text),
-                    Err(error) => Done::error(format!("Error: {error}")),
+                    Err(error) => {
+                        let hint = error.hint().map_or(String::new(), |hint| format!(" (hint: {hint})"));
+                        Done::error(format!("Error: {}{hint}", with_causes(&error)))
+                    }
                 }
             }
             HostTool::ExecuteShellCommand => self.run_command(arguments).await,
@@ -266,23 +276,23 @@ impl Hands {
     }
 }
 
-impl crate::code::Invoke for Hands {
-    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> crate::code::Invoking<'a> {
+impl Invoke for Hands {
+    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> Invoking<'a> {
         Box::pin(async move {
-            let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone();
-            let is_it = |tool: &&Arc<Tool>| {
-                tool.server_name() == server && tool.upstream_name() == name && self.selection.allows(tool)
-            };
-            let Some(tool) = catalog.iter().find(is_it) else { return crate::code::Invoked::Unknown };
+            let Ok(tool) = self.find(server, name) else { return Invoked::Unknown };
             let target = Target {
                 id: Some(tool.id().to_owned()),
-                server: server.map(str::to_owned),
-                name: name.to_owned(),
+                server: tool.server_name().map(str::to_owned),
+                name: tool.upstream_name().to_owned(),
                 arguments,
             };
             let Done { text, value, is_error } = self.carry_out(target).await;
-            crate::code::Invoked::Done { text, value, is_error }
+            Invoked::Done { text, value, is_error }
         })
+    }
+
+    fn nearest(&self, server: Option<&str>, name: &str) -> Vec<String> {
+        self.find(server, name).err().unwrap_or_default()
     }
 }
 

@@ -161,36 +161,36 @@ mod tests {
 
     use super::*;
 
-    fn check(result: serde_json::Value, expected: &str, is_error: bool) {
-        let raw = serde_json::value::to_raw_value(&result).expect("JSON");
+    fn check(result: &serde_json::Value, expected: &str, is_error: bool) {
+        let raw = serde_json::value::to_raw_value(result).expect("JSON");
         let done = tool(raw);
         assert_eq!((done.text.as_str(), done.is_error), (expected, is_error), "{result}");
     }
 
     #[test]
     fn contents() {
-        check(json!({"content": [{"type": "text", "text": "a"}]}), "a", false);
-        check(json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}), "a\nb", false);
-        check(json!({"content": [{"type": "text", "text": "no"}], "isError": true}), "no", true);
-        check(json!({"content": [], "structuredContent": {"a": 1}}), r#"{"a":1}"#, false);
+        check(&json!({"content": [{"type": "text", "text": "a"}]}), "a", false);
+        check(&json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}), "a\nb", false);
+        check(&json!({"content": [{"type": "text", "text": "no"}], "isError": true}), "no", true);
+        check(&json!({"content": [], "structuredContent": {"a": 1}}), r#"{"a":1}"#, false);
         check(
-            json!({"content": [{"type": "image", "mimeType": "image/png", "data": "AAAAAAAA"}]}),
+            &json!({"content": [{"type": "image", "mimeType": "image/png", "data": "AAAAAAAA"}]}),
             "[image image/png, about 6 bytes, not shown]",
             false,
         );
         check(
-            json!({"content": [{"type": "resource", "resource": {"uri": "a:b", "text": "inside"}}]}),
+            &json!({"content": [{"type": "resource", "resource": {"uri": "a:b", "text": "inside"}}]}),
             "inside",
             false,
         );
         check(
-            json!({"content": [{"type": "resource_link", "uri": "a:b", "name": "notes"}]}),
+            &json!({"content": [{"type": "resource_link", "uri": "a:b", "name": "notes"}]}),
             "[resource notes: a:b]",
             false,
         );
-        check(json!({"content": 7}), r#"{"content":7}"#, false);
+        check(&json!({"content": 7}), r#"{"content":7}"#, false);
         check(
-            json!({"resultType": "input_required"}),
+            &json!({"resultType": "input_required"}),
             "the server asks for input in mid-call, which this agent does not give",
             true,
         );

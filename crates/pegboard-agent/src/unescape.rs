@@ -98,7 +98,7 @@ mod tests {
         #[test]
         fn nothing_panics(bytes in "[\"\\\\u0-9a-fn]{0,30}", start in 0usize..5, end in 0usize..35) {
             let end = end.min(bytes.len());
-            let _ = in_place(bytes.clone(), start.min(end)..end);
+            let _ = in_place(bytes, start.min(end)..end);
         }
     }
 }

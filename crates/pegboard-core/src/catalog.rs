@@ -174,7 +174,7 @@ impl Catalog {
     /// A snapshot in which `server` has exactly `tools`, in the place where it first had
     /// some, else at the end. Tools that did not change stay shared.
     pub fn with_server(&self, server: Server, tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
-        self.with_group(Some(Arc::new(server.cleaned())), tools)
+        self.with_group(Some(&Arc::new(server.cleaned())), tools)
     }
 
     /// A snapshot in which the host program has exactly these tools of its own, on no server.
@@ -182,15 +182,15 @@ impl Catalog {
         self.with_group(None, tools)
     }
 
-    fn with_group(&self, server: Option<Arc<Server>>, tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
+    fn with_group(&self, server: Option<&Arc<Server>>, tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
         let mut warnings = Vec::new();
-        let is_replaced = |group: &Arc<Group>| same_server(group.server.as_ref(), server.as_ref());
+        let is_replaced = |group: &Arc<Group>| same_server(group.server.as_ref(), server);
         let mut seen = HashSet::with_capacity(tools.len());
         let mut kept = Vec::with_capacity(tools.len());
         for mut raw in tools {
             let location = raw.location.clone();
-            raw.origin = server.as_ref().map_or(Origin::Host, |server| server.origin);
-            let Some(tool) = admit(raw, server.clone(), &mut warnings) else { continue };
+            raw.origin = server.map_or(Origin::Host, |server| server.origin);
+            let Some(tool) = admit(raw, server.cloned(), &mut warnings) else { continue };
             let elsewhere =
                 self.snapshot.groups.iter().any(|group| !is_replaced(group) && group.find(tool.id()).is_some());
             if elsewhere || !seen.insert(Box::<str>::from(tool.id())) {
@@ -203,7 +203,7 @@ impl Catalog {
                 _ => Arc::new(tool),
             });
         }
-        let mut replacement = Some(Group::new(server.clone(), kept));
+        let mut replacement = Some(Group::new(server.cloned(), kept));
         let mut groups = Vec::with_capacity(self.snapshot.groups.len() + 1);
         for group in &self.snapshot.groups {
             if is_replaced(group) {

@@ -63,6 +63,7 @@ impl Shell {
         if heard.is_err() || child.wait().is_err() {
             return Err(lost());
         }
+        private.is_handed_on = false;
         match (serde_json::from_slice(&line), sandbox) {
             (Ok(Report::Ran { exit_code: 0, landlock, .. }), Sandbox::Landlock { .. }) => {
                 Ok(Sandbox::Landlock { abi: landlock })
@@ -162,8 +163,8 @@ fn report_bytes(spec: &Spec) -> u64 {
     output.saturating_mul(2 * 3).saturating_add(REPORT_BYTES)
 }
 
-/// A folder that nobody else can enter. The confining program removes it; we do when that
-/// was never started.
+/// A folder that nobody else can enter. The confining program removes it; we do when that was
+/// never started, or turned out to be another program.
 struct Private {
     path: PathBuf,
     is_handed_on: bool,

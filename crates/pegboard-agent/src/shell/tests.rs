@@ -28,7 +28,8 @@ fn a_sandbox_says_what_it_does_not_contain() {
 
 #[test]
 fn wrong_settings_are_refused_with_a_hint() {
-    let settings = || ShellSettings::new(std::env::temp_dir().join("pegboard-shell-settings"));
+    let folder = std::env::temp_dir().join(format!("pegboard-shell-settings-{}", std::process::id()));
+    let settings = || ShellSettings::new(&folder);
     let program = || Some(Program::at("/no/such/program"));
     let error = Shell::new(settings(), None, None).expect_err("no program");
     assert!(matches!(error, ShellError::NoProgram) && error.hint().is_some());
@@ -44,6 +45,7 @@ fn wrong_settings_are_refused_with_a_hint() {
         let error = Shell::new(settings(), Some(Program::at(other)), None).expect_err(other);
         assert!(matches!(error, ShellError::Lost { .. }) && error.hint().is_some(), "{error:?}");
     }
+    std::fs::remove_dir(&folder).expect("it is empty");
 }
 
 #[test]

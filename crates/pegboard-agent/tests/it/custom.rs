@@ -83,8 +83,8 @@ async fn hidden_functions_run_and_can_be_registered_later() {
 async fn a_tool_that_panics_breaks_nothing() {
     let provider = provider([call("explode", json!({})), say("Oh.")]);
     let explode = CustomTool::new(def("explode"), |_: Value| async {
-        let nothing: Option<&str> = None;
-        Ok::<_, ToolError>(nothing.expect("a deliberate panic"))
+        let numbers: Vec<u32> = "no number".split(' ').filter_map(|word| word.parse().ok()).collect();
+        Ok::<_, ToolError>(format!("{}", numbers[0]))
     });
     let agent = agent(&provider).tool(explode).build().await.expect("an agent");
     assert_eq!(agent.run("Go").await.expect("an answer").text, "Oh.");

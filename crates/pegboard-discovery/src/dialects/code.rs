@@ -75,7 +75,7 @@ You call tools from programs: they form an HTTP API that scripts reach through e
 
 1. get_api_spec with the server's name, and with tool_name for one tool, tells you the paths and the parameters. Read it before you call anything for the first time.
 2. Write a script (python3, bash, curl) that sends a tool's arguments as a JSON object: POST $MCP_API_URL/tools/mcp/SERVER/TOOL, or $MCP_API_URL/tools/custom/TOOL for tools without a server, with the header `Authorization: Bearer $MCP_API_TOKEN`. Both variables are set. Take the paths as the spec writes them.
-3. The reply is {"success": true, "result": …, "error": null} or {"success": false, "result": null, "error": "…"}, with status 200 in both cases: look at `success`. `result` is JSON where the tool returned JSON, else a string.
+3. The reply is {"success": true, "result": …, "error": null} or {"success": false, "result": null, "error": "…"}, with status 200 in both cases: look at `success`. Another status means that nothing was called; `error` tells why. `result` is JSON where the tool returned JSON, else a string.
 
 Do as much as you can in one script: chain calls, loop, filter and count there, and print only what you need, since you see nothing but what is printed. A start:
 
@@ -84,7 +84,10 @@ import json, os, urllib.request
 def call(path, **arguments):
     request = urllib.request.Request(os.environ["MCP_API_URL"] + path, json.dumps(arguments).encode(),
         {"Authorization": "Bearer " + os.environ["MCP_API_TOKEN"], "Content-Type": "application/json"})
-    reply = json.load(urllib.request.urlopen(request))
+    try:
+        reply = json.load(urllib.request.urlopen(request))
+    except urllib.error.HTTPError as refused:
+        reply = json.load(refused)
     if not reply["success"]:
         raise SystemExit(reply["error"])
     return reply["result"]

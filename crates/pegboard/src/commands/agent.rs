@@ -85,7 +85,7 @@ async fn begin(builder: AgentBuilder, signals: &Signals) -> Result<Option<Agent>
         _ = listening.stopped() => None,
     };
     drop(progress);
-    built.transpose().map_err(build::cannot_build)
+    built.transpose().map_err(|error| build::cannot_build(&error))
 }
 
 /// One prompt, and the end.

@@ -1,5 +1,5 @@
 //! The hidden command `pegboard confine`: it runs one command within limits and reports how
-//! that ended. Its order comes on standard input; see [`spec`](super::spec).
+//! that ended. Its order comes on standard input, its report on standard output.
 
 #[cfg(unix)]
 mod bubblewrap;

@@ -32,7 +32,7 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<ModeName>,
 
-    /// The family of meta-tools [default: bridge]
+    /// The family of meta-tools [default: the configuration's, or bridge]
     #[arg(long, value_name = "DIALECT")]
     pub(crate) dialect: Option<Dialect>,
 

@@ -17,6 +17,7 @@ use pegboard_llm::{Model, client::ClientError};
 
 use super::{
     args::{AgentArgs, ModeName, providers},
+    input::is_named_like_config,
     people::Person,
     terminal,
 };
@@ -30,7 +31,7 @@ use crate::{
 /// The servers and everything else that a file says, or the demo.
 pub(super) fn read_config(path: Option<&Path>) -> Result<Config, CliError> {
     let Some(path) = path else { return Ok(Config { servers: demo::servers()?, ..Config::default() }) };
-    if !path.is_file() {
+    if !path.is_file() && !is_named_like_config(path) {
         return Err(CliError::new(format!("there is no configuration `{}`", path.display()))
             .hint("a prompt of several words has to be in quotes"));
     }
@@ -181,12 +182,12 @@ fn state_folder() -> Option<PathBuf> {
 }
 
 /// Why there is no agent, and what can be done about it.
-pub(super) fn cannot_build(error: BuildError) -> CliError {
-    let hint = match &error {
+pub(super) fn cannot_build(error: &BuildError) -> CliError {
+    let hint = match error {
         BuildError::Client(ClientError::NoKey { variable, .. }) => Some(format!("put the key into `{variable}`")),
         error => error.hint(),
     };
-    let shown = CliError::new("cannot begin a conversation").because(super::lines::with_causes(&error));
+    let shown = CliError::new("cannot begin a conversation").because(super::lines::with_causes(error));
     match hint {
         Some(hint) => shown.hint(hint),
         None => shown,

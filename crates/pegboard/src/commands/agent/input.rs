@@ -43,7 +43,12 @@ impl Words {
 
 fn is_config(word: &OsStr) -> bool {
     let path = Path::new(word);
-    path.is_file() || path.extension().is_some_and(|end| end == "json" || end == "jsonc")
+    path.is_file() || is_named_like_config(path)
+}
+
+/// Whether it can hardly be anything but a configuration, though there may be none.
+pub(super) fn is_named_like_config(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "json" || end == "jsonc")
 }
 
 /// The prompt on standard input.

@@ -77,11 +77,11 @@ impl Ask {
     }
 
     /// Hands over what was typed; `None` when nothing can be.
-    pub(super) fn settle(self, typed: Option<String>) {
+    pub(super) fn settle(self, typed: Option<&str>) {
         // Nobody waits for it any more, perhaps.
         match self {
-            Self::Approve(_, reply) => _ = reply.send(verdict(typed.as_deref())),
-            Self::Answer(question, reply) => _ = reply.send(answer(&question, typed.as_deref())),
+            Self::Approve(_, reply) => _ = reply.send(verdict(typed)),
+            Self::Answer(question, reply) => _ = reply.send(answer(&question, typed)),
         }
     }
 
@@ -226,6 +226,7 @@ mod tests {
         check(json!({}), "    no arguments\n");
         check(json!({"path": "/a\u{1b}[2K", "n": 1}), "    path: \"/a\\u001b[2K\"\n    n: 1\n");
         check(json!({"command": "cd /tmp\nls\r"}), "    command:\n      cd /tmp\n      ls\\u{d}\n");
+        check(json!({"a\n  b": 1}), "    a\\u{a}  b: 1\n");
         check(json!({"to": ["a", "b"]}), "    to: [\n      \"a\",\n      \"b\"\n    ]\n");
         let long = arguments(&json!({"text": "x\n".repeat(500)}));
         assert_eq!(long.lines().count(), MAX_LINES + 1);

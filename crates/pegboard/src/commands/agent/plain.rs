@@ -62,12 +62,12 @@ pub(super) fn one_line(text: &str, width: usize) -> String {
     cut(&words.split_whitespace().collect::<Vec<_>>().join(" "), width)
 }
 
-/// A text in which what steers a terminal can be seen. Whoever decides about it must not be
+/// A line in which what steers a terminal can be seen. Whoever decides about it must not be
 /// shown less than there is.
-pub(super) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_plain(c) { shown.push(c) } else { shown.extend(c.escape_unicode()) }
+pub(super) fn visible(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    for c in line.chars() {
+        if is_plain(c) && c != '\n' { shown.push(c) } else { shown.extend(c.escape_unicode()) }
     }
     shown
 }
@@ -172,6 +172,13 @@ mod tests {
         fn clean_texts_have_no_controls(text in any::<String>()) {
             prop_assert!(clean(&text).chars().all(is_plain));
             prop_assert!(visible(&text).chars().all(is_plain));
+        }
+
+        #[test]
+        fn pieces_are_cleaned_like_the_whole(pieces in prop::collection::vec("[\u{1b}\\[\\]0-9;m\u{7}\n\\\\aé]{0,6}", 0..8)) {
+            let mut cleaner = Cleaner::default();
+            let cleaned: String = pieces.iter().map(|piece| cleaner.clean(piece)).collect();
+            prop_assert_eq!(cleaned, clean(&pieces.concat()));
         }
 
         #[test]

@@ -114,9 +114,9 @@ impl Screen {
         Ok(())
     }
 
-    fn call(&mut self, id: String, name: String, arguments: &Value) -> Result<(), CliError> {
+    fn call(&mut self, id: String, name: &str, arguments: &Value) -> Result<(), CliError> {
         let room = terminal::width().saturating_sub(2);
-        let name = one_line(&name, room);
+        let name = one_line(name, room);
         let room = room.saturating_sub(name.chars().count() + 1);
         let arguments = match arguments {
             Value::Object(fields) if fields.is_empty() => String::new(),
@@ -128,15 +128,13 @@ impl Screen {
         Ok(())
     }
 
-    fn result(&mut self, id: &str, outcome: &str, mark: char, style: Style) -> Result<(), CliError> {
-        let name = self.calls.remove(id);
+    fn result(&mut self, id: &str, is_error: bool, outcome: &str) -> Result<(), CliError> {
         // A result right below its call needs no name.
-        let whose = match name {
-            Some(name) if self.latest.as_deref() != Some(id) => format!("{NAME}{name}{NAME:#} "),
-            _ => String::new(),
-        };
-        self.latest = None;
-        self.talk(&format!("  {style}{mark}{style:#} {whose}{outcome}"))
+        let is_below = self.latest.take().as_deref() == Some(id);
+        let name = self.calls.remove(id).filter(|_| !is_below).map_or(String::new(), |name| format!("{name} "));
+        let (mark, style, words) = if is_error { ('✗', BAD, Style::new()) } else { ('✓', GOOD, FAINT) };
+        let outcome = one_line(outcome, terminal::width().saturating_sub(name.chars().count() + 4));
+        self.talk(&format!("  {style}{mark}{style:#} {NAME}{name}{NAME:#}{words}{outcome}{words:#}"))
     }
 
     fn tools(&mut self, visible: Vec<String>) -> Result<(), CliError> {
@@ -156,7 +154,7 @@ fn listed(names: &[&String]) -> Option<String> {
     let told = names.iter().take(MAX_NAMES).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
     match names.len() {
         0 => None,
-        ..=MAX_NAMES => Some(told),
+        1..=MAX_NAMES => Some(told),
         all => Some(format!("{told} and {} more", all - MAX_NAMES)),
     }
 }
@@ -188,16 +186,11 @@ impl Show for Screen {
             Event::CallStarted { id, name, target, server, arguments } => {
                 let name = target.unwrap_or(name);
                 let full = server.map_or_else(|| name.clone(), |server| format!("{server}.{name}"));
-                self.call(id, full, &arguments)
+                self.call(id, &full, &arguments)
             }
             Event::CallFinished { id, text, is_error, offloaded, took, .. } => {
-                if is_error {
-                    let room = terminal::width().saturating_sub(4);
-                    self.result(&id, &one_line(&text, room), '✗', BAD)?;
-                } else {
-                    let outcome = format!("{FAINT}{}, {}{FAINT:#}", time(took), size(text.len()));
-                    self.result(&id, &outcome, '✓', GOOD)?;
-                }
+                let outcome = if is_error { text } else { format!("{}, {}", time(took), size(text.len())) };
+                self.result(&id, is_error, &outcome)?;
                 match offloaded {
                     Some(file) => self.talk(&format!("  {GOOD}⇩{GOOD:#} {FAINT}in {}{FAINT:#}", file.display())),
                     None => Ok(()),
@@ -228,11 +221,13 @@ impl Show for Screen {
         Ok(())
     }
 
-    fn refused(&mut self, tool: &str) -> Result<(), CliError> {
+    fn refused(&mut self, _tool: &str) -> Result<(), CliError> {
         self.break_line()?;
-        warn(&format!("`{}` needs your consent, and there is no terminal to ask for it", clean(tool)));
         if !std::mem::replace(&mut self.has_advised, true) {
-            say("  `--yes` allows every call, `--approve` says which ones need consent");
+            warn(
+                "there is no terminal to ask on: calls that need your consent are refused; `--yes` allows them all, \
+                 `--approve` says which need it",
+            );
         }
         Ok(())
     }
@@ -251,7 +246,11 @@ impl Show for Screen {
                 _ => {}
             }
         }
-        let what = if ended.is_none() { "cancelled; " } else { "" };
-        self.talk(&format!("{FAINT}{what}{}{FAINT:#}", spent.text()))
+        match ended {
+            None => self.talk(&format!("{FAINT}cancelled; {}{FAINT:#}", spent.text())),
+            // Nothing was spent.
+            Some(Err(_)) if spent.turns == 0 => Ok(()),
+            Some(_) => self.talk(&format!("{FAINT}{}{FAINT:#}", spent.text())),
+        }
     }
 }

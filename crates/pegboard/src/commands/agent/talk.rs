@@ -48,6 +48,8 @@ impl Talk {
         let began = Instant::now();
         let mut spent = Spent::default();
         let mut run = self.agent.stream(prompt);
+        // A question without an answer counts as a no; that must not come before the end.
+        let mut unanswered = None;
         let stopped = loop {
             tokio::select! {
                 // What led to a question stands above it.
@@ -61,7 +63,8 @@ impl Talk {
                     None => break None,
                 },
                 Some(ask) = self.asked.recv() => {
-                    if let Some(stop) = self.ask(ask, &mut listening).await? {
+                    if let Some((stop, ask)) = self.ask(ask, &mut listening).await? {
+                        unanswered = Some(ask);
                         break Some(stop);
                     }
                 }
@@ -71,6 +74,7 @@ impl Talk {
             run.cancel();
         }
         let came_to = run.answer().await;
+        drop(unanswered);
         if stopped.is_some() || came_to.is_err() {
             // What was interrupted is brought to an end that can be gone on from.
             if let Err(error) = self.agent.write_transcript().await {
@@ -87,8 +91,8 @@ impl Talk {
         })
     }
 
-    /// Asks the person; who it was that wanted to stop instead.
-    async fn ask(&mut self, mut ask: Ask, listening: &mut Listening) -> Result<Option<Stop>, CliError> {
+    /// Asks the person; who it was that wanted to stop instead, and what is still asked.
+    async fn ask(&mut self, mut ask: Ask, listening: &mut Listening) -> Result<Option<(Stop, Ask)>, CliError> {
         if ask.is_over() {
             return Ok(None);
         }
@@ -109,7 +113,7 @@ impl Talk {
             line = &mut reading => {
                 let line = line.map_err(std::io::Error::other).flatten();
                 let line = line.map_err(|error| CliError::new("cannot read the terminal").because(error))?;
-                ask.settle(line);
+                ask.settle(line.as_deref());
                 return Ok(None);
             }
             stop = listening.stopped() => Some(stop),
@@ -118,7 +122,7 @@ impl Talk {
         is_over.store(true, Ordering::Relaxed);
         let _ = reading.await;
         say("");
-        Ok(stop)
+        Ok(stop.map(|stop| (stop, ask)))
     }
 }
 

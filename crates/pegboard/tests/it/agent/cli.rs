@@ -121,7 +121,7 @@ fn say(text: &str) -> Turn {
     turn([Part::text(text)])
 }
 
-fn call(name: &str, arguments: Value) -> Part {
+fn call(name: &str, arguments: &Value) -> Part {
     Part::call("call_tool", json!({"name": name, "arguments": arguments}))
 }
 
@@ -146,6 +146,8 @@ fn masked(text: &str) -> String {
         (r"\d+ ms\b|\d+\.\d s\b", "[time]"),
         (r"\d+ B\b|\d+\.\d kB\b", "[size]"),
         (r"\d+ tools\b", "[n] tools"),
+        (r"visible of \d+", "visible of [n]"),
+        (r"about \d+ tokens", "about [n] tokens"),
         (r#""tools":\d+"#, r#""tools":[n]"#),
     ];
     masks.iter().fold(text.to_owned(), |text, (pattern, mask)| {
@@ -157,7 +159,7 @@ fn masked(text: &str) -> String {
 fn errand() -> [Turn; 3] {
     [
         turn([Part::text("Let me look."), Part::call("search_tools", json!({"query": "list github issues"}))]),
-        turn([call("list_issues", json!({"owner": "acme", "repo": "web"}))]),
+        turn([call("list_issues", &json!({"owner": "acme", "repo": "web"}))]),
         say("Two issues are open."),
     ]
 }
@@ -192,6 +194,21 @@ fn events_are_lines_of_json_for_programs() {
 }
 
 #[test]
+fn what_was_found_is_told_of() {
+    let found = json!({"tool_names": ["list_issues", "get_issue"]});
+    let script = [
+        turn([Part::call("add_tool", found)]),
+        turn([Part::call("list_issues", json!({"owner": "acme", "repo": "web"}))]),
+        say("Two."),
+    ];
+    let place = Place::new("found", script);
+    let mut command = place.command(&["--model", "openai/gpt-5", "--dialect", "explicit", "How many issues are open?"]);
+    command.env("OPENAI_API_KEY", "a-key").env("OPENAI_BASE_URL", format!("{}/v1", place.provider.url()));
+    insta::assert_snapshot!(show(&command.output().expect("the binary ends")));
+    place.provider.assert_clean();
+}
+
+#[test]
 fn the_prompt_may_come_on_standard_input() {
     for args in [&["-"][..], &[]] {
         let place = Place::new(&format!("stdin-{}", args.len()), [say("Hello.")]);
@@ -218,8 +235,8 @@ fn a_conversation_goes_on_in_another_process() {
 fn nobody_consents_without_a_terminal() {
     let script = || {
         [
-            turn([call("delete_file", json!({"path": "/Team/notes.txt"}))]),
-            turn([call("delete_file", json!({"path": "/Team/notes.txt"}))]),
+            turn([call("delete_file", &json!({"path": "/Team/notes.txt"}))]),
+            turn([call("delete_file", &json!({"path": "/Team/notes.txt"}))]),
             say("I could not."),
         ]
     };
@@ -238,7 +255,7 @@ fn nobody_consents_without_a_terminal() {
 fn a_server_that_fails_is_told_of() {
     let place = Place::new("failing", [turn([Part::call("echo", json!({"message": "one"}))]), say("Done.")]);
     let servers = json!({
-        "works": fixture(&["--tools", "echo"]),
+        "works": fixture(&["--extras"]),
         "broken": {"command": "pegboard-no-such-program"},
     });
     place.file("pegboard.json", &json!({"mcpServers": servers}));
@@ -250,7 +267,7 @@ fn a_server_that_fails_is_told_of() {
 #[test]
 fn the_configuration_says_what_may_be_seen() {
     let place = Place::new("selection", [say("Nothing.")]);
-    let servers = json!({"one": fixture(&[])});
+    let servers = json!({"one": fixture(&["--extras"])});
     place.file("some.json", &json!({"mcpServers": servers, "pegboard": {"selection": {"tools": ["echo"]}}}));
     place.file("shut.json", &json!({"mcpServers": {"one": {"command": "x", "disabledTools": ["echo"]}}}));
     let tools = |at: usize| {
@@ -261,7 +278,7 @@ fn the_configuration_says_what_may_be_seen() {
     let output = place.ask(&["some.json", "What is there?"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(tools(0).contains(&"echo".to_owned()), "{:?}", tools(0));
-    assert!(!tools(0).contains(&"add".to_owned()), "{:?}", tools(0));
+    assert!(!tools(0).contains(&"slow".to_owned()), "{:?}", tools(0));
     // What cannot be kept shut is not opened.
     insta::assert_snapshot!(show(&place.ask(&["shut.json", "Hello"])));
 }
@@ -290,7 +307,7 @@ fn large_outputs_go_to_files() {
 #[test]
 fn what_steers_a_terminal_does_not_reach_it() {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}text";
-    let place = Place::new("evil", [turn([call(evil, json!({"a": evil}))]), say(evil)]);
+    let place = Place::new("evil", [turn([call(evil, &json!({"a": evil}))]), say(evil)]);
     let output = place.ask(&["Hello"]);
     assert!(!stderr(&output).contains(['\u{1b}', '\u{7}', '\u{202e}']), "{:?}", stderr(&output));
     // A program gets what the model said.

@@ -139,7 +139,7 @@ async fn each(test: &str, adjust: impl Fn(&mut ShellSettings), body: impl AsyncF
 }
 
 /// The settings for one kind of sandbox; nothing when it is not installed.
-fn settings(kind: &'static str, work: &Path, mark: &str) -> Option<ShellSettings> {
+pub(super) fn settings(kind: &'static str, work: &Path, mark: &str) -> Option<ShellSettings> {
     let mut settings = ShellSettings::new(work);
     settings.timeout = Duration::from_secs(20);
     settings.environment = vec![(MARK.to_owned(), mark.to_owned())];
