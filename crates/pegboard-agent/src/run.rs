@@ -1,6 +1,6 @@
 //! One run: the model speaks, tools are called, until there is an answer.
 
-use std::{sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use pegboard_discovery::{HostTool, Target};
 use pegboard_llm::{
@@ -69,7 +69,7 @@ impl Shared {
             talk.answer(&answered.results);
             let session = talk.conversation.session();
             if session.list_changes() != before {
-                let _ = tell.send(Event::ToolsChanged { visible: session.visible_names() });
+                tell_of(tell, || Event::ToolsChanged { visible: session.visible_names() });
             }
             self.keep(talk, tell).await;
             if answered.output.is_some() {
@@ -152,13 +152,14 @@ impl Shared {
         for (place, call) in calls.iter().enumerate() {
             let began = Instant::now();
             match resolve(talk, call) {
-                Called::Answered(result) => {
-                    let _ = tell.send(started(call, None));
-                    let _ = tell.send(finished(&result, None, began));
+                Called::Answered(mut result) => {
+                    tell_of(tell, || started(call, None));
+                    let kept = self.put_aside(talk, &mut result).await;
+                    tell_of(tell, || finished(&result, kept, began));
                     results.push(Some(result));
                 }
                 Called::Invoke(target) => {
-                    let _ = tell.send(started(call, Some(&target)));
+                    tell_of(tell, || started(call, Some(&target)));
                     let ends = self.ends_run(&target).then(|| target.arguments.clone());
                     let (hands, slots, tell) = (Arc::clone(&self.hands), Arc::clone(&slots), tell.clone());
                     let (call, name) = (call.clone(), target.name.clone());
@@ -171,7 +172,7 @@ impl Shared {
                         let (text, kept) =
                             if may_offload { hands.offload(&name, done).await } else { (done.text, None) };
                         let result = CallResult { call, text, is_error, references: Vec::new() };
-                        let _ = tell.send(finished(&result, kept, began));
+                        tell_of(&tell, || finished(&result, kept, began));
                         (place, result, ends.filter(|_| !is_error))
                     });
                     results.push(None);
@@ -187,6 +188,19 @@ impl Shared {
         }
         let results = calls.iter().zip(results).map(|(call, result)| result.unwrap_or_else(|| broken(call)));
         Answered { results: results.collect(), output }
+    }
+
+    /// Offloads an answer of a meta-tool that is too large: a pattern may match thousands. One
+    /// that says what was loaded stays, for whoever rebuilds the session from the history.
+    async fn put_aside(&self, talk: &Talk, result: &mut CallResult) -> Option<PathBuf> {
+        let says_loaded = talk.conversation.session().dialect().loaded_by(&result.call.name, &result.text).is_some();
+        if says_loaded || !result.references.is_empty() || !has_reader(talk) {
+            return None;
+        }
+        let done = Done { text: std::mem::take(&mut result.text), value: None, is_error: result.is_error };
+        let (text, kept) = self.hands.offload(&result.call.name, done).await;
+        result.text = text;
+        kept
     }
 
     /// Whether a call of this tool is the answer.
@@ -225,6 +239,13 @@ fn broken(call: &ToolCall) -> CallResult {
     CallResult { call: call.clone(), text, is_error, references: Vec::new() }
 }
 
+/// Tells of something, if anybody listens.
+fn tell_of(tell: &Tell, event: impl FnOnce() -> Event) {
+    if !tell.is_closed() {
+        let _ = tell.send(event());
+    }
+}
+
 fn started(call: &ToolCall, target: Option<&Target>) -> Event {
     let other = target.map(|target| target.name.clone()).filter(|name| *name != call.name);
     let arguments = target.map_or_else(|| call.arguments.clone(), |target| target.arguments.clone());
@@ -237,7 +258,7 @@ fn started(call: &ToolCall, target: Option<&Target>) -> Event {
     }
 }
 
-fn finished(result: &CallResult, offloaded: Option<std::path::PathBuf>, began: Instant) -> Event {
+fn finished(result: &CallResult, offloaded: Option<PathBuf>, began: Instant) -> Event {
     Event::CallFinished {
         id: result.call.id.clone(),
         name: result.call.name.clone(),

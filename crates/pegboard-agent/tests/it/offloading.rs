@@ -1,7 +1,7 @@
 //! Outputs that are too large for a conversation.
 
-use pegboard_agent::{Event, Mode, outputs::OutputSettings};
-use serde_json::json;
+use pegboard_agent::{CustomTool, Event, Mode, ToolDef, ToolError, outputs::OutputSettings};
+use serde_json::{Value, json};
 
 use crate::support::{Folder, Weather, agent, call, last_body, provider, results, run, say};
 
@@ -62,4 +62,33 @@ async fn nothing_is_offloaded_where_nothing_can_be_read() {
         assert!(text.len() >= 200_000, "{is_on}: {} bytes", text.len());
         provider.assert_clean();
     }
+}
+
+#[tokio::test]
+async fn a_search_that_finds_thousands_is_put_aside_and_what_is_loaded_is_told() {
+    let folder = Folder::new("agent-offload-search");
+    let many: Vec<String> = (0..3000).map(|number| format!("counter_{number}")).collect();
+    let provider = provider([
+        call("search_tools", json!({"query": "counter_.*"})),
+        call("add_tool", json!({"tool_names": many})),
+        say("Too many."),
+    ]);
+    let mut builder = agent(&provider).offload(OutputSettings::new(folder.path()));
+    for name in &many {
+        let def = ToolDef::new(name.as_str(), "Counts", json!({"type": "object", "properties": {}}));
+        builder = builder.tool(CustomTool::new(def, async |_: Value| Ok::<_, ToolError>("1")));
+    }
+    let agent = builder.build().await.expect("an agent");
+    let (events, _) = run(&agent, "Search").await;
+    let kept: Vec<bool> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::CallFinished { offloaded, .. } => Some(offloaded.is_some()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kept, [true, false]);
+    let answered = results(&events);
+    assert!(answered[0].1.len() < 10_000 && answered[1].1.starts_with("Added tools: counter_0, "));
+    assert!(agent.visible().await.len() > 3000);
 }

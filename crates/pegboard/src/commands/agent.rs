@@ -44,7 +44,8 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     logging::start(&args.log, "error")?;
     let (person, asked) = Person::new();
     let name = model.to_string();
-    let builder = build::builder(args, model, config, person)?;
+    let mode = build::mode(args, config.gateway.profile)?;
+    let builder = build::builder(args, model, mode, config, person)?;
     let mut show: Box<dyn Show> = match args.format {
         AgentFormat::Text => Box::new(Screen::new(args.show_thinking)),
         AgentFormat::Json => Box::new(Lines),
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let runtime = runtime()?;
     let signals = runtime.block_on(async { Signals::listen(Found::look()) });
     let Some(agent) = runtime.block_on(begin(builder, &signals))? else { return Ok(Outcome::Interrupted) };
-    let start = runtime.block_on(Start::of(&agent, name));
+    let start = runtime.block_on(Start::of(&agent, name, mode.1));
     let shown = show.start(&start);
     let mut talk = Talk { agent, show, asked, signals, prices: args.prices };
     let ended = shown.and_then(|()| match prompt {

@@ -72,10 +72,10 @@ pub(super) fn model(args: &AgentArgs) -> Result<Model, CliError> {
 pub(super) fn builder(
     args: &AgentArgs,
     model: Model,
+    (mode, dialect): (Mode, DialectName),
     config: Config,
     person: Person,
 ) -> Result<AgentBuilder, CliError> {
-    let (mode, dialect) = mode(args, config.gateway.profile)?;
     let approval = if args.yes { Approval::Never } else { args.approve.into() };
     let mut builder = Agent::builder(model)
         .tool_search(tool_search(args, &config, dialect))
@@ -117,7 +117,7 @@ pub(super) fn builder(
 }
 
 /// How the model gets at its tools. Whoever names a dialect wants it in any case.
-fn mode(args: &AgentArgs, profile: Profile) -> Result<(Mode, DialectName), CliError> {
+pub(super) fn mode(args: &AgentArgs, profile: Profile) -> Result<(Mode, DialectName), CliError> {
     let searches = |mode: ModeName| matches!(mode, ModeName::Auto | ModeName::ToolSearch);
     let named = args.dialect.map(|dialect| dialect.0);
     if named.is_some() && args.mode.is_some_and(|mode| !searches(mode)) {

@@ -23,6 +23,7 @@ impl Show for Lines {
             "event": "start",
             "model": start.model,
             "mode": start.mode.as_str(),
+            "dialect": start.dialect,
             "reason": start.reason,
             "tools": start.tools,
             "servers": start.servers,

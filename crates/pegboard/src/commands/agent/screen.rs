@@ -167,7 +167,8 @@ impl Show for Screen {
         }
         let servers = if start.servers == 1 { "1 server".to_owned() } else { format!("{} servers", start.servers) };
         let (model, tools, mode, reason) = (&start.model, start.tools, start.mode, &start.reason);
-        say(&format!("{FAINT}{model}, {tools} tools, {servers}; {mode}: {reason}{FAINT:#}"));
+        let dialect = start.dialect.map_or(String::new(), |dialect| format!(" ({dialect})"));
+        say(&format!("{FAINT}{model}, {tools} tools, {servers}; {mode}{dialect}: {reason}{FAINT:#}"));
         match &start.sandbox {
             Some((text, true)) => say(&format!("{FAINT}{}{FAINT:#}", clean(text))),
             Some((text, false)) => warn(&format!("{ALARM}{}{ALARM:#}", clean(text))),

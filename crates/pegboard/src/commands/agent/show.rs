@@ -1,6 +1,6 @@
 //! What of a run gets to be seen, whoever looks.
 
-use pegboard_agent::{Agent, Answer, Event, Mode, RunError};
+use pegboard_agent::{Agent, Answer, DialectName, Event, Mode, RunError};
 use pegboard_upstream::State;
 
 use super::{amounts::Spent, people::Ask};
@@ -17,6 +17,8 @@ pub(super) struct Start {
     /// Servers that do not, and why.
     pub(super) failed: Vec<(String, String)>,
     pub(super) mode: Mode,
+    /// The family of meta-tools, where tools are searched for.
+    pub(super) dialect: Option<&'static str>,
     /// Why this mode.
     pub(super) reason: String,
     /// What contains commands, where there are some; and whether anything does.
@@ -28,7 +30,7 @@ pub(super) struct Start {
 }
 
 impl Start {
-    pub(super) async fn of(agent: &Agent, model: String) -> Self {
+    pub(super) async fn of(agent: &Agent, model: String, dialect: DialectName) -> Self {
         let (mode, reason) = agent.mode();
         let is_ready = |server: &&std::sync::Arc<pegboard_upstream::Upstream>| server.state() == State::Ready;
         let is_contained =
@@ -39,6 +41,7 @@ impl Start {
             servers: agent.fleet().servers().iter().filter(is_ready).count(),
             failed: agent.failures(),
             mode,
+            dialect: (mode == Mode::ToolSearch).then(|| dialect.as_str()),
             reason: reason.to_owned(),
             sandbox: agent.sandbox().map(|sandbox| (sandbox.to_string(), is_contained(sandbox))),
             resumed: agent.history().await.len(),
