@@ -39,12 +39,12 @@ struct Model20 {
 
 impl Model20 {
     fn call(&self, turn: usize) -> (&'static str, Value) {
-        let tool = format!("do_thing_{}", turn * 97);
+        let tool = format!("do_thing_{}", turn * 97 % TOOLS);
         match (self.dialect, turn % 2) {
             (DialectName::Bridge, 0) => ("search_tools", json!({"query": format!("thing {turn}")})),
             (DialectName::Bridge, _) => ("call_tool", json!({"name": tool, "arguments": {"what": "it"}})),
             (_, 0) => ("add_tool", json!({"tool_names": [tool]})),
-            _ => ("search_tools", json!({"query": format!("thing_{turn}")})),
+            _ => ("search_tools", json!({"query": format!("thing_{turn}\\d?$")})),
         }
     }
 }
@@ -59,7 +59,7 @@ impl ModelClient for Model20 {
             let request = conversation.request(true)?;
             divan::black_box(conversation.wire().body(&request).to_string());
             let number = self.turn.fetch_add(1, Ordering::Relaxed);
-            let is_last = number + 1 == TURNS;
+            let is_last = (number + 1).is_multiple_of(TURNS);
             let (name, arguments) = self.call(number);
             let id = format!("toolu_{number}");
             let content = match is_last {
@@ -106,8 +106,19 @@ impl LocalServer for Idle {
     }
 }
 
+/// The first run of an agent, with the making of its index.
 #[divan::bench(args = ["bridge", "explicit"], sample_count = 30, sample_size = 1)]
-fn twenty_turns(bencher: Bencher<'_, '_>, dialect: &str) {
+fn first_twenty_turns(bencher: Bencher<'_, '_>, dialect: &str) {
+    turns(bencher, dialect, 0);
+}
+
+/// A later one, with a history of twenty turns behind it.
+#[divan::bench(args = ["bridge", "explicit"], sample_count = 30, sample_size = 1)]
+fn next_twenty_turns(bencher: Bencher<'_, '_>, dialect: &str) {
+    turns(bencher, dialect, 1);
+}
+
+fn turns(bencher: Bencher<'_, '_>, dialect: &str, runs_before: usize) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let dialect = DialectName::ALL.into_iter().find(|one| one.as_str() == dialect).expect("a dialect");
@@ -122,7 +133,11 @@ fn twenty_turns(bencher: Bencher<'_, '_>, dialect: &str) {
                 .servers([server()])
                 .limits(Limits { turns: 100, ..Limits::default() })
                 .build();
-            runtime.block_on(agent).expect("an agent")
+            let agent = runtime.block_on(agent).expect("an agent");
+            for _ in 0..runs_before {
+                runtime.block_on(agent.run("Do twenty things")).expect("an answer");
+            }
+            agent
         })
         .bench_values(|agent| {
             let answer = runtime.block_on(agent.run("Do twenty things")).expect("an answer");

@@ -9,7 +9,7 @@ use std::{
 };
 
 use pegboard_llm::{
-    Client, Conversation, Model, TurnError,
+    Choice, Client, Conversation, Model, TurnError,
     wire::{Delta, Stop, Turn, Usage},
 };
 use pegboard_upstream::{Fleet, State as ServerState};
@@ -228,6 +228,11 @@ impl Agent {
     /// How the model gets at its tools, and why so.
     pub fn mode(&self) -> (Mode, &str) {
         (self.shared.mode, &self.shared.reason)
+    }
+
+    /// How the model is told of tools, and why so. Waits for a run that is going on.
+    pub async fn delivery(&self) -> Choice {
+        self.shared.talk.lock().await.conversation.choice().clone()
     }
 
     /// What confines commands, in code execution mode.

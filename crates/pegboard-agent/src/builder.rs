@@ -27,7 +27,7 @@ use crate::{
     code::{ApiSettings, ToolApi},
     custom::{CustomTool, Output, RegisterError, Registry, ToolDef, ToolError, ToolHandler, ToolMeta},
     outputs::{OutputError, OutputSettings, Outputs},
-    people::{Approval, Human},
+    people::{Approval, Human, Policy},
     program::Program,
     settings::{Limits, Mode, Prices, ToolSearch},
     shell::{Api, Shell, ShellError, ShellSettings},
@@ -111,6 +111,7 @@ pub struct AgentBuilder {
     program: Option<Program>,
     human: Option<Arc<dyn Human>>,
     approval: Approval,
+    policy: Option<Arc<dyn Policy>>,
     output_tool: Option<CustomTool>,
     saved: Option<Value>,
     transcript: Option<PathBuf>,
@@ -142,6 +143,7 @@ impl AgentBuilder {
             program: None,
             human: None,
             approval: Approval::Never,
+            policy: None,
             output_tool: None,
             saved: None,
             transcript: None,
@@ -272,6 +274,12 @@ impl AgentBuilder {
         self
     }
 
+    /// What is not let through, beyond what names alone can say.
+    pub fn policy(mut self, policy: impl Policy) -> Self {
+        self.policy = Some(Arc::new(policy));
+        self
+    }
+
     /// The answer must be a `T`: the model hands it over to a tool that takes nothing else,
     /// and that ends the run.
     pub fn output<T: JsonSchema + DeserializeOwned>(mut self) -> Self {
@@ -329,6 +337,7 @@ impl AgentBuilder {
             None => None,
         };
         let mut sources = Sources::new(Arc::clone(&fleet), registry.clone(), selection.clone(), &[])
+            .with_policy(self.policy.clone())
             .with_host_tools(self.human.is_some(), outputs.is_some());
         sources.refresh();
         let (mode, reason) = self.decide(&sources, &selection);
@@ -337,6 +346,7 @@ impl AgentBuilder {
         hands.outputs = outputs;
         hands.human = self.human.take();
         hands.approval = self.approval;
+        hands.policy = self.policy.take();
         hands.tool_time = self.limits.tool_time;
         hands.output_bytes = self.limits.output_bytes;
         hands.set_catalog(sources.catalog().clone());

@@ -21,7 +21,7 @@ use crate::{
     code::{Invoke, Invoked, Invoking},
     custom::{Output, Registry},
     outputs::Outputs,
-    people::{Approval, Human, Question, Request, Verdict},
+    people::{Approval, Human, Policy, Question, Request, Verdict},
     result,
     shell::Shell,
 };
@@ -57,6 +57,7 @@ pub(crate) struct Hands {
     pub(crate) shell: std::sync::OnceLock<Shell>,
     pub(crate) human: Option<Arc<dyn Human>>,
     pub(crate) approval: Approval,
+    pub(crate) policy: Option<Arc<dyn Policy>>,
     /// What the person has allowed for good, by tool.
     allowed: Mutex<BTreeSet<String>>,
     /// One question at a time.
@@ -82,6 +83,7 @@ impl Hands {
             shell: std::sync::OnceLock::new(),
             human: None,
             approval: Approval::Never,
+            policy: None,
             allowed: Mutex::default(),
             asking: AsyncMutex::new(()),
             tool_time: Duration::from_secs(300),
@@ -133,6 +135,11 @@ impl Hands {
 
     /// Why a call may not be made, if it may not.
     async fn refusal(&self, tool: Option<&Tool>, target: &Target) -> Option<String> {
+        let request =
+            Request { server: target.server.clone(), tool: target.name.clone(), arguments: target.arguments.clone() };
+        if let Some(reason) = self.policy.as_ref().and_then(|policy| policy.forbids(&request)) {
+            return Some(reason);
+        }
         let is_command = tool.is_none() && target.name == HostTool::ExecuteShellCommand.name();
         let is_needed = match tool {
             Some(tool) => self.approval.is_needed(tool),
@@ -149,8 +156,6 @@ impl Hands {
         if self.is_allowed(key) {
             return None;
         }
-        let request =
-            Request { server: target.server.clone(), tool: target.name.clone(), arguments: target.arguments.clone() };
         match human.approve(request).await {
             Verdict::Allow => None,
             Verdict::AllowAlways => {

@@ -73,6 +73,21 @@ where
     }
 }
 
+/// What the host program does not let through, beyond what names alone can say.
+pub trait Policy: Send + Sync + 'static {
+    /// Whether a server's tool is there at all.
+    fn shows(&self, server: &str, tool: &str) -> bool {
+        let _ = (server, tool);
+        true
+    }
+
+    /// Why a call must not be made, if it must not; the model gets to read it.
+    fn forbids(&self, request: &Request) -> Option<String> {
+        let _ = request;
+        None
+    }
+}
+
 /// Which calls need a person's consent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Approval {

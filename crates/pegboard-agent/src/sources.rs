@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
     sync::Arc,
 };
 
@@ -13,7 +14,7 @@ use pegboard_discovery::{HostTool, host::people::Kept};
 use pegboard_upstream::{Fleet, Item, ListKind, Upstream, json::Fields};
 use tokio::sync::watch;
 
-use crate::custom::Registry;
+use crate::{custom::Registry, people::Policy};
 
 /// What each server's part of the catalog was made from.
 #[derive(Debug)]
@@ -24,7 +25,6 @@ struct Part {
 }
 
 /// The tools there are, as one catalog that follows its sources.
-#[derive(Debug)]
 pub(crate) struct Sources {
     fleet: Arc<Fleet>,
     changes: watch::Receiver<u64>,
@@ -33,10 +33,17 @@ pub(crate) struct Sources {
     has_human: bool,
     has_outputs: bool,
     selection: Selection,
+    policy: Option<Arc<dyn Policy>>,
     /// Names that the conversation needs for itself.
     reserved: BTreeSet<&'static str>,
     parts: HashMap<String, Part>,
     catalog: Catalog,
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sources").field("catalog", &self.catalog).finish_non_exhaustive()
+    }
 }
 
 impl Sources {
@@ -52,6 +59,7 @@ impl Sources {
             has_human: false,
             has_outputs: false,
             selection,
+            policy: None,
             reserved: own.into_iter().chain(reserved.iter().copied()).collect(),
             parts: HashMap::new(),
             catalog: Catalog::empty(),
@@ -61,6 +69,12 @@ impl Sources {
     /// Whether there is somebody to ask, and whether large outputs are offloaded.
     pub(crate) fn with_host_tools(mut self, has_human: bool, has_outputs: bool) -> Self {
         (self.has_human, self.has_outputs) = (has_human, has_outputs);
+        self
+    }
+
+    /// What servers' tools are there at all.
+    pub(crate) fn with_policy(mut self, policy: Option<Arc<dyn Policy>>) -> Self {
+        self.policy = policy;
         self
     }
 
@@ -101,8 +115,10 @@ impl Sources {
         let fleet = Arc::clone(&self.fleet);
         let listed: Vec<(&Arc<Upstream>, Arc<Vec<Item>>)> =
             fleet.servers().iter().map(|server| (server, Arc::clone(server.lists().of(ListKind::Tools)))).collect();
-        let kept: Vec<Vec<&Item>> =
-            listed.iter().map(|(server, items)| items.iter().filter(|item| server.can_call(item)).collect()).collect();
+        let kept: Vec<Vec<&Item>> = listed
+            .iter()
+            .map(|(server, items)| items.iter().filter(|item| self.is_there(server, item)).collect())
+            .collect();
         let names = self.names(&listed, &kept);
         let mut names = names.iter();
         for ((server, tools), items) in listed.iter().zip(&kept) {
@@ -121,6 +137,11 @@ impl Sources {
                 self.parts.insert(server.name().to_owned(), part);
             }
         }
+    }
+
+    fn is_there(&self, server: &Upstream, item: &Item) -> bool {
+        let is_shown = self.policy.as_ref().is_none_or(|policy| policy.shows(server.name(), &item.key));
+        is_shown && server.can_call(item)
     }
 
     /// Each tool's own name, as far as providers take it; with its server where another has

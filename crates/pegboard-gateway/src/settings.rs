@@ -124,7 +124,7 @@ impl Default for GatewaySettings {
 
 impl GatewaySettings {
     /// What happens to the lists and calls of this server.
-    pub(crate) fn middleware_of(&self, server: &str) -> &[Middleware] {
+    pub fn middleware_of(&self, server: &str) -> &[Middleware] {
         let own = self.server_middleware.iter().find(|(name, _)| name == server);
         own.map_or(&self.middleware, |(_, list)| list)
     }

@@ -209,7 +209,7 @@ impl Conversation {
         if self.model.binds_thinking() {
             self.bonds.iter().try_for_each(|bond| bond.check(&request))?;
         }
-        self.last = Some(request.clone());
+        self.last = self.model.binds_thinking().then(|| request.clone());
         Ok(request)
     }
 
@@ -224,8 +224,11 @@ impl Conversation {
 
     /// Tools that must not be deferred: the one that is forced, and those that were called
     /// before anything said they were found.
-    fn eager(&self) -> BTreeSet<String> {
-        let mut eager = Messages::new(self.wire(), self.messages.clone()).called_without_reference();
+    fn eager(&mut self) -> BTreeSet<String> {
+        // Lent, not copied: this is done for every turn, and histories are long.
+        let messages = Messages::new(self.wire(), std::mem::take(&mut self.messages));
+        let mut eager = messages.called_without_reference();
+        self.messages = messages.messages;
         if let ToolChoice::Tool(name) = &self.tool_choice {
             eager.insert(name.clone());
         }

@@ -49,7 +49,7 @@ pub struct SecurityRule {
 
 impl Middleware {
     /// Whether clients may see and call the tool with this name.
-    pub(crate) fn shows(&self, tool: &str) -> bool {
+    pub fn shows(&self, tool: &str) -> bool {
         match self {
             Self::ToolFilter { allow, deny } => {
                 let is_any = |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.matches(tool));
@@ -68,7 +68,7 @@ impl Middleware {
     }
 
     /// The rule that forbids a call, if one does.
-    pub(crate) fn forbids(&self, tool: &str, arguments: &Value) -> Option<&SecurityRule> {
+    pub fn forbids(&self, tool: &str, arguments: &Value) -> Option<&SecurityRule> {
         let Self::Security { rules } = self else { return None };
         let text = format!("tool_name:{tool} args:{arguments}");
         rules.iter().find(|rule| rule.pattern.is_match(&text))

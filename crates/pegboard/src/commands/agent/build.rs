@@ -8,11 +8,11 @@ use std::{
 
 use clap::ValueEnum;
 use pegboard_agent::{
-    Agent, AgentBuilder, Approval, BuildError, DialectName, Limits, Mode, ToolSearch, outputs::OutputSettings,
-    shell::ShellSettings,
+    Agent, AgentBuilder, Approval, BuildError, DialectName, Limits, Mode, Policy, Request, ToolSearch,
+    outputs::OutputSettings, shell::ShellSettings,
 };
 use pegboard_discovery::HostTool;
-use pegboard_gateway::{Profile, middleware::Middleware};
+use pegboard_gateway::{GatewaySettings, Profile};
 use pegboard_llm::{Model, client::ClientError};
 
 use super::{
@@ -36,25 +36,26 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<Config, CliError> {
             .hint("a prompt of several words has to be in quotes"));
     }
     let config = config::read(path)?;
-    // What was meant to be shut must not be open here.
-    if restricts_tools(&config) {
-        let text = format!("`{}` restricts single tools, which only `pegboard serve` can do", path.display());
-        return Err(CliError::new(text).hint(
-            "say it with `pegboard.selection`, `--tools` and `--deny`, or give this agent a configuration whose only \
-             server is that gateway",
-        ));
-    }
     if config.servers.is_empty() {
         warn(&format!("`{}` has no servers; put them under `mcpServers`", path.display()));
     }
     Ok(config)
 }
 
-/// Whether calls pass through steps that refuse some of them.
-fn restricts_tools(config: &Config) -> bool {
-    let lists = config.gateway.server_middleware.iter().map(|(_, list)| list);
-    let mut steps = lists.chain([&config.gateway.middleware]).flatten();
-    steps.any(|step| matches!(step, Middleware::ToolFilter { .. } | Middleware::Security { .. }))
+/// The steps of the configuration, as far as they hide tools or refuse calls.
+struct Steps(GatewaySettings);
+
+impl Policy for Steps {
+    fn shows(&self, server: &str, tool: &str) -> bool {
+        self.0.middleware_of(server).iter().all(|step| step.shows(tool))
+    }
+
+    fn forbids(&self, request: &Request) -> Option<String> {
+        let steps = self.0.middleware_of(request.server.as_deref().unwrap_or_default());
+        let rule = steps.iter().find_map(|step| step.forbids(&request.tool, &request.arguments))?;
+        tracing::warn!(server = request.server, tool = request.tool, rule = rule.name, "a call was blocked");
+        Some(rule.message.clone())
+    }
 }
 
 /// The model that was asked for.
@@ -81,7 +82,8 @@ pub(super) fn builder(
         .tool_search(tool_search(args, &config, dialect))
         .mode(mode)
         .servers(config.servers)
-        .selection(config.gateway.selection)
+        .selection(config.gateway.selection.clone())
+        .policy(Steps(config.gateway))
         .selected_servers(&args.servers)
         .selected_tools(&args.tools)
         .denied(&args.deny)

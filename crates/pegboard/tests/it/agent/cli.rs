@@ -266,10 +266,15 @@ fn a_server_that_fails_is_told_of() {
 
 #[test]
 fn the_configuration_says_what_may_be_seen() {
-    let place = Place::new("selection", [say("Nothing.")]);
+    let blocked = turn([Part::call("large", json!({"bytes": 13})), Part::call("echo", json!({"message": "x"}))]);
+    let place = Place::new("selection", [say("Nothing."), blocked, say("Blocked.")]);
     let servers = json!({"one": fixture(&["--extras"])});
     place.file("some.json", &json!({"mcpServers": servers, "pegboard": {"selection": {"tools": ["echo"]}}}));
-    place.file("shut.json", &json!({"mcpServers": {"one": {"command": "x", "disabledTools": ["echo"]}}}));
+    let mut shut = fixture(&["--extras"]);
+    shut["disabledTools"] = json!(["echo"]);
+    let rules = json!({"rules": [{"name": "no thirteen", "pattern": "13", "block_message": "not thirteen"}]});
+    let middleware = json!([{"type": "security", "enabled": true, "config": rules}]);
+    place.file("shut.json", &json!({"mcpServers": {"one": shut}, "middleware": middleware}));
     let tools = |at: usize| {
         let request: Value = serde_json::from_str(&place.told(at)).expect("a request");
         let names = request["tools"].as_array().into_iter().flatten();
@@ -279,8 +284,11 @@ fn the_configuration_says_what_may_be_seen() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(tools(0).contains(&"echo".to_owned()), "{:?}", tools(0));
     assert!(!tools(0).contains(&"slow".to_owned()), "{:?}", tools(0));
-    // What cannot be kept shut is not opened.
-    insta::assert_snapshot!(show(&place.ask(&["shut.json", "Hello"])));
+    let output = place.ask(&["shut.json", "Hello", "--yes", "--mode", "normal"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!tools(1).contains(&"echo".to_owned()) && tools(1).contains(&"slow".to_owned()), "{:?}", tools(1));
+    let told = place.told(2);
+    assert!(told.contains("not thirteen") && told.contains("no tool `echo`"), "{told}");
 }
 
 #[test]
