@@ -3,9 +3,8 @@
 use std::{
     fmt,
     future::Future,
-    path::PathBuf,
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 use pegboard_llm::{
@@ -28,7 +27,7 @@ use crate::{
     events::Event,
     settings::{Limits, Mode, Prices},
     shell::Sandbox,
-    state::{SaveError, Talk},
+    state::{SaveError, Talk, Writer},
 };
 
 /// A turn to come.
@@ -119,6 +118,9 @@ pub enum RunError {
     /// Somebody took it back.
     #[error("the run was cancelled")]
     Cancelled,
+    /// It failed in a way that nobody foresaw.
+    #[error("the run broke down")]
+    Broken,
 }
 
 impl RunError {
@@ -163,9 +165,12 @@ pub(crate) struct Shared {
     pub(crate) prices: Option<Prices>,
     pub(crate) mode: Mode,
     pub(crate) reason: String,
-    pub(crate) transcript: Option<PathBuf>,
-    /// The tool that takes the answer, if one was asked for.
-    pub(crate) output_tool: Option<String>,
+    pub(crate) transcript: Option<Arc<Writer>>,
+    /// What is known without waiting for a run.
+    pub(crate) glance: RwLock<Glance>,
+    /// The tool that takes the answer, if one was asked for,
+    /// and whether it is wrapped in an object.
+    pub(crate) output_tool: Option<(String, bool)>,
     /// Serves the tools to commands, in code execution mode.
     pub(crate) api: OnceLock<ToolApi>,
 }
@@ -173,6 +178,32 @@ pub(crate) struct Shared {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("mode", &self.mode).field("hands", &self.hands).finish_non_exhaustive()
+    }
+}
+
+/// What can be told of a conversation while a run goes on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Glance {
+    visible: Vec<String>,
+    tools: usize,
+    spent: Usage,
+}
+
+impl Shared {
+    /// Takes note of what the conversation looks like.
+    pub(crate) fn look(&self, talk: &Talk) {
+        let session = talk.conversation.session();
+        let tools = session.selection().count(session.catalog());
+        let glance = Glance { visible: session.visible_names(), tools, spent: talk.spent };
+        *self.glance.write().unwrap_or_else(PoisonError::into_inner) = glance;
+    }
+
+    /// What the conversation looks like: now, or at the last step of the run that goes on.
+    fn glance(&self) -> Glance {
+        if let Ok(mut talk) = self.talk.try_lock() {
+            self.refresh(&mut talk);
+        }
+        self.glance.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -240,29 +271,25 @@ impl Agent {
         self.shared.hands.shell.get().map(|shell| shell.sandbox())
     }
 
-    /// The names of the tools that the model sees now. Waits for a run that is going on.
-    pub async fn visible(&self) -> Vec<String> {
-        let mut talk = self.shared.talk.lock().await;
-        self.shared.refresh(&mut talk);
-        talk.conversation.session().visible_names()
+    /// The names of the tools that the model sees. During a run: at its last step.
+    pub fn visible(&self) -> Vec<String> {
+        self.shared.glance().visible
     }
 
-    /// How many tools may be found in all. Waits for a run that is going on.
-    pub async fn tool_count(&self) -> usize {
-        let mut talk = self.shared.talk.lock().await;
-        self.shared.refresh(&mut talk);
-        talk.conversation.session().known_names().len()
+    /// How many tools may be found in all.
+    pub fn tool_count(&self) -> usize {
+        self.shared.glance().tools
     }
 
     /// What all runs together cost, as the provider counts, and in money where prices are
-    /// known. Waits for a run that is going on.
-    pub async fn spent(&self) -> (Usage, Option<f64>) {
-        let talk = self.shared.talk.lock().await;
-        (talk.spent, self.shared.prices.map(|prices| prices.cost(talk.spent)))
+    /// known. During a run: up to its last step.
+    pub fn spent(&self) -> (Usage, Option<f64>) {
+        let spent = self.shared.glance().spent;
+        (spent, self.shared.prices.map(|prices| prices.cost(spent)))
     }
 
     /// The conversation as a value that [`AgentBuilder::resume`] takes. Waits for a run that
-    /// is going on.
+    /// is going on, so a tool must not call it.
     pub async fn save(&self) -> Value {
         let mut talk = self.shared.talk.lock().await;
         talk.settle();
@@ -283,11 +310,14 @@ impl Agent {
     /// found. Waits for a run that is going on.
     ///
     /// # Errors
-    /// When the model cannot be asked; the conversation is then as before.
+    /// When the model cannot be asked; the conversation is then as before. It also stays as it
+    /// was where the model gives no summary.
     pub async fn compact(&self) -> Result<(), RunError> {
         let mut talk = self.shared.talk.lock().await;
         talk.settle();
-        self.shared.compact(&mut talk, false).await
+        self.shared.compact(&mut talk, false).await?;
+        self.shared.look(&talk);
+        Ok(())
     }
 
     /// What was said, in the form of the model's provider. Waits for a run that is going on.
@@ -337,7 +367,11 @@ impl Run {
     /// When the model cannot be asked, a limit is reached, or it was cancelled.
     pub async fn answer(mut self) -> Result<Answer, RunError> {
         match self.task.take() {
-            Some(task) => task.await.unwrap_or(Err(RunError::Cancelled)),
+            Some(task) => match task.await {
+                Ok(ended) => ended,
+                Err(error) if error.is_panic() => Err(RunError::Broken),
+                Err(_) => Err(RunError::Cancelled),
+            },
             None => Err(RunError::Cancelled),
         }
     }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fmt,
     path::PathBuf,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, OnceLock, RwLock, Weak},
     time::Duration,
 };
 
@@ -18,7 +18,7 @@ use pegboard_upstream::{
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
     settings::{Limits, Mode, Prices, ToolSearch},
     shell::{Api, Shell, ShellError, ShellSettings},
     sources::Sources,
-    state::{self, ResumeError, Talk},
+    state::{self, ResumeError, Talk, Writer},
 };
 
 /// The tool that takes the answer of an agent built with [`AgentBuilder::output`].
@@ -70,7 +70,7 @@ pub enum BuildError {
     #[error(transparent)]
     Resume(#[from] ResumeError),
     /// Something failed that never should.
-    #[error("the sandbox could not be tried")]
+    #[error("the agent broke down while it was built")]
     Broken,
     /// A limit on the cost of what has no price.
     #[error("a limit on the cost needs prices")]
@@ -86,6 +86,9 @@ impl BuildError {
         match self {
             Self::NoPrices => Some("give them with `prices`".to_owned()),
             Self::Shell(error) => error.hint().map(str::to_owned),
+            Self::Resume(error) => error.hint().map(str::to_owned),
+            Self::Outputs(error) => error.hint().map(str::to_owned),
+            Self::Api(error) => Some(error.hint().to_owned()),
             _ => None,
         }
     }
@@ -108,11 +111,13 @@ pub struct AgentBuilder {
     prices: Option<Prices>,
     outputs: Option<OutputSettings>,
     shell: Option<ShellSettings>,
+    has_own_folder: bool,
     program: Option<Program>,
     human: Option<Arc<dyn Human>>,
     approval: Approval,
     policy: Option<Arc<dyn Policy>>,
     output_tool: Option<CustomTool>,
+    is_output_wrapped: bool,
     saved: Option<Value>,
     transcript: Option<PathBuf>,
 }
@@ -140,11 +145,13 @@ impl AgentBuilder {
             prices: None,
             outputs: None,
             shell: None,
+            has_own_folder: false,
             program: None,
             human: None,
             approval: Approval::Never,
             policy: None,
             output_tool: None,
+            is_output_wrapped: false,
             saved: None,
             transcript: None,
         }
@@ -254,6 +261,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Each conversation works in a folder of its own, below that of its [`ShellSettings`]: what
+    /// one leaves there must not be run by another.
+    pub fn own_folder(mut self) -> Self {
+        self.has_own_folder = true;
+        self
+    }
+
     /// The `pegboard` binary, or a program that answers to the same hidden commands: it runs
     /// queries and commands in processes of their own. Without one, `pegboard` is looked for
     /// on the search path.
@@ -283,10 +297,20 @@ impl AgentBuilder {
     /// The answer must be a `T`: the model hands it over to a tool that takes nothing else,
     /// and that ends the run.
     pub fn output<T: JsonSchema + DeserializeOwned>(mut self) -> Self {
-        let def = ToolDef::of::<T>(FINAL_ANSWER, "Hand over your answer. Call it once, when you are done.");
-        let take = async |answer: Value| match serde_json::from_value::<T>(answer) {
-            Ok(_) => Ok(Output::from("accepted")),
-            Err(error) => Err(ToolError::from(format!("the answer does not fit: {error}"))),
+        let mut def = ToolDef::of::<T>(FINAL_ANSWER, "Hand over your answer. Call it once, when you are done.");
+        // Arguments are an object; what is none is put into one.
+        self.is_output_wrapped = def.input_schema.get("type").and_then(Value::as_str) != Some("object");
+        if self.is_output_wrapped {
+            def.input_schema =
+                json!({"type": "object", "properties": {"value": def.input_schema}, "required": ["value"]});
+        }
+        let is_wrapped = self.is_output_wrapped;
+        let take = move |answer: Value| {
+            let taken = match serde_json::from_value::<T>(unwrapped(answer, is_wrapped)) {
+                Ok(_) => Ok(Output::from("accepted")),
+                Err(error) => Err(ToolError::from(format!("the answer does not fit: {error}"))),
+            };
+            std::future::ready(taken)
         };
         let meta = ToolMeta { ends_run: true, ..ToolMeta::in_category("structured_output") };
         self.output_tool = Some(CustomTool::new(def, take).with_meta(meta));
@@ -318,10 +342,13 @@ impl AgentBuilder {
             Some(client) => client,
             None => Arc::new(Client::from_env(self.model.provider)?),
         };
-        let saved = match (self.saved.take(), &self.transcript) {
-            (Some(saved), _) => Some(saved),
-            (None, Some(path)) => state::read(path)?,
-            (None, None) => None,
+        let (writer, kept) = match self.transcript.take() {
+            Some(path) => open_transcript(path).await?,
+            None => (None, None),
+        };
+        let saved = match (self.saved.take(), kept) {
+            (Some(_), Some((path, _))) => return Err(ResumeError::Two { path }.into()),
+            (saved, kept) => saved.or(kept.map(|(_, saved)| saved)),
         };
         let id = match saved.as_ref().and_then(state::saved_id) {
             Some(id) => id,
@@ -363,12 +390,17 @@ impl AgentBuilder {
                 prices: self.prices,
                 mode,
                 reason,
-                transcript: self.transcript,
-                output_tool: self.output_tool.map(|tool| tool.def.name),
+                transcript: writer,
+                glance: RwLock::default(),
+                output_tool: self.output_tool.map(|tool| (tool.def.name, self.is_output_wrapped)),
                 api: OnceLock::new(),
             }),
         };
+        agent.shared.look(&*agent.shared.talk.lock().await);
         if mode == Mode::CodeExecution {
+            if let Some(shell) = self.shell.as_mut().filter(|_| self.has_own_folder) {
+                shell.folder.push(&id);
+            }
             serve_code(&agent.shared, self.shell, program, &id).await?;
         }
         if let Some(outputs) = &agent.shared.hands.outputs {
@@ -452,6 +484,16 @@ impl AgentBuilder {
     }
 }
 
+/// Makes a transcript ours, and reads what is in it. Not on a thread that others wait for.
+async fn open_transcript(path: PathBuf) -> Result<(Option<Arc<Writer>>, Option<(PathBuf, Value)>), BuildError> {
+    let opened = tokio::task::spawn_blocking(move || {
+        let saved = state::read(&path)?;
+        let writer = Arc::new(Writer::new(path.clone())?);
+        Ok::<_, ResumeError>((Some(writer), saved.map(|saved| (path, saved))))
+    });
+    Ok(opened.await.map_err(|_| BuildError::Broken)??)
+}
+
 /// Serves the tools to commands, and gets ready to run them.
 async fn serve_code(
     shared: &Arc<Shared>,
@@ -480,9 +522,14 @@ async fn keep_clean(outputs: Weak<Outputs>) {
     }
 }
 
+/// What was meant by the arguments of the tool that takes the answer.
+pub(crate) fn unwrapped(mut answer: Value, is_wrapped: bool) -> Value {
+    if is_wrapped { answer.get_mut("value").map(Value::take).unwrap_or_default() } else { answer }
+}
+
 /// A name for a conversation that no other has.
 fn random_id() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; 8];
+    let mut bytes = [0; state::ID_DIGITS / 2];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -117,6 +117,8 @@ impl Hands {
         let own = target.server.is_none().then(|| HostTool::from_name(&target.name)).flatten();
         let done = match (own, tool) {
             (Some(own), _) => self.host_tool(own, &target.arguments).await,
+            // A person takes the time that a person takes.
+            (None, Some(tool)) if self.is_question(&tool) => self.ask(tool.name(), &target.arguments).await,
             (None, Some(tool)) => {
                 let work = self.call(&tool, target.arguments);
                 match tokio::time::timeout(self.tool_time, work).await {
@@ -131,6 +133,12 @@ impl Hands {
             return Done::error(format!("the output has {size} bytes, and {most} are the most that is kept"));
         }
         done
+    }
+
+    /// Whether a tool is a question to the person.
+    fn is_question(&self, tool: &Tool) -> bool {
+        let is_custom = tool.server_name().is_none();
+        is_custom && self.registry.find(tool.upstream_name()).is_some_and(|custom| custom.handler.is_none())
     }
 
     /// Why a call may not be made, if it may not.
@@ -205,7 +213,7 @@ impl Hands {
                 }
                 Err(error) => Done::error(with_causes(&*error)),
             },
-            None => self.ask(tool.name(), &arguments).await,
+            None => Done::error("there is nobody to ask"),
         }
     }
 

@@ -2,12 +2,13 @@
 
 use pegboard_llm::{
     transcript::marked_messages,
-    wire::{Delta, ToolChoice},
+    wire::{Delta, Stop, ToolChoice, Usage},
 };
 
 use crate::{
     agent::{RunError, Shared, Tell},
     events::Event,
+    run::add,
     state::Talk,
 };
 
@@ -20,52 +21,70 @@ const REQUEST: &str = "Sum this conversation up so that you can go on from your 
 const HEADING: &str = "What happened so far in this conversation, summed up:";
 
 /// What stands behind it where work is under way.
-const GO_ON: &str = "\n\nGo on with what is left to do.";
+const GO_ON: &str = "Go on with what is left to do.";
+
+/// What stands before the question that is being worked on.
+const ASKED: &str = "What was asked last, in the words of the person:";
 
 impl Shared {
-    /// Compacts a conversation that has become too long.
-    pub(crate) async fn make_room(&self, talk: &mut Talk, is_mid_run: bool, tell: &Tell) -> Result<(), RunError> {
-        if talk.is_unanswered || self.limits.context_tokens.is_none_or(|most| talk.context <= most) {
-            return Ok(());
+    /// Compacts a conversation that has become too long; what that cost.
+    pub(crate) async fn make_room(
+        &self,
+        talk: &mut Talk,
+        is_mid_run: bool,
+        tell: &Tell,
+    ) -> Result<Option<Usage>, RunError> {
+        let most = self.limits.context_tokens.unwrap_or(u64::MAX).max(talk.compacts_above);
+        if talk.is_unanswered || talk.context <= most {
+            return Ok(None);
         }
-        self.compact(talk, is_mid_run).await?;
-        let _ = tell.send(Event::Compacted);
-        Ok(())
+        let context = talk.context;
+        let usage = self.compact(talk, is_mid_run).await?;
+        let _ = tell.send(Event::Turn { usage });
+        if talk.context == 0 {
+            let _ = tell.send(Event::Compacted);
+        } else {
+            // Asking again before every turn would only cost more.
+            talk.compacts_above = context.saturating_add(context / 4);
+            let _ = tell.send(Event::Warning("the model gave no summary; the conversation stays as it is".to_owned()));
+        }
+        Ok(Some(usage))
     }
 
-    pub(crate) async fn compact(&self, talk: &mut Talk, is_mid_run: bool) -> Result<(), RunError> {
-        if talk.conversation.messages().is_empty() {
-            return Ok(());
+    /// Sums the conversation up and goes on from there; what that cost. Where the model gives
+    /// no summary the conversation stays as it is.
+    pub(crate) async fn compact(&self, talk: &mut Talk, is_mid_run: bool) -> Result<Usage, RunError> {
+        let before = talk.conversation.messages().len();
+        if before == 0 {
+            return Ok(Usage::default());
         }
-        let history = talk.conversation.messages().to_vec();
         // Taken back if nobody waits for the answer.
         talk.say(REQUEST);
         talk.conversation.set_tool_choice(ToolChoice::None);
         let asked = self.client.next_turn(&mut talk.conversation, &mut |_: Delta| {}).await;
         talk.conversation.set_tool_choice(ToolChoice::Auto);
         talk.is_unanswered = false;
-        let summary = match asked {
-            Ok(turn) => {
-                talk.spent = crate::run::add(talk.spent, turn.usage);
-                turn.text
-            }
+        let turn = match asked {
+            Ok(turn) => turn,
             Err(error) => {
-                talk.conversation.resume(history);
+                talk.conversation.unsay();
                 return Err(error.into());
             }
         };
-        if summary.trim().is_empty() {
-            // A conversation that is too long is better than none.
-            talk.conversation.resume(history);
-            return Ok(());
+        talk.spent = add(talk.spent, turn.usage);
+        let summary = turn.text.trim();
+        if summary.is_empty() || turn.stop != Stop::End {
+            // A conversation that is too long is better than a refusal or half a summary.
+            talk.conversation.rewind(before);
+            return Ok(turn.usage);
         }
         let wire = talk.conversation.wire();
         let marked = talk.conversation.marked_history();
         let mut messages = marked_messages(wire, &marked);
-        let go_on = if is_mid_run { GO_ON } else { "" };
-        messages.push(wire.user(&format!("{HEADING}\n\n{}{go_on}", summary.trim())));
+        let asked = if is_mid_run { format!("\n\n{ASKED}\n\n{}\n\n{GO_ON}", talk.asked) } else { String::new() };
+        messages.push(wire.user(&format!("{HEADING}\n\n{summary}{asked}")));
         talk.conversation.resume(messages);
-        talk.context = 0;
-        Ok(())
+        (talk.context, talk.compacts_above) = (0, 0);
+        Ok(turn.usage)
     }
 }

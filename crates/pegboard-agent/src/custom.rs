@@ -293,7 +293,10 @@ impl fmt::Debug for CustomTool {
 #[non_exhaustive]
 pub enum RegisterError {
     /// Providers would refuse the name.
-    #[error("`{name}` is no name for a tool; it may have up to {MAX_NAME} letters, digits, `_` and `-`")]
+    #[error(
+        "`{name}` is no name for a tool; it may have up to {MAX_NAME} letters, digits, `_` and `-`, and begins with a \
+         letter or `_`"
+    )]
     Name {
         /// The name.
         name: String,
@@ -305,7 +308,7 @@ pub enum RegisterError {
         name: String,
     },
     /// What should be a schema is none.
-    #[error("the schema of `{name}` is not an object")]
+    #[error("the schema of `{name}` is not one of an object")]
     Schema {
         /// The tool.
         name: String,
@@ -361,8 +364,12 @@ impl Registry {
     ///
     /// # Errors
     /// When a model could not be told of it.
-    pub fn add(&self, tool: CustomTool) -> Result<(), RegisterError> {
+    pub fn add(&self, mut tool: CustomTool) -> Result<(), RegisterError> {
         check(&tool.def)?;
+        // Providers want to read it, even where nothing else is said.
+        if let Value::Object(schema) = &mut tool.def.input_schema {
+            schema.entry("type").or_insert_with(|| "object".into());
+        }
         let mut tools = self.inner.tools.write().unwrap_or_else(PoisonError::into_inner);
         let before = tools.iter().find(|(_, other)| other.def.name == tool.def.name).map(|(place, _)| *place);
         if before.is_none() && tools.len() >= MAX_TOOLS {
@@ -413,13 +420,15 @@ impl Registry {
 fn check(def: &ToolDef) -> Result<(), RegisterError> {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let name = || -> Cow<'_, str> { def.name.chars().take(MAX_NAME + 1).collect() };
-    if def.name.is_empty() || def.name.len() > MAX_NAME || !def.name.chars().all(is_safe) {
+    let is_begun = def.name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !is_begun || def.name.len() > MAX_NAME || !def.name.chars().all(is_safe) {
         return Err(RegisterError::Name { name: name().into_owned() });
     }
     if HostTool::from_name(&def.name).is_some() {
         return Err(RegisterError::Reserved { name: def.name.clone() });
     }
-    if !def.input_schema.is_object() {
+    let kind = def.input_schema.get("type");
+    if !def.input_schema.is_object() || kind.is_some_and(|kind| kind != "object") {
         return Err(RegisterError::Schema { name: def.name.clone() });
     }
     Ok(())

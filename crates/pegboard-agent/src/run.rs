@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use pegboard_discovery::{HostTool, Target};
+use pegboard_discovery::{HostTool, Target, estimate_tokens};
 use pegboard_llm::{
     Called,
     wire::{CallResult, Delta, Stop, ToolCall, Turn, Usage},
@@ -12,6 +12,7 @@ use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
     agent::{Answer, Reached, RunError, Shared, Tell},
+    builder::unwrapped,
     calls::Done,
     events::Event,
     state::Talk,
@@ -26,11 +27,14 @@ struct Progress {
     is_reminded: bool,
 }
 
-/// The answers to the calls of one turn.
-struct Answered {
-    results: Vec<CallResult>,
-    /// What a tool that ends the run was called with.
-    output: Option<Value>,
+impl Progress {
+    /// Counts a turn, if there was one.
+    fn take(&mut self, usage: Option<Usage>) {
+        if let Some(usage) = usage {
+            self.turns += 1;
+            self.usage = add(self.usage, usage);
+        }
+    }
 }
 
 impl Shared {
@@ -38,25 +42,27 @@ impl Shared {
         let mut talk = self.talk.lock().await;
         talk.settle();
         self.check_budget(&talk)?;
-        self.make_room(&mut talk, false, tell).await?;
-        talk.say(&prompt);
-        let ended = self.go_on(&mut talk, tell).await;
+        let mut progress = Progress::default();
+        progress.take(self.make_room(&mut talk, false, tell).await?);
+        talk.ask(&prompt);
+        let ended = self.go_on(&mut talk, progress, tell).await;
         if ended.is_err() {
             talk.settle();
         }
+        self.look(&talk);
         self.keep(&talk, tell).await;
         ended
     }
 
-    async fn go_on(&self, talk: &mut Talk, tell: &Tell) -> Result<Answer, RunError> {
-        let mut progress = Progress::default();
+    async fn go_on(&self, talk: &mut Talk, mut progress: Progress, tell: &Tell) -> Result<Answer, RunError> {
         loop {
             self.check(talk, &progress)?;
-            self.make_room(talk, true, tell).await?;
-            self.refresh(talk);
+            progress.take(self.make_room(talk, true, tell).await?);
+            if self.refresh(talk) {
+                tell_of(tell, || Event::ToolsChanged { visible: talk.conversation.session().visible_names() });
+            }
             let turn = self.turn(talk, tell).await?;
-            progress.turns += 1;
-            progress.usage = add(progress.usage, turn.usage);
+            progress.take(Some(turn.usage));
             self.keep(talk, tell).await;
             if turn.calls.is_empty() {
                 if turn.stop == Stop::Pause || self.remind(talk, &mut progress) {
@@ -65,15 +71,15 @@ impl Shared {
                 return Ok(self.finish(turn, None, &progress));
             }
             let before = talk.conversation.session().list_changes();
-            let answered = self.answer(talk, &turn.calls, tell).await;
-            talk.answer(&answered.results);
+            let output = self.answer(talk, &turn, tell).await;
+            talk.answer();
             let session = talk.conversation.session();
             if session.list_changes() != before {
                 tell_of(tell, || Event::ToolsChanged { visible: session.visible_names() });
             }
             self.keep(talk, tell).await;
-            if answered.output.is_some() {
-                return Ok(self.finish(turn, answered.output, &progress));
+            if output.is_some() {
+                return Ok(self.finish(turn, output, &progress));
             }
         }
     }
@@ -81,7 +87,8 @@ impl Shared {
     fn finish(&self, turn: Turn, output: Option<Value>, progress: &Progress) -> Answer {
         Answer {
             text: turn.text,
-            output,
+            output: output
+                .map(|output| unwrapped(output, self.output_tool.as_ref().is_some_and(|(_, is_wrapped)| *is_wrapped))),
             stop: turn.stop,
             turns: progress.turns,
             usage: progress.usage,
@@ -89,8 +96,9 @@ impl Shared {
         }
     }
 
-    /// Takes in tools that came, went or changed.
-    pub(crate) fn refresh(&self, talk: &mut Talk) {
+    /// Takes in tools that came, went or changed; whether the model sees others now.
+    pub(crate) fn refresh(&self, talk: &mut Talk) -> bool {
+        let before = talk.conversation.session().list_changes();
         if talk.sources.refresh() {
             let catalog = talk.sources.catalog().clone();
             self.hands.set_catalog(catalog.clone());
@@ -99,6 +107,8 @@ impl Shared {
                 tracing::info!(tools = gone.join(", "), "tools are gone");
             }
         }
+        self.look(talk);
+        talk.conversation.session().list_changes() != before
     }
 
     async fn turn(&self, talk: &mut Talk, tell: &Tell) -> Result<Turn, RunError> {
@@ -117,7 +127,7 @@ impl Shared {
 
     /// A model that has ended without handing its answer over is told to, once.
     fn remind(&self, talk: &mut Talk, progress: &mut Progress) -> bool {
-        let Some(tool) = self.output_tool.as_ref().filter(|_| !progress.is_reminded) else { return false };
+        let Some((tool, _)) = self.output_tool.as_ref().filter(|_| !progress.is_reminded) else { return false };
         progress.is_reminded = true;
         talk.say(&format!("Hand over your answer by calling `{tool}`."));
         true
@@ -131,7 +141,7 @@ impl Shared {
     }
 
     fn check_budget(&self, talk: &Talk) -> Result<(), RunError> {
-        let spent = talk.spent.input + talk.spent.output;
+        let spent = talk.spent.input.saturating_add(talk.spent.output);
         if let Some(most) = self.limits.tokens.filter(|most| spent >= *most) {
             return Err(RunError::Limit(Reached::Tokens { spent, most }));
         }
@@ -142,52 +152,74 @@ impl Shared {
         }
     }
 
-    /// Answers the calls of one turn. Meta-tools first and in their order: they decide what
-    /// is visible. The others at the same time.
-    async fn answer(&self, talk: &mut Talk, calls: &[ToolCall], tell: &Tell) -> Answered {
-        let mut results: Vec<Option<CallResult>> = Vec::with_capacity(calls.len());
+    /// Answers the calls of one turn; what a tool that ends the run was called with. Meta-tools
+    /// first and in their order: they decide what is visible. The others at the same time.
+    async fn answer(&self, talk: &mut Talk, turn: &Turn, tell: &Tell) -> Option<Value> {
         let mut running = JoinSet::new();
         let slots = Arc::new(Semaphore::new(self.limits.parallel_calls.max(1)));
-        let mut output = None;
-        for (place, call) in calls.iter().enumerate() {
+        let last = turn.calls.len().saturating_sub(1);
+        for (place, call) in turn.calls.iter().enumerate() {
             let began = Instant::now();
-            match resolve(talk, call) {
+            let is_cut = turn.stop == Stop::Length && place == last;
+            match resolve(talk, call, is_cut) {
                 Called::Answered(mut result) => {
                     tell_of(tell, || started(call, None));
                     let kept = self.put_aside(talk, &mut result).await;
                     tell_of(tell, || finished(&result, kept, began));
-                    results.push(Some(result));
+                    talk.note(place, result);
                 }
                 Called::Invoke(target) => {
                     tell_of(tell, || started(call, Some(&target)));
                     let ends = self.ends_run(&target).then(|| target.arguments.clone());
-                    let (hands, slots, tell) = (Arc::clone(&self.hands), Arc::clone(&slots), tell.clone());
-                    let (call, name) = (call.clone(), target.name.clone());
                     let may_offload = !is_reader(&target) && has_reader(talk);
+                    let work = self.invoke(call.clone(), target, may_offload, tell.clone());
+                    let slots = Arc::clone(&slots);
                     running.spawn(async move {
                         let _slot = slots.acquire_owned().await;
-                        let began = Instant::now();
-                        let done = hands.carry_out(target).await;
-                        let is_error = done.is_error;
-                        let (text, kept) =
-                            if may_offload { hands.offload(&name, done).await } else { (done.text, None) };
-                        let result = CallResult { call, text, is_error, references: Vec::new() };
-                        tell_of(&tell, || finished(&result, kept, began));
-                        (place, result, ends.filter(|_| !is_error))
+                        let result = work.await;
+                        let ends = ends.filter(|_| !result.is_error);
+                        (place, result, ends)
                     });
-                    results.push(None);
                 }
             }
         }
-        while let Some(ended) = running.join_next().await {
-            // A tool that panics has no result; what is missing is filled in below.
-            if let Ok((place, result, ends)) = ended {
-                results[place] = Some(result);
-                output = output.or(ends);
+        let mut output = None;
+        while let Some(ended) = running.join_next_with_id().await {
+            match ended {
+                Ok((_, (place, result, ends))) => {
+                    talk.note(place, result);
+                    output = output.or(ends);
+                }
+                // It has no result; the model is told that it was given up.
+                Err(error) => tracing::warn!(%error, "a tool broke down"),
             }
         }
-        let results = calls.iter().zip(results).map(|(call, result)| result.unwrap_or_else(|| broken(call)));
-        Answered { results: results.collect(), output }
+        output
+    }
+
+    /// Carries out one call, and keeps its result small.
+    fn invoke(
+        &self,
+        call: ToolCall,
+        target: Target,
+        may_offload: bool,
+        tell: Tell,
+    ) -> impl Future<Output = CallResult> + Send + 'static {
+        let (hands, most) = (Arc::clone(&self.hands), self.limits.result_tokens);
+        async move {
+            let began = Instant::now();
+            let name = target.name.clone();
+            let done = hands.carry_out(target).await;
+            let mut is_error = done.is_error;
+            let (mut text, kept) = if may_offload { hands.offload(&name, done).await } else { (done.text, None) };
+            if kept.is_none() && is_over(&text, most) {
+                text = format!("the output has {} bytes, more than {most} tokens; ask for less", text.len());
+                is_error = true;
+            }
+            let result = CallResult { call, text, is_error, references: Vec::new() };
+            tell_of(&tell, || finished(&result, kept, began));
+            result
+        }
     }
 
     /// Offloads an answer of a meta-tool that is too large: a pattern may match thousands. One
@@ -211,9 +243,10 @@ impl Shared {
 }
 
 /// What a call means: an answer at once, or something to be done.
-fn resolve(talk: &mut Talk, call: &ToolCall) -> Called {
-    if call.arguments.is_null() {
-        let text = format!("the arguments of `{}` are not JSON; nothing was called", call.name);
+fn resolve(talk: &mut Talk, call: &ToolCall, is_cut: bool) -> Called {
+    if is_cut || call.arguments.is_null() {
+        let why = if is_cut { "were cut off, since the turn was too long" } else { "are not JSON" };
+        let text = format!("the arguments of `{}` {why}; nothing was called", call.name);
         return Called::Answered(CallResult { call: call.clone(), text, is_error: true, references: Vec::new() });
     }
     talk.conversation.call(call)
@@ -233,10 +266,11 @@ fn has_reader(talk: &Talk) -> bool {
     })
 }
 
-/// What is said of a call whose tool has failed altogether.
-fn broken(call: &ToolCall) -> CallResult {
-    let Done { text, is_error, .. } = Done::error(format!("`{}` broke down", call.name));
-    CallResult { call: call.clone(), text, is_error, references: Vec::new() }
+/// Whether a text is too long for a conversation. Tokens are counted only where that can make
+/// a difference.
+fn is_over(text: &str, tokens: usize) -> bool {
+    const MOST_BYTES: usize = 16;
+    text.len() > tokens.saturating_mul(MOST_BYTES) || (text.len() > tokens && estimate_tokens(text) > tokens)
 }
 
 /// Tells of something, if anybody listens.
@@ -270,5 +304,9 @@ fn finished(result: &CallResult, offloaded: Option<PathBuf>, began: Instant) -> 
 }
 
 pub(crate) fn add(a: Usage, b: Usage) -> Usage {
-    Usage { input: a.input + b.input, cached: a.cached + b.cached, output: a.output + b.output }
+    Usage {
+        input: a.input.saturating_add(b.input),
+        cached: a.cached.saturating_add(b.cached),
+        output: a.output.saturating_add(b.output),
+    }
 }

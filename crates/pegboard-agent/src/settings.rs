@@ -95,6 +95,9 @@ pub struct Limits {
     pub turn_tokens: Option<u64>,
     /// Tokens of a request beyond which the conversation is compacted before the next one.
     pub context_tokens: Option<u64>,
+    /// Tokens (estimated) of a result that the model is shown; one that is larger and not
+    /// offloaded is an error.
+    pub result_tokens: usize,
     /// Bytes of a tool's output; what is more is an error.
     pub output_bytes: usize,
     /// How long building an agent waits for its servers.
@@ -111,6 +114,7 @@ impl Default for Limits {
             cost: None,
             turn_tokens: None,
             context_tokens: None,
+            result_tokens: 100_000,
             output_bytes: 256 << 20,
             startup: Duration::from_secs(60),
         }

@@ -8,13 +8,16 @@ use std::{
 
 use pegboard_core::{
     Catalog, Origin, RawTool, Selection, Server,
-    naming::{ShownNames, Style},
+    naming::{self, ShownNames, Style},
 };
 use pegboard_discovery::{HostTool, host::people::Kept};
 use pegboard_upstream::{Fleet, Item, ListKind, Upstream, json::Fields};
 use tokio::sync::watch;
 
 use crate::{custom::Registry, people::Policy};
+
+/// Names that are remembered for one server.
+const MAX_GIVEN: usize = 100_000;
 
 /// What each server's part of the catalog was made from.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub(crate) struct Sources {
     /// Names that the conversation needs for itself.
     reserved: BTreeSet<&'static str>,
     parts: HashMap<String, Part>,
+    /// The names that tools were given, by server and their own name.
+    given: HashMap<String, HashMap<String, String>>,
     catalog: Catalog,
 }
 
@@ -62,6 +67,7 @@ impl Sources {
             policy: None,
             reserved: own.into_iter().chain(reserved.iter().copied()).collect(),
             parts: HashMap::new(),
+            given: HashMap::new(),
             catalog: Catalog::empty(),
         }
     }
@@ -81,6 +87,7 @@ impl Sources {
     /// Keeps names free that a dialect needs.
     pub(crate) fn reserve(&mut self, names: &[&'static str]) {
         self.reserved.extend(names.iter().copied());
+        self.given.clear();
         self.changes.mark_changed();
     }
 
@@ -119,13 +126,23 @@ impl Sources {
             .iter()
             .map(|(server, items)| items.iter().filter(|item| self.is_there(server, item)).collect())
             .collect();
-        let names = self.names(&listed, &kept);
-        let mut names = names.iter();
+        let mut names = self.names(&listed, &kept).into_iter();
         for ((server, tools), items) in listed.iter().zip(&kept) {
-            let names: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
+            let names: Vec<String> = names.by_ref().take(items.len()).collect();
+            let given = self.given.entry(server.name().to_owned()).or_default();
+            if given.len() > MAX_GIVEN {
+                // A server that keeps renaming its tools must not fill the memory.
+                given.retain(|key, _| items.iter().any(|item| item.key == *key));
+            }
+            given.extend(items.iter().map(|item| item.key.clone()).zip(names.iter().cloned()));
             let part = Part { tools: Arc::clone(tools), names, description: server.description() };
             if !self.parts.get(server.name()).is_some_and(|old| old.is_same(&part)) {
-                let raw = items.iter().zip(&part.names).filter_map(|(item, shown)| item.to_tool(shown)).collect();
+                let tool = |(item, shown): (&&Item, &String)| {
+                    // Its identity is the server's affair, whatever it is called here.
+                    let id = Some(format!("{}/{}", server.name(), item.key));
+                    Some(RawTool { id, ..item.to_tool(shown)? })
+                };
+                let raw = items.iter().zip(&part.names).filter_map(tool).collect();
                 let whose = Server {
                     name: server.name().to_owned(),
                     description: part.description.clone(),
@@ -144,24 +161,34 @@ impl Sources {
         is_shown && server.can_call(item)
     }
 
-    /// Each tool's own name, as far as providers take it; with its server where another has
-    /// it too.
-    fn names(&self, servers: &[(&Arc<Upstream>, Arc<Vec<Item>>)], kept: &[Vec<&Item>]) -> ShownNames {
-        let custom = self.registry.names();
-        let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
-        let all = kept.iter().flatten().map(|item| item.key.as_str()).chain(custom.iter().map(String::as_str));
-        all.chain(self.reserved.iter().copied()).for_each(|name| *uses.entry(name).or_default() += 1);
-        let wanted: Vec<String> = servers
+    /// Each tool's own name, as far as providers take it; with its server where something else
+    /// has it too. A name that was given stays given: the model may know it.
+    fn names(&self, servers: &[(&Arc<Upstream>, Arc<Vec<Item>>)], kept: &[Vec<&Item>]) -> Vec<String> {
+        let listed: Vec<(&str, &str)> = servers
             .iter()
             .zip(kept)
             .flat_map(|((server, _), items)| items.iter().map(|item| (server.name(), item.key.as_str())))
-            .map(|(server, name)| match uses.get(name) {
-                Some(1) => name.to_owned(),
-                _ => format!("{server}__{name}"),
-            })
             .collect();
+        let given = |(server, key): (&str, &str)| self.given.get(server).and_then(|names| names.get(key));
+        // What is the agent's or the host program's never gives way to what a server says.
+        let mut taken: Vec<String> = self.reserved.iter().map(|name| (*name).to_owned()).collect();
+        taken.extend(self.registry.names());
+        taken.extend(listed.iter().filter_map(|item| given(*item)).cloned());
+        taken.sort_unstable();
+        taken.dedup();
+        let mut uses: BTreeMap<String, usize> = taken.iter().map(|name| (name.clone(), 1)).collect();
+        let new: Vec<(&str, &str)> = listed.iter().copied().filter(|item| given(*item).is_none()).collect();
+        new.iter().for_each(|(_, key)| *uses.entry(naming::mend(key)).or_default() += 1);
+        let wanted = new.iter().map(|(server, key)| match uses.get(&naming::mend(key)) {
+            // Not every provider takes a name that begins with a digit.
+            Some(1) if key.starts_with(|c: char| c.is_alphabetic() || c == '_') => (*key).to_owned(),
+            _ => format!("{server}__{key}"),
+        });
+        let all: Vec<String> = taken.iter().cloned().chain(wanted).collect();
         let style = Style { is_prefixed: false, ..Style::default() };
-        ShownNames::new(&style, wanted.iter().map(|name| ("", name.as_str())))
+        let shown = ShownNames::new(&style, all.iter().map(|name| ("", name.as_str())));
+        let mut made = shown.iter().skip(taken.len()).map(str::to_owned);
+        listed.iter().filter_map(|item| given(*item).cloned().or_else(|| made.next())).collect()
     }
 
     fn take_own(&mut self) {

@@ -2,9 +2,14 @@
 //! it gets to disk and back.
 
 use std::{
-    fs,
-    io::{self, Write as _},
+    ffi::OsString,
+    fs::{self, File, TryLockError},
+    io::{self, BufWriter},
     path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use pegboard_discovery::SessionError;
@@ -31,6 +36,12 @@ const MAX_BYTES: u64 = 256 << 20;
 /// What a model reads of a call that was given up.
 const GIVEN_UP: &str = "the call was given up before it had a result; whether it took effect is not known";
 
+/// Characters of a question that a summary repeats.
+const MAX_ASKED: usize = 4000;
+
+/// Hexadecimal digits of a conversation's name.
+pub(crate) const ID_DIGITS: usize = 16;
+
 /// Why a saved conversation cannot be gone on with.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -42,6 +53,26 @@ pub enum ResumeError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// It could not be kept there.
+    #[error("cannot write beside `{}`", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another agent keeps its conversation there.
+    #[error("`{}` is in use by another agent", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There are two to go on with.
+    #[error("`{}` holds a conversation, and another one is to be resumed", path.display())]
+    Two {
+        /// The file.
+        path: PathBuf,
     },
     /// It is no saved conversation.
     #[error("not a saved conversation: {reason}")]
@@ -68,6 +99,20 @@ pub enum ResumeError {
     Session(#[from] SessionError),
 }
 
+impl ResumeError {
+    /// What can be done about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Unwritable { .. } => Some("choose a file in a folder that can be written to"),
+            Self::InUse { .. } => Some("end the other one, or choose another file"),
+            Self::Two { .. } => Some("choose another file, or do without one of them"),
+            Self::OtherWire { .. } => Some("go on with a model of the same provider, or choose another file"),
+            Self::Garbled { .. } | Self::Format { .. } => Some("choose another file; this one is left as it is"),
+            _ => None,
+        }
+    }
+}
+
 /// Why a conversation cannot be saved.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write `{}`", path.display())]
@@ -85,14 +130,18 @@ pub(crate) struct Talk {
     pub(crate) id: String,
     pub(crate) conversation: Conversation,
     pub(crate) sources: Sources,
-    /// Calls of the last turn that have no result yet.
-    pending: Vec<ToolCall>,
+    /// Calls of the last turn that are not answered yet, each with its result if it has one.
+    pending: Vec<(ToolCall, Option<CallResult>)>,
     /// Whether the person has said something that the model has not answered.
     pub(crate) is_unanswered: bool,
+    /// What the person asked last, for a summary that must not lose it.
+    pub(crate) asked: String,
     /// What all runs together cost.
     pub(crate) spent: Usage,
     /// Tokens of the last request and its answer.
     pub(crate) context: u64,
+    /// Tokens of a request below which there is no use in compacting again.
+    pub(crate) compacts_above: u64,
 }
 
 impl Talk {
@@ -103,9 +152,17 @@ impl Talk {
             sources,
             pending: Vec::new(),
             is_unanswered: false,
+            asked: String::new(),
             spent: Usage::default(),
             context: 0,
+            compacts_above: 0,
         }
+    }
+
+    /// What the person says.
+    pub(crate) fn ask(&mut self, text: &str) {
+        self.asked = text.chars().take(MAX_ASKED).collect();
+        self.say(text);
     }
 
     pub(crate) fn say(&mut self, text: &str) {
@@ -114,15 +171,28 @@ impl Talk {
     }
 
     pub(crate) fn heard(&mut self, turn: &Turn) {
-        self.pending = turn.calls.clone();
+        self.pending = turn.calls.iter().map(|call| (call.clone(), None)).collect();
         self.is_unanswered = false;
         self.spent = add(self.spent, turn.usage);
-        self.context = turn.usage.input + turn.usage.output;
+        self.context = turn.usage.input.saturating_add(turn.usage.output);
     }
 
-    pub(crate) fn answer(&mut self, results: &[CallResult]) {
-        self.conversation.answer(results);
-        self.pending.clear();
+    /// Takes note of a result, so that it is not lost if the others never come.
+    pub(crate) fn note(&mut self, place: usize, result: CallResult) {
+        if let Some((_, noted)) = self.pending.get_mut(place) {
+            *noted = Some(result);
+        }
+    }
+
+    /// Puts the results of all calls into the conversation. A call without one is given up.
+    pub(crate) fn answer(&mut self) {
+        let given_up =
+            |call: ToolCall| CallResult { call, text: GIVEN_UP.to_owned(), is_error: true, references: Vec::new() };
+        let pending = std::mem::take(&mut self.pending).into_iter();
+        let results: Vec<CallResult> = pending.map(|(call, noted)| noted.unwrap_or_else(|| given_up(call))).collect();
+        if !results.is_empty() {
+            self.conversation.answer(&results);
+        }
     }
 
     /// Brings a conversation that was interrupted into a state that providers take: calls
@@ -132,16 +202,22 @@ impl Talk {
         if std::mem::take(&mut self.is_unanswered) {
             self.conversation.unsay();
         }
-        let given_up =
-            |call: ToolCall| CallResult { call, text: GIVEN_UP.to_owned(), is_error: true, references: Vec::new() };
-        let results: Vec<CallResult> = std::mem::take(&mut self.pending).into_iter().map(given_up).collect();
-        if !results.is_empty() {
-            self.conversation.answer(&results);
-        }
+        self.answer();
     }
 
     pub(crate) fn to_json(&self, mode: Mode) -> Value {
-        let pending = |call: &ToolCall| json!({"id": call.id, "name": call.name, "arguments": call.arguments, "is_search": call.is_search});
+        let pending = |(call, noted): &(ToolCall, Option<CallResult>)| {
+            let noted = noted.as_ref();
+            json!({
+                "id": call.id,
+                "name": call.name,
+                "arguments": call.arguments,
+                "is_search": call.is_search,
+                "text": noted.map(|result| &result.text),
+                "is_error": noted.map(|result| result.is_error),
+                "references": noted.map(|result| &result.references),
+            })
+        };
         json!({
             "version": FORMAT,
             "id": self.id,
@@ -151,6 +227,7 @@ impl Talk {
             "messages": self.conversation.messages(),
             "pending": self.pending.iter().map(pending).collect::<Vec<_>>(),
             "is_unanswered": self.is_unanswered,
+            "asked": self.asked,
             "spent": {"input": self.spent.input, "cached": self.spent.cached, "output": self.spent.output},
             "context": self.context,
         })
@@ -167,14 +244,9 @@ impl Talk {
             self.conversation.session_mut().restore(&saved["session"])?;
         }
         self.conversation.resume(messages.clone());
-        let call = |call: &Value| ToolCall {
-            id: call["id"].as_str().unwrap_or_default().to_owned(),
-            name: call["name"].as_str().unwrap_or_default().to_owned(),
-            arguments: call["arguments"].clone(),
-            is_search: call["is_search"] == true,
-        };
-        self.pending = saved["pending"].as_array().into_iter().flatten().map(call).collect();
+        self.pending = saved["pending"].as_array().into_iter().flatten().map(read_pending).collect();
         self.is_unanswered = saved["is_unanswered"] == true;
+        self.asked = saved["asked"].as_str().unwrap_or_default().to_owned();
         let number = |value: &Value| value.as_u64().unwrap_or(0);
         let spent = &saved["spent"];
         self.spent = Usage {
@@ -188,9 +260,27 @@ impl Talk {
     }
 }
 
-/// The name under which a saved conversation keeps its files.
+fn read_pending(saved: &Value) -> (ToolCall, Option<CallResult>) {
+    let call = ToolCall {
+        id: saved["id"].as_str().unwrap_or_default().to_owned(),
+        name: saved["name"].as_str().unwrap_or_default().to_owned(),
+        arguments: saved["arguments"].clone(),
+        is_search: saved["is_search"] == true,
+    };
+    let noted = saved["text"].as_str().map(|text| CallResult {
+        call: call.clone(),
+        text: text.to_owned(),
+        is_error: saved["is_error"] == true,
+        references: saved["references"].as_array().cloned().unwrap_or_default(),
+    });
+    (call, noted)
+}
+
+/// The name under which a saved conversation keeps its files, if it is one that we give. It
+/// becomes part of paths.
 pub(crate) fn saved_id(saved: &Value) -> Option<String> {
-    saved["id"].as_str().map(str::to_owned)
+    let is_ours = |id: &&str| id.len() == ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    saved["id"].as_str().filter(is_ours).map(str::to_owned)
 }
 
 fn check(saved: &Value, conversation: &Conversation) -> Result<(), ResumeError> {
@@ -226,33 +316,79 @@ pub(crate) fn read(path: &Path) -> Result<Option<Value>, ResumeError> {
     saved.map(Some).map_err(|error| ResumeError::Garbled { reason: error.to_string() })
 }
 
-/// Writes so that a crash leaves the old file or the new one, readable for the owner alone.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let beside = path.with_file_name(name);
+/// Writes the transcript, one step at a time. A step that was given up may still be on its way
+/// to the disk; it must not overtake a later one.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    path: PathBuf,
+    /// The number of the last step that was begun, and of the last that was written.
+    begun: AtomicU64,
+    written: Mutex<u64>,
+    /// Held as long as the agent lives: two that write one file would lose both.
+    _lock: File,
+}
+
+impl Writer {
+    /// Makes the file ours.
+    pub(crate) fn new(path: PathBuf) -> Result<Self, ResumeError> {
+        let unwritable = |source| ResumeError::Unwritable { path: path.clone(), source };
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(".lock");
+        let lock = owned(&path.with_file_name(name), false).map_err(unwritable)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path, begun: AtomicU64::new(0), written: Mutex::new(0), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(ResumeError::InUse { path }),
+            Err(TryLockError::Error(source)) => Err(ResumeError::Unwritable { path, source }),
+        }
+    }
+
+    /// Writes so that a crash leaves the old file or the new one, readable for the owner alone.
+    fn write(&self, number: u64, state: &Value) -> io::Result<()> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if *written > number {
+            return Ok(());
+        }
+        let mut name = OsString::from(".");
+        name.push(self.path.file_name().unwrap_or_default());
+        name.push(format!(".{:016x}.tmp", random()?));
+        let beside = self.path.with_file_name(name);
+        let filled = owned(&beside, true).and_then(|file| {
+            let mut file = BufWriter::new(file);
+            serde_json::to_writer(&mut file, state)?;
+            file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+        });
+        let moved = filled.and_then(|()| fs::rename(&beside, &self.path));
+        match moved {
+            Ok(()) => *written = number,
+            Err(_) => drop(fs::remove_file(&beside)),
+        }
+        moved
+    }
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Opens a file that its owner alone may read.
+fn owned(path: &Path, is_new: bool) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create(!is_new).create_new(is_new).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&beside).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    let moved = written.and_then(|()| fs::rename(&beside, path));
-    if moved.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    moved
+    options.open(path)
 }
 
 impl Shared {
     /// Writes the transcript, where there is one.
     pub(crate) async fn write(&self, talk: &Talk) -> Result<(), SaveError> {
-        let Some(path) = self.transcript.clone() else { return Ok(()) };
-        let text = talk.to_json(self.mode).to_string();
-        let target = path.clone();
-        let written = tokio::task::spawn_blocking(move || write(&target, &text)).await;
+        let Some(writer) = self.transcript.clone() else { return Ok(()) };
+        let number = writer.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let (state, path) = (talk.to_json(self.mode), writer.path.clone());
+        let written = tokio::task::spawn_blocking(move || writer.write(number, &state)).await;
         let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
         written.map_err(|source| SaveError { path, source })
     }

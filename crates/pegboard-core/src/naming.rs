@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-pub use self::shown::{ShownNames, Style, fnv1a};
+pub use self::shown::{ShownNames, Style, fnv1a, mend};
 
 /// The form in which all spellings of one name are equal: `create_issue`,
 /// `create-issue`, `createIssue` and `Create Issue` all give `createissue`.

@@ -95,7 +95,12 @@ impl Selection {
     /// ```
     #[must_use]
     pub fn narrowed_to(&self, inner: Self) -> Self {
-        Self { outer: Some(Arc::new(self.clone())), ..inner }
+        // What narrows `inner` already goes on doing so.
+        let outer = match &inner.outer {
+            Some(outer) => self.narrowed_to(Self::clone(outer)),
+            None => self.clone(),
+        };
+        Self { outer: Some(Arc::new(outer)), ..inner }
     }
 
     /// Whether nothing is hidden, so that a caller can skip asking tool by tool.

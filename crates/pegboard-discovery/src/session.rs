@@ -130,6 +130,36 @@ struct Loaded {
     used: u64,
 }
 
+/// A loaded tool that the catalog does not have now. It is loaded again when it comes back:
+/// a server that restarts has no tools for a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Away {
+    id: String,
+    shown_as: String,
+    is_pinned: bool,
+    used: u64,
+}
+
+impl Away {
+    /// Those that are remembered; the oldest give way.
+    const MOST: usize = 1000;
+
+    fn of(loaded: &Loaded) -> Self {
+        Self {
+            id: loaded.shown.tool.id().to_owned(),
+            shown_as: loaded.shown.name().to_owned(),
+            is_pinned: loaded.is_pinned,
+            used: loaded.used,
+        }
+    }
+
+    /// The tool, if it is back.
+    fn find(&self, catalog: &Catalog, selection: &Selection) -> Option<Loaded> {
+        let tool = catalog.find(&self.id).filter(|tool| selection.allows(tool))?;
+        Some(Loaded { shown: Shown::new(tool, &self.shown_as), is_pinned: self.is_pinned, used: self.used })
+    }
+}
+
 /// What is visible whatever is loaded, for one snapshot.
 #[derive(Debug, Default)]
 struct Fixed {
@@ -155,6 +185,7 @@ pub struct Session {
     /// Identities of pre-discovered tools that were put away.
     removed: BTreeSet<String>,
     loaded: Vec<Loaded>,
+    away: Vec<Away>,
     /// What a search of the gateway exposes instead of the first tools.
     exposed: Option<Vec<Shown>>,
     fixed: Arc<Fixed>,
@@ -207,6 +238,7 @@ impl Session {
             pre_discovered: Vec::new(),
             removed: BTreeSet::new(),
             loaded: Vec::new(),
+            away: Vec::new(),
             exposed: None,
             fixed: Arc::default(),
             list_changes: 0,
@@ -436,6 +468,7 @@ impl Session {
             pre_discovered: self.pre_discovered.clone(),
             removed: self.removed.clone(),
             loaded: Vec::new(),
+            away: Vec::new(),
             exposed: None,
             fixed: Arc::clone(&self.fixed),
             list_changes: 0,
@@ -562,6 +595,7 @@ impl Session {
     }
 
     fn unload(&mut self, names: &[String]) {
+        self.away.retain(|away| !names.contains(&away.shown_as));
         self.loaded.retain(|loaded| !names.iter().any(|name| name == loaded.shown.name()));
         let pre_discovered = self.pre_discovered_tools();
         let gone = pre_discovered.iter().filter(|tool| names.contains(&self.names.shown(tool)));

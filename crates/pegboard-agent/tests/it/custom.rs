@@ -1,8 +1,15 @@
 //! Tools of the host program.
 
+use std::sync::Arc;
+
 use pegboard_agent::{
-    CustomTool, RegisterError, ToolDef, ToolError, ToolMeta,
+    CustomTool, Mode, RegisterError, ServerConfig, ToolDef, ToolError, ToolMeta, TransportConfig,
+    outputs::OutputSettings,
     schemars::{self, JsonSchema},
+};
+use pegboard_upstream::{
+    Answering, LocalServer,
+    json::{Raw, raw},
 };
 use serde_json::{Value, json};
 
@@ -39,11 +46,11 @@ async fn eager_deferred_and_plain_registrations() {
         .build()
         .await
         .expect("an agent");
-    let visible = agent.visible().await;
+    let visible = agent.visible();
     assert!(visible.contains(&"ping".to_owned()) && visible.contains(&"report".to_owned()), "{visible:?}");
     assert!(!visible.contains(&"send_message".to_owned()) && !visible.contains(&"archive".to_owned()), "{visible:?}");
     assert!(!visible.contains(&"consult".to_owned()), "nobody to ask: {visible:?}");
-    assert_eq!(agent.tool_count().await, 4);
+    assert_eq!(agent.tool_count(), 4);
 }
 
 #[tokio::test]
@@ -105,7 +112,7 @@ async fn selections() {
             .build()
             .await
             .expect("an agent");
-        let visible = agent.visible().await;
+        let visible = agent.visible();
         let found: Vec<&str> = visible.iter().skip(4).map(String::as_str).collect();
         assert_eq!(found, expected, "{servers:?} {tools:?}");
     };
@@ -150,12 +157,15 @@ async fn names_that_no_provider_takes() {
     let wrong = |name: &str| Some(RegisterError::Name { name: name.to_owned() });
     check("fine_name-2", None);
     check("", wrong(""));
+    check("2fa_code", wrong("2fa_code"));
     check("two words", wrong("two words"));
     check("größe", wrong("größe"));
     check(&"x".repeat(65), wrong(&"x".repeat(65)));
     check("get_prompt", Some(RegisterError::Reserved { name: "get_prompt".into() }));
-    let odd = ToolDef::new("odd", "", json!([]));
-    assert_eq!(agent.registry().register(odd, done), Err(RegisterError::Schema { name: "odd".into() }));
+    for schema in [json!([]), json!({"type": "string"}), json!(null)] {
+        let odd = ToolDef::new("odd", "", schema);
+        assert_eq!(agent.registry().register(odd, done), Err(RegisterError::Schema { name: "odd".into() }));
+    }
 }
 
 #[test]
@@ -170,4 +180,78 @@ fn schemas_from_types() {
         })
     );
     assert_eq!(ToolDef::of::<()>("none", "").input_schema, json!({"type": "object", "properties": {}}));
+}
+
+#[tokio::test]
+async fn a_later_function_takes_nothing_from_the_model() {
+    let provider = provider([
+        call("add_tool", json!({"tool_names": ["get_weather"]})),
+        call("get_weather", json!({"location": "Rome"})),
+        say("Sunny."),
+        call("get_weather", json!({"location": "Oslo"})),
+        say("Sunny again."),
+    ]);
+    let agent = agent(&provider).servers([Weather::default().config()]).build().await.expect("an agent");
+    run(&agent, "Weather?").await;
+    agent.registry().register(def("get_weather"), done).expect("registered");
+    let (events, _) = run(&agent, "And in Oslo?").await;
+    assert_eq!(results(&events)[0].1, "sunny in Oslo", "the tool that the model knows by this name");
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn servers_cannot_take_names_that_are_not_theirs() {
+    let provider = provider([say("?")]);
+    let odd = Odd(&["read.large.output", "ask.human", "ping", "2fa_code", "search_tools", "a b", "a_b"]);
+    let server = ServerConfig::new("odd", TransportConfig::Local(Arc::new(odd)));
+    let agent = agent(&provider)
+        .servers([server])
+        .tool(CustomTool::new(def("ping"), done).eager())
+        .offload(OutputSettings::new(std::env::temp_dir()))
+        .mode(Mode::Normal)
+        .build()
+        .await
+        .expect("an agent");
+    let mut visible = agent.visible();
+    for own in ["ping", "read_large_output", "search_large_output"] {
+        assert_eq!(visible.iter().filter(|name| *name == own).count(), 1, "{visible:?}");
+    }
+    visible.retain(|name| name.starts_with("odd__") || name == "search_tools");
+    visible.sort_unstable();
+    let expected =
+        ["odd__2fa_code", "odd__a_b", "odd__ask_human", "odd__ping", "odd__read_large_output", "search_tools"];
+    assert_eq!(visible[..1], expected[..1], "{visible:?}");
+    assert!(expected[2..].iter().all(|name| visible.contains(&(*name).to_owned())), "{visible:?}");
+    let gemini = regex::Regex::new("^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$").expect("a pattern");
+    assert!(agent.visible().iter().all(|name| gemini.is_match(name)), "{:?}", agent.visible());
+}
+
+/// A server whose tools are called like this.
+#[derive(Debug)]
+struct Odd(&'static [&'static str]);
+
+impl LocalServer for Odd {
+    fn answer<'a>(&'a self, method: &'a str, _: Option<Raw>) -> Answering<'a> {
+        let tool = |name: &&str| json!({"name": name, "description": "", "inputSchema": {"type": "object"}});
+        let result = match method {
+            "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}),
+            "tools/list" => json!({"tools": self.0.iter().map(tool).collect::<Vec<_>>()}),
+            _ => json!({"content": []}),
+        };
+        Box::pin(std::future::ready(Ok(raw(&result))))
+    }
+}
+
+#[tokio::test]
+async fn a_tool_may_look_at_its_agent() {
+    let provider = provider([call("look", json!({})), say("Seen.")]);
+    let agent = agent(&provider).build().await.expect("an agent");
+    let this = agent.clone();
+    let look = move |_: Value| {
+        let this = this.clone();
+        async move { Ok::<_, ToolError>(format!("{} visible, {} spent", this.visible().len(), this.spent().0.output)) }
+    };
+    agent.registry().register(def("look"), look).expect("registered");
+    let (events, _) = run(&agent, "Look").await;
+    assert!(results(&events)[0].1.starts_with("4 visible"), "{events:?}");
 }

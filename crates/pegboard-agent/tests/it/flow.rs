@@ -1,7 +1,7 @@
 //! The document's flow: search, add, call, answer.
 
 use pegboard_agent::{DialectName, Event, ToolSearch};
-use pegboard_testkit::provider::{Part, Provider, Script, Turn};
+use pegboard_testkit::provider::{Output, Part, Provider, Script, Stop, Turn};
 use serde_json::json;
 
 use crate::support::{MODELS, Weather, agent, agent_of, call, last_body, provider, results, run, say};
@@ -23,7 +23,7 @@ async fn search_add_call_answer_with_each_provider() {
     for model in MODELS {
         let provider = Provider::start(weather_script());
         let agent = agent_of(model, &provider).servers([Weather::default().config()]).build().await.expect("an agent");
-        let first = agent.visible().await;
+        let first = agent.visible();
         assert_eq!(first, ["search_tools", "add_tool", "show_all_tools", "remove_tool"], "{model}");
         let (events, answer) = run(&agent, "Get the weather in Tokyo").await;
         assert_eq!(answer.text, "It is sunny in Tokyo.", "{model}");
@@ -149,8 +149,10 @@ async fn arguments_that_are_no_json_call_nothing() {
     ]);
     let weather = Weather::default();
     let agent = agent_of("openai/gpt-5.4", &provider).servers([weather.config()]).build().await.expect("an agent");
-    let outcome = agent.run("Weather?").await;
-    assert_eq!(weather.calls.load(std::sync::atomic::Ordering::SeqCst), 0, "{outcome:?}");
+    let answer = agent.run("Weather?").await.expect("an answer");
+    assert_eq!(answer.text, "Sorry.");
+    assert!(last_body(&provider).contains("are not JSON; nothing was called"));
+    assert_eq!(weather.calls.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
@@ -166,10 +168,10 @@ async fn one_conversation_across_runs() {
     );
     let agent = agent(&provider).servers([Weather::default().config()]).build().await.expect("an agent");
     assert_eq!(agent.run("Get ready").await.expect("an answer").text, "Added.");
-    assert!(agent.visible().await.contains(&"get_weather".to_owned()));
+    assert!(agent.visible().contains(&"get_weather".to_owned()));
     assert_eq!(agent.run("Weather in Oslo?").await.expect("an answer").text, "Sunny in Oslo.");
     assert!(last_body(&provider).contains("Get ready"));
-    let (usage, cost) = agent.spent().await;
+    let (usage, cost) = agent.spent();
     assert!(usage.input > 0 && usage.output > 0 && cost.is_none());
     provider.assert_clean();
 }
@@ -188,5 +190,20 @@ async fn names_that_several_servers_have() {
     let answered = results(&events);
     assert!(answered[0].1.contains("Added tools: north__get_weather, south__get_weather"), "{answered:?}");
     assert_eq!(answered[1].1, "sunny in Oslo");
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_off_is_not_made() {
+    let calls = vec![Part::call("get_weather", json!({"location": "Rome"})), Part::call("fail", json!({}))];
+    let cut = Turn::Say(Output { parts: calls, stop: Some(Stop::MaxTokens), ..Output::default() });
+    let provider = provider([cut, say("Shorter, then.")]);
+    let weather = Weather::default();
+    let agent = agent(&provider).servers([weather.config()]).build().await.expect("an agent");
+    let (events, _) = run(&agent, "Both").await;
+    let answered = results(&events);
+    assert!(answered.iter().any(|(_, text, is_error)| text == "sunny in Rome" && !is_error), "{answered:?}");
+    assert!(answered.iter().any(|(_, text, is_error)| text.contains("were cut off") && *is_error), "{answered:?}");
+    assert_eq!(weather.calls.load(std::sync::atomic::Ordering::SeqCst), 1);
     provider.assert_clean();
 }

@@ -30,7 +30,9 @@ async fn a_run_that_is_cancelled_in_mid_call_can_be_followed_by_another() {
         let answer = agent.run("Then not").await.expect("an answer");
         assert_eq!(answer.text, "Never mind.", "{model}");
         assert!(weather.dropped.load(Ordering::SeqCst), "the server's work was given up");
-        assert_eq!(last_body(&provider).matches("given up before it had a result").count(), 2, "{model}");
+        // What had a result by then keeps it.
+        let body = last_body(&provider);
+        assert!(body.contains("given up before it had a result"), "{model}: {body}");
         provider.assert_clean();
     }
 }

@@ -14,7 +14,7 @@ async fn normal_mode_shows_everything_and_no_search() {
     let provider = provider([call("get_weather", json!({"location": "Rome"})), say("Sunny.")]);
     let builder = agent(&provider).servers([Weather::default().config()]).mode(Mode::Normal);
     let agent = builder.build().await.expect("an agent");
-    let visible = agent.visible().await;
+    let visible = agent.visible();
     assert!(visible.contains(&"get_weather".to_owned()) && visible.contains(&"get_prompt".to_owned()), "{visible:?}");
     assert!(!visible.iter().any(|name| name.contains("search")), "{visible:?}");
     let (events, _) = run(&agent, "Weather?").await;
@@ -55,7 +55,7 @@ async fn a_custom_tool_like_a_meta_tool_is_shown_under_another_name() {
     let provider = provider([say("?")]);
     let def = ToolDef::new("add_tool", "adds", json!({"type": "object", "properties": {}}));
     let agent = agent(&provider).tool(CustomTool::new(def, done).eager()).build().await.expect("an agent");
-    let visible = agent.visible().await;
+    let visible = agent.visible();
     assert_eq!(visible.iter().filter(|name| *name == "add_tool").count(), 1, "{visible:?}");
     assert_eq!(visible.len(), 5, "{visible:?}");
 }

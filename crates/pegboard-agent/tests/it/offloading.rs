@@ -12,7 +12,7 @@ async fn a_large_output_is_read_from_its_file() {
     let servers = || [Weather::default().config()];
     let builder = agent(&provider).servers(servers()).offload(OutputSettings::new(folder.path()));
     let agent = builder.build().await.expect("an agent");
-    let visible = agent.visible().await;
+    let visible = agent.visible();
     for reader in ["search_large_output", "read_large_output", "query_large_output"] {
         assert!(visible.contains(&reader.to_owned()), "{visible:?}");
     }
@@ -90,5 +90,5 @@ async fn a_search_that_finds_thousands_is_put_aside_and_what_is_loaded_is_told()
     assert_eq!(kept, [true, false]);
     let answered = results(&events);
     assert!(answered[0].1.len() < 10_000 && answered[1].1.starts_with("Added tools: counter_0, "));
-    assert!(agent.visible().await.len() > 3000);
+    assert!(agent.visible().len() > 3000);
 }

@@ -29,7 +29,7 @@ async fn questions_are_asked_where_there_is_somebody() {
         _ => None,
     };
     let agent = agent(&provider).tool(CustomTool::human(def("consult"))).human(human).build().await.expect("an agent");
-    let visible = agent.visible().await;
+    let visible = agent.visible();
     assert!(visible.contains(&"ask_human".to_owned()) && visible.contains(&"consult".to_owned()), "{visible:?}");
     let (events, _) = run(&agent, "Where?").await;
     let answered = results(&events);
@@ -99,5 +99,14 @@ async fn answers_with_a_form() {
     assert!(answered[0].2 && answered[0].1.contains("missing field `degrees`"), "{answered:?}");
     assert_eq!(answered[1].1, "accepted");
     assert_eq!(provider.turns_taken(), 3, "it was reminded once, and ended with the answer");
+    provider.assert_clean();
+}
+
+#[tokio::test]
+async fn answers_that_are_no_object() {
+    let provider = provider([call("final_answer", json!({"value": ["Rome", "Oslo"]})), say("never said")]);
+    let agent = agent(&provider).output::<Vec<String>>().build().await.expect("an agent");
+    let answer = agent.run("Which cities?").await.expect("an answer");
+    assert_eq!(answer.parse::<Vec<String>>().expect("a list"), ["Rome", "Oslo"]);
     provider.assert_clean();
 }

@@ -1,7 +1,7 @@
 //! Conversations that are saved, compacted and gone on with.
 
 use pegboard_agent::{Agent, BuildError, Event, Limits, ResumeError};
-use pegboard_testkit::provider::{Provider, Script};
+use pegboard_testkit::provider::{Output, Part, Provider, Script, Stop, Turn};
 use serde_json::{Value, json};
 
 use crate::support::{Folder, MODELS, Weather, agent, agent_of, call, last_body, provider, run, say};
@@ -26,9 +26,9 @@ async fn saved_and_resumed_with_each_provider() {
         let agent = with_weather(model, &provider, None).await;
         agent.run("Get ready").await.expect("an answer");
         let saved = agent.save().await;
-        let before = agent.visible().await;
+        let before = agent.visible();
         let resumed = with_weather(model, &provider, Some(saved)).await;
-        assert_eq!(resumed.visible().await, before, "{model}");
+        assert_eq!(resumed.visible(), before, "{model}");
         assert_eq!(resumed.run("Weather?").await.expect("an answer").text, "Sunny.", "{model}");
         assert!(last_body(&provider).contains("Get ready"), "{model}");
         provider.assert_clean();
@@ -52,11 +52,11 @@ async fn compacted_with_each_provider() {
         assert_eq!(answer.text, "Sunny.", "{model}");
         let body = last_body(&provider);
         assert!(body.contains("nothing else happened") && !body.contains("Get ready, please"), "{model}: {body}");
-        assert!(agent.visible().await.contains(&"get_weather".to_owned()), "{model}");
+        assert!(agent.visible().contains(&"get_weather".to_owned()), "{model}");
         // And once more, from what is left.
         let saved = agent.save().await;
         let later = with_weather(model, &provider, Some(saved)).await;
-        assert_eq!(later.visible().await, agent.visible().await, "{model}");
+        assert_eq!(later.visible(), agent.visible(), "{model}");
         provider.assert_clean();
     }
 }
@@ -76,7 +76,9 @@ async fn compacted_by_itself_in_mid_run() {
     let (events, answer) = run(&agent, "Weather in Oslo?").await;
     assert_eq!(answer.text, "Sunny.");
     assert_eq!(events.iter().filter(|event| **event == Event::Compacted).count(), 2);
-    assert!(last_body(&provider).contains("Go on with what is left to do."));
+    let body = last_body(&provider);
+    assert!(body.contains("Go on with what is left to do.") && body.contains("Weather in Oslo?"), "{body}");
+    assert_eq!((answer.turns, answer.usage), (5, agent.spent().0), "summaries count");
     provider.assert_clean();
 }
 
@@ -114,7 +116,7 @@ async fn a_transcript_survives_a_crash_at_any_step() {
         }
         let builder = agent_of(model, &provider).servers([Weather::default().config()]).transcript(&crashed);
         let resumed = builder.build().await.expect("an agent");
-        assert!(resumed.visible().await.contains(&"get_weather".to_owned()), "{model}");
+        assert!(resumed.visible().contains(&"get_weather".to_owned()), "{model}");
         assert_eq!(resumed.run("What happened?").await.expect("an answer").text, "It was interrupted.");
         let body = last_body(&provider);
         assert!(body.contains("given up before it had a result") && body.contains("Ask the slow one"), "{model}");
@@ -154,8 +156,81 @@ async fn a_transcript_is_for_its_owner_and_a_full_disk_is_told() {
     written.run("Hi").await.expect("an answer");
     let mode = std::fs::metadata(&path).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let nowhere = agent(&provider).transcript("/proc/nothing/here.json").build().await.expect("an agent");
-    let (events, answer) = run(&nowhere, "Hi").await;
+    // The folder is gone in the middle: the run goes on, and it is told.
+    std::fs::remove_dir_all(folder.path()).expect("a folder");
+    let (events, answer) = run(&written, "Hi again").await;
     assert_eq!(answer.text, "Hello again.");
     assert!(events.iter().any(|event| matches!(event, Event::Warning(_))), "{events:?}");
+    let error = agent(&provider).transcript("/proc/nothing/here.json").build().await.expect_err("no such folder");
+    assert!(matches!(&error, BuildError::Resume(ResumeError::Unwritable { .. })) && error.hint().is_some(), "{error}");
+}
+
+#[tokio::test]
+async fn one_file_is_one_agents() {
+    let folder = Folder::new("agent-one-file");
+    let path = folder.path().join("transcript.json");
+    let provider = provider([say("Hello.")]);
+    let first = agent(&provider).transcript(&path).build().await.expect("an agent");
+    first.run("Hi").await.expect("an answer");
+    let second = agent(&provider).transcript(&path).build().await.expect_err("in use");
+    assert!(matches!(second, BuildError::Resume(ResumeError::InUse { .. })), "{second}");
+    let saved = first.save().await;
+    drop(first);
+    let both = agent(&provider).transcript(&path).resume(saved).build().await.expect_err("two conversations");
+    assert!(matches!(both, BuildError::Resume(ResumeError::Two { .. })), "{both}");
+    agent(&provider).transcript(&path).build().await.expect("an agent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transcript_is_whole_whenever_it_is_looked_at() {
+    let folder = Folder::new("agent-whole");
+    let path = folder.path().join("transcript.json");
+    let search = call("search_tools", json!({"query": "weather"}));
+    let provider = Provider::start(Script { repeat: true, ..Script::new([search]) });
+    let builder = agent(&provider).servers([Weather::default().config()]).transcript(&path);
+    let agent = builder.limits(Limits { turns: 10_000, ..Limits::default() }).build().await.expect("an agent");
+    for _ in 0..20 {
+        let mut run = agent.stream("Search");
+        for _ in 0..7 {
+            run.next().await;
+        }
+        // Cancelled wherever it is, in the middle of writing too.
+        drop(run);
+        agent.write_transcript().await.expect("it is written");
+        let text = std::fs::read_to_string(&path).expect("a file");
+        assert!(serde_json::from_str::<Value>(&text).is_ok(), "{text}");
+    }
+    let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(left, 2, "the file and its lock");
+}
+
+#[tokio::test]
+async fn only_a_summary_takes_the_place_of_a_conversation() {
+    let cut =
+        Turn::Say(Output { parts: vec![Part::text("The person")], stop: Some(Stop::MaxTokens), ..Output::default() });
+    let refused =
+        Turn::Say(Output { parts: vec![Part::text("I cannot.")], stop: Some(Stop::Refusal), ..Output::default() });
+    for turn in [cut, refused] {
+        let provider = provider([say("Hello."), turn, say("Still here.")]);
+        let agent = agent(&provider).build().await.expect("an agent");
+        agent.run("Remember the milk").await.expect("an answer");
+        let before = agent.history().await;
+        agent.compact().await.expect("an answer, if no summary");
+        assert_eq!(agent.history().await, before);
+        agent.run("And?").await.expect("an answer");
+        assert!(last_body(&provider).contains("Remember the milk"));
+        provider.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_saved_name_is_no_path() {
+    let provider = provider([say("Hello."), say("Hello again.")]);
+    let first = agent(&provider).build().await.expect("an agent");
+    first.run("Hi").await.expect("an answer");
+    let mut saved = first.save().await;
+    saved["id"] = "x/../../elsewhere".into();
+    let again = agent(&provider).resume(saved).build().await.expect("an agent");
+    let id = again.save().await["id"].as_str().expect("a name").to_owned();
+    assert!(id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
 }

@@ -142,7 +142,8 @@ fn is_safe_byte(byte: u8) -> bool {
 }
 
 /// Every character that a provider may refuse as `_`.
-fn mend(name: &str) -> String {
+/// `name` with what providers refuse replaced.
+pub fn mend(name: &str) -> String {
     name.chars().map(|c| if u8::try_from(c).is_ok_and(is_safe_byte) { c } else { '_' }).collect()
 }
 

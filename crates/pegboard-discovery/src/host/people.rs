@@ -46,6 +46,9 @@ pub(super) fn ask() -> (&'static str, Value) {
 /// Entries of one kind that the prompt lists; what is left out is counted.
 const MAX_LISTED: usize = 50;
 
+/// Characters of a name or URI in the prompt; a longer one is left out.
+const MAX_NAME: usize = 200;
+
 /// Characters of one description in the prompt.
 const MAX_DESCRIPTION: usize = 160;
 
@@ -64,7 +67,9 @@ pub struct Kept {
 pub fn kept_section(prompts: &[Kept], resources: &[Kept]) -> String {
     let list = |title: &str, how: &str, kept: &[Kept]| {
         let mut text = format!("## {title}\n\n{how}");
-        for entry in kept.iter().take(MAX_LISTED) {
+        // A name is data: one that would not fit on a line is none.
+        let is_named = |entry: &&Kept| entry.key.chars().count() <= MAX_NAME && !entry.key.contains(char::is_control);
+        for entry in kept.iter().filter(is_named).take(MAX_LISTED) {
             let description: String =
                 crate::prompt::one_line(&entry.description).chars().take(MAX_DESCRIPTION).collect();
             let about = if description.is_empty() { String::new() } else { format!(": {description}") };

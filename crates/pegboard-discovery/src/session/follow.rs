@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use pegboard_core::{Catalog, Tool};
 use serde_json::Value;
 
-use super::{Session, Shown};
+use super::{Away, Session, Shown};
 use crate::{
     dialects::DialectName,
     names::Names,
@@ -121,7 +121,23 @@ impl Session {
             }
             found.is_some()
         };
-        self.loaded.retain_mut(|loaded| renew(&mut loaded.shown));
+        let mut away = std::mem::take(&mut self.away);
+        self.loaded.retain_mut(|loaded| {
+            let is_there = renew(&mut loaded.shown);
+            if !is_there {
+                away.push(Away::of(loaded));
+            }
+            is_there
+        });
+        away.retain(|one| match one.find(catalog, selection) {
+            Some(back) => {
+                self.loaded.push(back);
+                false
+            }
+            None => true,
+        });
+        away.drain(..away.len().saturating_sub(Away::MOST));
+        self.away = away;
         if let Some(exposed) = &mut self.exposed {
             exposed.retain_mut(renew);
         }

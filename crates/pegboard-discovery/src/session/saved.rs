@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Loaded, Session, SessionError, Shown};
+use super::{Away, Loaded, Session, SessionError, Shown};
 
 /// The version of the serialised form.
 pub(super) const FORMAT: u64 = 1;
@@ -17,11 +17,12 @@ impl Session {
             value["used"] = loaded.used.into();
             value
         };
+        let away = |away: &Away| json!({"id": away.id, "shown_as": away.shown_as, "pinned": away.is_pinned, "used": away.used});
         let exposed = self.exposed.as_ref();
         json!({
             "version": FORMAT,
             "dialect": self.dialect.as_str(),
-            "loaded": self.loaded.iter().map(loaded).collect::<Vec<_>>(),
+            "loaded": self.loaded.iter().map(loaded).chain(self.away.iter().map(away)).collect::<Vec<_>>(),
             "removed": self.removed,
             "exposed": exposed.map(|tools| tools.iter().map(tool).collect::<Vec<_>>()),
             "list_changes": self.list_changes,
@@ -29,7 +30,8 @@ impl Session {
         })
     }
 
-    /// Takes over what was saved. Tools that the catalog no longer has stay away.
+    /// Takes over what was saved. Tools that the catalog does not have stay away until it
+    /// has them again.
     ///
     /// # Errors
     /// When the value is of another format or incomplete; the session is then unchanged.
@@ -51,13 +53,22 @@ impl Session {
             Some(Shown::new(tool, entry.get("shown_as")?.as_str()?))
         };
         let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let is_pinned = |entry: &Value| entry.get("pinned").and_then(Value::as_bool).unwrap_or(false);
         let loaded = |entry: &Value| {
-            let is_pinned = entry.get("pinned").and_then(Value::as_bool).unwrap_or(false);
-            Some(Loaded { shown: find(entry)?, is_pinned, used: number(entry, "used") })
+            Some(Loaded { shown: find(entry)?, is_pinned: is_pinned(entry), used: number(entry, "used") })
         };
+        let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+        let away = |entry: &Value| {
+            let (id, shown_as) = (text(entry, "id")?, text(entry, "shown_as")?);
+            Some(Away { id, shown_as, is_pinned: is_pinned(entry), used: number(entry, "used") })
+        };
+        let missing = list.iter().filter(|entry| find(entry).is_none()).filter_map(away);
+        let most = if self.dialect().lists_catalog() { Away::MOST } else { 0 };
+        let missing: Vec<Away> = missing.take(most).collect();
         let exposed = saved.get("exposed").and_then(Value::as_array);
         let exposed = exposed.map(|tools| tools.iter().filter_map(find).collect());
         self.loaded = list.iter().filter_map(loaded).collect();
+        self.away = missing;
         self.exposed = exposed;
         let removed = saved.get("removed").and_then(Value::as_array).into_iter().flatten();
         self.removed = removed.filter_map(Value::as_str).map(str::to_owned).collect();

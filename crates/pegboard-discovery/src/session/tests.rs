@@ -443,3 +443,29 @@ fn tools_that_read_offloaded_outputs_are_always_visible() {
     assert_eq!(visible(true, only_g()), ["tool_search", "read_large_output"]);
     assert_eq!(visible(true, only_g().deny(["read_large_output"])), ["tool_search"]);
 }
+
+#[test]
+fn a_loaded_tool_that_was_away_is_loaded_again() {
+    let mut session = session(DialectName::Explicit);
+    session.call("add_tool", &json!({"tool_names": ["get_weather", "create_issue"]}));
+    let before = session.visible_names();
+    let without = session.catalog().without_server("weather");
+    assert_eq!(session.update(without.clone()), ["get_weather"]);
+    assert!(!session.visible_names().contains(&"get_weather".to_owned()));
+    // Saved while it is away, and restored before it is back.
+    let mut restored = self::session(DialectName::Explicit);
+    restored.update(without);
+    restored.restore(&session.to_json()).expect("a saved session");
+    for session in [&mut session, &mut restored] {
+        session.update(catalog());
+        let mut now = session.visible_names();
+        assert_eq!(now.len(), before.len(), "{now:?}");
+        now.retain(|name| !before.contains(name));
+        assert!(now.is_empty(), "{now:?}");
+    }
+    // What was put away by name does not come back.
+    session.call("remove_tool", &json!({"tool_names": ["get_weather"]}));
+    session.update(catalog().without_server("weather"));
+    session.update(catalog());
+    assert!(!session.visible_names().contains(&"get_weather".to_owned()));
+}

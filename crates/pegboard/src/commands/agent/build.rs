@@ -110,6 +110,9 @@ pub(super) fn builder(
     if mode == Mode::CodeExecution {
         let folder = folder(args.work_folder.as_ref(), "work", "--work-folder")?;
         builder = builder.code_execution(ShellSettings { policy: args.sandbox.into(), ..ShellSettings::new(folder) });
+        if args.work_folder.is_none() {
+            builder = builder.own_folder();
+        }
     } else if args.offload_above > 0 {
         let folder = folder(args.outputs.as_ref(), "outputs", "--outputs")?;
         let threshold_tokens = args.offload_above;

@@ -88,12 +88,12 @@ async fn take(line: &str, talk: &mut Talk) -> Result<Next, CliError> {
         "/quit" | "/exit" => return Ok(Next::End(Outcome::Yes)),
         "/help" => say(HELP),
         "/tools" => {
-            let visible = talk.agent.visible().await;
+            let visible = talk.agent.visible();
             visible.iter().for_each(|name| say(&format!("{STRONG}{}{STRONG:#}", clean(name))));
-            say(&format!("{FAINT}{} visible of {}{FAINT:#}", visible.len(), talk.agent.tool_count().await));
+            say(&format!("{FAINT}{} visible of {}{FAINT:#}", visible.len(), talk.agent.tool_count()));
         }
         "/cost" => {
-            let (usage, spent) = talk.agent.spent().await;
+            let (usage, spent) = talk.agent.spent();
             say(&format!("{FAINT}{}, {}{FAINT:#}", tokens(usage), cost(spent)));
         }
         "/compact" => return compact(talk).await,

@@ -37,7 +37,7 @@ impl Start {
             |sandbox: &pegboard_agent::shell::Sandbox| !matches!(sandbox, pegboard_agent::shell::Sandbox::None { .. });
         Self {
             model,
-            tools: agent.tool_count().await,
+            tools: agent.tool_count(),
             servers: agent.fleet().servers().iter().filter(is_ready).count(),
             failed: agent.failures(),
             mode,
@@ -45,7 +45,7 @@ impl Start {
             reason: reason.to_owned(),
             sandbox: agent.sandbox().map(|sandbox| (sandbox.to_string(), is_contained(sandbox))),
             resumed: agent.history().await.len(),
-            visible: agent.visible().await,
+            visible: agent.visible(),
         }
     }
 }

@@ -131,11 +131,11 @@ async fn a_tool_that_comes_is_found_and_one_that_goes_is_gone() {
     let provider = Provider::start(Script::new([call("change_tools", json!({"name": "brand_new"})), say("Changed.")]));
     let agent = agent(MODELS[0], &provider).mcp_config(&config).build().await.expect("an agent");
     let mut changes = agent.fleet().changes();
-    let before = agent.tool_count().await;
+    let before = agent.tool_count();
     changes.mark_unchanged();
     run(&agent, "Change").await;
     let grown = async {
-        while agent.tool_count().await == before {
+        while agent.tool_count() == before {
             changes.changed().await.expect("a fleet");
         }
     };
