@@ -38,6 +38,10 @@ use crate::{
 /// The tool that takes the answer of an agent built with [`AgentBuilder::output`].
 pub const FINAL_ANSWER: &str = "final_answer";
 
+/// Tools that are visible beside what is found or shown by number: meta-tools, tools of the
+/// agent itself, some that are always on.
+const BESIDE: usize = 32;
+
 /// How often old outputs are looked for.
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 
@@ -453,11 +457,15 @@ impl AgentBuilder {
     ) -> Result<Conversation, ConversationError> {
         let mut settings = self.search.settings.clone();
         settings.output_offloading = has_outputs;
+        // What the provider takes at most, less what is visible beside what is found.
+        let most = self.model.provider.max_tools().saturating_sub(BESIDE);
+        settings.max_loaded = if settings.max_loaded == 0 { most } else { settings.max_loaded.min(most) };
         let (dialect, wish) = match mode {
             Mode::CodeExecution => (DialectName::Code, None),
             Mode::ToolSearch | Mode::Auto => (self.search.dialect, self.search.delivery),
             Mode::Normal => {
-                settings.max_tools_limit = 0;
+                // More than that, and there is a search after all.
+                settings.max_tools_limit = most;
                 (DialectName::Gateway, Some(Delivery::Inject))
             }
         };

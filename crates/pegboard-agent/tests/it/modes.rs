@@ -3,7 +3,7 @@
 use pegboard_agent::{CustomTool, Exposure, Mode, ToolDef, ToolError, ToolSearch};
 use serde_json::{Value, json};
 
-use crate::support::{Weather, agent, call, provider, results, run, say};
+use crate::support::{Weather, agent, agent_of, call, provider, results, run, say};
 
 async fn done(_: Value) -> Result<&'static str, ToolError> {
     Ok("done")
@@ -58,4 +58,22 @@ async fn a_custom_tool_like_a_meta_tool_is_shown_under_another_name() {
     let visible = agent.visible();
     assert_eq!(visible.iter().filter(|name| *name == "add_tool").count(), 1, "{visible:?}");
     assert_eq!(visible.len(), 5, "{visible:?}");
+}
+
+#[tokio::test]
+async fn no_provider_is_sent_more_than_it_takes() {
+    for mode in [Mode::Normal, Mode::ToolSearch] {
+        let names: Vec<String> = (0..600).map(|number| format!("counter_{number}")).collect();
+        let add = call("add_tool", json!({"tool_names": names}));
+        let provider = provider([if mode == Mode::Normal { say("So many.") } else { add }, say("So many.")]);
+        let mut builder = agent_of("gemini/gemini-3-pro", &provider).mode(mode);
+        for name in &names {
+            let def = ToolDef::new(name.as_str(), "Counts", json!({"type": "object", "properties": {}}));
+            builder = builder.tool(CustomTool::new(def, done));
+        }
+        let agent = builder.build().await.expect("an agent");
+        assert_eq!(agent.run("Count").await.expect("an answer").text, "So many.", "{mode}");
+        assert!(agent.visible().len() <= 512, "{mode}: {}", agent.visible().len());
+        provider.assert_clean();
+    }
 }
