@@ -54,8 +54,7 @@ impl Shared {
     /// Sums the conversation up and goes on from there; what that cost. Where the model gives
     /// no summary the conversation stays as it is.
     pub(crate) async fn compact(&self, talk: &mut Talk, is_mid_run: bool) -> Result<Usage, RunError> {
-        let before = talk.conversation.messages().len();
-        if before == 0 {
+        if talk.conversation.messages().is_empty() {
             return Ok(Usage::default());
         }
         // Taken back if nobody waits for the answer.
@@ -75,7 +74,9 @@ impl Shared {
         let summary = turn.text.trim();
         if summary.is_empty() || turn.stop != Stop::End {
             // A conversation that is too long is better than a refusal or half a summary.
-            talk.conversation.rewind(before);
+            // Counted from the end: a first request may have put a reminder at the start.
+            let useless = 1 + turn.echo.len();
+            talk.conversation.rewind(talk.conversation.messages().len().saturating_sub(useless));
             return Ok(turn.usage);
         }
         let wire = talk.conversation.wire();

@@ -14,7 +14,7 @@ use std::{
 
 use pegboard_discovery::SessionError;
 use pegboard_llm::{
-    Conversation,
+    Conversation, Model,
     wire::{CallResult, ToolCall, ToolChoice, Turn, Usage},
 };
 use serde_json::{Value, json};
@@ -235,7 +235,7 @@ impl Talk {
 
     /// Goes on with what was saved.
     pub(crate) fn restore(&mut self, saved: &Value) -> Result<(), ResumeError> {
-        check(saved, &self.conversation)?;
+        let model = check(saved, &self.conversation)?;
         let garbled = |reason: &str| ResumeError::Garbled { reason: reason.to_owned() };
         let messages = saved["messages"].as_array().ok_or_else(|| garbled("it has no `messages`"))?;
         // In another dialect the history alone says what was found.
@@ -243,7 +243,7 @@ impl Talk {
         if is_same_dialect {
             self.conversation.session_mut().restore(&saved["session"])?;
         }
-        self.conversation.resume(messages.clone());
+        self.conversation.resume_from(messages.clone(), &model);
         self.pending = saved["pending"].as_array().into_iter().flatten().map(read_pending).collect();
         self.is_unanswered = saved["is_unanswered"] == true;
         self.asked = saved["asked"].as_str().unwrap_or_default().to_owned();
@@ -283,18 +283,16 @@ pub(crate) fn saved_id(saved: &Value) -> Option<String> {
     saved["id"].as_str().filter(is_ours).map(str::to_owned)
 }
 
-fn check(saved: &Value, conversation: &Conversation) -> Result<(), ResumeError> {
+/// The model that a saved conversation was held with, if that can be gone on with.
+fn check(saved: &Value, conversation: &Conversation) -> Result<Model, ResumeError> {
     if saved["version"].as_u64() != Some(FORMAT) {
         let found = saved.get("version").map_or_else(|| "none".to_owned(), Value::to_string);
         return Err(ResumeError::Format { found });
     }
     let found = saved["model"].as_str().unwrap_or_default();
-    let wire = pegboard_llm::Model::parse(found).ok().map(|model| model.provider.wire());
-    if wire != Some(conversation.wire()) {
-        let wanted = conversation.model().to_string();
-        return Err(ResumeError::OtherWire { found: found.to_owned(), wanted });
-    }
-    Ok(())
+    let model = Model::parse(found).ok().filter(|model| model.provider.wire() == conversation.wire());
+    let wanted = || conversation.model().to_string();
+    model.ok_or_else(|| ResumeError::OtherWire { found: found.to_owned(), wanted: wanted() })
 }
 
 /// Reads a saved conversation; `None` when there is none yet.

@@ -1,8 +1,10 @@
 //! Who may come in.
 
+use std::fmt;
+
 use axum::{
     body::Body,
-    http::{HeaderMap, Response, StatusCode, header},
+    http::{HeaderMap, Request, Response, StatusCode, Version, header},
 };
 
 /// Which of the configured tokens a request carried; an extension of every request that
@@ -11,7 +13,7 @@ use axum::{
 pub struct Principal(pub usize);
 
 /// Decides about requests by their headers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Guard {
     /// Names under which we may be addressed; empty: those of the loopback, or any on a
     /// public address.
@@ -26,9 +28,25 @@ pub struct Guard {
     pub is_public: bool,
 }
 
+impl fmt::Debug for Guard {
+    /// Whatever holds a guard may end up in a log: the tokens are counted.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { allowed_hosts, allowed_origins, tokens, open_paths, is_public } = self;
+        f.debug_struct("Guard")
+            .field("allowed_hosts", allowed_hosts)
+            .field("allowed_origins", allowed_origins)
+            .field("tokens", &tokens.len())
+            .field("open_paths", open_paths)
+            .field("is_public", is_public)
+            .finish()
+    }
+}
+
 /// Why a request is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
+    /// It does not say to whom it is addressed, or says so twice.
+    NotOneHost,
     /// It is addressed to another host.
     Host,
     /// It comes from a web page that has no business here.
@@ -43,6 +61,7 @@ impl Refusal {
     /// Why, in words.
     pub fn message(self) -> &'static str {
         match self {
+            Self::NotOneHost => "exactly one `Host` is required",
             Self::Host => "this `Host` is not allowed here",
             Self::Origin => "this `Origin` is not allowed here",
             Self::NoToken => "a bearer token is required",
@@ -63,7 +82,11 @@ impl Refusal {
     /// The refusal with a body that says it the way the door does, in JSON.
     pub(crate) fn response(self, body: String) -> Response<Body> {
         let mut response = Response::new(Body::from(body));
-        *response.status_mut() = if self.is_about_token() { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
+        *response.status_mut() = match self {
+            Self::NotOneHost => StatusCode::BAD_REQUEST,
+            Self::Host | Self::Origin => StatusCode::FORBIDDEN,
+            Self::NoToken | Self::WrongToken => StatusCode::UNAUTHORIZED,
+        };
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
         if self.is_about_token() {
@@ -78,20 +101,30 @@ impl Guard {
     ///
     /// # Errors
     /// When the request is not for us or its sender may not come in.
-    pub fn check(&self, path: &str, headers: &HeaderMap) -> Result<Option<Principal>, Refusal> {
-        let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("\u{0}"));
-        if !text(header::HOST).is_none_or(|host| self.is_host_allowed(host)) {
-            return Err(Refusal::Host);
-        }
-        if !text(header::ORIGIN).is_none_or(|origin| self.is_origin_allowed(origin)) {
-            return Err(Refusal::Origin);
-        }
+    pub fn check<B>(&self, request: &Request<B>) -> Result<Option<Principal>, Refusal> {
+        self.check_address(request)?;
+        let path = request.uri().path();
         if self.tokens.is_empty() || self.open_paths.iter().any(|open| open == path) {
             return Ok(None);
         }
-        let given = text(header::AUTHORIZATION).and_then(bearer).ok_or(Refusal::NoToken)?;
+        let given = request.headers().get(header::AUTHORIZATION).map(text);
+        let given = given.and_then(bearer).ok_or(Refusal::NoToken)?;
         let matching = self.tokens.iter().position(|token| is_same(token.as_bytes(), given.as_bytes()));
         matching.map(|at| Some(Principal(at))).ok_or(Refusal::WrongToken)
+    }
+
+    /// Whether a request is for us, and not from a page that has no business here; all that a
+    /// browser's question whether it may ask can be checked for, as that carries no token yet.
+    pub(crate) fn check_address<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        match (hosts.next().map(text), hosts.next()) {
+            (Some(host), None) if self.is_host_allowed(host) => {}
+            (Some(_), None) => return Err(Refusal::Host),
+            (None, _) if request.version() < Version::HTTP_11 && self.is_any_host_allowed() => {}
+            _ => return Err(Refusal::NotOneHost),
+        }
+        let mut origins = request.headers().get_all(header::ORIGIN).iter();
+        if origins.all(|origin| self.is_origin_allowed(text(origin))) { Ok(()) } else { Err(Refusal::Origin) }
     }
 
     /// The web origin of a request that may come in.
@@ -99,11 +132,11 @@ impl Guard {
         headers.get(header::ORIGIN).filter(|origin| origin.to_str().is_ok_and(|text| self.is_origin_allowed(text)))
     }
 
-    /// [`check`](Self::check) for a browser's question whether it may ask: it carries no token
-    /// yet.
-    pub(crate) fn check_preflight(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let open = Self { tokens: Vec::new(), ..self.clone() };
-        open.check("", headers).map(drop)
+    /// Whether a request of HTTP/1.0, which need not say to whom it is addressed, may come in
+    /// so. `Host` is looked at because of browsers, and none speaks that version: whoever does
+    /// could as well say what we want to read. Where names are configured it has to say one.
+    fn is_any_host_allowed(&self) -> bool {
+        self.allowed_hosts.is_empty() || self.allowed_hosts.iter().any(|allowed| allowed == "*")
     }
 
     fn is_host_allowed(&self, host: &str) -> bool {
@@ -121,6 +154,11 @@ impl Guard {
         let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
         host.is_some_and(|host| is_loopback(name_of(host)))
     }
+}
+
+/// A header as text; what is no text is nothing that we would allow.
+fn text(value: &header::HeaderValue) -> &str {
+    value.to_str().unwrap_or("\u{0}")
 }
 
 /// Whether `allowed`, given without a port, means `host`.
@@ -156,12 +194,22 @@ mod tests {
     use super::*;
 
     fn check(guard: &Guard, headers: &[(&'static str, &str)], expected: Result<Option<usize>, Refusal>) {
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            map.insert(*name, value.parse().expect("a header"));
-        }
-        let found = guard.check("/mcp", &map).map(|principal| principal.map(|Principal(at)| at));
-        assert_eq!(found, expected, "{headers:?}");
+        check_version(guard, Version::HTTP_11, headers, expected);
+    }
+
+    #[track_caller]
+    fn check_version(
+        guard: &Guard,
+        version: Version,
+        headers: &[(&'static str, &str)],
+        expected: Result<Option<usize>, Refusal>,
+    ) {
+        let request = headers
+            .iter()
+            .fold(Request::post("/mcp").version(version), |request, (name, value)| request.header(*name, *value));
+        let request = request.body(()).expect("a request");
+        let found = guard.check(&request).map(|principal| principal.map(|Principal(at)| at));
+        assert_eq!(found, expected, "{version:?} {headers:?}");
     }
 
     #[test]
@@ -178,6 +226,37 @@ mod tests {
         let named = Guard { allowed_hosts: vec!["tools.example.com".into()], ..Guard::default() };
         check(&named, &[("host", "tools.example.com:443")], Ok(None));
         check(&named, &[("host", "localhost")], Err(Refusal::Host));
+        check(&guard, &[("host", "")], Err(Refusal::Host));
+        let two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://evil.example.com")];
+        check(&guard, &two, Err(Refusal::Origin));
+    }
+
+    #[test]
+    fn one_host_and_no_more() {
+        let guard = Guard::default();
+        let named = |name: &str| Guard { allowed_hosts: vec![name.to_owned()], ..Guard::default() };
+        let public = Guard { is_public: true, ..Guard::default() };
+        let twice = [("host", "localhost"), ("host", "localhost")];
+        for guard in [&guard, &public, &named("localhost"), &named("*")] {
+            check(guard, &[], Err(Refusal::NotOneHost));
+            for version in [Version::HTTP_10, Version::HTTP_11] {
+                check_version(guard, version, &twice, Err(Refusal::NotOneHost));
+                let other = [("host", "localhost"), ("host", "evil.example.com")];
+                check_version(guard, version, &other, Err(Refusal::NotOneHost));
+            }
+        }
+        for guard in [&guard, &public, &named("*")] {
+            check_version(guard, Version::HTTP_10, &[], Ok(None));
+        }
+        check_version(&named("localhost"), Version::HTTP_10, &[], Err(Refusal::NotOneHost));
+        check_version(&guard, Version::HTTP_10, &[("host", "evil.example.com")], Err(Refusal::Host));
+    }
+
+    #[test]
+    fn tokens_are_not_shown() {
+        let guard = Guard { tokens: vec!["secret".into(), "other-secret".into()], ..Guard::default() };
+        let shown = format!("{guard:?} {guard:#?}");
+        assert!(!shown.contains("secret") && shown.contains("tokens: 2"), "{shown}");
     }
 
     #[test]
@@ -189,6 +268,7 @@ mod tests {
         assert_eq!(body, text);
         let response = Refusal::NoToken.response(body);
         assert_eq!((response.status(), response.headers().len()), (StatusCode::UNAUTHORIZED, 2));
+        assert_eq!(Refusal::NotOneHost.response(String::new()).status(), StatusCode::BAD_REQUEST);
         let response = Refusal::Origin.response(String::new());
         assert_eq!((response.status(), response.headers().len()), (StatusCode::FORBIDDEN, 1));
     }
@@ -196,9 +276,10 @@ mod tests {
     #[test]
     fn tokens() {
         let guard = Guard { tokens: vec!["alpha".into(), "beta".into()], ..Guard::default() };
-        check(&guard, &[], Err(Refusal::NoToken));
-        check(&guard, &[("authorization", "Bearer alph")], Err(Refusal::WrongToken));
-        check(&guard, &[("authorization", "Basic alpha")], Err(Refusal::NoToken));
-        check(&guard, &[("authorization", "bearer beta")], Ok(Some(1)));
+        let host = ("host", "localhost");
+        check(&guard, &[host], Err(Refusal::NoToken));
+        check(&guard, &[host, ("authorization", "Bearer alph")], Err(Refusal::WrongToken));
+        check(&guard, &[host, ("authorization", "Basic alpha")], Err(Refusal::NoToken));
+        check(&guard, &[host, ("authorization", "bearer beta")], Ok(Some(1)));
     }
 }

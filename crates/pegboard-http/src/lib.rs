@@ -3,10 +3,12 @@
 //!
 //! Loopback is the default, and a public address wants authentication. Requests whose
 //! `Host` or `Origin` is not ours are refused before anything looks at them: a web page
-//! must not talk to a server on the reader's own machine.
+//! must not talk to a server on the reader's own machine. Whoever asks and does not read
+//! the answer is cut off.
 
 mod guard;
 mod listener;
+mod stalled;
 
 pub use guard::{Guard, Principal, Refusal};
 pub use listener::{ListenError, Listener, Settings};

@@ -24,7 +24,10 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 
-use crate::guard::{Guard, Refusal};
+use crate::{
+    guard::{Guard, Refusal},
+    stalled::Unstalled,
+};
 
 /// What can be set of a listener.
 #[derive(Clone, Debug)]
@@ -41,6 +44,9 @@ pub struct Settings {
     pub max_header_bytes: usize,
     /// How long a client may take to send its headers.
     pub header_timeout: Duration,
+    /// How long a client may take nothing of what is sent to it before it is cut off. Streams
+    /// on which there is nothing to send may be open for ever.
+    pub write_timeout: Duration,
     /// How long requests may take to finish when the listener is stopped.
     pub shutdown_deadline: Duration,
     /// The body, in JSON, with which a request is turned away; an error of JSON-RPC unless
@@ -58,6 +64,7 @@ impl Settings {
             max_connections: 1024,
             max_header_bytes: 64 << 10,
             header_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             shutdown_deadline: Duration::from_secs(5),
             refuse: Refusal::json_rpc,
         }
@@ -158,7 +165,11 @@ impl Listener {
             tokio::spawn(async move {
                 let _slot = slot;
                 tokio::select! {
-                    _ = connection => {}
+                    ended = connection => {
+                        if let Err(error) = ended {
+                            tracing::debug!(%error, "a connection broke");
+                        }
+                    }
                     _ = closed.wait_for(|closed| *closed) => {}
                 }
             });
@@ -176,12 +187,13 @@ impl Listener {
         guard: Arc<Guard>,
         router: Router,
     ) -> http1::Connection<
-        TokioIo<TcpStream>,
+        TokioIo<Unstalled<TcpStream>>,
         impl hyper::service::HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + use<>,
     > {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY cannot be set");
         }
+        let stream = Unstalled::new(stream, self.settings.write_timeout);
         let refuse = self.settings.refuse;
         let service = service_fn(move |request: Request<Incoming>| {
             let (guard, router) = (Arc::clone(&guard), router.clone());
@@ -205,11 +217,7 @@ async fn answer(
     let origin = guard.origin(request.headers()).cloned();
     let is_preflight =
         request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let checked = if is_preflight {
-        guard.check_preflight(request.headers()).map(|()| None)
-    } else {
-        guard.check(request.uri().path(), request.headers())
-    };
+    let checked = if is_preflight { guard.check_address(&request).map(|()| None) } else { guard.check(&request) };
     let mut response = match checked {
         Ok(_) if is_preflight => preflight(),
         Ok(principal) => {
@@ -248,3 +256,6 @@ fn preflight() -> Response<Body> {
 fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::{
     conversation::Conversation,
     model::Provider,
+    refusal,
     rules::RuleError,
     wire::{Delta, Request, Turn, Wire, WireError},
 };
@@ -92,6 +93,11 @@ impl SendError {
     /// use but asking otherwise may be.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { status: 400 | 422, .. })
+    }
+
+    /// Whether it is a refusal of which `about` says that it fits.
+    fn speaks_of(&self, provider: Provider, about: fn(Provider, &str) -> bool) -> bool {
+        matches!(self, Self::Refused { message, .. } if self.is_refusal() && about(provider, message))
     }
 
     /// Whether it may be asked again.
@@ -218,8 +224,10 @@ impl Client {
         }
     }
 
-    /// The next turn of a conversation. A delivery that the provider refuses is replaced by a
-    /// simpler one, once; [`Conversation::choice`] says so.
+    /// The next turn of a conversation. Where the provider refuses thoughts in the history, it
+    /// is asked without them; a delivery that it refuses is replaced by a simpler one, and
+    /// [`Conversation::choice`] says so. If that is of no use, the conversation stays as it
+    /// was, and the first refusal is told.
     ///
     /// # Errors
     /// As [`send`](Self::send), and when the provider would refuse the request.
@@ -228,21 +236,40 @@ impl Client {
         conversation: &mut Conversation,
         mut tell: Option<&mut (dyn FnMut(Delta) + Send)>,
     ) -> Result<Turn, TurnError> {
-        loop {
-            let request = conversation.request(tell.is_some())?;
-            let sent = match &mut tell {
-                Some(tell) => self.stream(&request, &mut **tell).await,
-                None => self.send(&request).await,
-            };
-            match sent {
-                Ok(turn) => {
-                    conversation.heard(&turn);
-                    return Ok(turn);
-                }
-                Err(error) if error.is_refusal() && conversation.fall_back() => {}
-                Err(error) => return Err(error.into()),
+        let error = match self.attempt(conversation, &mut tell).await {
+            Err(TurnError::Send(error)) if error.is_refusal() => error,
+            other => return other,
+        };
+        let before = conversation.standing();
+        if error.speaks_of(self.provider, refusal::blames_thoughts) && conversation.forget_thoughts() {
+            tracing::warn!(model = %conversation.model(), %error, "asked again without thoughts");
+            match self.attempt(conversation, &mut tell).await {
+                Ok(turn) => return Ok(turn),
+                Err(_) => conversation.stand_again(before),
             }
         }
+        let before = conversation.standing();
+        if error.speaks_of(self.provider, refusal::blames_delivery) && conversation.fall_back() {
+            match self.attempt(conversation, &mut tell).await {
+                Ok(turn) => return Ok(turn),
+                Err(_) => conversation.stand_again(before),
+            }
+        }
+        Err(error.into())
+    }
+
+    async fn attempt(
+        &self,
+        conversation: &mut Conversation,
+        tell: &mut Option<&mut (dyn FnMut(Delta) + Send)>,
+    ) -> Result<Turn, TurnError> {
+        let request = conversation.request(tell.is_some())?;
+        let turn = match tell {
+            Some(tell) => self.stream(&request, &mut **tell).await?,
+            None => self.send(&request).await?,
+        };
+        conversation.heard(&turn);
+        Ok(turn)
     }
 
     fn pause(&self, failures: u32, asked: Option<Duration>) -> Duration {

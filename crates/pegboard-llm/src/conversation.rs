@@ -3,17 +3,19 @@
 //! Nothing here reaches a network. A request comes out, an answer goes in; who carries them is
 //! up to the caller ([`Client`](crate::client::Client) does).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use pegboard_discovery::{Session, Target, ToolDefinition};
 use serde_json::{Value, json};
 
 use crate::{
+    bonds::Bonds,
     delivery::{self, Choice, Delivery, DeliveryError},
+    mend::{self, Terms},
     model::Model,
-    rules::{self, Bond, RuleError},
-    shelf::Shelf,
-    transcript::Messages,
+    rules::{self, RuleError},
+    shelf::{Needs, Shelf},
+    transcript::{Messages, called_without_reference},
     wire::{CallResult, Request, ToolCall, ToolChoice, Turn, Wire},
 };
 
@@ -53,13 +55,25 @@ pub struct Conversation {
     messages: Vec<Value>,
     tool_choice: ToolChoice,
     max_tokens: Option<u64>,
-    bonds: Vec<Bond>,
+    bonds: Bonds,
+    /// So many messages are sent without the thoughts in them.
+    without_thoughts: usize,
     /// How to find tools, as the model was told.
     instructions: Option<String>,
     /// Whether the history was read.
     has_begun: bool,
-    /// The last request, as far as thoughts are bound to it.
-    last: Option<Request>,
+    /// Whether the model has been heard since the user said something.
+    is_heard: bool,
+}
+
+/// How a conversation stood before something was tried that may not work out.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    choice: Choice,
+    shelf: Shelf,
+    messages: Vec<Value>,
+    bonds: Bonds,
+    without_thoughts: usize,
 }
 
 impl Conversation {
@@ -98,10 +112,11 @@ impl Conversation {
             messages: Vec::new(),
             tool_choice: ToolChoice::Auto,
             max_tokens: None,
-            bonds: Vec::new(),
+            bonds: Bonds::default(),
+            without_thoughts: 0,
             instructions: None,
             has_begun: false,
-            last: None,
+            is_heard: false,
         })
     }
 
@@ -154,14 +169,25 @@ impl Conversation {
         &mut self.session
     }
 
-    /// Goes on from another history: a saved one, or this one compacted. What the provider was
-    /// shown is forgotten; what the history says was found is loaded again.
+    /// Goes on from another history: a saved one of the same model, or this one compacted. What
+    /// the provider was shown is forgotten; what the history says was found is loaded again.
+    /// A model whose thoughts are bound to what was said before them gets back those of this
+    /// conversation that still stand behind the same, and no others.
     pub fn resume(&mut self, messages: Vec<Value>) {
         self.messages = messages;
-        self.bonds.clear();
+        self.without_thoughts = 0;
         self.has_begun = false;
+        self.is_heard = false;
         self.instructions = None;
         self.shelf = Shelf::new(self.wire(), self.choice.delivery);
+    }
+
+    /// [`resume`](Self::resume) with a history that was held with `model`. What only that
+    /// model can read is left out if it is another one: thoughts, signatures, numbers.
+    pub fn resume_from(&mut self, messages: Vec<Value>, model: &Model) {
+        let is_other = *model != self.model;
+        let messages = if is_other { mend::for_another(&self.model, &messages) } else { messages };
+        self.resume(messages);
     }
 
     /// The history with the names of loaded tools written into it, for whoever is about to
@@ -173,44 +199,112 @@ impl Conversation {
         transcript.messages
     }
 
-    /// Says something to the model.
+    /// Says something to the model. A turn that it has paused is over then.
     pub fn say(&mut self, text: &str) {
+        self.close_pause();
         self.messages.push(self.wire().user(text));
+        self.is_heard = false;
     }
 
-    /// Takes back what was said last, for a question that got no answer.
+    /// Takes back what was said last, for a question that got no answer. Nothing happens
+    /// where something else came last, or the model has answered, be it without a word.
     pub fn unsay(&mut self) {
-        self.messages.pop();
+        let transcript = Messages::new(self.wire(), Vec::new());
+        if !self.is_heard && self.messages.last().is_some_and(|last| transcript.is_said(last)) {
+            self.messages.pop();
+        }
     }
 
-    /// The next request.
+    /// Takes back everything behind the first `messages` messages, for a turn that turned out
+    /// to be of no use. What was loaded stays loaded. The first request of a conversation may
+    /// put a message of its own in front; a number from before it does not count that one.
+    pub fn rewind(&mut self, messages: usize) {
+        if messages >= self.messages.len() {
+            return;
+        }
+        self.messages.truncate(messages);
+        self.bonds.forget_from(messages);
+        self.without_thoughts = self.without_thoughts.min(messages);
+        self.is_heard = false;
+        // What marks the beginning is gone too.
+        self.has_begun &= messages > 0;
+    }
+
+    /// Ends a turn that the model has paused and will not go on with: what it had its provider
+    /// begin and never got is taken out, since nobody may speak behind it.
+    pub fn close_pause(&mut self) {
+        if self.wire() == Wire::Anthropic {
+            mend::close_pause(&mut self.messages);
+            self.bonds.forget_from(self.messages.len());
+        }
+    }
+
+    /// The next request. Whatever the history has been through, it is sent in a form that the
+    /// provider takes.
     ///
     /// # Errors
-    /// When the provider would refuse it.
+    /// When the provider would refuse it for something that is not in the history.
     pub fn request(&mut self, is_streamed: bool) -> Result<Request, RuleError> {
         if !std::mem::replace(&mut self.has_begun, true) {
             let mut transcript = Messages::new(self.wire(), std::mem::take(&mut self.messages));
             self.session.follow(&mut transcript);
             self.messages = transcript.messages;
         }
-        let eager = self.eager();
-        self.shelf.update(&self.session, &eager);
+        let mut sent = mend::sendable(&self.terms(), &self.messages);
+        self.restock(&sent);
+        let system = self.full_system();
+        let tools = self.shelf.tools().to_vec();
+        if self.model.binds_thinking() {
+            self.bonds.loosen(&tools, system.as_deref(), &mut sent, &mut self.messages);
+        }
         let request = Request {
             model: self.model.name.clone(),
-            system: self.full_system(),
-            messages: self.messages.clone(),
-            tools: self.shelf.tools().to_vec(),
+            system,
+            messages: sent.into_iter().map(|(_, message)| message).collect(),
+            tools,
             tool_choice: self.tool_choice.clone(),
             max_tokens: self.max_tokens,
             is_streamed,
             extra: serde_json::Map::new(),
         };
         rules::check(&self.model, self.wire(), &request)?;
-        if self.model.binds_thinking() {
-            self.bonds.iter().try_for_each(|bond| bond.check(&request))?;
-        }
-        self.last = self.model.binds_thinking().then(|| request.clone());
         Ok(request)
+    }
+
+    fn terms(&self) -> Terms<'_> {
+        Terms {
+            wire: self.wire(),
+            delivery: self.choice.delivery,
+            search: self.session.search_name().unwrap_or("tool_search"),
+            without_thoughts: self.without_thoughts,
+            signs_calls: self.model.signs_calls(),
+        }
+    }
+
+    /// Puts on the shelf what is visible and what the history needs. One that has become too
+    /// full is cleared of what is not visible any more.
+    fn restock(&mut self, sent: &[(usize, Value)]) {
+        let needs = self.needs(sent);
+        self.shelf.update(&self.session, &needs);
+        if self.shelf.len() > self.model.provider.max_tools() {
+            self.shelf = Shelf::new(self.wire(), self.choice.delivery);
+            self.shelf.update(&self.session, &needs);
+        }
+    }
+
+    fn needs(&self, sent: &[(usize, Value)]) -> Needs {
+        let (wire, messages) = (self.wire(), || sent.iter().map(|(_, message)| message));
+        let mut called = called_without_reference(wire, messages());
+        if wire == Wire::Responses && self.choice.delivery == Delivery::Native {
+            // A call without its group belongs to a tool without one.
+            let is_bare = |item: &&Value| item["type"] == "function_call" && item.get("namespace").is_none();
+            called.extend(messages().filter(is_bare).filter_map(|item| item["name"].as_str().map(str::to_owned)));
+        }
+        let forced = match &self.tool_choice {
+            ToolChoice::Tool(name) => Some(name.clone()),
+            _ => None,
+        };
+        Needs { forced, called, referenced: mend::references(wire, messages()) }
     }
 
     /// What the model is told to be, and how it finds tools. Worked out once: what a provider
@@ -222,26 +316,13 @@ impl Conversation {
         (!parts.is_empty()).then(|| parts.join("\n\n"))
     }
 
-    /// Tools that must not be deferred: the one that is forced, and those that were called
-    /// before anything said they were found.
-    fn eager(&mut self) -> BTreeSet<String> {
-        // Lent, not copied: this is done for every turn, and histories are long.
-        let messages = Messages::new(self.wire(), std::mem::take(&mut self.messages));
-        let mut eager = messages.called_without_reference();
-        self.messages = messages.messages;
-        if let ToolChoice::Tool(name) = &self.tool_choice {
-            eager.insert(name.clone());
-        }
-        eager
-    }
-
     /// Takes in what the model said.
     pub fn heard(&mut self, turn: &Turn) {
-        let thinks = turn.echo.iter().any(|message| message.to_string().contains("\"thinking\""));
-        if let Some(last) = self.last.take().filter(|_| thinks && self.model.binds_thinking()) {
-            self.bonds.push(Bond::new(&last, last.messages.len()));
+        if self.model.binds_thinking() {
+            self.bonds.heard(self.messages.len(), turn.echo.first());
         }
         self.messages.extend(turn.echo.iter().cloned());
+        self.is_heard = true;
     }
 
     /// Answers a call, or says which tool to call for it.
@@ -272,13 +353,39 @@ impl Conversation {
     }
 
     /// Goes over to a simpler delivery after the provider has refused this one; whether there
-    /// is one.
+    /// is one. What the history says in the way of the old one is sent in words.
     pub fn fall_back(&mut self) -> bool {
         let Some(choice) = delivery::fallback(self.choice.delivery, self.model.provider) else { return false };
         tracing::warn!(model = %self.model, delivery = %choice.delivery, reason = choice.reason, "another delivery");
         self.choice = choice;
         self.shelf = Shelf::new(self.wire(), self.choice.delivery);
         true
+    }
+
+    /// Sends what was said so far without the thoughts in it; whether that is anything new.
+    pub(crate) fn forget_thoughts(&mut self) -> bool {
+        let all = self.messages.len();
+        std::mem::replace(&mut self.without_thoughts, all) < all
+    }
+
+    /// How the conversation stands, for whoever tries something else.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing {
+            choice: self.choice.clone(),
+            shelf: self.shelf.clone(),
+            messages: self.messages.clone(),
+            bonds: self.bonds.clone(),
+            without_thoughts: self.without_thoughts,
+        }
+    }
+
+    /// Goes back to how it stood.
+    pub(crate) fn stand_again(&mut self, standing: Standing) {
+        self.choice = standing.choice;
+        self.shelf = standing.shelf;
+        self.messages = standing.messages;
+        self.bonds = standing.bonds;
+        self.without_thoughts = standing.without_thoughts;
     }
 }
 

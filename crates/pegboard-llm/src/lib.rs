@@ -8,12 +8,15 @@
 //!
 //! Programs that keep their own loop and their own client use [`hooks`] alone.
 
+mod bonds;
 pub mod client;
 pub mod conversation;
 pub mod delivery;
 pub mod embeddings;
 pub mod hooks;
+mod mend;
 pub mod model;
+mod refusal;
 pub mod rules;
 mod shelf;
 pub mod transcript;

@@ -70,9 +70,11 @@ impl Provider {
         }
     }
 
-    /// Tools that one request may define.
-    pub(crate) fn max_tools(self) -> usize {
+    /// Tools that one request may define. Where a provider names no limit, as many as any
+    /// takes.
+    pub fn max_tools(self) -> usize {
         match self {
+            Self::OpenAi => 128,
             Self::Gemini => 512,
             _ => 10_000,
         }
@@ -131,6 +133,13 @@ impl Model {
     pub(crate) fn binds_thinking(&self) -> bool {
         let name = self.name.to_lowercase();
         self.provider == Provider::Anthropic && is_any(&name, &["fable-5-1", "mythos-5-1", "opus-5-5"])
+    }
+
+    /// Whether it refuses calls in a history that carry no signature.
+    pub(crate) fn signs_calls(&self) -> bool {
+        let name = self.name.to_lowercase();
+        let is_older = ["gemini-1", "gemini-2"].iter().any(|older| name.contains(older));
+        self.provider == Provider::Gemini && !is_older
     }
 }
 

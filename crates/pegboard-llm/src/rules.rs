@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use pegboard_core::naming::fnv1a;
 use serde_json::Value;
 
 use crate::{
@@ -50,12 +49,6 @@ pub enum RuleError {
         /// The model.
         model: String,
     },
-    /// Thoughts that are bound to something else.
-    #[error("what was said before message {message} has changed, and its thoughts are bound to it")]
-    ChangedPrefix {
-        /// Counted from 0.
-        message: usize,
-    },
     /// Two tools of one name.
     #[error("two tools are called `{name}`")]
     DuplicateTool {
@@ -76,12 +69,12 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn is_deferred(tool: &Value) -> bool {
+pub(crate) fn is_deferred(tool: &Value) -> bool {
     tool.get("defer_loading") == Some(&Value::Bool(true))
 }
 
 /// The tools that can be called, groups taken apart.
-fn flat(tools: &[Value]) -> Vec<(&Value, Option<&str>)> {
+pub(crate) fn flat(tools: &[Value]) -> Vec<(&Value, Option<&str>)> {
     let mut flat = Vec::with_capacity(tools.len());
     for tool in tools {
         match tool.get("tools").and_then(Value::as_array).filter(|_| text(tool, "type") == "namespace") {
@@ -93,7 +86,7 @@ fn flat(tools: &[Value]) -> Vec<(&Value, Option<&str>)> {
 }
 
 /// The name that a definition of any wire has.
-fn name_of(tool: &Value) -> &str {
+pub(crate) fn name_of(tool: &Value) -> &str {
     let function = tool.get("function").unwrap_or(tool);
     text(function, "name")
 }
@@ -172,45 +165,6 @@ fn check_items(request: &Request, tools: &[(&Value, Option<&str>)]) -> Result<()
     Ok(())
 }
 
-/// What thoughts are bound to: the number of messages before them, and what those said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bond {
-    messages: usize,
-    prefix: u64,
-}
-
-impl Bond {
-    /// Binds what follows the first `messages` messages.
-    pub(crate) fn new(request: &Request, messages: usize) -> Self {
-        Self { messages, prefix: prefix(request, messages) }
-    }
-
-    /// Checks that the prefix is the one that it was.
-    pub(crate) fn check(&self, request: &Request) -> Result<(), RuleError> {
-        let is_same = request.messages.len() >= self.messages && prefix(request, self.messages) == self.prefix;
-        if is_same { Ok(()) } else { Err(RuleError::ChangedPrefix { message: self.messages }) }
-    }
-}
-
-/// A number for everything that counts as being before a message.
-fn prefix(request: &Request, messages: usize) -> u64 {
-    let tools = request.tools.iter().filter(|tool| !is_deferred(tool)).map(Value::to_string);
-    let system = request.system.clone().unwrap_or_default();
-    let messages = request.messages.iter().take(messages).map(without_cache_marks).map(|message| message.to_string());
-    tools.chain([system]).chain(messages).fold(0, |hash, part| fnv1a(part.bytes().chain([0]), hash))
-}
-
-/// Marks of the cache may move without changing what was said.
-fn without_cache_marks(message: &Value) -> Value {
-    let mut message = message.clone();
-    if let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) {
-        for block in blocks.iter_mut().filter_map(Value::as_object_mut) {
-            block.shift_remove("cache_control");
-        }
-    }
-    message
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -274,21 +228,5 @@ mod tests {
             checked("anthropic/claude-fable-5-1", json!([{"name": "a"}]), json!([]), ToolChoice::Any),
             "`claude-fable-5-1` does not let its tool be chosen",
         );
-    }
-
-    #[test]
-    fn thoughts_hold_on_to_what_was_said() {
-        let mut request = Request {
-            tools: vec![json!({"name": "a"})],
-            messages: vec![json!({"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {}}]})],
-            ..Request::default()
-        };
-        let bond = Bond::new(&request, 1);
-        request.tools.push(json!({"name": "b", "defer_loading": true}));
-        request.messages.push(json!({"role": "assistant"}));
-        request.messages[0] = json!({"role": "user", "content": [{"type": "text", "text": "hi"}]});
-        assert_eq!(bond.check(&request), Ok(()), "appending, deferring and moving marks are fine");
-        request.tools.push(json!({"name": "c"}));
-        assert_eq!(bond.check(&request), Err(RuleError::ChangedPrefix { message: 1 }));
     }
 }

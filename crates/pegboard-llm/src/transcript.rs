@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use pegboard_discovery::transcript::{OpenAiChat, ToolResult, Transcript};
 use serde_json::Value;
 
-use crate::wire::Wire;
+use crate::{mend, wire::Wire};
 
 const REMINDER: &str = "<available-deferred-tools>";
 const LOADED_START: &str = "<loaded-tools>\n";
@@ -130,29 +130,10 @@ impl Messages {
         results
     }
 
-    /// Tools that were called without anything before having made them known in the wire's
-    /// own way. A provider that keeps track of that must be shown them at once.
-    pub(crate) fn called_without_reference(&self) -> BTreeSet<String> {
-        let mut known: HashSet<String> = HashSet::new();
-        let mut called = BTreeSet::new();
-        let blocks: Vec<&Value> = match self.wire {
-            Wire::Anthropic => self.messages.iter().flat_map(|message| items(message, "content")).collect(),
-            Wire::Responses => self.messages.iter().collect(),
-            Wire::Chat | Wire::Gemini => Vec::new(),
-        };
-        for block in blocks {
-            match text(block, "type") {
-                "tool_use" | "function_call" if !known.contains(text(block, "name")) => {
-                    called.insert(text(block, "name").to_owned());
-                }
-                "tool_result" => {
-                    known.extend(items(block, "content").map(|part| text(part, "tool_name").to_owned()));
-                }
-                "tool_search_output" => known.extend(items(block, "tools").map(|tool| text(tool, "name").to_owned())),
-                _ => {}
-            }
-        }
-        called
+    /// Whether a message is something that a user said, and none of our own.
+    pub(crate) fn is_said(&self, message: &Value) -> bool {
+        let is_ours = |text: &String| text.starts_with(REMINDER) || text.starts_with(LOADED_START);
+        self.user_text(message).is_some_and(|text| !is_ours(&text))
     }
 
     /// The whole text of a message of a user, if it is nothing but text.
@@ -223,6 +204,27 @@ impl Transcript for Messages {
         let place = self.marked(REMINDER).map_or(0, |at| at + 1);
         self.put(LOADED_START, place, &format!("{LOADED_START}{}{LOADED_END}", names.join("\n")));
     }
+}
+
+/// Tools that were called without anything before having made them known in the wire's own
+/// way. A provider that keeps track of that must be shown them at once.
+pub(crate) fn called_without_reference<'a>(wire: Wire, messages: impl Iterator<Item = &'a Value>) -> BTreeSet<String> {
+    let mut known: HashSet<&str> = HashSet::new();
+    let mut called = BTreeSet::new();
+    let mut see = |block: &'a Value| match text(block, "type") {
+        "tool_use" | "function_call" if !known.contains(text(block, "name")) => {
+            called.insert(text(block, "name").to_owned());
+        }
+        _ => known.extend(mend::referenced(wire, block)),
+    };
+    for message in messages {
+        match wire {
+            Wire::Anthropic => items(message, "content").for_each(&mut see),
+            Wire::Responses => see(message),
+            Wire::Chat | Wire::Gemini => {}
+        }
+    }
+    called
 }
 
 /// What a compaction must leave of a conversation for what is loaded to be found again.
@@ -302,7 +304,7 @@ mod tests {
         ];
         let messages = Messages::new(Wire::Anthropic, messages);
         assert_eq!(messages.results()[0].references, ["a"]);
-        let eager = messages.called_without_reference();
+        let eager = called_without_reference(Wire::Anthropic, messages.messages.iter());
         assert!(eager.contains("b") && !eager.contains("a"), "{eager:?}");
     }
 }

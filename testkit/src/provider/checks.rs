@@ -22,7 +22,7 @@ pub(super) use required::locked_out;
 /// Something that every request is checked for. Each can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
-    /// Fields and headers that must be there, and JSON at all.
+    /// Fields and headers that must be there, content in them, and JSON at all.
     Required,
     /// An API key.
     Auth,
@@ -46,7 +46,7 @@ pub enum Check {
     ToolPairs,
     /// Tools of different names.
     DuplicateTools,
-    /// Names of the provider's pattern and length.
+    /// Names of the provider's pattern and length, in the list and in calls.
     ToolNames,
     /// A `tool_choice` that the model accepts, of a tool that it can see.
     ToolChoice,
@@ -66,7 +66,7 @@ pub enum Check {
     ThoughtSignature,
     /// Anthropic: thinking blocks as they were made.
     ThinkingSignature,
-    /// Anthropic: thinking blocks in front of the calls they led to.
+    /// Anthropic: thinking blocks in front of what they led to, the calls above all.
     ThinkingDropped,
     /// Anthropic: the prefix that a thinking block was made behind, for models that bind it.
     ThinkingBinding,

@@ -5,7 +5,7 @@ mod gemini;
 mod messages;
 mod responses;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     ask::Ask,
@@ -106,6 +106,16 @@ fn natural_stop(ask: &Ask, output: &Output) -> Stop {
         _ => false,
     };
     if output.parts.iter().any(waits) { Stop::ToolUse } else { Stop::EndTurn }
+}
+
+/// The arguments of a call as text; a text is one that was cut off.
+fn arguments_text(arguments: &Value) -> String {
+    arguments.as_str().map_or_else(|| arguments.to_string(), String::from)
+}
+
+/// The arguments of a call as an object; nothing is left of one that was cut off.
+fn arguments_object(arguments: &Value) -> Value {
+    if arguments.is_string() { json!({}) } else { arguments.clone() }
 }
 
 /// Whether the client is to execute a search on Responses.

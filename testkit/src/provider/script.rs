@@ -166,7 +166,8 @@ impl Part {
 pub struct Call {
     /// The tool.
     pub name: String,
-    /// What it is given.
+    /// What it is given. A text is the beginning of an object that was cut off: it goes on the
+    /// wire as it stands where arguments are text, and is lost where they are an object.
     pub arguments: Value,
     /// Made up by the server when missing.
     pub id: Option<String>,

@@ -50,13 +50,13 @@ fn answers(count: usize) -> Script {
 
 /// A request that is wrong by itself: the shortest one with `changes`.
 #[track_caller]
-fn refused(expected: Check, path: &'static str, changes: Value) {
+pub(crate) fn refused(expected: Check, path: &'static str, changes: Value) {
     check(&Case { check: expected, path, script: answers(1), bodies: vec![with(path, changes)] });
 }
 
 /// A request that has nothing wrong with it.
 #[track_caller]
-fn accepted(path: &'static str, changes: Value) {
+pub(crate) fn accepted(path: &'static str, changes: Value) {
     let provider = Provider::start(answers(1));
     assert_eq!(post(&provider, path, &with(path, changes)).status, 200, "{:?}", provider.violations());
     provider.assert_clean();
@@ -71,9 +71,9 @@ fn with(path: &str, changes: Value) -> Value {
 }
 
 /// The signature of calls that no Gemini model made.
-const FOREIGN: &str = "skip_thought_signature_validator";
+pub(crate) const FOREIGN: &str = "skip_thought_signature_validator";
 
-fn tool(name: &str) -> Value {
+pub(crate) fn tool(name: &str) -> Value {
     json!({"name": name, "description": name, "input_schema": {"type": "object"}})
 }
 
@@ -95,11 +95,11 @@ fn declared(functions: &Value) -> Value {
     json!({"tools": [{"functionDeclarations": functions}]})
 }
 
-fn user(content: impl Into<Value>) -> Value {
+pub(crate) fn user(content: impl Into<Value>) -> Value {
     said_by("user", content.into())
 }
 
-fn assistant(content: impl Into<Value>) -> Value {
+pub(crate) fn assistant(content: impl Into<Value>) -> Value {
     said_by("assistant", content.into())
 }
 
@@ -107,11 +107,11 @@ fn said_by(role: &str, content: Value) -> Value {
     Value::Object([("role".into(), role.into()), ("content".into(), content)].into_iter().collect())
 }
 
-fn tool_use(id: &str, name: &str) -> Value {
+pub(crate) fn tool_use(id: &str, name: &str) -> Value {
     json!({"type": "tool_use", "id": id, "name": name, "input": {}})
 }
 
-fn tool_result(id: &str) -> Value {
+pub(crate) fn tool_result(id: &str) -> Value {
     json!({"type": "tool_result", "tool_use_id": id, "content": "ok"})
 }
 

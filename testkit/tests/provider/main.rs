@@ -3,6 +3,7 @@
 
 mod checks;
 mod client;
+mod content;
 mod decode;
 mod faults;
 mod prefix;

@@ -3,10 +3,16 @@
 //! Paths and their description come from [`pegboard_discovery::openapi`]. The listener is
 //! the one of all doors; what it refuses is worded like every other reply here.
 
+//!
+//! Programs that a model writes are not trusted with our memory: what they send is looked
+//! through before it is read, no more calls are read at a time than carried out, and no more
+//! replies are kept for them than fit a budget.
+
+mod arguments;
 mod reply;
 mod serve;
 
-use std::{fmt, future::Future, net::Ipv4Addr, net::SocketAddr, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, net::Ipv4Addr, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use pegboard_discovery::host::code::{TOKEN_VARIABLE, URL_VARIABLE};
 use pegboard_http::{Guard, ListenError, Listener};
@@ -48,15 +54,33 @@ pub trait Invoke: Send + Sync + 'static {
 /// What can be set of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiSettings {
-    /// Bytes of the arguments of one call.
+    /// Bytes of the arguments of one call. All connections together hold no more than 64 times
+    /// as much.
     pub max_body_bytes: usize,
+    /// Values in the arguments of one call, those within lists and objects included. One takes
+    /// up to 220 bytes in memory, and up to 16 calls are carried out at a time.
+    pub max_values: usize,
     /// Bytes of the result of one call; a larger one is an error.
     pub max_result_bytes: usize,
+    /// Bytes of all replies together that wait to be read by the programs that asked. Short
+    /// ones do not count.
+    pub max_unsent_bytes: usize,
+    /// How long a reply waits until there is room for it among those. Then the call fails.
+    pub room_timeout: Duration,
+    /// How long a program may read nothing of its reply before it is cut off.
+    pub write_timeout: Duration,
 }
 
 impl Default for ApiSettings {
     fn default() -> Self {
-        Self { max_body_bytes: 4 << 20, max_result_bytes: 16 << 20 }
+        Self {
+            max_body_bytes: 1 << 20,
+            max_values: 50_000,
+            max_result_bytes: 16 << 20,
+            max_unsent_bytes: 64 << 20,
+            room_timeout: Duration::from_secs(5),
+            write_timeout: Duration::from_secs(30),
+        }
     }
 }
 
@@ -82,6 +106,7 @@ impl ToolApi {
             token().map_err(|error| ListenError::Bind { address, source: std::io::Error::other(error.to_string()) })?;
         listening.guard = Guard { tokens: vec![token.clone()], ..Guard::default() };
         listening.max_connections = MAX_CONNECTIONS;
+        listening.write_timeout = settings.write_timeout;
         listening.refuse = |refusal| reply::failure(refusal.message());
         let listener = Listener::bind(listening).await?;
         let address = listener.address();

@@ -1,5 +1,7 @@
 //! What a call is answered with, in all cases: `{"success", "result", "error"}`.
 
+use std::io;
+
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
@@ -11,26 +13,114 @@ struct Reply<'a, T> {
     error: Option<&'a str>,
 }
 
+impl<'a, T> Reply<'a, T> {
+    fn good(result: T) -> Self {
+        Self { success: true, result: Some(result), error: None }
+    }
+
+    fn bad(error: &'a str) -> Self {
+        Self { success: false, result: None, error: Some(error) }
+    }
+}
+
 /// A reply that says what went wrong.
 pub(super) fn failure(error: &str) -> String {
-    write(&Reply::<()> { success: false, result: None, error: Some(error) })
+    // A text can always be written.
+    serde_json::to_string(&Reply::<()>::bad(error)).unwrap_or_default()
 }
 
-/// A reply with the result of a tool: the value that it gave, else its text; one that is JSON
-/// is passed on as it is written, so that no number loses a digit.
-pub(super) fn success(text: &str, value: Option<&Value>) -> String {
-    if let Some(value) = value {
-        return write(&Reply { success: true, result: Some(value), error: None });
+/// What a tool has given.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) text: String,
+    pub(super) value: Option<Value>,
+    pub(super) is_error: bool,
+}
+
+impl Given {
+    /// The reply: the value, else the text; one that is JSON is passed on as it is written, so
+    /// that no number loses a digit. One of more than `most` bytes is replaced by saying so.
+    pub(super) fn reply(&self, most: usize) -> Vec<u8> {
+        let mut bounded = Bounded::new(self.size(most), most);
+        match &self.value {
+            _ if self.is_error => bounded.put(&Reply::<()>::bad(&self.text)),
+            Some(value) => bounded.put(&Reply::good(value)),
+            None => match serde_json::from_str::<&RawValue>(&self.text) {
+                Ok(json) => bounded.put(&Reply::good(json)),
+                Err(_) => bounded.put(&Reply::good(&self.text)),
+            },
+        }
+        bounded.end().unwrap_or_else(|bytes| {
+            failure(&format!("the result has {bytes} bytes, more than {most}; ask for less at once")).into_bytes()
+        })
     }
-    match serde_json::from_str::<&RawValue>(text) {
-        Ok(json) => write(&Reply { success: true, result: Some(json), error: None }),
-        Err(_) => write(&Reply { success: true, result: Some(text), error: None }),
+
+    /// About how many bytes the reply takes, but no more than `most`.
+    pub(super) fn size(&self, most: usize) -> usize {
+        const AROUND: usize = 64;
+        let result = match &self.value {
+            Some(value) if !self.is_error => size(value, most),
+            _ => self.text.len(),
+        };
+        (AROUND + result).min(most)
     }
 }
 
-fn write<T: Serialize>(reply: &Reply<'_, T>) -> String {
-    // Texts and JSON values can always be written.
-    serde_json::to_string(reply).unwrap_or_default()
+/// About how many bytes a value takes when it is written; looked at no further than `most`.
+fn size(value: &Value, most: usize) -> usize {
+    const AROUND: usize = 4;
+    let mut bytes = AROUND;
+    let mut add = |name: usize, value: &Value| {
+        bytes += name;
+        bytes += size(value, most.saturating_sub(bytes));
+        bytes < most
+    };
+    match value {
+        Value::String(text) => bytes += text.len(),
+        Value::Array(values) => _ = values.iter().all(|value| add(0, value)),
+        Value::Object(members) => _ = members.iter().all(|(name, value)| add(name.len(), value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    bytes
+}
+
+/// Keeps what is written until it is too much, and counts it in any case.
+struct Bounded {
+    written: Vec<u8>,
+    bytes: usize,
+    most: usize,
+}
+
+impl Bounded {
+    fn new(expected: usize, most: usize) -> Self {
+        Self { written: Vec::with_capacity(expected), bytes: 0, most }
+    }
+
+    fn put<T: Serialize>(&mut self, reply: &Reply<'_, T>) {
+        // Texts and JSON values can always be written.
+        let _ = serde_json::to_writer(self, reply);
+    }
+
+    /// What was written, or how many bytes it would be.
+    fn end(self) -> Result<Vec<u8>, usize> {
+        if self.bytes <= self.most { Ok(self.written) } else { Err(self.bytes) }
+    }
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.bytes += piece.len();
+        if self.bytes <= self.most {
+            self.written.extend_from_slice(piece);
+        } else {
+            self.written = Vec::new();
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -39,11 +129,19 @@ mod tests {
 
     use super::*;
 
+    fn given(text: &str, value: Option<Value>) -> Given {
+        Given { text: text.to_owned(), value, is_error: false }
+    }
+
+    fn reply(given: &Given, most: usize) -> String {
+        String::from_utf8(given.reply(most)).expect("a text")
+    }
+
     #[test]
     fn replies() {
         let check = |text: &str, value: Option<Value>, expected: &str| {
             let expected = format!(r#"{{"success":true,"result":{expected},"error":null}}"#);
-            assert_eq!(success(text, value.as_ref()), expected, "{text}");
+            assert_eq!(reply(&given(text, value), 10_000), expected, "{text}");
         };
         check("hello", None, r#""hello""#);
         check("", None, r#""""#);
@@ -54,6 +152,31 @@ mod tests {
         check("{broken", None, r#""{broken""#);
         check("ignored", Some(json!({"b": 2, "a": 1})), r#"{"b":2,"a":1}"#);
         check(&"[".repeat(5000), None, &format!("\"{}\"", "[".repeat(5000)));
-        assert_eq!(failure("no \"x\""), r#"{"success":false,"result":null,"error":"no \"x\""}"#);
+        let failed = r#"{"success":false,"result":null,"error":"no \"x\""}"#;
+        assert_eq!(failure("no \"x\""), failed);
+        assert_eq!(reply(&Given { is_error: true, ..given("no \"x\"", Some(json!(1))) }, 100), failed);
+    }
+
+    #[test]
+    fn too_large_a_reply_is_counted_and_not_kept() {
+        let whole = given(&"x".repeat(59), None);
+        assert_eq!(whole.reply(100).len(), 100);
+        let told =
+            r#"{"success":false,"result":null,"error":"the result has 100 bytes, more than 99; ask for less at once"}"#;
+        assert_eq!(reply(&whole, 99), told);
+        assert_eq!(reply(&Given { is_error: true, ..given(&"x".repeat(58), None) }, 99), told);
+    }
+
+    #[test]
+    fn sizes() {
+        let check = |given: Given, expected: usize| assert_eq!(given.size(1000), expected, "{given:?}");
+        check(given("short", None), 69);
+        check(given(&"x".repeat(1000), None), 1000);
+        check(given("short", Some(json!({"a": [1, "x"]}))), 64 + 4 + 1 + 4 + 4 + 5);
+        check(given("short", Some(json!({"a": ["x".repeat(1000)]}))), 1000);
+        check(given("short", Some(json!({"x".repeat(1000): null}))), 1000);
+        check(given("short", Some(json!(vec![0; 100]))), 468);
+        check(given("short", Some(json!(vec![0; 300]))), 1000);
+        check(Given { is_error: true, ..given("short", Some(json!(vec![0; 300]))) }, 69);
     }
 }

@@ -3,7 +3,7 @@ use std::{sync::Mutex, time::Duration};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     sync::{Barrier, mpsc},
 };
 
@@ -11,6 +11,9 @@ use super::*;
 
 /// Nothing here takes this long.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// More than the system takes off our hands for a program that does not read.
+const HUGE: usize = 16 << 20;
 
 /// Tools that do what their names say; what was asked of them is kept.
 struct Tools {
@@ -40,6 +43,8 @@ impl Invoke for Tools {
                 "value" => Invoked::Done { text: "a text".into(), value: Some(json!({"n": 1})), is_error: false },
                 "json" => done(r#"{"id": 12345678901234567890123}"#),
                 "large" => done(&"x".repeat(2000)),
+                "longish" => done(&"x".repeat(100_000)),
+                "huge" => done(&"x".repeat(HUGE)),
                 "both" => {
                     self.both.wait().await;
                     done("met")
@@ -66,10 +71,17 @@ struct Started {
     hanging: mpsc::UnboundedReceiver<&'static str>,
 }
 
+fn settings() -> ApiSettings {
+    ApiSettings { max_body_bytes: 1000, max_values: 100, max_result_bytes: 1000, ..ApiSettings::default() }
+}
+
 async fn start() -> Started {
+    start_with(settings()).await
+}
+
+async fn start_with(settings: ApiSettings) -> Started {
     let (sender, hanging) = mpsc::unbounded_channel();
     let tools = Arc::new(Tools { asked: Mutex::default(), both: Barrier::new(2), hanging: sender });
-    let settings = ApiSettings { max_body_bytes: 1000, max_result_bytes: 1000 };
     let api = ToolApi::start(Arc::clone(&tools) as Arc<dyn Invoke>, settings).await.expect("an API");
     Started { api, tools, hanging }
 }
@@ -97,7 +109,11 @@ impl Started {
 }
 
 async fn connect(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let stream = TcpStream::connect(address).await.expect("a connection");
+    send_on(stream, method, path, headers, body).await
+}
+
+async fn send_on(mut stream: TcpStream, method: &str, path: &str, headers: &[&str], body: &str) -> TcpStream {
     let host = if headers.iter().any(|header| header.starts_with("Host:")) { "" } else { "Host: localhost\r\n" };
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let length = body.len();
@@ -180,7 +196,9 @@ async fn refusals_have_the_same_shape() {
     let nothing = "nothing is here; paths are `/tools/mcp/{server}/{tool}` and `/tools/custom/{tool}`";
     let deep = "[".repeat(900);
     type Case<'a> = (&'a str, &'a str, &'a [&'a str], &'a str, u16, &'a str);
-    let cases: [Case<'_>; 15] = [
+    let many = format!(r#"{{"a": [{}]}}"#, vec![r#"{"":0}"#; 50].join(","));
+    let nested = format!(r#"{{"a": {}{}}}"#, "[".repeat(64), "]".repeat(64));
+    let cases: [Case<'_>; 18] = [
         ("POST", path, &[], "", 401, "a bearer token is required"),
         ("POST", path, &["Authorization: Bearer x"], "", 401, "this bearer token is not known here"),
         ("GET", "/nowhere", &[], "", 401, "a bearer token is required"),
@@ -201,14 +219,10 @@ async fn refusals_have_the_same_shape() {
             400,
             "the arguments are not JSON: EOF while parsing a value at line 1 column 5",
         ),
-        (
-            "POST",
-            path,
-            &[&right],
-            &deep,
-            400,
-            "the arguments are not JSON: recursion limit exceeded at line 1 column 128",
-        ),
+        ("POST", path, &[&right], &deep, 413, "the arguments have more than 100 values"),
+        ("POST", path, &[&right], &many, 413, "the arguments have more than 100 values"),
+        ("POST", path, &[&right], &nested, 400, "the arguments nest deeper than 64"),
+        ("POST", path, &[&right, "Host: localhost", "Host: localhost"], "", 400, "exactly one `Host` is required"),
         ("POST", path, &[&right], &large, 413, "the arguments have more than 1000 bytes"),
     ];
     for (method, path, headers, body, status, error) in cases {
@@ -255,6 +269,98 @@ async fn dropping_it_stops_it() {
         }
     };
     tokio::time::timeout(PATIENCE, stopped).await.expect("an end");
+}
+
+#[tokio::test]
+async fn no_more_arguments_are_read_than_calls_carried_out() {
+    let mut started = start().await;
+    let authorization = format!("Authorization: Bearer {}", started.api.token());
+    let address = started.api.address();
+    let hang = async || connect(address, "POST", "/tools/custom/hang", &[&authorization], "").await;
+    let mut programs = Vec::new();
+    for _ in 0..16 {
+        programs.push(hang().await);
+        assert_eq!(started.hanging.recv().await, Some("begun"));
+    }
+    let mut waiting = Box::pin(started.post("/tools/custom/plain", "no JSON"));
+    let answered = tokio::time::timeout(Duration::from_millis(100), &mut waiting).await;
+    assert!(answered.is_err(), "it waits its turn: {answered:?}");
+    programs.pop();
+    assert_eq!(waiting.await.0, 400);
+}
+
+#[tokio::test]
+async fn large_arguments_and_results() {
+    let settings = ApiSettings { max_body_bytes: 1 << 20, max_result_bytes: HUGE + 100, ..settings() };
+    let started = start_with(settings).await;
+    let text = "x".repeat(500_000);
+    let (status, reply) = started.post("/tools/custom/huge", &json!({"text": text}).to_string()).await;
+    assert_eq!((status, reply["result"].as_str().map(str::len)), (200, Some(HUGE)));
+    assert_eq!(started.asked()[0].2, json!({"text": text}));
+    let many = format!(r#"{{"a": [{}]}}"#, vec![r#"{"":0}"#; 100_000].join(","));
+    let expected = (413, failed("the arguments have more than 100 values"));
+    assert_eq!(started.post("/tools/custom/plain", &many).await, expected);
+}
+
+/// A program that has begun to read a huge reply, and goes no further.
+async fn unread(started: &Started) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a small buffer");
+    let stream = socket.connect(started.api.address()).await.expect("a connection");
+    let authorization = format!("Authorization: Bearer {}", started.api.token());
+    let mut stream = send_on(stream, "POST", "/tools/custom/huge", &[&authorization], "").await;
+    assert_eq!(stream.read_u8().await.ok(), Some(b'H'));
+    stream
+}
+
+#[tokio::test]
+async fn replies_that_nobody_reads_are_bounded() {
+    let room_timeout = Duration::from_millis(50);
+    let settings = ApiSettings { max_result_bytes: 2 * HUGE, max_unsent_bytes: HUGE, room_timeout, ..settings() };
+    let started = start_with(settings).await;
+    let unread = unread(&started).await;
+    let told = "the tool was called, but its result was not kept: too many replies are not read yet";
+    assert_eq!(started.post("/tools/custom/huge", "").await, (503, failed(told)));
+    assert_eq!(started.post("/tools/custom/plain", "").await.0, 200, "short ones need no room");
+    drop(unread);
+    let room = async { while started.post("/tools/custom/huge", "").await.0 != 200 {} };
+    tokio::time::timeout(PATIENCE, room).await.expect("room again");
+}
+
+#[tokio::test]
+async fn not_all_calls_wait_for_room() {
+    let room_timeout = 10 * PATIENCE;
+    let settings = ApiSettings { max_result_bytes: 2 * HUGE, max_unsent_bytes: HUGE, room_timeout, ..settings() };
+    let started = Arc::new(start_with(settings).await);
+    let unread = unread(&started).await;
+    let (sender, mut answers) = mpsc::unbounded_channel();
+    for _ in 0..20 {
+        let (started, sender) = (Arc::clone(&started), sender.clone());
+        tokio::spawn(async move { sender.send(started.post("/tools/custom/longish", "").await.0) });
+    }
+    let statuses = async |answers: &mut mpsc::UnboundedReceiver<u16>, count| {
+        let mut statuses = Vec::new();
+        while statuses.len() < count {
+            tokio::time::timeout(PATIENCE, answers.recv_many(&mut statuses, 1)).await.expect("answers in time");
+        }
+        statuses
+    };
+    assert_eq!(statuses(&mut answers, 8).await, [503; 8]);
+    assert_eq!(started.post("/tools/custom/plain", "").await.0, 200, "others get on");
+    drop(unread);
+    assert_eq!(statuses(&mut answers, 12).await, [200; 12]);
+}
+
+#[tokio::test]
+async fn whoever_reads_nothing_is_cut_off() {
+    let write_timeout = Duration::from_millis(50);
+    let settings = ApiSettings { max_result_bytes: 2 * HUGE, max_unsent_bytes: HUGE, write_timeout, ..settings() };
+    let started = start_with(settings).await;
+    let mut unread = unread(&started).await;
+    assert_eq!(started.post("/tools/custom/huge", "").await.0, 200, "once the first has made room");
+    let mut read = Vec::new();
+    let _ = unread.read_to_end(&mut read).await;
+    assert!(read.len() < HUGE, "{}", read.len());
 }
 
 #[tokio::test]

@@ -163,6 +163,9 @@ impl<'t> Search<'t> {
             match windows.step() {
                 lines::Step::End => return Ok(()),
                 lines::Step::Nothing => {}
+                // It has worked without getting on.
+                lines::Step::Undecided if self.is_over_time() => return Err(Ended::Late),
+                lines::Step::Undecided => {}
                 lines::Step::Window(window) => {
                     self.found(number, before)?;
                     let from = self.position.at(start + window.start);
@@ -201,6 +204,10 @@ impl<'t> Search<'t> {
             return false;
         }
         self.looked = self.searched;
+        self.is_over_time()
+    }
+
+    fn is_over_time(&self) -> bool {
         self.began.elapsed() > self.bounds.wall
     }
 }

@@ -1,6 +1,6 @@
 //! Conversations that are saved, compacted and gone on with.
 
-use pegboard_agent::{Agent, BuildError, Event, Limits, ResumeError};
+use pegboard_agent::{Agent, BuildError, CustomTool, Event, Limits, ResumeError, ToolDef, ToolError};
 use pegboard_testkit::provider::{Output, Part, Provider, Script, Stop, Turn};
 use serde_json::{Value, json};
 
@@ -233,4 +233,49 @@ async fn a_saved_name_is_no_path() {
     let again = agent(&provider).resume(saved).build().await.expect("an agent");
     let id = again.save().await["id"].as_str().expect("a name").to_owned();
     assert!(id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+}
+
+#[tokio::test]
+async fn what_was_found_may_be_gone_and_the_model_another() {
+    for model in
+        ["anthropic/claude-opus-4-8", "anthropic/claude-opus-4-1", "anthropic/claude-fable-5-1", "minimax/MiniMax-M3"]
+    {
+        let provider = provider([
+            Turn::say([Part::thinking("Hm."), Part::call("add_tool", json!({"tool_names": ["get_weather"]}))]),
+            say("Added."),
+            say("It is gone."),
+        ]);
+        let first = with_weather("anthropic/claude-opus-4-8", &provider, None).await;
+        first.run("Get ready").await.expect("an answer");
+        let saved = first.save().await;
+        // Its server is not there any more.
+        let resumed = agent_of(model, &provider).resume(saved).build().await.expect("an agent");
+        assert_eq!(resumed.run("Weather?").await.expect("an answer").text, "It is gone.", "{model}");
+        provider.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn thoughts_that_are_bound_never_end_a_conversation() {
+    let model = "anthropic/claude-fable-5-1";
+    let thinking = |name: &str, arguments: Value| Turn::say([Part::thinking("Hm."), Part::call(name, arguments)]);
+    let script = Script::new([
+        thinking("get_weather", json!({"location": "Rome"})),
+        thinking("add_tool", json!({"tool_names": ["get_weather"]})),
+        say("Sunny."),
+        thinking("late", json!({})),
+        say("Late."),
+        Turn::status(401),
+        say("Still here."),
+    ]);
+    let provider = Provider::start(script.bind_thinking());
+    let agent = with_weather(model, &provider, None).await;
+    agent.run("Weather?").await.expect("an answer");
+    let def = ToolDef::new("late", "Late", json!({"type": "object", "properties": {}}));
+    let late = CustomTool::new(def, async |_: Value| Ok::<_, ToolError>("late")).eager();
+    agent.registry().add(late).expect("registered");
+    agent.run("And the late one").await.expect("an answer");
+    agent.compact().await.expect_err("no summary to be had");
+    assert_eq!(agent.run("There?").await.expect("an answer").text, "Still here.");
+    provider.assert_clean();
 }

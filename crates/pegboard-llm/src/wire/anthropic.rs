@@ -4,16 +4,25 @@ use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, items, number, text,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, forget_cut, items,
+    number, text, told,
 };
 
 /// The wire wants a bound on every answer.
-const MAX_TOKENS: u64 = 4096;
+const MAX_TOKENS: u64 = 16_384;
+
+/// As many as the first models take that are still served.
+const OLD_MAX_TOKENS: u64 = 4096;
+
+fn max_tokens(model: &str) -> u64 {
+    let is_old = model.contains("claude-3-") && !model.contains("claude-3-7");
+    if is_old { OLD_MAX_TOKENS } else { MAX_TOKENS }
+}
 
 pub(super) fn body(request: &Request) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), request.model.clone().into());
-    body.insert("max_tokens".into(), request.max_tokens.unwrap_or(MAX_TOKENS).into());
+    body.insert("max_tokens".into(), request.max_tokens.unwrap_or_else(|| max_tokens(&request.model)).into());
     if !request.tools.is_empty() {
         body.insert("tools".into(), request.tools.clone().into());
         match &request.tool_choice {
@@ -49,7 +58,7 @@ pub(super) fn user(text: &str) -> Value {
 pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
     let block = |result: &CallResult| {
         let content: Value = if result.references.is_empty() {
-            json!([{"type": "text", "text": result.text}])
+            json!([{"type": "text", "text": told(result)}])
         } else {
             result.references.clone().into()
         };
@@ -81,9 +90,14 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
         "pause_turn" => Stop::Pause,
         other => Stop::Other(other.to_owned()),
     };
+    let mut calls: Vec<ToolCall> = of_kind("tool_use").map(call).collect();
+    let ends_in_call = items(answer, "content").last().is_some_and(|block| text(block, "type") == "tool_use");
+    if stop == Stop::Length && ends_in_call {
+        forget_cut(&mut calls, false);
+    }
     Ok(Turn {
         text: of_kind("text").map(|block| text(block, "text")).collect(),
-        calls: of_kind("tool_use").map(call).collect(),
+        calls,
         stop,
         usage: Usage {
             input: number(answer, "/usage/input_tokens")

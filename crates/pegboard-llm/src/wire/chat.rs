@@ -4,8 +4,8 @@ use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, arguments, items,
-    number, text,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, arguments, forget_cut,
+    items, number, text, told,
 };
 
 pub(super) fn body(request: &Request) -> Map<String, Value> {
@@ -50,7 +50,8 @@ pub(super) fn user(text: &str) -> Value {
 }
 
 pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
-    let message = |result: &CallResult| json!({"role": "tool", "tool_call_id": result.call.id, "content": result.text});
+    let message =
+        |result: &CallResult| json!({"role": "tool", "tool_call_id": result.call.id, "content": told(result)});
     results.iter().map(message).collect()
 }
 
@@ -63,7 +64,9 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
         arguments: arguments(call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default()),
         is_search: false,
     };
-    let calls: Vec<ToolCall> = items(message, "tool_calls").map(call).collect();
+    // A call that was cut before its name is none.
+    let is_named = |call: &&Value| call.pointer("/function/name").is_some_and(|name| name != "");
+    let mut calls: Vec<ToolCall> = items(message, "tool_calls").filter(is_named).map(call).collect();
     let stop = match text(choice, "finish_reason") {
         "stop" => Stop::End,
         "tool_calls" | "function_call" => Stop::Tools,
@@ -72,8 +75,14 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
         other => Stop::Other(other.to_owned()),
     };
     // Some compatible endpoints say `stop` although they want tools.
-    let stop = if calls.is_empty() { stop } else { Stop::Tools };
+    let stop = if calls.is_empty() || stop == Stop::Length { stop } else { Stop::Tools };
+    if stop == Stop::Length {
+        forget_cut(&mut calls, true);
+    }
     let mut echo = message.clone();
+    if let Some(Value::Array(calls)) = echo.get_mut("tool_calls") {
+        calls.retain(|call| is_named(&call));
+    }
     if let Some(fields) = echo.as_object_mut() {
         // Said to us, and refused when said back.
         fields.retain(|key, value| {

@@ -4,7 +4,8 @@ use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, items, number, text,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, forget_cut, items,
+    number, text, told,
 };
 
 pub(super) fn body(request: &Request) -> Map<String, Value> {
@@ -46,7 +47,7 @@ pub(super) fn user(text: &str) -> Value {
 pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
     let part = |result: &CallResult| {
         let key = if result.is_error { "error" } else { "output" };
-        let mut response = json!({"name": result.call.name, "response": {key: result.text}});
+        let mut response = json!({"name": result.call.name, "response": {key: told(result)}});
         if is_given(&result.call.id) {
             response["id"] = result.call.id.clone().into();
         }
@@ -78,16 +79,19 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
         let arguments = call.get("args").cloned().unwrap_or_else(|| json!({}));
         Some(ToolCall { id, name: text(call, "name").to_owned(), arguments, is_search: false })
     };
-    let calls: Vec<ToolCall> = items(&content, "parts").enumerate().filter_map(call).collect();
+    let mut calls: Vec<ToolCall> = items(&content, "parts").enumerate().filter_map(call).collect();
     let is_thought = |part: &&Value| part.get("thought") == Some(&Value::Bool(true));
     let said = items(&content, "parts").filter(|part| !is_thought(part)).map(|part| text(part, "text")).collect();
     let stop = match text(candidate, "finishReason") {
+        "MAX_TOKENS" => Stop::Length,
         _ if !calls.is_empty() => Stop::Tools,
         "STOP" => Stop::End,
-        "MAX_TOKENS" => Stop::Length,
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => Stop::Refusal,
         other => Stop::Other(other.to_owned()),
     };
+    if stop == Stop::Length && items(&content, "parts").last().is_some_and(|part| part.get("functionCall").is_some()) {
+        forget_cut(&mut calls, false);
+    }
     Ok(Turn {
         text: said,
         calls,

@@ -14,6 +14,8 @@ use std::fmt;
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value};
 
+use crate::mend;
+
 /// A form of conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wire {
@@ -34,7 +36,8 @@ pub struct ToolCall {
     pub id: String,
     /// The tool.
     pub name: String,
-    /// Its arguments; `null` when the model wrote something that is no JSON.
+    /// Its arguments; `null` when the model wrote something that is no JSON, or was cut off
+    /// while it wrote them. Such a call must not be carried out.
     pub arguments: Value,
     /// Whether it is the provider's own search, which the client is to carry out.
     pub is_search: bool,
@@ -80,7 +83,7 @@ pub struct Turn {
     /// What it cost.
     pub usage: Usage,
     /// The messages to put at the end of the conversation, exactly as the provider wants to
-    /// see them again.
+    /// see them again; none where the model has said nothing.
     pub echo: Vec<Value>,
 }
 
@@ -209,12 +212,14 @@ impl Wire {
     /// # Errors
     /// When it lacks what every answer has.
     pub fn turn(self, answer: &Value) -> Result<Turn, WireError> {
-        match self {
+        let mut turn = match self {
             Self::Anthropic => anthropic::turn(answer),
             Self::Chat => chat::turn(answer),
             Self::Responses => responses::turn(answer),
             Self::Gemini => gemini::turn(answer),
-        }
+        }?;
+        turn.echo = mend::echo(self, &turn.echo);
+        Ok(turn)
     }
 
     pub(crate) fn collector(self) -> Box<dyn Collector> {
@@ -246,7 +251,7 @@ impl Wire {
         }
     }
 
-    /// The messages that answer the calls of one turn.
+    /// The messages that answer the calls of one turn. An empty answer is said to be one.
     pub fn results(self, results: &[CallResult]) -> Vec<Value> {
         match self {
             Self::Anthropic => anthropic::results(results),
@@ -277,4 +282,19 @@ fn arguments(text: &str) -> Value {
         return Value::Object(Map::new());
     }
     serde_json::from_str(text).unwrap_or_default()
+}
+
+/// What the model reads of a result.
+fn told(result: &CallResult) -> &str {
+    if result.text.trim().is_empty() { mend::NO_OUTPUT } else { &result.text }
+}
+
+/// Takes away the arguments of a last call that may have been cut off. Where arguments come as
+/// text (`is_text`), what reads as a filled object is whole; objects may be what a provider has
+/// made of the beginning of one.
+fn forget_cut(calls: &mut [ToolCall], is_text: bool) {
+    let is_whole = |arguments: &Value| arguments.as_object().is_some_and(|object| !object.is_empty());
+    if let Some(call) = calls.last_mut().filter(|call| !is_text || !is_whole(&call.arguments)) {
+        call.arguments = Value::Null;
+    }
 }

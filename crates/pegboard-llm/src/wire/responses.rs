@@ -4,8 +4,8 @@ use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, arguments, items,
-    number, text,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, arguments, forget_cut,
+    items, number, text, told,
 };
 
 pub(super) fn body(request: &Request) -> Map<String, Value> {
@@ -63,7 +63,7 @@ pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
                 "tools": result.references,
             });
         }
-        json!({"type": "function_call_output", "call_id": result.call.id, "output": result.text})
+        json!({"type": "function_call_output", "call_id": result.call.id, "output": told(result)})
     };
     results.iter().map(item).collect()
 }
@@ -74,18 +74,21 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
         return Err(WireError::Reported { kind, message });
     }
     let output = answer.get("output").and_then(Value::as_array).ok_or(WireError::Missing { field: "output" })?;
-    let calls: Vec<ToolCall> = output.iter().filter_map(call).collect();
+    let mut calls: Vec<ToolCall> = output.iter().filter_map(call).collect();
     let messages = output.iter().filter(|item| text(item, "type") == "message");
     let parts: Vec<&Value> = messages.flat_map(|item| items(item, "content")).collect();
     let is_refused = parts.iter().any(|part| text(part, "type") == "refusal");
     let stop = match (text(answer, "status"), answer.pointer("/incomplete_details/reason").and_then(Value::as_str)) {
+        (_, Some("max_output_tokens")) => Stop::Length,
         _ if !calls.is_empty() => Stop::Tools,
         _ if is_refused => Stop::Refusal,
-        (_, Some("max_output_tokens")) => Stop::Length,
         (_, Some("content_filter")) => Stop::Refusal,
         ("completed", _) => Stop::End,
         (other, _) => Stop::Other(other.to_owned()),
     };
+    if stop == Stop::Length && output.last().is_some_and(|item| call(item).is_some()) {
+        forget_cut(&mut calls, true);
+    }
     Ok(Turn {
         text: parts.iter().filter(|part| text(part, "type") == "output_text").map(|part| text(part, "text")).collect(),
         calls,

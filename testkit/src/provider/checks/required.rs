@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Check, Checker};
 use crate::provider::{
+    ask::{either, items},
     http::Request,
     prompt::blocks,
     route::{Action, Vendor, Wire},
@@ -33,7 +34,9 @@ pub(super) fn check(checker: &mut Checker) {
             let message = format!("Previous response with id {} not found.", ask.body["previous_response_id"]);
             checker.fail_at(Check::Required, "previous_response_id", message);
         }
-        Wire::Chat | Wire::Responses | Wire::Gemini => {}
+        Wire::Chat => chat(checker),
+        Wire::Gemini => gemini(checker),
+        Wire::Responses => {}
     }
 }
 
@@ -84,15 +87,91 @@ fn messages(checker: &mut Checker) {
         if !content.is_string() && !content.is_array() {
             checker.fail(Check::Required, format!("messages.{index}.content: Field required"));
         }
-        if content.as_array().is_some_and(Vec::is_empty) && message["role"] == "user" {
+        let is_empty = content.as_array().is_some_and(Vec::is_empty) || content == "";
+        let is_last_said = message["role"] == "assistant" && index + 1 == ask.messages.len();
+        if content.is_array() && is_empty && message["role"] == "user" {
             checker.fail(Check::Required, format!("messages.{index}: user messages must have non-empty content"));
+        } else if is_empty && message["role"] == "assistant" && !is_last_said {
+            let message = "all messages must have non-empty content except for the optional final assistant message";
+            checker.fail(Check::Required, format!("messages.{index}: {message}"));
         }
-        if blocks(content).iter().any(is_empty_text) {
-            checker.fail(Check::Required, format!("messages.{index}: text content blocks must be non-empty"));
+        said(checker, index, &blocks(content));
+    }
+}
+
+/// The blocks of one message on Anthropic.
+fn said(checker: &mut Checker, index: usize, blocks: &[Value]) {
+    let inner = blocks.iter().filter(|block| block["type"] == "tool_result").flat_map(|block| items(&block["content"]));
+    let texts: Vec<&Value> = blocks.iter().chain(inner).filter(|block| block["type"] == "text").collect();
+    // One that stands for a message which is empty was told already.
+    let is_whole = blocks.len() == 1 && checker.ask.messages[index]["content"].is_string();
+    let is_assistant = checker.ask.messages[index]["role"] == "assistant";
+    if texts.iter().any(|block| block["text"] == "") && !(is_whole && is_assistant) {
+        checker.fail(Check::Required, format!("messages.{index}: text content blocks must be non-empty"));
+    } else if texts.iter().any(|block| is_blank(&block["text"]) && block["text"] != "") {
+        let message = "text content blocks must contain non-whitespace text";
+        checker.fail(Check::Required, format!("messages.{index}: {message}"));
+    }
+    for (inner, block) in blocks.iter().enumerate() {
+        if matches!(block["type"].as_str(), Some("tool_use" | "server_tool_use")) && !block["input"].is_object() {
+            let at = format!("messages.{index}.content.{inner}.{}.input", block["type"].as_str().unwrap_or_default());
+            checker.fail_at(Check::Required, at.as_str(), format!("{at}: Input should be a valid dictionary"));
         }
     }
 }
 
-fn is_empty_text(block: &Value) -> bool {
-    block["type"] == "text" && block["text"] == ""
+/// A model's message on Chat Completions says something or calls something.
+fn chat(checker: &mut Checker) {
+    let ask = checker.ask;
+    for (index, message) in ask.messages.iter().enumerate() {
+        let calls = message.get("tool_calls").filter(|calls| !calls.is_null());
+        if calls.is_some_and(|calls| items(calls).is_empty()) {
+            let at = format!("messages[{index}].tool_calls");
+            let message = format!("Invalid '{at}': empty array. Expected an array with minimum length 1.");
+            checker.fail_at(Check::Required, at, message);
+        } else if message["role"] == "assistant" && message["content"].is_null() && calls.is_none() {
+            let at = format!("messages[{index}].content");
+            let message = "Invalid value for 'content': expected a string, got null.";
+            checker.fail_at(Check::Required, at, message);
+        }
+        // Others do not look into the text.
+        let arguments = calls.map_or(&[][..], items).iter().map(|call| &call["function"]["arguments"]);
+        if ask.route.vendor == Vendor::MiniMax && arguments.into_iter().any(|arguments| !is_object_text(arguments)) {
+            checker.fail(Check::Required, "invalid function arguments json string");
+        }
+    }
+}
+
+fn is_object_text(arguments: &Value) -> bool {
+    arguments.as_str().is_some_and(|text| serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok())
+}
+
+/// A content of Gemini has parts, and a part holds something.
+fn gemini(checker: &mut Checker) {
+    for (index, content) in checker.ask.messages.iter().enumerate() {
+        let parts = items(&content["parts"]);
+        let at = format!("contents[{index}].parts");
+        if parts.is_empty() {
+            let message = format!("* GenerateContentRequest.{at}: contents.parts must not be empty.");
+            checker.fail_at(Check::Required, at.as_str(), message);
+        }
+        for (inner, part) in parts.iter().enumerate() {
+            let at = format!("{at}[{inner}]");
+            if part.as_object().is_none_or(serde_json::Map::is_empty) {
+                let message = format!(
+                    "* GenerateContentRequest.{at}.data: required oneof field 'data' must have one initialized field"
+                );
+                checker.fail_at(Check::Required, at.as_str(), message);
+            }
+            let arguments = &either(part, "functionCall", "function_call")["args"];
+            if !arguments.is_null() && !arguments.is_object() {
+                let message = format!("Invalid value at '{at}.function_call.args' (Struct), {arguments}");
+                checker.fail_at(Check::Required, at, message);
+            }
+        }
+    }
+}
+
+fn is_blank(text: &Value) -> bool {
+    text.as_str().is_some_and(|text| text.trim().is_empty())
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::{Check, Checker};
 
 pub(super) fn check(checker: &mut Checker) {
@@ -38,7 +40,7 @@ fn reasoning(checker: &mut Checker) {
                 format!("Item '{id}' of type '{kind}' was provided without its required 'reasoning' item: '{reason}'.");
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
         }
-        if kind == "reasoning" && index + 1 == messages.len() {
+        if kind == "reasoning" && !leads_somewhere(&messages[index + 1..]) {
             let message = format!("Item '{id}' of type 'reasoning' was provided without its required following item.");
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
         }
@@ -48,4 +50,10 @@ fn reasoning(checker: &mut Checker) {
             checker.fail_at(Check::ReasoningItems, format!("input[{index}]"), message);
         }
     }
+}
+
+/// Whether something of the model's stands behind a reasoning item.
+fn leads_somewhere(rest: &[Value]) -> bool {
+    let next = rest.iter().find(|item| item["type"] != "reasoning");
+    next.is_some_and(|next| next["role"] != "user" && next["type"] != "function_call_output")
 }

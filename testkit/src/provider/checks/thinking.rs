@@ -35,6 +35,18 @@ pub(super) fn check(checker: &mut Checker) {
         }
     }
     dropped(checker);
+    trailing(checker);
+}
+
+/// Thoughts lead to something.
+fn trailing(checker: &mut Checker) {
+    for (index, message) in checker.ask.messages.iter().enumerate() {
+        let last = blocks(&message["content"]).pop().unwrap_or_default();
+        if message["role"] == "assistant" && matches!(last["type"].as_str(), Some("thinking" | "redacted_thinking")) {
+            let message = format!("messages.{index}: The final block in an assistant message cannot be `thinking`.");
+            checker.fail(Check::ThinkingDropped, message);
+        }
+    }
 }
 
 /// The last calls must stand behind the thoughts that led to them.

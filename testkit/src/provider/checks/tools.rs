@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Check, Checker};
 use crate::provider::{
-    ask::Tool,
+    ask::{Ask, Tool, either, items},
     prompt::{blocks, references},
     route::{Vendor, Wire},
     script::Models,
@@ -47,6 +47,44 @@ fn names(checker: &mut Checker) {
             checker.fail_at(Check::ToolNames, at.as_str(), format!("{at}: {problem}, got '{}'", tool.name));
         }
     }
+    for (at, name) in called(ask) {
+        if let Some(problem) = misnamed(ask.route.wire, name) {
+            checker.fail_at(Check::ToolNames, at.as_str(), format!("{at}: {problem}, got '{name}'"));
+        }
+    }
+}
+
+/// The names in the calls of the conversation, and where they stand.
+fn called<'a>(ask: &Ask<'a>) -> Vec<(String, &'a str)> {
+    let mut called = Vec::new();
+    for (index, message) in ask.messages.iter().enumerate() {
+        let mut add = |at: String, name: &'a Value| called.extend(name.as_str().map(|name| (at, name)));
+        match ask.route.wire {
+            Wire::Messages => {
+                for (inner, block) in items(&message["content"]).iter().enumerate() {
+                    if block["type"] == "tool_use" {
+                        add(format!("messages.{index}.content.{inner}.tool_use.name"), &block["name"]);
+                    }
+                }
+            }
+            Wire::Chat => {
+                for (inner, call) in items(&message["tool_calls"]).iter().enumerate() {
+                    add(format!("messages[{index}].tool_calls[{inner}].function.name"), &call["function"]["name"]);
+                }
+            }
+            Wire::Responses if message["type"] == "function_call" => {
+                add(format!("input[{index}].name"), &message["name"]);
+            }
+            Wire::Responses => {}
+            Wire::Gemini => {
+                for (inner, part) in items(&message["parts"]).iter().enumerate() {
+                    let call = either(part, "functionCall", "function_call");
+                    add(format!("contents[{index}].parts[{inner}].function_call.name"), &call["name"]);
+                }
+            }
+        }
+    }
+    called
 }
 
 /// What a provider has against a name.
@@ -102,6 +140,9 @@ fn unsupported(checker: &mut Checker) {
     for (index, message) in ask.messages.iter().enumerate() {
         if blocks(&message["content"]).iter().any(|block| references(block).next().is_some()) {
             checker.fail(Check::Unsupported, format!("messages.{index}: unknown content type 'tool_reference'"));
+        }
+        if let Some(kind) = message["type"].as_str().filter(|kind| kind.starts_with("tool_search_")) {
+            checker.fail(Check::Unsupported, format!("Invalid value: '{kind}' at 'input[{index}].type'."));
         }
     }
 }

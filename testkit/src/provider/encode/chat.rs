@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{NOW, Speech};
+use super::{NOW, Speech, arguments_text};
 use crate::provider::{
     ask::items,
     events::{Event, pieces},
@@ -44,7 +44,7 @@ pub(super) fn message(speech: &mut Speech) -> Result<Value, String> {
 fn tool_call(speech: &mut Speech, call: &Call) -> Value {
     let prefix = if speech.ask.route.vendor == Vendor::MiniMax { "call_function_" } else { "call_" };
     let id = call.id.clone().unwrap_or_else(|| speech.ids.next(prefix));
-    let function = json!({"name": call.name, "arguments": call.arguments.to_string()});
+    let function = json!({"name": call.name, "arguments": arguments_text(&call.arguments)});
     json!({"id": id, "type": "function", "function": function})
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Speech;
+use super::{Speech, arguments_object};
 use crate::provider::{
     events::{Event, pieces},
     script::{Call, Part, Stop},
@@ -32,7 +32,7 @@ pub(super) fn parts(speech: &mut Speech) -> Result<Vec<Value>, String> {
 
 /// Only Gemini 3 names its calls, unless the script does.
 fn function_call(speech: &mut Speech, call: &Call) -> Value {
-    let mut inner = json!({"name": call.name, "args": call.arguments});
+    let mut inner = json!({"name": call.name, "args": arguments_object(&call.arguments)});
     let names = speech.ask.model.starts_with("gemini-3");
     if let Some(id) = call.id.clone().or_else(|| names.then(|| speech.ids.next("call-"))) {
         inner["id"] = id.into();

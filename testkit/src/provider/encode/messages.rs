@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Speech;
+use super::{Speech, arguments_object, arguments_text};
 use crate::provider::{
     events::{Event, pieces, ping},
     route::{Vendor, Wire},
@@ -72,11 +72,20 @@ pub(super) fn whole(speech: &Speech, blocks: &[Value]) -> Value {
         "type": "message",
         "role": "assistant",
         "model": speech.ask.model,
-        "content": blocks,
+        "content": blocks.iter().map(whole_block).collect::<Vec<_>>(),
         "stop_reason": stop_reason(&speech.stop),
         "stop_sequence": null,
         "usage": usage(speech, speech.usage.output),
     })
+}
+
+/// A call that was cut off has lost what it was given.
+fn whole_block(block: &Value) -> Value {
+    let mut block = block.clone();
+    if block["type"] == "tool_use" {
+        block["input"] = arguments_object(&block["input"]);
+    }
+    block
 }
 
 fn stop_reason(stop: &Stop) -> &str {
@@ -154,7 +163,7 @@ fn deltas(block: &Value, length: usize) -> Vec<Value> {
             .chain([json!({"type": "signature_delta", "signature": block["signature"]})])
             .collect(),
         Some("tool_use" | "server_tool_use") => std::iter::once(String::new())
-            .chain(pieces(&block["input"].to_string(), length))
+            .chain(pieces(&arguments_text(&block["input"]), length))
             .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}))
             .collect(),
         _ => Vec::new(),

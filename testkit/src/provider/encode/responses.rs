@@ -4,7 +4,7 @@ mod stream;
 
 use serde_json::{Value, json};
 
-use super::{NOW, Speech, is_for_client};
+use super::{NOW, Speech, arguments_text, is_for_client};
 use crate::provider::{
     ask,
     script::{Call, Part, Search, Stop},
@@ -53,7 +53,7 @@ fn function_call(speech: &mut Speech, call: &Call) -> Value {
         "id": speech.ids.next("fc_"),
         "type": "function_call",
         "status": "completed",
-        "arguments": call.arguments.to_string(),
+        "arguments": arguments_text(&call.arguments),
         "call_id": call.id.clone().unwrap_or_else(|| speech.ids.next("call_")),
         "name": call.name,
     });

@@ -14,9 +14,6 @@ const STEP_BYTES: usize = 256 * 1024;
 /// How far behind a step its matches may reach.
 const REACH_BYTES: usize = 64 * 1024;
 
-/// How many times a step becomes twice as long for a match that reaches its end.
-const MAX_DOUBLINGS: u32 = 4;
-
 /// One step of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -24,6 +21,8 @@ pub(super) enum Step {
     Window(Range<usize>),
     /// No match up to here.
     Nothing,
+    /// Whether there is a match depends on more of the line; the next step looks at it.
+    Undecided,
     /// No match up to the end.
     End,
 }
@@ -34,6 +33,8 @@ pub(super) struct Windows<'a> {
     line: &'a str,
     /// Where to search on.
     at: usize,
+    /// How much of the line the next step looks at.
+    piece: usize,
     /// Where the last window ended.
     shown: usize,
     is_over: bool,
@@ -41,7 +42,7 @@ pub(super) struct Windows<'a> {
 
 impl<'a> Windows<'a> {
     pub(super) fn new(regex: &'a Regex, line: &'a str) -> Self {
-        Self { regex, line, at: 0, shown: 0, is_over: false }
+        Self { regex, line, at: 0, piece: STEP_BYTES + REACH_BYTES, shown: 0, is_over: false }
     }
 
     /// Up to where was searched.
@@ -53,10 +54,22 @@ impl<'a> Windows<'a> {
         if self.is_over {
             return Step::End;
         }
-        let next = self.line.floor_char_boundary(self.at + STEP_BYTES);
-        let Some(found) = self.find() else {
-            self.is_over = next == self.line.len();
-            self.at = next;
+        // Text behind the piece is as good as not there.
+        let end = self.line.floor_char_boundary(self.at + self.piece);
+        let found = self.regex.find_at(&self.line[..end], self.at).map(|found| found.range());
+        // A match up to the end of a piece may want to go on, or takes that end for the line's
+        // (`$`, `\b`): only more of the line can tell. Every match that ends before was made
+        // without a look at the end. Pieces grow by doubling, so that all of them together are
+        // not much longer than the last one.
+        if end < self.line.len() && found.as_ref().is_some_and(|found| found.end == end) {
+            self.piece *= 2;
+            return Step::Undecided;
+        }
+        let without_reach = self.piece - REACH_BYTES;
+        self.piece = STEP_BYTES + REACH_BYTES;
+        let Some(found) = found else {
+            self.is_over = end == self.line.len();
+            self.at = if self.is_over { end } else { self.line.floor_char_boundary(self.at + without_reach) };
             return if self.is_over { Step::End } else { Step::Nothing };
         };
         let from = back(self.line, found.start, BEFORE_CHARS).max(self.shown);
@@ -65,22 +78,6 @@ impl<'a> Windows<'a> {
         self.at = self.line.ceil_char_boundary(to.max(found.end));
         self.is_over = self.at >= self.line.len();
         Step::Window(from..to)
-    }
-
-    /// The next match that begins in this step. Text behind the step's reach is as good as
-    /// not there, except to a match that wants to go on there.
-    fn find(&self) -> Option<Range<usize>> {
-        let mut reach = STEP_BYTES + REACH_BYTES;
-        let mut doublings = 0;
-        loop {
-            let end = self.line.floor_char_boundary(self.at + reach);
-            let found = self.regex.find_at(&self.line[..end], self.at)?.range();
-            if found.end < end || end == self.line.len() || doublings == MAX_DOUBLINGS {
-                return Some(found);
-            }
-            reach *= 2;
-            doublings += 1;
-        }
     }
 }
 

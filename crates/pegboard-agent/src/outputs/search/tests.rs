@@ -81,6 +81,24 @@ fn matches_across_the_steps_of_a_long_line_are_found() {
 }
 
 #[test]
+fn nowhere_but_at_its_end_does_a_line_end() {
+    // Longer than a piece after several doublings.
+    let text = "d".repeat(8 << 20) + "e";
+    for pattern in ["d$", r"d\z", r"d\b", "d+$", "(?m)d$", "d(?:x|$)", r"d\b{end}"] {
+        assert_eq!(run(&text, &compiled(pattern), bounds()), NO_MATCHES, "{pattern}");
+    }
+    let last = text.len() - 80;
+    for (pattern, from) in [("e$", last), (r"d\b|e\b", last), ("$", last + 1), ("^d*e?$", 1), ("^.*$", 1)] {
+        let shown = run(&text, &compiled(pattern), bounds());
+        assert!(shown.starts_with(&format!("1:[from character {from}] ddd")), "{pattern}: {shown}");
+        assert_eq!(shown.lines().count(), 1, "{pattern}");
+    }
+    // Looking further takes time too.
+    let shown = run(&text, &compiled("d$"), Bounds { wall: Duration::ZERO, ..bounds() });
+    assert_eq!(shown, "[Stopped after 0 s, at character 1. Use a simpler pattern.]");
+}
+
+#[test]
 fn long_lines_match_everything_and_nothing_without_end() {
     let text = "é".repeat(3 * 1024 * 1024);
     for pattern in ["", ".*", "x*", "$", "é+", "(?s).*é"] {

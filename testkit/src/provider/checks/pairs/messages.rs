@@ -16,6 +16,7 @@ pub(in super::super) fn check(checker: &mut Checker) {
             checker.fail(Check::ToolPairs, format!("{}: `tool_use` ids must be unique, '{twice}' is not", turn.at));
         }
         answered(checker, turn, next, &asked);
+        finished(checker, turn, next, &turns);
     }
     if let Some(first) = turns.first() {
         expected(checker, first, &[]);
@@ -65,6 +66,24 @@ fn answered(checker: &mut Checker, turn: &Spoken, next: Option<&Spoken>, asked: 
     }
     if let Some(next) = next {
         expected(checker, next, asked);
+    }
+}
+
+/// Checks that what the provider itself began in `turn` has its result, unless the turn was
+/// paused and nobody has spoken since, or it waits for the results of the client's tools.
+fn finished(checker: &mut Checker, turn: &Spoken, next: Option<&Spoken>, turns: &[Spoken]) {
+    let Some(next) = next.filter(|next| next.blocks.iter().any(|block| block["type"] != "tool_result")) else { return };
+    let results = turns.iter().flat_map(|turn| &turn.blocks).filter_map(|block| block["tool_use_id"].as_str());
+    let results: BTreeSet<&str> = results.collect();
+    let open: Vec<&str> = ids(&turn.blocks, "server_tool_use", "id").filter(|id| !results.contains(id)).collect();
+    if !open.is_empty() {
+        let message = format!(
+            "{}: `server_tool_use` ids were found without their result blocks before {}: {}",
+            turn.at,
+            next.at,
+            open.join(", ")
+        );
+        checker.fail(Check::ToolPairs, message);
     }
 }
 

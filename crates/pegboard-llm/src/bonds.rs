@@ -1,0 +1,155 @@
+//! What thoughts are bound to.
+//!
+//! Some models take their own thoughts back only behind exactly what they were made behind:
+//! tools, system text, messages. Thoughts are a help and no more; where what stands before them
+//! has changed for whatever reason, they are left out, and the conversation goes on.
+
+use std::collections::BTreeMap;
+
+use pegboard_core::naming::fnv1a;
+use serde_json::Value;
+
+use crate::{mend, rules, wire::Wire};
+
+/// The thoughts of a conversation, and what each was made behind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bonds {
+    /// By the place of the message that holds them.
+    made: BTreeMap<usize, u64>,
+    /// What the next message will stand behind, and its place.
+    next: Option<(usize, u64)>,
+}
+
+impl Bonds {
+    /// Takes thoughts that do not stand behind what they were made behind out of what is
+    /// `sent`, a list of places in `history` and messages, and out of the history.
+    pub(crate) fn loosen(
+        &mut self,
+        tools: &[Value],
+        system: Option<&str>,
+        sent: &mut Vec<(usize, Value)>,
+        history: &mut [Value],
+    ) {
+        let mut prefix = beginning(tools, system);
+        sent.retain_mut(|(place, message)| {
+            if mend::thinks(message) && self.made.get(place) != Some(&bond(prefix, &history[*place])) {
+                tracing::debug!(message = *place, "thoughts are left out: what they were bound to has changed");
+                self.made.remove(place);
+                mend::strip_thinking(&mut history[*place]);
+                if !mend::strip_thinking(message) {
+                    return false;
+                }
+            }
+            prefix = behind(prefix, message, tools);
+            true
+        });
+        self.next = Some((history.len(), prefix));
+    }
+
+    /// Takes note of what a model says at `place`, if it is the answer to what was sent last.
+    pub(crate) fn heard(&mut self, place: usize, said: Option<&Value>) {
+        let next = self.next.take().filter(|(expected, _)| *expected == place);
+        if let (Some((_, prefix)), Some(said)) = (next, said.filter(|said| mend::thinks(said))) {
+            self.made.insert(place, bond(prefix, said));
+        }
+    }
+
+    /// Forgets what is bound at this place or behind it.
+    pub(crate) fn forget_from(&mut self, place: usize) {
+        self.made.split_off(&place);
+        self.next = None;
+    }
+}
+
+fn add(hash: u64, part: &str) -> u64 {
+    fnv1a(part.bytes().chain([0]), hash)
+}
+
+/// A number for what stands before all messages. Deferred tools do not count.
+fn beginning(tools: &[Value], system: Option<&str>) -> u64 {
+    let tools = tools.iter().filter(|tool| !rules::is_deferred(tool));
+    add(tools.fold(0, |hash, tool| add(hash, &tool.to_string())), system.unwrap_or_default())
+}
+
+/// A number for what stands behind one more message. A reference stands for the definition of
+/// the deferred tool that it names.
+fn behind(prefix: u64, message: &Value, tools: &[Value]) -> u64 {
+    let prefix = add(prefix, &without_cache_marks(message).to_string());
+    let names = mend::references(Wire::Anthropic, std::iter::once(message));
+    if names.is_empty() {
+        return prefix;
+    }
+    let is_shown =
+        |tool: &&Value| rules::is_deferred(tool) && names.iter().any(|name| rules::name_of(tool) == name.as_str());
+    tools.iter().filter(is_shown).fold(prefix, |hash, tool| add(hash, &tool.to_string()))
+}
+
+/// A number for thoughts behind a prefix.
+fn bond(prefix: u64, message: &Value) -> u64 {
+    mend::thoughts(message).fold(prefix, |hash, thought| add(hash, &thought.to_string()))
+}
+
+fn without_cache_marks(message: &Value) -> Value {
+    let mut message = message.clone();
+    if let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) {
+        for block in blocks.iter_mut().filter_map(Value::as_object_mut) {
+            block.shift_remove("cache_control");
+        }
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn thought() -> Value {
+        json!({"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "hello"},
+        ]})
+    }
+
+    /// Whether a thought behind `hi` survives what is done to tools, system and history.
+    fn survives(change: impl FnOnce(&mut Vec<Value>, &mut String, &mut Vec<Value>)) -> bool {
+        let (mut tools, mut system) = (vec![json!({"name": "a"})], "be brief".to_owned());
+        let hi = json!({"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {}}]});
+        let mut history = vec![hi];
+        let mut bonds = Bonds::default();
+        let sent = |history: &[Value]| history.iter().cloned().enumerate().collect::<Vec<_>>();
+        bonds.loosen(&tools, Some(&system), &mut sent(&history), &mut history);
+        bonds.heard(1, Some(&thought()));
+        history.push(thought());
+        change(&mut tools, &mut system, &mut history);
+        let mut again = sent(&history);
+        bonds.loosen(&tools, Some(&system), &mut again, &mut history);
+        let stays = mend::thinks(&again[1].1);
+        assert_eq!(stays, mend::thinks(&history[1]), "both or none");
+        assert_eq!(again[1].1["content"].as_array().map(Vec::len), Some(if stays { 2 } else { 1 }));
+        stays
+    }
+
+    #[test]
+    fn thoughts_hold_on_to_what_was_said() {
+        assert!(survives(|_, _, _| {}));
+        assert!(survives(|tools, _, _| tools.push(json!({"name": "b", "defer_loading": true}))));
+        assert!(survives(|_, _, history| history.push(json!({"role": "user", "content": "go on"}))));
+        assert!(survives(|_, _, history| {
+            history[0]["content"][0].as_object_mut().expect("a block").shift_remove("cache_control");
+        }));
+        assert!(!survives(|tools, _, _| tools.push(json!({"name": "c"}))));
+        assert!(!survives(|_, system, _| system.push('!')));
+        assert!(!survives(|_, _, history| history[0]["content"][0]["text"] = "ho".into()));
+        assert!(!survives(|_, _, history| history[1]["content"][0]["thinking"] = "other".into()));
+    }
+
+    #[test]
+    fn thoughts_of_another_turn_are_not_taken_for_these() {
+        let mut bonds = Bonds::default();
+        let mut history = vec![json!({"role": "user", "content": "hi"})];
+        bonds.loosen(&[], None, &mut vec![(0, history[0].clone())], &mut history);
+        bonds.heard(2, Some(&thought()));
+        assert!(bonds.made.is_empty(), "something was put between the request and its answer");
+    }
+}

@@ -1,0 +1,218 @@
+//! Writing files that belong to other programs: whole or not at all, with what was there kept
+//! beside it.
+
+use std::{
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::error::CliError;
+
+/// What the name of a kept file ends with.
+pub(crate) const BACKUP: &str = ".pegboard-backup";
+
+/// Backups of one file.
+const MAX_BACKUPS: usize = 1000;
+
+/// Links on the way to a file.
+const MAX_LINKS: usize = 40;
+
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WriteError {
+    #[error("cannot make the folder `{}`", path.display())]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("cannot keep a backup of `{}`", path.display())]
+    Backup { path: PathBuf, source: io::Error },
+    #[error("cannot write `{}`", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("`{}` was changed by somebody else meanwhile", .0.display())]
+    Changed(PathBuf),
+    #[error("`{}` has {MAX_BACKUPS} backups already", .0.display())]
+    TooManyBackups(PathBuf),
+}
+
+impl WriteError {
+    /// What can be done about it.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::Changed(_) => "close the program that it belongs to, and try again",
+            Self::TooManyBackups(_) => "remove those that nobody needs",
+            _ => "look at the rights of the folder; nothing was changed",
+        }
+    }
+}
+
+impl From<WriteError> for CliError {
+    fn from(error: WriteError) -> Self {
+        let shown = Self::new(error.to_string()).hint(error.hint());
+        match error {
+            WriteError::Folder { source, .. }
+            | WriteError::Backup { source, .. }
+            | WriteError::Write { source, .. } => shown.because(source),
+            WriteError::Changed(_) | WriteError::TooManyBackups(_) => shown,
+        }
+    }
+}
+
+/// Puts `new` in place of `old`, which is what the file was found with. Rights stay; a link stays
+/// a link, and what it points to is written. Says where the old text was kept.
+pub(crate) fn replace(path: &Path, old: Option<&str>, new: &str) -> Result<Option<PathBuf>, WriteError> {
+    let target = followed(path);
+    let Some(old) = old else {
+        make_folder(&target)?;
+        write_whole(&target, new, None)?;
+        return Ok(None);
+    };
+    let failed = |source| WriteError::Write { path: path.to_owned(), source };
+    let permissions = fs::metadata(&target).map_err(failed)?.permissions();
+    let backup = keep(path, old, Some(&permissions))?;
+    // Clients write their files too, and what they wrote since we looked must not be lost.
+    if fs::read(&target).map_err(failed)? != old.as_bytes() {
+        return Err(WriteError::Changed(path.to_owned()));
+    }
+    write_whole(&target, new, Some(permissions))?;
+    Ok(Some(backup))
+}
+
+/// Writes a file that only its owner may read. What was there, if it is `old`, is kept beside it.
+pub(crate) fn write_private(path: &Path, old: Option<&str>, new: &str) -> Result<Option<PathBuf>, WriteError> {
+    let target = followed(path);
+    make_folder(&target)?;
+    let backup = match old {
+        Some(old) => Some(keep(path, old, None)?),
+        None => None,
+    };
+    write_whole(&target, new, None)?;
+    Ok(backup)
+}
+
+/// Where links lead, also when there is nothing there yet.
+fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(link) = fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(link);
+    }
+    path
+}
+
+fn make_folder(file: &Path) -> Result<(), WriteError> {
+    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    fs::create_dir_all(folder).map_err(|source| WriteError::Folder { path: folder.to_owned(), source })
+}
+
+/// Keeps `text` beside `path`, under a name that is free or has the same text already.
+fn keep(path: &Path, text: &str, permissions: Option<&Permissions>) -> Result<PathBuf, WriteError> {
+    for number in 1..=MAX_BACKUPS {
+        let mut name = path.as_os_str().to_owned();
+        name.push(BACKUP);
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        let backup = PathBuf::from(name);
+        let failed = |source| WriteError::Backup { path: path.to_owned(), source };
+        match new_file(&backup) {
+            Ok(mut file) => {
+                file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+                if let Some(permissions) = permissions {
+                    fs::set_permissions(&backup, permissions.clone()).map_err(failed)?;
+                }
+                return Ok(backup);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if fs::read(&backup).is_ok_and(|kept| kept == text.as_bytes()) {
+                    return Ok(backup);
+                }
+            }
+            Err(source) => return Err(failed(source)),
+        }
+    }
+    Err(WriteError::TooManyBackups(path.to_owned()))
+}
+
+/// Writes beside the file and then puts that in its place, so that nobody ever reads half of it.
+fn write_whole(path: &Path, text: &str, permissions: Option<Permissions>) -> Result<(), WriteError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".pegboard-{}", std::process::id()));
+    let beside = PathBuf::from(name);
+    let written = new_file(&beside).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        if let Some(permissions) = permissions {
+            file.set_permissions(permissions)?;
+        }
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    });
+    written.map_err(|source| {
+        let _ = fs::remove_file(&beside);
+        WriteError::Write { path: path.to_owned(), source }
+    })
+}
+
+/// A file that was not there before, and that nobody else may read.
+fn new_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that is gone afterwards.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(test: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("pegboard-files-{test}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("a folder");
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_others_wrote_meanwhile_is_not_lost() {
+        let folder = Folder::new("changed");
+        let file = folder.0.join("x.json");
+        fs::write(&file, "theirs").expect("a file");
+        let error = replace(&file, Some("as we found it"), "ours").expect_err("a refusal");
+        assert!(matches!(error, WriteError::Changed(_)), "{error}");
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "theirs");
+    }
+
+    #[test]
+    fn each_text_is_kept_once() {
+        let folder = Folder::new("kept");
+        let file = folder.0.join("x.json");
+        let keep = |text: &str| {
+            let backup = super::keep(&file, text, None).expect("a backup");
+            backup.file_name().expect("a name").to_string_lossy().into_owned()
+        };
+        assert_eq!(keep("a"), "x.json.pegboard-backup");
+        assert_eq!(keep("b"), "x.json.pegboard-backup-2");
+        assert_eq!(keep("a"), "x.json.pegboard-backup");
+        assert_eq!(keep("b"), "x.json.pegboard-backup-2");
+        assert_eq!(keep("c"), "x.json.pegboard-backup-3");
+    }
+
+    #[test]
+    fn nothing_is_left_beside_a_file_that_could_not_be_written() {
+        let folder = Folder::new("failed");
+        let file = folder.0.join("x");
+        // A folder cannot be replaced by a file.
+        fs::create_dir_all(file.join("y")).expect("a folder");
+        assert!(write_whole(&file, "text", None).is_err());
+        assert_eq!(fs::read_dir(&folder.0).expect("a folder").count(), 1);
+    }
+}

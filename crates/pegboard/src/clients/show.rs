@@ -1,0 +1,85 @@
+//! What commands about clients have in common on a terminal.
+
+use std::{
+    io::{IsTerminal, stdout},
+    path::Path,
+};
+
+use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+
+/// The table's width when nobody says how wide the terminal is.
+const WIDTH_WITHOUT_TERMINAL: u16 = 100;
+
+/// Characters of a name or note that are shown.
+const MAX_SHOWN: usize = 200;
+
+/// A plain table whose cells go on in the next line where they are too long: half of a path or
+/// of a reason helps nobody. Nothing at all without rows.
+pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    // Some terminals say that they have no columns at all.
+    if !stdout().is_terminal() || table.width().is_none_or(|width| width == 0) {
+        table.set_width(WIDTH_WITHOUT_TERMINAL);
+    }
+    table.set_header(head.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
+    for row in rows {
+        let cell = |(text, title): (String, &&str)| match *title {
+            "SERVER" => Cell::new(text).fg(Color::Cyan),
+            _ => Cell::new(text),
+        };
+        table.add_row(row.into_iter().zip(head).map(cell));
+    }
+    table.column_iter_mut().for_each(|column| _ = column.set_padding((0, 2)));
+    let mut text = table.trim_fmt();
+    text.push('\n');
+    text
+}
+
+/// A path with `~` for the home folder.
+pub(crate) fn shortened(path: &Path, home: Option<&Path>) -> String {
+    let text = match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) => Path::new("~").join(rest).to_string_lossy().into_owned(),
+        None => path.to_string_lossy().into_owned(),
+    };
+    printable_line(&text)
+}
+
+/// A text of somebody else's as it can be shown on a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    let short: String = text.chars().take(MAX_SHOWN).collect();
+    printable_line(&short)
+}
+
+/// The same, however long: no control characters, and nothing that turns the line around.
+pub(crate) fn printable_line(text: &str) -> String {
+    let is_unsafe = |c: char| {
+        c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// A path as a shell takes it.
+pub(crate) fn quoted(path: &Path) -> String {
+    let text = printable_line(&path.to_string_lossy());
+    let is_plain = text.chars().all(|c| c.is_alphanumeric() || "/._-~:\\".contains(c));
+    if is_plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_cannot_break_the_screen() {
+        assert_eq!(printable("a\u{1b}[31m\u{202e}b\r\n\u{9b}é"), "a�[31m�b���é");
+        assert_eq!(printable(&"x".repeat(1000)).len(), MAX_SHOWN);
+        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+        assert_eq!(shortened(Path::new("/home/ada/x"), Some(Path::new("/home/ada"))), "~/x");
+        assert_eq!(shortened(Path::new("/home/adam/x"), Some(Path::new("/home/ada"))), "/home/adam/x");
+        assert_eq!(table(&["A"], Vec::new()), "");
+    }
+}

@@ -1,0 +1,179 @@
+//! How each client is told to use Pegboard.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::{Client, Syntax, edit};
+
+/// The name under which clients know us.
+pub(crate) const NAME: &str = "pegboard";
+
+/// How a client reaches us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// It starts us itself.
+    Stdio {
+        /// Our binary.
+        program: String,
+        /// Our configuration.
+        config: String,
+        /// Variables that the configuration needs from the client.
+        variables: Vec<String>,
+    },
+    /// We run already.
+    Http {
+        /// Our endpoint.
+        url: String,
+    },
+}
+
+/// Keys of an entry that say how a server is reached; all others are the user's.
+const REACH: &[&str] = &["type", "command", "args", "url", "serverUrl", "httpUrl", "transport"];
+
+/// Keys that make sense for programs alone; some clients refuse them beside an address.
+const OF_PROGRAMS: &[&str] = &["env", "env_vars", "envFile", "cwd"];
+
+/// Keys that make sense for addresses alone.
+const OF_ADDRESSES: &[&str] = &["headers", "http_headers", "env_http_headers", "bearer_token_env_var"];
+
+/// Whether `client` can reach servers that run already by what stands in its file.
+pub(crate) fn takes_addresses(client: Client) -> bool {
+    client != Client::ClaudeDesktop
+}
+
+/// Whether `client` can hand variables of its own environment on to a server by what stands in
+/// its file, or hands all of them on anyway.
+pub(crate) fn hands_variables_on(client: Client) -> bool {
+    client != Client::ClaudeDesktop
+}
+
+/// Our entry in `client`'s file.
+pub(crate) fn entry(client: Client, door: &Door) -> Value {
+    match door {
+        Door::Stdio { program, config, variables } => {
+            let mut entry = Map::new();
+            if matches!(client, Client::ClaudeCode | Client::Vscode) {
+                entry.insert("type".to_owned(), json!("stdio"));
+            }
+            entry.insert("command".to_owned(), json!(program));
+            entry.insert("args".to_owned(), json!(["serve", "--stdio", config]));
+            entry.extend(handed_on(client, variables).filter(|_| !variables.is_empty()));
+            entry.into()
+        }
+        Door::Http { url } => match client {
+            Client::ClaudeCode | Client::Vscode => json!({"type": "http", "url": url}),
+            Client::Windsurf => json!({"serverUrl": url}),
+            Client::Gemini => json!({"httpUrl": url}),
+            _ => json!({"url": url}),
+        },
+    }
+}
+
+/// The key that hands variables on. Some clients start servers with few of their own variables,
+/// or keep back those that are called like secrets.
+fn handed_on(client: Client, variables: &[String]) -> Option<(String, Value)> {
+    let each = |written: fn(&str) -> String| {
+        let pair = |name: &String| (name.clone(), Value::from(written(name)));
+        Some(("env".to_owned(), variables.iter().map(pair).collect::<Map<_, _>>().into()))
+    };
+    match client {
+        Client::ClaudeDesktop | Client::Zed => None,
+        Client::Codex => Some(("env_vars".to_owned(), json!(variables))),
+        Client::ClaudeCode => each(|name| format!("${{{name}}}")),
+        Client::Gemini => each(|name| format!("${name}")),
+        Client::Cursor | Client::Vscode | Client::Windsurf => each(|name| format!("${{env:{name}}}")),
+    }
+}
+
+/// `old` with what it says of reaching us brought up to date, and the rest as it was.
+pub(crate) fn merged(old: Option<&Value>, new: &Value) -> Value {
+    let Some(old) = old.and_then(Value::as_object) else { return new.clone() };
+    let senseless = if new.get("command").is_some() { OF_ADDRESSES } else { OF_PROGRAMS };
+    let is_kept = |key: &str| !REACH.contains(&key) && !senseless.contains(&key);
+    let mut merged: Map<String, Value> = Map::new();
+    for (key, value) in old {
+        match new.get(key) {
+            Some(new) => merged.insert(key.clone(), joined(value, new)),
+            None if is_kept(key) => merged.insert(key.clone(), value.clone()),
+            None => None,
+        };
+    }
+    for (key, value) in new.as_object().into_iter().flatten() {
+        merged.entry(key).or_insert_with(|| value.clone());
+    }
+    merged.into()
+}
+
+/// A new value; of variables that are handed on, those of the user stay.
+fn joined(old: &Value, new: &Value) -> Value {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let mut joined = old.clone();
+            joined.extend(new.clone());
+            joined.into()
+        }
+        _ => new.clone(),
+    }
+}
+
+/// What somebody would write into the file by hand.
+pub(crate) fn text(client: Client, keys: &[&str], entry: &Value) -> String {
+    let path: Vec<&str> = keys.iter().copied().chain([NAME]).collect();
+    match client.syntax() {
+        Syntax::Toml => edit::toml::section("", &path, entry),
+        Syntax::Json => {
+            let whole = edit::json::nested(&path, entry);
+            format!("{}\n", edit::json::rendered(&whole, "", "  ", "\n"))
+        }
+    }
+}
+
+/// A path as it can stand in a file that is read from anywhere.
+pub(crate) fn absolute(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_added_stays() {
+        let old = json!({"autoApprove": ["a"], "url": "https://x", "args": [], "env": {"A": "b"}, "command": "old"});
+        let new = json!({"command": "p", "args": ["serve"]});
+        let expected = json!({"autoApprove": ["a"], "args": ["serve"], "env": {"A": "b"}, "command": "p"});
+        assert_eq!(merged(Some(&old), &new), expected);
+        assert_eq!(merged(Some(&merged(Some(&old), &new)), &new), expected);
+        assert_eq!(merged(Some(&json!(3)), &new), new);
+        assert_eq!(merged(None, &new), new);
+        let new = json!({"command": "p", "env": {"T": "${T}"}});
+        assert_eq!(merged(Some(&old), &new)["env"], json!({"A": "b", "T": "${T}"}));
+        let new = json!({"url": "https://y"});
+        assert_eq!(merged(Some(&old), &new), json!({"autoApprove": ["a"], "url": "https://y"}));
+    }
+
+    #[test]
+    fn variables_are_handed_on_in_the_words_of_each_client() {
+        let variables = vec!["A".to_owned()];
+        let door = Door::Stdio { program: "p".to_owned(), config: "c".to_owned(), variables };
+        let handed = |client| {
+            let entry = entry(client, &door);
+            entry.get("env").or_else(|| entry.get("env_vars")).map(Value::to_string).unwrap_or_default()
+        };
+        assert_eq!(
+            Client::ALL.map(handed),
+            [
+                "",
+                r#"{"A":"${A}"}"#,
+                r#"{"A":"${env:A}"}"#,
+                r#"{"A":"${env:A}"}"#,
+                r#"{"A":"${env:A}"}"#,
+                r#"["A"]"#,
+                r#"{"A":"$A"}"#,
+                "",
+            ]
+        );
+    }
+}

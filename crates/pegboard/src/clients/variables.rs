@@ -1,0 +1,280 @@
+//! The variables that clients fill in, in their words and in ours.
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::Client;
+
+/// What a text of a client depends on beside itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Context<'a> {
+    /// Whose text it is; none for one of our own files.
+    pub(crate) client: Option<Client>,
+    /// The folder whose project it belongs to.
+    pub(crate) project: Option<&'a Path>,
+    /// What VS Code asks people for, by its name: the text to begin with, if there is one.
+    pub(crate) inputs: Option<&'a BTreeMap<String, Option<String>>>,
+}
+
+/// How a client writes variables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Not at all: `${` is what it is.
+    Literal,
+    /// `${NAME}` and `${NAME:-text}`.
+    Shell,
+    /// `$NAME` as well.
+    BareShell,
+    /// `${env:NAME}`, `${workspaceFolder}` and others with a word in front.
+    Editor,
+    /// As we write them ourselves.
+    Own,
+}
+
+fn style_of(client: Option<Client>) -> Style {
+    match client {
+        None => Style::Own,
+        Some(Client::ClaudeDesktop | Client::Codex | Client::Zed) => Style::Literal,
+        Some(Client::ClaudeCode) => Style::Shell,
+        Some(Client::Gemini) => Style::BareShell,
+        Some(Client::Cursor | Client::Vscode | Client::Windsurf) => Style::Editor,
+    }
+}
+
+/// `text` with the client's variables written as ours; what that loses goes to `notes`.
+pub(crate) fn translate(text: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
+    let style = style_of(context.client);
+    if style == Style::Own {
+        return text.to_owned();
+    }
+    let mut translated = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        let (before, behind) = rest.split_at(at);
+        translated.push_str(before);
+        let behind = &behind[1..];
+        rest = behind;
+        match behind.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+            Some((variable, after)) if style != Style::Literal => {
+                rest = after;
+                translated.push_str(&braced(variable, style, context, notes));
+            }
+            _ => match bare_name(behind).filter(|_| style == Style::BareShell) {
+                Some(name) => {
+                    rest = &behind[name.len()..];
+                    translated.push_str(&format!("${{{name}}}"));
+                }
+                None => translated.push_str(if behind.starts_with('{') { "$$" } else { "$" }),
+            },
+        }
+    }
+    translated.push_str(rest);
+    translated
+}
+
+/// What stands between `${` and `}`, in our words.
+fn braced(variable: &str, style: Style, context: &Context<'_>, notes: &mut Vec<String>) -> String {
+    let kept = format!("${{{variable}}}");
+    let (name, default) = variable.split_once(":-").unwrap_or((variable, ""));
+    if is_name(name) && !default.contains("${") && !is_folder(name) {
+        return kept;
+    }
+    if style == Style::Editor {
+        match variable.split_once(':').unwrap_or((variable, "")) {
+            ("env", name) if is_name(name) => return format!("${{{name}}}"),
+            ("input", id) => return asked(id, context, notes),
+            ("userHome" | "pathSeparator" | "/", "") => return kept,
+            ("workspaceFolder" | "workspaceRoot" | "cwd" | "workspaceFolderBasename", _) => {
+                return folder(variable, context, notes);
+            }
+            _ => {}
+        }
+    }
+    // Behind the colon may be anything, and none of it is for other eyes.
+    let kind = variable.split(':').next().unwrap_or_default();
+    let kind = if is_name(kind) { format!("`${{{kind}…}}`") } else { "something in `${…}`".to_owned() };
+    push_once(notes, format!("{kind} cannot be filled in here"));
+    format!("$${{{variable}}}")
+}
+
+/// What an editor means by the folder that is open.
+fn folder(variable: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
+    let is_name_only = variable == "workspaceFolderBasename";
+    let Some(project) = context.project else {
+        push_once(notes, "depends on the folder that is open; here it is that of the configuration".to_owned());
+        return if is_name_only { "${workspaceFolderBasename}" } else { "${workspaceFolder}" }.to_owned();
+    };
+    let meant = if is_name_only { project.file_name().map(Path::new).unwrap_or(project) } else { project };
+    escaped(&meant.to_string_lossy())
+}
+
+/// What VS Code would ask for; here it is a variable.
+fn asked(id: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
+    let name = variable_name(id);
+    let default = context.inputs.and_then(|inputs| inputs.get(id)).and_then(Option::as_deref);
+    match default.filter(|default| !default.contains(['}', '$'])) {
+        Some(default) => format!("${{{name}:-{default}}}"),
+        None => {
+            push_once(notes, format!("VS Code asks for `{name}`; here it is a variable"));
+            format!("${{{name}}}")
+        }
+    }
+}
+
+fn push_once(notes: &mut Vec<String>, note: String) {
+    if !notes.contains(&note) {
+        notes.push(note);
+    }
+}
+
+/// `text` so that nothing in it is filled in.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+/// The variables of the environment that `text`, in our words, cannot do without.
+pub(crate) fn needed(text: &str) -> Vec<&str> {
+    references(text).into_iter().filter(|variable| is_name(variable) && !is_folder(variable)).collect()
+}
+
+/// Whether something is filled in.
+pub(crate) fn has_variables(text: &str) -> bool {
+    !references(text).is_empty()
+}
+
+/// What stands between `${` and `}`, wherever that is not meant literally.
+fn references(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("${") {
+        rest = behind;
+        if before.ends_with('$') {
+            continue;
+        }
+        if let Some((variable, after)) = behind.split_once('}') {
+            found.push(variable.strip_prefix("env:").unwrap_or(variable));
+            rest = after;
+        }
+    }
+    found
+}
+
+/// The variable at the start of `text`, as shells read it without braces.
+fn bare_name(text: &str) -> Option<&str> {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    text.get(..end).filter(|name| is_name(name))
+}
+
+/// Whether shells would take it for a variable.
+fn is_name(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.len() <= 256 && name.chars().all(is_letter) && name.starts_with(|c: char| !c.is_ascii_digit())
+}
+
+/// What our own reader fills in without asking the environment.
+fn is_folder(name: &str) -> bool {
+    ["workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "cwd", "userHome", "pathSeparator"].contains(&name)
+}
+
+/// A variable for something that people call `text`: `github-token` becomes `GITHUB_TOKEN`.
+pub(crate) fn variable_name(text: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    let name: String = text.chars().take(100).map(letter).collect();
+    match name.chars().next() {
+        Some(first) if first.is_ascii_digit() => format!("_{name}"),
+        Some(_) => name,
+        None => "VALUE".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What becomes of `text`, with the notes behind it.
+    #[track_caller]
+    fn check(client: Client, text: &str, expected: &str) {
+        let inputs = BTreeMap::from([("port".to_owned(), Some("80".to_owned())), ("api-key".to_owned(), None)]);
+        let project = Path::new("/src/app");
+        let context = Context { client: Some(client), project: Some(project), inputs: Some(&inputs) };
+        let mut notes = Vec::new();
+        let mut translated = translate(text, &context, &mut notes);
+        notes.iter().for_each(|note| translated.push_str(&format!(" ({note})")));
+        assert_eq!(translated, expected, "{text}");
+    }
+
+    #[test]
+    fn clients_without_variables() {
+        for client in [Client::ClaudeDesktop, Client::Codex, Client::Zed] {
+            check(client, "a ${HOME} $X $${Y} ${", "a $${HOME} $X $$${Y} $${");
+        }
+    }
+
+    #[test]
+    fn claude_code() {
+        check(Client::ClaudeCode, "${A}/${B:-c d} $A", "${A}/${B:-c d} $A");
+        check(Client::ClaudeCode, "${env:A}", "$${env:A} (`${env…}` cannot be filled in here)");
+        check(Client::ClaudeCode, "${A:-${B}}", "$${A:-${B}} (`${A…}` cannot be filled in here)");
+    }
+
+    #[test]
+    fn editors() {
+        for client in [Client::Cursor, Client::Vscode, Client::Windsurf] {
+            check(client, "${env:A}${A}${userHome}${/}", "${A}${A}${userHome}${/}");
+            check(client, "${workspaceFolder}/x ${workspaceFolderBasename}", "/src/app/x app");
+            check(client, "${file:/s3cret}", "$${file:/s3cret} (`${file…}` cannot be filled in here)");
+        }
+        check(
+            Client::Vscode,
+            "${input:api-key}:${input:port}:${input:api-key}",
+            "${API_KEY}:${PORT:-80}:${API_KEY} (VS Code asks for `API_KEY`; here it is a variable)",
+        );
+    }
+
+    #[test]
+    fn gemini() {
+        check(Client::Gemini, "$TOKEN-${A}${B:-c} costs $5 $", "${TOKEN}-${A}${B:-c} costs $5 $");
+    }
+
+    #[test]
+    fn the_open_folder_without_a_project_is_told() {
+        let context = Context { client: Some(Client::Cursor), ..Context::default() };
+        let mut notes = Vec::new();
+        assert_eq!(translate("${workspaceFolder}", &context, &mut notes), "${workspaceFolder}");
+        assert_eq!(notes.len(), 1);
+    }
+
+    #[test]
+    fn what_the_environment_must_have() {
+        assert_eq!(needed("${A} ${env:B} ${C:-x} $${D} ${userHome} ${E"), ["A", "B"]);
+        assert!(has_variables("x${C:-}") && !has_variables("$${D} $E"));
+        assert_eq!(variable_name("1 é-key"), "_1___KEY");
+    }
+
+    proptest! {
+        /// Whatever a client without variables says arrives as it is.
+        #[test]
+        fn literal_texts_come_back(text in r"([${}:-]|[a-z]|HOME|\$\{){0,20}") {
+            let context = Context { client: Some(Client::Zed), ..Context::default() };
+            let written = translate(&text, &context, &mut Vec::new());
+            prop_assert!(!has_variables(&written));
+            prop_assert_eq!(written.replace("$${", "${"), text);
+        }
+
+        /// Nothing in a translation is something that our reader would stumble over, unless
+        /// a variable has no end.
+        #[test]
+        fn translations_can_be_read(text in r"([${}:-]|[a-z]|env:|input:|file:|A|\$\{){0,20}") {
+            for client in Client::ALL {
+                let context = Context { client: Some(client), ..Context::default() };
+                let written = translate(&text, &context, &mut Vec::new());
+                let mut rest = written.as_str();
+                while let Some((before, behind)) = rest.split_once("${") {
+                    rest = behind;
+                    prop_assert!(before.ends_with('$') || behind.contains('}'), "{} {}", text, written);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! `pegboard connect`.
+
+mod list;
+mod replace;
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+
+use self::replace::{Leaving, leaving};
+use crate::{
+    Outcome,
+    cli::OutputArgs,
+    clients::{
+        Client, edit,
+        edit::EditError,
+        files,
+        places::{Os, Place, Surroundings},
+        read,
+        snippet::{self, Door, NAME},
+        variables,
+    },
+    config,
+    error::{CliError, say, warn},
+    output,
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct ConnectArgs {
+    /// The client
+    #[arg(value_name = "CLIENT", required_unless_present = "list")]
+    client: Option<Client>,
+
+    /// The configuration with the servers [default: where `pegboard import --write` puts it]
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Use the gateway that runs at this address, instead of starting one
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+
+    /// Change the client's file; what it was is kept beside it
+    #[arg(long)]
+    write: bool,
+
+    /// Use the client's file in this project, instead of the user's
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+
+    /// Take out of the client's file the servers that the configuration has too
+    #[arg(long)]
+    replace: bool,
+
+    /// List the clients, and whether they use Pegboard
+    #[arg(long, conflicts_with_all = ["client", "http", "write", "replace"])]
+    list: bool,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
+    let env = |name: &str| std::env::var(name).ok();
+    let surroundings = Surroundings { os: Os::current(), env: &env };
+    let Some(client) = args.client.filter(|_| !args.list) else {
+        return list::run(&surroundings, args.project.as_deref(), args.output.format());
+    };
+    let config = configuration(args, &surroundings)?;
+    let door = door(args, client, config.as_deref())?;
+    let place = place(client, args.project.as_deref(), &surroundings)?;
+    let edit = Edit::plan(place, &door, config.as_deref().filter(|_| args.replace))?;
+    let outcome = if args.write { edit.write() } else { edit.print() }?;
+    door.say_variables(client);
+    Ok(outcome)
+}
+
+/// The configuration that is to be served; none if a gateway has it already.
+fn configuration(args: &ConnectArgs, surroundings: &Surroundings<'_>) -> Result<Option<PathBuf>, CliError> {
+    if args.http.is_some() && !args.replace {
+        return Ok(None);
+    }
+    let own = || surroundings.own_configuration().filter(|path| path.exists());
+    let Some(path) = args.config.clone().or_else(own) else {
+        return Err(CliError::new("there is no configuration yet")
+            .hint("`pegboard import --write` makes one of what your clients have; `--config FILE` names another"));
+    };
+    // A client would only say that its server has ended.
+    config::read_offline(&path)?;
+    Ok(Some(path))
+}
+
+fn door(args: &ConnectArgs, client: Client, config: Option<&Path>) -> Result<Door, CliError> {
+    if let Some(url) = &args.http {
+        if !snippet::takes_addresses(client) {
+            return Err(CliError::new(format!("{} can only start programs by its file", client.title()))
+                .hint("leave out `--http`, and it starts Pegboard itself"));
+        }
+        return Ok(Door::Http { url: endpoint(url)? });
+    }
+    let program = std::env::current_exe()
+        .map_err(|error| CliError::new("cannot find the path of this program").because(error))?;
+    let config = config.unwrap_or(Path::new(""));
+    let variables = needed_variables(config)?;
+    Ok(Door::Stdio { program: snippet::absolute(&program), config: snippet::absolute(config), variables })
+}
+
+/// Variables that everybody has.
+const USUAL: &[&str] = &["HOME", "PATH", "USER"];
+
+/// The variables without which `config` cannot be served.
+fn needed_variables(config: &Path) -> Result<Vec<String>, CliError> {
+    let servers = read::read_own(config).map_err(|error| unreadable(config, &error))?.unwrap_or_default();
+    let enabled = servers.iter().filter(|(_, server)| !server.is_disabled);
+    let names = enabled.flat_map(|(_, server)| server.texts()).flat_map(variables::needed);
+    let names: BTreeSet<&str> = names.filter(|name| !USUAL.contains(name)).collect();
+    Ok(names.into_iter().map(str::to_owned).collect())
+}
+
+fn unreadable(path: &Path, error: &read::ReadError) -> CliError {
+    CliError::new(format!("`{}` {error}", path.display()))
+}
+
+impl Door {
+    /// Says what the client must have for us to be served.
+    fn say_variables(&self, client: Client) {
+        let Self::Stdio { variables, .. } = self else { return };
+        if variables.is_empty() {
+            return;
+        }
+        let (title, names) = (client.title(), variables.join(", "));
+        if snippet::hands_variables_on(client) {
+            say(&format!("the configuration needs variables that {title} must have been started with: {names}"));
+        } else {
+            warn(&format!(
+                "{title} hands no variables on: write the values of {names} under `env` of the entry, or into a \
+                 file that `envFile` of the servers names"
+            ));
+        }
+    }
+}
+
+/// An address of a gateway; one without a path means the usual one.
+fn endpoint(url: &str) -> Result<String, CliError> {
+    let is_address = |scheme: &str| url.strip_prefix(scheme).filter(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    let Some(rest) = is_address("http://").or_else(|| is_address("https://")) else {
+        return Err(
+            CliError::new(format!("`{url}` is not an address")).hint("for instance `http://127.0.0.1:8080/mcp`")
+        );
+    };
+    let has_path = rest.trim_end_matches('/').contains('/');
+    Ok(if has_path { url.to_owned() } else { format!("{}{}", url.trim_end_matches('/'), pegboard_gateway::ENDPOINT) })
+}
+
+fn place(client: Client, project: Option<&Path>, surroundings: &Surroundings<'_>) -> Result<Place, CliError> {
+    let project = project.map(std::path::absolute).transpose()?;
+    let mut places = surroundings.places(client, project.as_deref());
+    places.retain(|place| place.project == project);
+    if places.is_empty() {
+        return Err(match project {
+            Some(_) => CliError::new(format!("{} has no file for single projects", client.title()))
+                .hint("leave out `--project`"),
+            None => CliError::new("nobody says where your home folder is"),
+        });
+    }
+    Ok(places.swap_remove(0))
+}
+
+/// A change of a client's file, thought out and not yet made.
+struct Edit {
+    place: Place,
+    /// The file as it is; none if it is not there.
+    old: Option<String>,
+    new: String,
+    /// Our entry.
+    entry: serde_json::Value,
+    /// The name under which the client has the very same entry already.
+    connected_as: Option<String>,
+    /// What happens to the client's own servers.
+    leaving: Leaving,
+}
+
+impl Edit {
+    fn plan(place: Place, door: &Door, replacing: Option<&Path>) -> Result<Self, CliError> {
+        let syntax = place.client.syntax();
+        let refused = |error: EditError| refused(&place.path, &error);
+        let old = read::text(&place.path).map_err(|error| unreadable(&place.path, &error))?;
+        let text = old.as_deref().unwrap_or_default();
+        let content = read::read(&place).ok().flatten().unwrap_or_default();
+        let there = edit::get(text, syntax, place.keys, NAME).map_err(refused)?;
+        let fresh = snippet::entry(place.client, door);
+        let entry = snippet::merged(there.as_ref(), &fresh);
+        let mut connected_as = (there.as_ref() == Some(&entry)).then(|| NAME.to_owned());
+        if there.is_none() {
+            connected_as = other_name(text, &place, &content, &fresh);
+        }
+        let mut new = match &connected_as {
+            Some(_) => text.to_owned(),
+            None => edit::set(text, syntax, place.keys, NAME, &entry).map_err(refused)?,
+        };
+        let leaving = match replacing {
+            Some(config) => leaving(&content, place.project.as_deref(), config)?,
+            None => Leaving::default(),
+        };
+        for name in &leaving.names {
+            new = edit::remove(&new, syntax, place.keys, name).map_err(refused)?;
+        }
+        Ok(Self { old, new, entry, connected_as, leaving, place })
+    }
+
+    /// What somebody would have to do.
+    fn print(&self) -> Result<Outcome, CliError> {
+        output::text(&snippet::text(self.place.client, self.place.keys, &self.entry))?;
+        let path = self.place.path.display();
+        match &self.connected_as {
+            Some(name) => say(&format!("`{path}` has this already, as `{name}`")),
+            None => say(&format!("this goes into `{path}`; `--write` puts it there")),
+        }
+        self.leaving.say("would be taken out");
+        Ok(Outcome::Yes)
+    }
+
+    fn write(&self) -> Result<Outcome, CliError> {
+        let path = self.place.path.display();
+        let title = self.place.client.title();
+        if self.old.as_deref() == Some(self.new.as_str()) {
+            say(&format!("{title} uses Pegboard already: `{path}` is as it should be"));
+            self.leaving.say("taken out");
+            return Ok(Outcome::Yes);
+        }
+        let backup = files::replace(&self.place.path, self.old.as_deref(), &self.new)?;
+        say(&format!("wrote `{path}`"));
+        if let Some(backup) = backup {
+            say(&format!("what was there before is in `{}`", backup.display()));
+        }
+        self.leaving.say("taken out");
+        say(&format!("start {title} anew, and it uses Pegboard"));
+        if self.place.project.is_some() && matches!(self.place.client, Client::Codex | Client::ClaudeCode) {
+            warn(&format!("{title} asks whether it may use a project's servers before it does"));
+        }
+        Ok(Outcome::Yes)
+    }
+}
+
+/// The name under which the client has our entry already, if that is not the usual one.
+fn other_name(text: &str, place: &Place, content: &read::Content, fresh: &serde_json::Value) -> Option<String> {
+    let is_same = |name: &str| {
+        let entry = edit::get(text, place.client.syntax(), place.keys, name).ok().flatten();
+        entry.is_some_and(|entry| snippet::merged(Some(&entry), fresh) == entry)
+    };
+    let in_place = content.entries.iter().filter(|entry| entry.project == place.project);
+    in_place.map(|entry| entry.name.clone()).find(|name| is_same(name))
+}
+
+fn refused(path: &Path, error: &EditError) -> CliError {
+    CliError::new(format!("`{}` cannot be changed: {error}", path.display()))
+        .hint("mend the file, or put in what `pegboard connect` prints without `--write` by hand")
+}

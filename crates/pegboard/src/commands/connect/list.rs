@@ -1,0 +1,114 @@
+//! Clients, and whether they use Pegboard.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::{
+    Outcome,
+    cli::Format,
+    clients::{
+        Client,
+        places::{Place, Surroundings},
+        read,
+        server::Reach,
+        show::{shortened, table},
+    },
+    error::{CliError, warn},
+    output,
+};
+
+struct Row {
+    place: Place,
+    /// Whether there are signs of the client: its file, or the folder for it.
+    is_found: bool,
+    /// Under which name it has Pegboard, and how it reaches it.
+    connected: Option<(String, &'static str)>,
+    /// Other servers.
+    servers: usize,
+    problem: Option<String>,
+}
+
+pub(super) fn run(
+    surroundings: &Surroundings<'_>,
+    project: Option<&Path>,
+    format: Format,
+) -> Result<Outcome, CliError> {
+    let project = project.map(std::path::absolute).transpose()?;
+    let places = Client::ALL.iter().flat_map(|client| usual_places(*client, project.as_deref(), surroundings));
+    let rows: Vec<Row> = places.map(|place| look(place, surroundings)).collect();
+    match format {
+        Format::Json => output::json(&rows.iter().map(to_json).collect::<Vec<_>>())?,
+        Format::Text => {
+            let home = surroundings.home();
+            let rows = rows.iter().map(|row| to_cells(row, home.as_deref())).collect();
+            output::text(&table(&["CLIENT", "FOUND", "CONNECTED", "OTHERS", "FILE"], rows))?;
+        }
+    }
+    for row in &rows {
+        if let Some(problem) = &row.problem {
+            warn(&format!("`{}`: {problem}", row.place.path.display()));
+        }
+    }
+    Ok(Outcome::Yes)
+}
+
+/// The files that `connect` would change.
+fn usual_places(client: Client, project: Option<&Path>, surroundings: &Surroundings<'_>) -> Vec<Place> {
+    let mut places = surroundings.places(client, project);
+    let user = surroundings.user_file(client);
+    places.retain(|place| place.project.is_some() || Some(&place.path) == user.as_ref());
+    places
+}
+
+fn look(place: Place, surroundings: &Surroundings<'_>) -> Row {
+    let folder = place.path.parent();
+    // The home folder itself is no sign of anybody.
+    let has_folder = folder.is_some_and(|folder| Some(folder) != surroundings.home().as_deref() && folder.is_dir());
+    let is_found = place.path.exists() || has_folder && place.project.is_none();
+    let mut row = Row { is_found, connected: None, servers: 0, problem: None, place };
+    match read::read(&row.place) {
+        Err(error) => row.problem = Some(error.to_string()),
+        Ok(content) => {
+            let content = content.unwrap_or_default();
+            row.problem = content.warnings.first().cloned();
+            for entry in content.entries {
+                match entry.server {
+                    Ok(server) if server.is_pegboard(&entry.name) && row.connected.is_none() => {
+                        let way = if matches!(server.reach, Reach::Program { .. }) { "stdio" } else { "http" };
+                        row.connected = Some((entry.name, way));
+                    }
+                    _ => row.servers += 1,
+                }
+            }
+        }
+    }
+    row
+}
+
+fn to_json(row: &Row) -> serde_json::Value {
+    json!({
+        "client": row.place.client.id(),
+        "path": row.place.path.to_string_lossy(),
+        "project": row.place.project.as_ref().map(|folder| folder.to_string_lossy()),
+        "found": row.is_found,
+        "connected": row.connected.as_ref().map(|(name, way)| json!({"name": name, "transport": way})),
+        "servers": row.servers,
+        "problem": row.problem,
+    })
+}
+
+fn to_cells(row: &Row, home: Option<&Path>) -> Vec<String> {
+    let connected = match (&row.connected, &row.problem) {
+        (Some((_, way)), _) => format!("yes, {way}"),
+        (None, Some(_)) => "?".to_owned(),
+        (None, None) => "no".to_owned(),
+    };
+    vec![
+        row.place.client.id().to_owned(),
+        if row.is_found { "yes" } else { "no" }.to_owned(),
+        connected,
+        row.servers.to_string(),
+        shortened(&row.place.path, home),
+    ]
+}

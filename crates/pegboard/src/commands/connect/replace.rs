@@ -1,0 +1,65 @@
+//! Which servers of a client are behind Pegboard now.
+
+use std::path::Path;
+
+use crate::{
+    clients::{read, read::Content},
+    error::{CliError, say},
+};
+
+/// What happens to the client's own servers.
+#[derive(Debug, Default)]
+pub(super) struct Leaving {
+    /// Those that the configuration has too.
+    pub(super) names: Vec<String>,
+    /// Those that stay, with the reason.
+    staying: Vec<(String, &'static str)>,
+}
+
+impl Leaving {
+    pub(super) fn say(&self, what: &str) {
+        if !self.names.is_empty() {
+            let names: Vec<String> = self.names.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
+            say(&format!("{what}, since the configuration has them: {}", names.join(", ")));
+        }
+        for (name, reason) in &self.staying {
+            say(&format!("`{}` stays: {reason}", name.escape_debug()));
+        }
+    }
+}
+
+/// The servers of the client's file that `config` serves as well. Each server there stands for
+/// one of the client's: two accounts of one service are two servers, even if their tokens have
+/// become variables.
+pub(super) fn leaving(content: &Content, project: Option<&Path>, config: &Path) -> Result<Leaving, CliError> {
+    let own = read::read_own(config).map_err(|error| CliError::new(format!("`{}` {error}", config.display())))?;
+    let own = own.unwrap_or_default();
+    let mut used = vec![false; own.len()];
+    let mut leaving = Leaving::default();
+    // What Claude Code keeps for single projects in the same file is not in the way.
+    let is_here = |entry: &&read::Entry| {
+        let is_pegboard = entry.server.as_ref().is_ok_and(|server| server.is_pegboard(&entry.name));
+        entry.project.as_deref() == project && !is_pegboard
+    };
+    for entry in content.entries.iter().filter(is_here) {
+        let name = entry.name.clone();
+        let Ok(server) = &entry.server else {
+            leaving.staying.push((name, "Pegboard cannot serve it"));
+            continue;
+        };
+        let fits = |at: &usize| !used[*at] && own[*at].1.covers(server);
+        // One that is equal to the letter goes first, so that no other takes its place.
+        let exact = (0..own.len()).filter(fits).find(|at| own[*at].1.is_same(server));
+        match exact.or_else(|| (0..own.len()).find(fits)) {
+            None => leaving.staying.push((name, "the configuration does not have it")),
+            Some(at) if own[at].1.is_disabled && !server.is_disabled => {
+                leaving.staying.push((name, "it is switched off in the configuration"));
+            }
+            Some(at) => {
+                used[at] = true;
+                leaving.names.push(name);
+            }
+        }
+    }
+    Ok(leaving)
+}

@@ -1,0 +1,241 @@
+//! `pegboard import`.
+
+mod merge;
+mod show;
+mod survey;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use self::{merge::Plan, survey::Survey};
+use crate::{
+    Outcome,
+    cli::{Format, OutputArgs},
+    clients::{
+        Client,
+        edit::json::rendered,
+        files,
+        places::{Os, Surroundings, project_of},
+        read,
+        secrets::{self, Moved},
+        show::{printable, quoted, shortened},
+        variables,
+    },
+    error::{CliError, say, warn},
+    output,
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Look at this client only
+    #[arg(long, value_name = "CLIENT", value_delimiter = ',')]
+    from: Vec<Client>,
+
+    /// Look at the files of this project too [default: the one around the current folder]
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+
+    /// Write the configuration to this file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Write the configuration to where `pegboard connect` looks for it
+    #[arg(long, conflicts_with = "output")]
+    write: bool,
+
+    /// Only show what would be written, which is the default
+    #[arg(long, conflicts_with_all = ["output", "write"])]
+    dry_run: bool,
+
+    /// Replace a file that is there; what it was is kept beside it
+    #[arg(long)]
+    force: bool,
+
+    /// Make variables of secrets in plain text, and say which to set
+    #[arg(long)]
+    secrets_to_env: bool,
+
+    #[command(flatten)]
+    format: OutputArgs,
+}
+
+pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
+    let env = |name: &str| std::env::var(name).ok();
+    let surroundings = Surroundings { os: Os::current(), env: &env };
+    let target = target(args, &surroundings)?;
+    // Before anything is read: a file that must not be touched ends it here.
+    let old = target.as_deref().map(|path| existing(path, args.force)).transpose()?.flatten();
+
+    let project = match &args.project {
+        Some(folder) => std::path::absolute(folder).map_err(|error| CliError::read(folder, error))?,
+        None => project_of(&std::env::current_dir().map_err(|error| CliError::read(Path::new("."), error))?),
+    };
+    let clients = if args.from.is_empty() { Client::ALL.to_vec() } else { args.from.clone() };
+    let survey = Survey::take(&surroundings, &clients, &project);
+    let mut report = Report::new(Plan::of(&survey), survey, &surroundings, args.secrets_to_env);
+    if report.plan.servers.is_empty() {
+        report.print(args.format.format())?;
+        report.warn();
+        say("no servers were found; `pegboard connect --list` says where was looked");
+        return Ok(Outcome::No);
+    }
+    if let Some(path) = &target {
+        report.backup = files::write_private(path, old.as_deref(), &report.configuration(false))?;
+        report.written = Some(path.clone());
+    }
+    report.print(args.format.format())?;
+    report.warn();
+    report.say(&surroundings);
+    Ok(Outcome::Yes)
+}
+
+/// Where to write, if anywhere.
+fn target(args: &ImportArgs, surroundings: &Surroundings<'_>) -> Result<Option<PathBuf>, CliError> {
+    if !args.write {
+        return Ok(args.output.clone());
+    }
+    match surroundings.own_configuration() {
+        Some(path) => Ok(Some(path)),
+        None => Err(CliError::new("nobody says where your home folder is").hint("name a file with `--output`")),
+    }
+}
+
+/// What the file that is to be written has now.
+fn existing(path: &Path, force: bool) -> Result<Option<String>, CliError> {
+    let old = read::text(path).map_err(|error| CliError::new(format!("`{}` {error}", path.display())))?;
+    if old.is_some() && !force {
+        return Err(CliError::new(format!("`{}` is there already", path.display()))
+            .hint("`--force` replaces it and keeps what it was beside it"));
+    }
+    Ok(old)
+}
+
+/// Everything that is to be said.
+struct Report {
+    survey: Survey,
+    plan: Plan,
+    /// Variables that enabled servers need and that are not set.
+    unset: Vec<String>,
+    /// Secrets that became variables, with the server they are of.
+    moved: Vec<(String, Moved)>,
+    written: Option<PathBuf>,
+    backup: Option<PathBuf>,
+    home: Option<PathBuf>,
+}
+
+impl Report {
+    fn new(mut plan: Plan, survey: Survey, surroundings: &Surroundings<'_>, move_secrets: bool) -> Self {
+        let mut moved = Vec::new();
+        let mut taken = taken_variables(&plan);
+        for (name, server) in &mut plan.servers {
+            let found = secrets::find(server);
+            if move_secrets {
+                let secrets = secrets::move_to_env(server, name, &mut taken);
+                moved.extend(secrets.into_iter().map(|secret| (name.clone(), secret)));
+            } else if !found.is_empty() {
+                let places: Vec<String> = found.into_iter().map(|found| format!("`{}`", found.place)).collect();
+                let note = format!("a secret in plain text: {}", places.join(", "));
+                plan.rows.iter_mut().filter(|row| row.is_written_as(name)).for_each(|row| row.notes.push(note.clone()));
+            }
+        }
+        let mut unset = Vec::new();
+        for (name, server) in plan.servers.iter().filter(|(_, server)| !server.is_disabled) {
+            let needed = server.texts().into_iter().flat_map(variables::needed);
+            for variable in needed.filter(|variable| (surroundings.env)(variable).is_none()) {
+                // What was moved is told apart.
+                if moved.iter().any(|(_, secret)| secret.variable == variable) {
+                    continue;
+                }
+                let note = format!("`{variable}` is not set");
+                let rows = plan.rows.iter_mut().filter(|row| row.is_written_as(name) && !row.notes.contains(&note));
+                rows.for_each(|row| row.notes.push(note.clone()));
+                unset.push(variable.to_owned());
+            }
+        }
+        unset.sort();
+        unset.dedup();
+        Self { survey, plan, unset, moved, written: None, backup: None, home: surroundings.home() }
+    }
+
+    /// The configuration, for a file or for other eyes.
+    fn configuration(&self, is_masked: bool) -> String {
+        format!("{}\n", rendered(&self.to_configuration(is_masked), "", "  ", "\n"))
+    }
+
+    fn to_configuration(&self, is_masked: bool) -> Value {
+        let entry = |(name, server): &(String, crate::clients::server::Server)| {
+            let server = if is_masked { secrets::masked(server).to_json() } else { server.to_json() };
+            (name.clone(), server)
+        };
+        let servers: Map<String, Value> = self.plan.servers.iter().map(entry).collect();
+        Value::from_iter([("mcpServers", Value::Object(servers))])
+    }
+
+    fn print(&self, format: Format) -> Result<(), CliError> {
+        match format {
+            Format::Json => output::json(&show::json(self)),
+            Format::Text => output::text(&show::text(self)),
+        }
+    }
+
+    /// What is wrong with the files.
+    fn warn(&self) {
+        for file in &self.survey.files {
+            let problems = file.problems();
+            problems.iter().for_each(|problem| warn(&format!("`{}`: {problem}", file.place.path.display())));
+        }
+    }
+
+    /// What has happened, and what to do next.
+    fn say(&self, surroundings: &Surroundings<'_>) {
+        let servers = count(self.plan.servers.len(), "server");
+        match &self.written {
+            Some(path) => {
+                say(&format!("wrote {servers} to `{}`", path.display()));
+                if let Some(backup) = &self.backup {
+                    say(&format!("what was there before is in `{}`", backup.display()));
+                }
+            }
+            None => {
+                let place = surroundings.own_configuration();
+                let place = place.map(|path| format!(" to `{}`", path.display())).unwrap_or_default();
+                say(&format!(
+                    "{servers}; nothing was written. `--write` writes them{place}, `--output FILE` elsewhere"
+                ));
+            }
+        }
+        if !self.moved.is_empty() {
+            say("set these before `pegboard serve`, to what the clients' files have there:");
+            for (name, Moved { variable, place }) in &self.moved {
+                let row = self.plan.rows.iter().find(|row| row.is_written_as(name));
+                let path = row.map(|row| shortened(&self.survey.files[row.file].place.path, self.home.as_deref()));
+                let path = path.map(|path| format!(" in {path}")).unwrap_or_default();
+                say(&format!("  export {variable}=…  # `{place}` of `{}`{path}", printable(name)));
+            }
+        }
+        if !self.unset.is_empty() {
+            say(&format!("not set, and needed by `pegboard serve`: {}", self.unset.join(", ")));
+        }
+        if let Some(path) = &self.written {
+            let is_usual = surroundings.own_configuration().as_ref() == Some(path);
+            let config = if is_usual { String::new() } else { format!(" --config {}", quoted(path)) };
+            say(&format!("next: `pegboard connect CLIENT{config}`"));
+        }
+    }
+}
+
+/// Variables that servers use already: none of them can stand for a secret as well.
+fn taken_variables(plan: &Plan) -> BTreeMap<String, String> {
+    let texts = plan.servers.iter().flat_map(|(_, server)| server.texts());
+    texts.flat_map(variables::needed).map(|name| (name.to_owned(), format!("${{{name}}}"))).collect()
+}
+
+/// `1 server`, `2 servers`.
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}

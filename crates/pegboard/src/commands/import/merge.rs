@@ -1,0 +1,119 @@
+//! One list of servers out of many.
+
+use std::path::PathBuf;
+
+use super::survey::{ClientFile, Survey};
+use crate::clients::{
+    Client,
+    read::Entry,
+    server::{Reach, Server},
+};
+
+/// What becomes of one entry of one file.
+pub(super) struct Row {
+    /// Which file, by its place in the survey.
+    pub(super) file: usize,
+    /// What the client calls the server.
+    pub(super) name: String,
+    /// The folder in which alone it counts there.
+    pub(super) project: Option<PathBuf>,
+    /// What it is called in the new configuration; none if it is left out.
+    pub(super) written_as: Option<String>,
+    /// Whether another entry has brought it there.
+    pub(super) is_duplicate: bool,
+    pub(super) notes: Vec<String>,
+}
+
+impl Row {
+    /// Whether this entry has brought the server of that name.
+    pub(super) fn is_written_as(&self, name: &str) -> bool {
+        self.written_as.as_deref() == Some(name) && !self.is_duplicate
+    }
+}
+
+/// What is to be written, and why.
+pub(super) struct Plan {
+    pub(super) servers: Vec<(String, Server)>,
+    pub(super) rows: Vec<Row>,
+    /// Whose each server is.
+    owners: Vec<Client>,
+}
+
+impl Plan {
+    pub(super) fn of(survey: &Survey) -> Self {
+        let mut plan = Self { servers: Vec::new(), rows: Vec::new(), owners: Vec::new() };
+        for (at, file) in survey.files.iter().enumerate() {
+            let entries = file.content.as_ref().map(|content| content.entries.as_slice()).unwrap_or_default();
+            entries.iter().for_each(|entry| plan.add(at, file, entry));
+        }
+        plan
+    }
+
+    fn add(&mut self, file_at: usize, file: &ClientFile, entry: &Entry) {
+        let project = entry.project.clone().filter(|_| file.place.project.is_none());
+        let mut row = Row {
+            file: file_at,
+            name: entry.name.clone(),
+            project,
+            written_as: None,
+            is_duplicate: false,
+            notes: Vec::new(),
+        };
+        match &entry.server {
+            Err(reason) => row.notes.push(format!("left out: {reason}")),
+            Ok(server) if server.is_pegboard(&entry.name) => row.notes.push("left out: is Pegboard itself".to_owned()),
+            Ok(server) => self.place(server, file.place.client, &mut row),
+        }
+        self.rows.push(row);
+    }
+
+    fn place(&mut self, server: &Server, client: Client, row: &mut Row) {
+        if server.is_disabled {
+            row.notes.push("disabled".to_owned());
+        }
+        if let Some(at) = self.servers.iter().position(|(_, other)| other.is_same(server)) {
+            let (name, other) = &mut self.servers[at];
+            row.notes.push(format!("the same as `{name}` of {}", self.owners[at].title()));
+            if !is_contained(&server.allowed_tools, &server.denied_tools, other) {
+                row.notes.push("its choice of tools is not taken over".to_owned());
+            }
+            join(other, server);
+            row.written_as = Some(name.clone());
+            row.is_duplicate = true;
+            return;
+        }
+        row.notes.extend(server.notes.iter().cloned());
+        let name = self.free_name(&row.name, client);
+        if name != row.name {
+            row.notes.push(format!("becomes `{name}`, since another server has its name"));
+        }
+        row.written_as = Some(name.clone());
+        self.servers.push((name, server.clone()));
+        self.owners.push(client);
+    }
+
+    /// A name that no server has yet: its own, or with the client's behind it.
+    fn free_name(&self, name: &str, client: Client) -> String {
+        let is_free = |name: &String| !self.servers.iter().any(|(taken, _)| taken == name);
+        let with_client = format!("{name}-{}", client.id());
+        let numbered = (2..=self.servers.len() + 2).map(|number| format!("{with_client}-{number}"));
+        let mut candidates = [name.to_owned(), with_client.clone()].into_iter().chain(numbered);
+        candidates.find(is_free).unwrap_or(with_client.clone())
+    }
+}
+
+fn is_contained(allowed: &[String], denied: &[String], server: &Server) -> bool {
+    allowed == server.allowed_tools.as_slice() && denied == server.denied_tools.as_slice()
+        || allowed.is_empty() && denied.is_empty()
+}
+
+/// What a second entry of the same server adds: it counts as switched on if one of them is, and
+/// has headers if one of them has.
+fn join(server: &mut Server, other: &Server) {
+    server.is_disabled &= other.is_disabled;
+    if let (Reach::Remote { headers, .. }, Reach::Remote { headers: others, .. }) = (&mut server.reach, &other.reach)
+        && headers.is_empty()
+    {
+        headers.clone_from(others);
+    }
+}
