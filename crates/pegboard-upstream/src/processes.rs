@@ -7,13 +7,18 @@
 #[cfg(target_os = "linux")]
 use std::{
     collections::{HashMap, HashSet},
-    fs,
+    fs::File,
+    io::Read,
 };
-use std::{process::Child, thread, time::Duration};
+use std::{io, process::Child, thread, time::Duration};
 
-#[cfg(target_os = "linux")]
-use rustix::process::kill_process_group;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+#[cfg(target_os = "linux")]
+use rustix::{
+    fs::{Dir, Mode, OFlags, openat},
+    io::Errno,
+    process::kill_process_group,
+};
 
 /// How often it is asked again whether anything is left.
 const LOOK: Duration = Duration::from_millis(10);
@@ -21,11 +26,21 @@ const LOOK: Duration = Duration::from_millis(10);
 /// For how many looks' time what is left is killed without a pause.
 const HASTE: Duration = Duration::from_secs(1);
 
+/// How long it is tried to read a table that cannot be read. What ends meanwhile gives back
+/// what reading takes.
+const BLIND: Duration = Duration::from_secs(2);
+
+/// As long as a line about a process may be; it is far shorter.
+#[cfg(target_os = "linux")]
+const STAT_BYTES: u64 = 4096;
+
 /// A process below this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
     pub pid: Pid,
+    /// The number of its parent.
+    pub parent: i32,
     /// The group it is in.
     pub group: i32,
     /// The session it is in.
@@ -58,69 +73,163 @@ pub fn wait_for(child: &Child) -> u8 {
     }
 }
 
-/// Asks everything below this process to end and makes what has not after `grace`, at once
-/// when that is zero. Returns when nothing is left.
-pub fn end_all(grace: Duration) {
-    let mut waited = Duration::ZERO;
-    let mut empty_looks = 0;
-    if !grace.is_zero() {
-        for process in descendants() {
-            let _ = kill_process(process.pid, Signal::TERM);
+/// The table of all processes. It stays open: whoever takes our descriptors away must not
+/// make everything look as if nothing were there.
+#[derive(Debug)]
+pub struct Table {
+    #[cfg(target_os = "linux")]
+    folder: Dir,
+}
+
+impl Table {
+    /// Asks everything below this process to end and makes what has not after `grace`, at once
+    /// when that is zero. Returns when nothing is left, or with why that cannot be told.
+    pub fn end_all(&mut self, grace: Duration) -> io::Result<()> {
+        let (mut waited, mut blind) = (Duration::ZERO, Duration::ZERO);
+        let mut empty_looks = 0;
+        if !grace.is_zero() {
+            for process in self.descendants().unwrap_or_default() {
+                let _ = kill_process(process.pid, Signal::TERM);
+            }
+        }
+        loop {
+            reap();
+            let is_empty = match if waited < grace { self.is_quiet() } else { self.kill().map(|is_any| !is_any) } {
+                Ok(is_empty) => is_empty,
+                Err(error) if blind >= BLIND => return Err(error),
+                Err(_) => {
+                    blind += LOOK;
+                    thread::sleep(LOOK);
+                    false
+                }
+            };
+            // The table is read entry by entry: one that changes its parent meanwhile can be
+            // missed once.
+            empty_looks = if is_empty { empty_looks + 1 } else { 0 };
+            if empty_looks == 3 {
+                return Ok(());
+            }
+            // What multiplies must not get time to; what cannot be killed yet must not cost us
+            // all.
+            if is_empty || waited < grace || waited > grace + HASTE {
+                thread::sleep(LOOK);
+            }
+            waited += LOOK;
         }
     }
-    loop {
-        reap();
-        let is_empty = if waited < grace { !descendants().iter().any(|process| process.is_running) } else { !kill() };
-        // The table of processes is read entry by entry: one that changes its parent
-        // meanwhile can be missed once.
-        empty_looks = if is_empty { empty_looks + 1 } else { 0 };
-        if empty_looks == 3 {
-            return;
-        }
-        // What multiplies must not get time to; what cannot be killed yet must not cost us all.
-        if is_empty || waited < grace || waited > grace + HASTE {
-            thread::sleep(LOOK);
-        }
-        waited += LOOK;
+
+    fn is_quiet(&mut self) -> io::Result<bool> {
+        Ok(!self.descendants()?.iter().any(|process| process.is_running))
     }
 }
 
-/// Kills everything below this process; whether anything was there. Each is killed as soon as
-/// it is seen: numbers ascend, so that what is born meanwhile is mostly still to come.
 #[cfg(target_os = "linux")]
-fn kill() -> bool {
-    let ours = rustix::process::getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
-    let mut known = HashSet::from([rustix::process::getpid().as_raw_nonzero().get()]);
-    let (mut groups, mut is_any) = (HashSet::new(), false);
-    for (parent, process) in table() {
-        if !known.contains(&parent) {
-            continue;
+impl Table {
+    /// Opens the table.
+    pub fn open() -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { folder: Dir::new(rustix::fs::open("/proc", flags, Mode::empty())?)? })
+    }
+
+    /// Every process below this one.
+    pub fn descendants(&mut self) -> io::Result<Vec<Process>> {
+        let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+        self.each(|process| children.entry(process.parent).or_default().push(process))?;
+        let mut found = Vec::new();
+        let mut open = vec![rustix::process::getpid().as_raw_nonzero().get()];
+        while let Some(pid) = open.pop() {
+            // Taken out: a table that changes while it is read can show a circle.
+            for process in children.remove(&pid).into_iter().flatten() {
+                // One that has ended may still be the parent of one that has not.
+                found.push(process);
+                open.push(process.pid.as_raw_nonzero().get());
+            }
         }
-        known.insert(process.pid.as_raw_nonzero().get());
-        // A whole group at first: nothing leaves a group by being born meanwhile. In our
-        // session there may be groups that are not ours to end; another session below us was
-        // made below us. A group of the number one would mean everybody.
-        if process.session != ours && process.group > 1 && groups.insert(process.group) {
-            let _ = Pid::from_raw(process.group).map(|group| kill_process_group(group, Signal::KILL));
-        }
-        if process.is_running {
+        Ok(found)
+    }
+
+    /// Kills everything below this process; whether anything was there. Each is killed as soon
+    /// as it is seen: numbers ascend, so that what is born meanwhile is mostly still to come.
+    fn kill(&mut self) -> io::Result<bool> {
+        let ours = rustix::process::getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
+        let mut known = HashSet::from([rustix::process::getpid().as_raw_nonzero().get()]);
+        let (mut groups, mut is_any) = (HashSet::new(), false);
+        let looked = self.each(|process| {
+            if !known.contains(&process.parent) {
+                return;
+            }
+            known.insert(process.pid.as_raw_nonzero().get());
+            // A whole group at first: nothing leaves a group by being born meanwhile. In our
+            // session there may be groups that are not ours to end; another session below us
+            // was made below us. A group of the number one would mean everybody.
+            if process.session != ours && process.group > 1 && groups.insert(process.group) {
+                let _ = Pid::from_raw(process.group).map(|group| kill_process_group(group, Signal::KILL));
+            }
+            if process.is_running {
+                is_any = true;
+                let _ = kill_process(process.pid, Signal::KILL);
+            }
+        });
+        // Numbers start again when they are used up: what has a lower one than its parent is
+        // left to the thorough look.
+        for process in looked.and_then(|()| self.descendants())?.iter().filter(|process| process.is_running) {
             is_any = true;
             let _ = kill_process(process.pid, Signal::KILL);
         }
+        Ok(is_any)
     }
-    // Numbers start again when they are used up: what has a lower one than its parent is left
-    // to the thorough look.
-    for process in descendants().iter().filter(|process| process.is_running) {
-        is_any = true;
-        let _ = kill_process(process.pid, Signal::KILL);
+
+    /// Reads all processes, one by one.
+    fn each(&mut self, mut see: impl FnMut(Process)) -> io::Result<()> {
+        self.folder.rewind();
+        while let Some(entry) = self.folder.read() {
+            let name = entry?;
+            let Some(pid) = name.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok()) else { continue };
+            match self.stat(pid) {
+                Ok(stat) => {
+                    let _ = parse_stat(pid, &String::from_utf8_lossy(&stat)).map(&mut see);
+                }
+                Err(error) if is_none_of_ours(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
-    is_any
+
+    fn stat(&self, pid: i32) -> io::Result<Vec<u8>> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = File::from(openat(self.folder.fd()?, format!("{pid}/stat"), flags, Mode::empty())?);
+        let mut stat = Vec::new();
+        file.take(STAT_BYTES).read_to_end(&mut stat)?;
+        Ok(stat)
+    }
 }
 
-/// Nothing can be killed that is not found.
+/// Whether a process has ended meanwhile, or belongs to somebody whose processes we may not
+/// see, and much less end. Anything else means that we cannot see at all.
+#[cfg(target_os = "linux")]
+fn is_none_of_ours(error: &io::Error) -> bool {
+    [Errno::NOENT, Errno::SRCH, Errno::ACCESS, Errno::PERM]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
 #[cfg(not(target_os = "linux"))]
-fn kill() -> bool {
-    false
+impl Table {
+    /// Nothing to open: the table of processes is not read on this system.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Nothing.
+    pub fn descendants(&mut self) -> io::Result<Vec<Process>> {
+        Ok(Vec::new())
+    }
+
+    /// Nothing can be killed that is not found.
+    fn kill(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
 }
 
 /// Takes note of descendants that have ended.
@@ -128,57 +237,20 @@ fn reap() {
     while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }
 
-/// Every process below this one.
+/// The process that a line of `/proc/PID/stat` shows.
 #[cfg(target_os = "linux")]
-pub fn descendants() -> Vec<Process> {
-    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
-    for (parent, process) in table() {
-        children.entry(parent).or_default().push(process);
-    }
-    let mut found = Vec::new();
-    let mut open = vec![rustix::process::getpid().as_raw_nonzero().get()];
-    while let Some(pid) = open.pop() {
-        // Taken out: a table that changes while it is read can show a circle.
-        for process in children.remove(&pid).into_iter().flatten() {
-            // One that has ended may still be the parent of one that has not.
-            found.push(process);
-            open.push(process.pid.as_raw_nonzero().get());
-        }
-    }
-    found
-}
-
-/// All processes with their parents, read while it is asked for.
-#[cfg(target_os = "linux")]
-fn table() -> impl Iterator<Item = (i32, Process)> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter_map(|pid| {
-        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        parse_stat(pid, &String::from_utf8_lossy(&stat))
-    })
-}
-
-/// Nothing: the table of processes is not read on this system.
-#[cfg(not(target_os = "linux"))]
-pub fn descendants() -> Vec<Process> {
-    Vec::new()
-}
-
-/// The parent and the process that a line of `/proc/PID/stat` shows.
-#[cfg(target_os = "linux")]
-fn parse_stat(pid: i32, stat: &str) -> Option<(i32, Process)> {
+fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     // The name in parentheses may hold anything; the fields behind it may not.
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
     let number = |at: usize| fields.get(at).and_then(|field| field.parse::<i32>().ok());
-    let process = Process {
+    Some(Process {
         pid: Pid::from_raw(pid)?,
+        parent: number(1)?,
         group: number(2)?,
         session: number(3)?,
         threads: usize::try_from(number(17)?).ok()?,
         is_running: !matches!(fields.first(), Some(&("Z" | "X"))),
-    };
-    Some((number(1)?, process))
+    })
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -188,10 +260,25 @@ mod tests {
     #[test]
     fn a_name_cannot_pass_for_fields() {
         let stat = "77 (a) R 1 1 1) S 5 70 60 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 100 0 0";
-        let (parent, process) = parse_stat(77, stat).expect("a process");
-        assert_eq!(parent, 5);
+        let process = parse_stat(77, stat).expect("a process");
+        assert_eq!(process.parent, 5);
         assert_eq!((process.group, process.session, process.threads, process.is_running), (70, 60, 3, true));
         assert!(parse_stat(77, "77 (a) S").is_none());
         assert!(parse_stat(0, stat).is_none());
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_read_is_not_empty() {
+        let mut table = Table::open().expect("there is one");
+        assert!(table.descendants().is_ok());
+        for (errno, is_gone) in
+            [(Errno::NOENT, true), (Errno::SRCH, true), (Errno::MFILE, false), (Errno::NFILE, false)]
+        {
+            assert_eq!(is_none_of_ours(&errno.into()), is_gone, "{errno:?}");
+        }
+        // A folder that is none.
+        let file = rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).expect("it is there");
+        let mut broken = Table { folder: Dir::new(file).expect("not looked at yet") };
+        assert!(broken.descendants().is_err() && broken.kill().is_err());
     }
 }

@@ -53,6 +53,7 @@ mod imp {
         let Some((program, args)) = command.split_first() else { return ExitCode::from(2) };
         // What the server leaves behind becomes ours, so that we find it.
         processes::adopt_orphans();
+        let table = processes::Table::open();
         // In a group of its own: a server that ends its whole group must not end us with it.
         let child = match Command::new(program).args(args).process_group(0).spawn() {
             Ok(child) => child,
@@ -75,7 +76,8 @@ mod imp {
             Ok(News::ServerEnded(code)) => code,
             Ok(News::ReaderGone) | Err(_) => 1,
         };
-        processes::end_all(GRACE);
+        // Where there is no table of processes, nothing is found.
+        let _ = table.and_then(|mut table| table.end_all(GRACE));
         ExitCode::from(code)
     }
 

@@ -24,6 +24,12 @@ pub enum ShellError {
         #[source]
         source: io::Error,
     },
+    /// The working folder, or the link to it, is somebody else's.
+    #[error("`{path}` cannot be the working folder: it belongs to another user")]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Everything lies below the working folder.
     #[error("`{path}` cannot be a working folder: everything lies below it")]
     Root {
@@ -98,7 +104,7 @@ impl ShellError {
                 "install bubblewrap 0.7 or newer (Debian: `apt install bubblewrap`) and allow user namespaces, \
                  or use a Linux with Landlock (5.13 or newer)",
             ),
-            Self::Root { .. } => Some("choose an empty folder"),
+            Self::Root { .. } | Self::Foreign { .. } => Some("choose an empty folder of your own"),
             Self::TooLong { .. } => Some("write a file in parts and run that"),
             Self::Lost { .. } => Some("the program must be a `pegboard` of the same version"),
             _ => None,

@@ -1,17 +1,15 @@
 //! Starting the confining program and hearing what it says.
 
 use std::{
-    fs,
-    io::{self, BufRead, BufReader, Read, Write},
-    os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
+    io::{BufRead, BufReader, Read, Write},
     process::{Command, Stdio},
     time::Duration,
 };
 
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _},
-    net::UnixListener,
+    process::Child,
+    runtime::Handle,
     task::spawn_blocking,
 };
 
@@ -19,14 +17,12 @@ use super::{
     Shell,
     error::ShellError,
     prepare_folder,
+    private::Private,
     ran::Ran,
     relay,
     sandbox::Sandbox,
-    spec::{Kind, Report, Spec},
+    spec::{Filter, Kind, Report, Spec},
 };
-
-/// The socket of the tool API in a command's private folder.
-pub(super) const SOCKET: &str = "api.sock";
 
 /// How long a sandbox may take to be tried.
 const TRIAL: Duration = Duration::from_secs(10);
@@ -45,34 +41,35 @@ impl Shell {
         let mut spec = self.spec(":", TRIAL, &sandbox);
         // Nobody answers at the socket yet.
         spec.api = None;
-        let mut private = Private::new()?;
+        if !matches!(sandbox, Sandbox::None { .. }) {
+            spec.filter = Filter::Try;
+        }
+        let private = Private::new()?;
         private.path.clone_into(&mut spec.private);
-        let program = self.program_name();
-        let start = |source| ShellError::Start { program: program.clone(), source };
+        let said = self.try_out(&spec);
+        private.remove();
+        match said? {
+            Report::Ran { exit_code: 0, landlock, is_filtered, .. } => Ok(sandbox.found(landlock, is_filtered)),
+            Report::Ran { stderr, .. } => Err(ShellError::Sandbox { reason: stderr.trim().to_owned() }),
+            Report::Failed { reason } => Err(ShellError::Sandbox { reason }),
+        }
+    }
+
+    /// What the confining program says, when all is over.
+    fn try_out(&self, spec: &Spec) -> Result<Report, ShellError> {
+        let order = order(spec)?;
+        let start = |source| ShellError::Start { program: self.program_name(), source };
         let mut child = self.confine().spawn().map_err(start)?;
-        private.is_handed_on = true;
-        let order = order(&spec)?;
         let (mut stdin, stdout) = (child.stdin.take(), child.stdout.take());
         // A program that reads nothing says nothing either.
         let _ = stdin.as_mut().map(|stdin| stdin.write_all(&order));
         let mut line = Vec::new();
-        let lost = || ShellError::Lost { program: program.clone() };
-        let stdout = stdout.ok_or_else(lost)?;
-        let heard = BufReader::new(stdout.take(report_bytes(&spec))).read_until(b'\n', &mut line);
+        let heard = stdout.map(|stdout| BufReader::new(stdout.take(report_bytes(spec))).read_until(b'\n', &mut line));
         drop(stdin);
-        if heard.is_err() || child.wait().is_err() {
-            return Err(lost());
+        if !matches!(heard, Some(Ok(_))) | child.wait().is_err() {
+            return Err(self.lost());
         }
-        private.is_handed_on = false;
-        match (serde_json::from_slice(&line), sandbox) {
-            (Ok(Report::Ran { exit_code: 0, landlock, .. }), Sandbox::Landlock { .. }) => {
-                Ok(Sandbox::Landlock { abi: landlock })
-            }
-            (Ok(Report::Ran { exit_code: 0, .. }), sandbox) => Ok(sandbox),
-            (Ok(Report::Ran { stderr, .. }), _) => Err(ShellError::Sandbox { reason: stderr.trim().to_owned() }),
-            (Ok(Report::Failed { reason }), _) => Err(ShellError::Sandbox { reason }),
-            (Err(_), _) => Err(lost()),
-        }
+        serde_json::from_slice(&line).map_err(|_| self.lost())
     }
 
     /// Runs a command.
@@ -84,18 +81,16 @@ impl Shell {
             prepare_folder(&folder)?;
             Private::new()
         });
-        let mut private = prepared.await.map_err(|_| self.lost())??;
+        let private = prepared.await.map_err(|_| self.lost())??;
         private.path.clone_into(&mut spec.private);
-        let listener = match (&spec.sandbox, &spec.api) {
-            (Kind::Bubblewrap { .. }, Some(_)) => Some(private.listen()?),
+        let mut running = Running { child: None, private: Some(private) };
+        let listener = match (&spec.sandbox, &spec.api, &running.private) {
+            (Kind::Bubblewrap { .. }, Some(_), Some(private)) => Some(private.listen()?),
             _ => None,
         };
         let order = order(&spec)?;
         let start = |source| ShellError::Start { program: self.program_name(), source };
-        // Not killed when dropped: it has to end the command first, and does when its
-        // standard input closes.
-        let mut child = tokio::process::Command::from(self.confine()).spawn().map_err(start)?;
-        private.is_handed_on = true;
+        let child = running.child.insert(tokio::process::Command::from(self.confine()).spawn().map_err(start)?);
         let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(self.lost());
         };
@@ -119,6 +114,7 @@ impl Shell {
         if !matches!(heard, Ok(Ok(_))) {
             return Err(self.lost());
         }
+        running.tidy().await;
         match serde_json::from_slice(&line) {
             Ok(Report::Ran { exit_code, stdout, stderr, ended_by, .. }) => {
                 Ok(Ran { exit_code: exit_code.into(), stdout, stderr, ended_by })
@@ -163,36 +159,38 @@ fn report_bytes(spec: &Spec) -> u64 {
     output.saturating_mul(2 * 3).saturating_add(REPORT_BYTES)
 }
 
-/// A folder that nobody else can enter. The confining program removes it; we do when that was
-/// never started, or turned out to be another program.
-struct Private {
-    path: PathBuf,
-    is_handed_on: bool,
+/// A command that runs. The confining program removes the private folder, and we do when that
+/// has come to a sudden end.
+struct Running {
+    /// Not killed when dropped: it has to end the command first, and does when its standard
+    /// input closes.
+    child: Option<Child>,
+    private: Option<Private>,
 }
 
-impl Private {
-    fn new() -> Result<Self, ShellError> {
-        let base = std::env::temp_dir();
-        let base = base.canonicalize().map_err(|source| ShellError::Private { path: base.clone(), source })?;
-        let mut random = [0; 16];
-        let cannot = |path: &Path, source| ShellError::Private { path: path.to_owned(), source };
-        getrandom::fill(&mut random).map_err(|error| cannot(&base, io::Error::other(error.to_string())))?;
-        let name = random.iter().fold("pegboard-".to_owned(), |name, byte| format!("{name}{byte:02x}"));
-        let path = base.join(name);
-        fs::DirBuilder::new().mode(0o700).create(&path).map_err(|source| cannot(&path, source))?;
-        Ok(Self { path, is_handed_on: false })
-    }
-
-    fn listen(&self) -> Result<UnixListener, ShellError> {
-        let path = self.path.join(SOCKET);
-        UnixListener::bind(&path).map_err(|source| ShellError::Private { path, source })
+impl Running {
+    /// Removes what is left when the confining program has ended.
+    async fn tidy(mut self) {
+        self.child = None;
+        if let Some(private) = self.private.take() {
+            let _ = spawn_blocking(|| private.remove()).await;
+        }
     }
 }
 
-impl Drop for Private {
+impl Drop for Running {
     fn drop(&mut self) {
-        if !self.is_handed_on {
-            let _ = fs::remove_dir_all(&self.path);
+        let Some(private) = self.private.take() else { return };
+        match (self.child.take(), Handle::try_current()) {
+            (None, _) => private.remove(),
+            (Some(mut child), Ok(runtime)) => {
+                runtime.spawn(async move {
+                    let _ = child.wait().await;
+                    let _ = spawn_blocking(|| private.remove()).await;
+                });
+            }
+            // Nobody is there to wait for it; what it leaves is swept later.
+            (Some(_), Err(_)) => {}
         }
     }
 }

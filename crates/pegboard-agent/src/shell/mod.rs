@@ -5,19 +5,22 @@
 //! Nothing that it starts outlives it, nor us.
 //!
 //! ```text
-//! this process ─ pegboard confine ─ bwrap ─ pegboard confine --inside ─ bash -c …
-//!   relay to       limits, end of             relay from a port
-//!   the tool API   everything                 in the sandbox
+//! this process ─ pegboard confine ─ pegboard confine ─ bwrap ─ pegboard confine --inside ─ bash -c …
+//!   relay to       the keeper:        the watcher:            filter, relay from
+//!   the tool API   end of the rest    limits, the end         a port in the sandbox
 //! ```
 //!
-//! The program in the middle is ours alone: it watches everything below it and reports how
-//! the command ended. Its standard input is both the order and the life line: when that
-//! closes, whoever ordered is gone, and so is the command.
+//! The programs in the middle are ours alone. The watcher looks at everything below it and
+//! reports how the command ended. Its standard input is both the order and the life line: when
+//! that closes, whoever ordered is gone, and so is the command. The keeper ends what is left
+//! when the watcher is killed.
 
 pub mod confine;
 mod error;
 #[cfg(unix)]
 mod launch;
+#[cfg(unix)]
+mod private;
 mod ran;
 #[cfg(unix)]
 mod relay;
@@ -26,6 +29,8 @@ mod settings;
 mod spec;
 #[cfg(test)]
 mod tests;
+#[cfg(unix)]
+mod tidy;
 
 use std::{
     fs,
@@ -60,6 +65,8 @@ impl Shell {
     pub fn new(mut settings: ShellSettings, program: Option<Program>, api: Option<Api>) -> Result<Self, ShellError> {
         let program = program.ok_or(ShellError::NoProgram)?;
         settings.folder = prepare_folder(&settings.folder)?;
+        #[cfg(unix)]
+        private::sweep();
         let is_variable =
             |(name, value): &(String, String)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
         if let Some((name, _)) = settings.environment.iter().find(|variable| !is_variable(variable)) {
@@ -105,13 +112,13 @@ impl Shell {
         }
         let mut reasons = Vec::new();
         match settings::find_bubblewrap(settings.bubblewrap.as_deref()) {
-            Ok(program) => match self.try_sandbox(Sandbox::Bubblewrap { program }) {
+            Ok(program) => match self.try_sandbox(Sandbox::Bubblewrap { program, is_filtered: false }) {
                 Err(ShellError::Sandbox { reason }) => reasons.push(format!("bubblewrap does not work here: {reason}")),
                 other => return other,
             },
             Err(reason) => reasons.push(reason),
         }
-        match self.try_sandbox(Sandbox::Landlock { abi: 0 }) {
+        match self.try_sandbox(Sandbox::Landlock { abi: 0, is_filtered: false }) {
             Err(ShellError::Sandbox { reason }) => reasons.push(format!("Landlock does not work here: {reason}")),
             other => return other,
         }
@@ -127,6 +134,7 @@ impl Shell {
         let settings = &self.settings;
         Spec {
             sandbox: sandbox.kind(),
+            filter: sandbox.filter(),
             command: command.to_owned(),
             folder: settings.folder.clone(),
             // Made anew for each command.
@@ -160,11 +168,31 @@ impl Shell {
     }
 }
 
-/// Makes the working folder if it is missing; its full path.
+/// Makes the working folder if it is missing, for us alone; its full path.
 fn prepare_folder(folder: &Path) -> Result<PathBuf, ShellError> {
     let cannot = |source| ShellError::Folder { path: folder.to_owned(), source };
-    fs::create_dir_all(folder).map_err(cannot)?;
+    let mut making = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut making, 0o700);
+    making.recursive(true).create(folder).map_err(cannot)?;
+    // Where everybody can write, somebody could have put a folder of theirs, or a link to one
+    // of ours, in its place.
+    for data in [fs::symlink_metadata(folder), fs::metadata(folder)] {
+        if !is_ours(&data.map_err(cannot)?) {
+            return Err(ShellError::Foreign { path: folder.to_owned() });
+        }
+    }
     let full = folder.canonicalize().map_err(cannot)?;
     // Everything lies below it: a sandbox around it would contain nothing.
     if full.parent().is_none() { Err(ShellError::Root { path: full }) } else { Ok(full) }
+}
+
+#[cfg(unix)]
+fn is_ours(data: &fs::Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::uid(data) == rustix::process::getuid().as_raw()
+}
+
+#[cfg(not(unix))]
+fn is_ours(_data: &fs::Metadata) -> bool {
+    true
 }

@@ -13,6 +13,9 @@ pub enum Ending {
     Timeout,
     /// It occupied too much memory.
     Memory,
+    /// While it ran, so much memory of the machine was used up that it must have been to
+    /// blame, though no process of it shows that.
+    Machine,
     /// It had too many processes or threads.
     Processes,
     /// Its working folder held too much, too many files, or what could not be measured.
@@ -24,6 +27,7 @@ impl fmt::Display for Ending {
         f.write_str(match self {
             Self::Timeout => "the time limit",
             Self::Memory => "the limit on memory",
+            Self::Machine => "a lack of memory on the whole machine",
             Self::Processes => "the limit on processes",
             Self::Disk => "the limit on files in the working folder",
         })

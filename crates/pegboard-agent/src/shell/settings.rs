@@ -21,7 +21,7 @@ pub enum SandboxPolicy {
 }
 
 /// The settings of a [`Shell`](super::Shell).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ShellSettings {
     /// The working folder. It is made when it is missing, and what commands leave in it stays.
     pub folder: PathBuf,
@@ -79,6 +79,30 @@ impl ShellSettings {
             readable: Vec::new(),
             command_bytes: 64 * 1024,
         }
+    }
+}
+
+impl fmt::Debug for ShellSettings {
+    /// Variables are shown by name: their values may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variables: Vec<&str> = self.environment.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("ShellSettings")
+            .field("folder", &self.folder)
+            .field("policy", &self.policy)
+            .field("bubblewrap", &self.bubblewrap)
+            .field("timeout", &self.timeout)
+            .field("max_timeout", &self.max_timeout)
+            .field("memory_bytes", &self.memory_bytes)
+            .field("max_processes", &self.max_processes)
+            .field("disk_bytes", &self.disk_bytes)
+            .field("max_files", &self.max_files)
+            .field("max_file_bytes", &self.max_file_bytes)
+            .field("temporary_bytes", &self.temporary_bytes)
+            .field("output_bytes", &self.output_bytes)
+            .field("environment", &variables)
+            .field("readable", &self.readable)
+            .field("command_bytes", &self.command_bytes)
+            .finish()
     }
 }
 

@@ -12,6 +12,7 @@ use super::ran::Ending;
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Spec {
     pub(crate) sandbox: Kind,
+    pub(crate) filter: Filter,
     pub(crate) command: String,
     pub(crate) folder: PathBuf,
     /// A folder for this command alone, removed at its end.
@@ -28,6 +29,17 @@ pub(crate) enum Kind {
     Bubblewrap { program: PathBuf },
     Landlock,
     None,
+}
+
+/// Whether system calls are filtered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Filter {
+    Never,
+    /// Where that works.
+    Try,
+    /// Or nothing is run.
+    Must,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -60,6 +72,8 @@ pub(crate) enum Report {
         ended_by: Option<Ending>,
         /// The version of Landlock that restricted it; zero without.
         landlock: u32,
+        /// Whether its system calls were filtered.
+        is_filtered: bool,
     },
     /// It did not.
     Failed { reason: String },
@@ -78,6 +92,7 @@ pub(crate) struct Inside {
     pub(crate) max_tasks: u64,
     pub(crate) relay: Option<Relay>,
     pub(crate) landlock: Option<Rules>,
+    pub(crate) filter: Filter,
 }
 
 /// A port inside the sandbox that stands for a socket outside.

@@ -10,7 +10,7 @@ fn a_run_is_shown_as_the_interface_says() {
     assert_eq!(ran("", None).to_string(), "exit_code: 3\nstdout:\na\n\nstderr:\n");
     let ended = ran("b", Some(Ending::Timeout)).to_string();
     assert_eq!(ended, "exit_code: 3\nstdout:\na\n\nstderr:\nb\nended by the time limit");
-    for ending in [Ending::Memory, Ending::Processes, Ending::Disk] {
+    for ending in [Ending::Memory, Ending::Machine, Ending::Processes, Ending::Disk] {
         let shown = ran("b\n", Some(ending)).to_string();
         assert_eq!(shown.lines().last(), Some(format!("ended by {ending}").as_str()));
     }
@@ -18,12 +18,26 @@ fn a_run_is_shown_as_the_interface_says() {
 
 #[test]
 fn a_sandbox_says_what_it_does_not_contain() {
-    let shown = |abi| Sandbox::Landlock { abi }.to_string();
-    assert!(shown(3).contains("not contained: TCP connections"), "{}", shown(3));
-    assert!(!shown(4).contains("TCP connections") && shown(4).contains("signals to other processes"));
-    assert!(!shown(9).contains("sockets that are files") && shown(9).contains("other than TCP"));
+    let shown = |abi, is_filtered| Sandbox::Landlock { abi, is_filtered }.to_string();
+    let has = |abi, is_filtered, what: &str| {
+        let shown = shown(abi, is_filtered);
+        let (_, open) = shown.split_once("not contained: ").expect("something never is");
+        open.split("; ").any(|open| open.contains(what))
+    };
+    assert!(has(3, true, "TCP connections") && !has(4, true, "TCP connections"));
+    assert!(has(5, true, "signals") && !has(6, true, "signals"));
+    // What the filter does, Landlock need not.
+    assert!(!has(1, true, "sockets") && has(8, false, "sockets that are files"));
+    assert!(!has(9, true, "other than TCP") && has(9, false, "other than TCP") && has(9, false, "keys"));
+    assert!(has(9, true, "sizes and times") && has(9, true, "modes"), "{}", shown(9, true));
+    assert!(shown(9, false).contains("WITHOUT a filter") && shown(9, true).contains("with a filter"));
+    let bubblewrap = |is_filtered| Sandbox::Bubblewrap { program: PathBuf::new(), is_filtered }.to_string();
+    assert!(!bubblewrap(true).contains("not contained") && bubblewrap(false).contains("not contained"));
     let none = Sandbox::None { reason: "it is switched off".to_owned() }.to_string();
-    assert!(none.contains("WITHOUT A SANDBOX (it is switched off)"), "{none}");
+    assert!(
+        none.contains("WITHOUT A SANDBOX (it is switched off)") && none.contains("shake these limits off"),
+        "{none}"
+    );
 }
 
 #[test]
@@ -46,6 +60,42 @@ fn wrong_settings_are_refused_with_a_hint() {
         assert!(matches!(error, ShellError::Lost { .. }) && error.hint().is_some(), "{error:?}");
     }
     std::fs::remove_dir(&folder).expect("it is empty");
+}
+
+#[test]
+fn variables_are_shown_by_name() {
+    let environment = vec![("NAME".to_owned(), "a-secret-value".to_owned())];
+    let settings = ShellSettings { environment, ..ShellSettings::new("x") };
+    let shown = format!("{settings:?}");
+    assert!(shown.contains("NAME") && !shown.contains("a-secret-value"), "{shown}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_working_folder_is_for_us_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = std::env::temp_dir().join(format!("pegboard-shell-own-{}", std::process::id()));
+    let full = prepare_folder(&folder.join("a/b")).expect("a folder");
+    for made in [folder.as_path(), full.as_path()] {
+        let mode = std::fs::metadata(made).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", made.display());
+    }
+    std::os::unix::fs::symlink(&full, folder.join("link")).expect("a link");
+    assert_eq!(prepare_folder(&folder.join("link")).expect("it is our link"), full);
+    if rustix::process::getuid().is_root() {
+        std::os::unix::fs::lchown(folder.join("link"), Some(12_345), None).expect("root may");
+        std::os::unix::fs::chown(&full, Some(12_345), None).expect("root may");
+    }
+    let other = if rustix::process::getuid().is_root() { full } else { PathBuf::from("/usr") };
+    for foreign in [other, folder.join("link")] {
+        if foreign.is_symlink() && !rustix::process::getuid().is_root() {
+            continue;
+        }
+        let refused = prepare_folder(&foreign).expect_err("it is not ours");
+        assert!(matches!(refused, ShellError::Foreign { .. }) && refused.hint().is_some(), "{refused}");
+    }
+    std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::system::{CONFIGURATION, PROGRAMS};
-use crate::shell::{WORKSPACE, launch::SOCKET, spec::Spec};
+use crate::shell::{WORKSPACE, private::SOCKET, spec::Spec};
 
 /// Where the sandbox has what is ours.
 pub(super) const OURS: &str = "/run/pegboard";

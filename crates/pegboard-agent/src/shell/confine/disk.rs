@@ -1,81 +1,119 @@
 //! How much a command has written.
 
-use std::{collections::BTreeSet, fs, io, os::unix::fs::MetadataExt, path::PathBuf};
+use std::{
+    ffi::CString,
+    io,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::PathBuf,
+};
 
-use pegboard_upstream::processes::Process;
+use rustix::{
+    fs::{AtFlags, CWD, Dir, FileType, statat},
+    io::Errno,
+};
 
-/// How many descriptors are looked at for files without a name.
-const MAX_DESCRIPTORS: usize = 20_000;
+use crate::shell::tidy;
+
+/// How deep folders are looked into; each takes a descriptor.
+const MAX_DEPTH: usize = 256;
 
 /// The unit in which the system counts what a file occupies.
-const BLOCK: u64 = 512;
+pub(super) const BLOCK: u64 = 512;
 
 /// What folders hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) bytes: u64,
     pub(super) files: usize,
+    /// Whether a folder was gone when it was looked into: it may be elsewhere now, with all
+    /// that it holds.
+    pub(super) has_missed: bool,
 }
 
-/// Why what the folders hold cannot be told.
-#[derive(Debug, PartialEq, Eq)]
+/// Why what a command holds cannot be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unmeasured {
-    /// There are too many files.
+    /// There is too much of it.
     TooMany,
-    /// A folder cannot be read, or lies too deep.
-    Unreadable(PathBuf),
+    /// It lies too deep.
+    TooDeep,
+    /// It cannot be read.
+    Unreadable,
 }
 
-/// What the folders hold. Links are not followed.
+/// What the folders hold. Links are not followed, and what is ours and closed is opened.
 pub(super) fn measure(folders: &[PathBuf], max_files: usize) -> Result<Size, Unmeasured> {
-    let mut open = folders.to_vec();
-    let (mut bytes, mut files) = (0, 0);
-    while let Some(folder) = open.pop() {
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            // It is being changed while we look.
-            Err(error) if is_gone(&error) => continue,
-            Err(_) => return Err(Unmeasured::Unreadable(folder)),
-        };
-        for entry in entries {
-            files += 1;
-            if files > max_files {
-                return Err(Unmeasured::TooMany);
-            }
-            let Ok(entry) = entry else { return Err(Unmeasured::Unreadable(folder)) };
-            match entry.metadata() {
-                Ok(data) => {
-                    bytes += data.blocks() * BLOCK;
-                    if data.is_dir() {
-                        open.push(entry.path());
-                    }
-                }
-                Err(error) if is_gone(&error) => {}
-                Err(_) => return Err(Unmeasured::Unreadable(entry.path())),
-            }
+    let mut size = Size::default();
+    for folder in folders {
+        let path = CString::new(folder.as_os_str().as_bytes()).map_err(|_| Unmeasured::Unreadable)?;
+        match tidy::open_folder(CWD, &path) {
+            Ok(folder) => size.add(folder, max_files)?,
+            Err(error) if is_gone(&error) => {}
+            Err(_) => return Err(Unmeasured::Unreadable),
         }
     }
-    Ok(Size { bytes, files })
+    Ok(size)
 }
 
+impl Size {
+    /// Adds what a folder holds.
+    fn add(&mut self, folder: OwnedFd, max_files: usize) -> Result<(), Unmeasured> {
+        let read = |folder| Dir::new(folder).map_err(|_| Unmeasured::Unreadable);
+        let mut open = vec![read(folder)?];
+        while let Some(folder) = open.last_mut() {
+            let entry = match folder.read() {
+                Some(Ok(entry)) if tidy::is_self(entry.file_name()) => continue,
+                Some(Ok(entry)) => entry,
+                Some(Err(_)) => return Err(Unmeasured::Unreadable),
+                None => {
+                    open.pop();
+                    continue;
+                }
+            };
+            self.files += 1;
+            if self.files > max_files {
+                return Err(Unmeasured::TooMany);
+            }
+            let at = folder.fd().map_err(|_| Unmeasured::Unreadable)?;
+            let stat = match statat(at, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(error) if is_gone(&error.into()) => {
+                    self.has_missed |= entry.file_type() == FileType::Directory;
+                    continue;
+                }
+                Err(_) => return Err(Unmeasured::Unreadable),
+            };
+            self.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+                continue;
+            }
+            let below = match tidy::open_folder(at, entry.file_name()) {
+                Ok(below) => read(below)?,
+                Err(error) if is_gone(&error) => {
+                    self.has_missed = true;
+                    continue;
+                }
+                Err(_) => return Err(Unmeasured::Unreadable),
+            };
+            if open.len() == MAX_DEPTH {
+                return Err(Unmeasured::TooDeep);
+            }
+            open.push(below);
+        }
+        Ok(())
+    }
+}
+
+/// Whether something is being changed while we look: it is gone, or another thing, or a link
+/// that must not be followed.
 fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-/// How many bytes the processes hold in files that have no name any more, or never had one.
-pub(super) fn nameless(processes: &[Process]) -> u64 {
-    let folders = processes.iter().map(|process| format!("/proc/{}/fd", process.pid.as_raw_nonzero()));
-    let descriptors = folders.filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
-    let mut seen = BTreeSet::new();
-    let files = descriptors.take(MAX_DESCRIPTORS).filter_map(|descriptor| fs::metadata(descriptor.path()).ok());
-    files
-        .filter(|data| data.is_file() && data.nlink() == 0 && seen.insert((data.dev(), data.ino())))
-        .map(|data| data.blocks() * BLOCK)
-        .sum()
+    [Errno::NOENT, Errno::NOTDIR, Errno::LOOP].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
@@ -93,8 +131,25 @@ mod tests {
         std::os::unix::fs::symlink("/usr", path.join("link")).expect("a link");
         let after = measure(&[path.clone(), PathBuf::from("/no/such/folder")], 100).expect("it is small");
         assert!((100_000..120_000).contains(&(after.bytes - before.bytes)), "{before:?} {after:?}");
-        assert_eq!((before.files, after.files), (2, 4));
+        assert_eq!((before.files, after.files, after.has_missed), (2, 4, false));
         assert_eq!(measure(std::slice::from_ref(&path), 3), Err(Unmeasured::TooMany));
+        // Not even where a folder is expected.
+        assert_eq!(measure(&[path.join("link")], 3), Ok(Size::default()));
+        fs::remove_dir_all(&path).expect("it is ours");
+    }
+
+    #[test]
+    fn what_is_closed_is_opened_and_what_is_too_deep_is_not_measured() {
+        let path = folder("closed");
+        fs::write(path.join("a/b/file"), vec![1; 100_000]).expect("a file");
+        for name in ["a/b", "a"] {
+            fs::set_permissions(path.join(name), fs::Permissions::from_mode(0o000)).expect("it is ours");
+        }
+        let size = measure(std::slice::from_ref(&path), 100).expect("it is ours");
+        assert!(size.bytes > 100_000 && size.files == 3, "{size:?}");
+        let deep = (0..MAX_DEPTH).fold(path.clone(), |path, _| path.join("d"));
+        fs::create_dir_all(&deep).expect("folders");
+        assert_eq!(measure(std::slice::from_ref(&path), 1000), Err(Unmeasured::TooDeep));
         fs::remove_dir_all(&path).expect("it is ours");
     }
 }

@@ -17,11 +17,11 @@ use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit, setsid};
 
 use crate::shell::{
     relay::CONNECTIONS,
-    spec::{Inside, Rules},
+    spec::{Filter, Inside, Rules},
 };
 
 /// The first word on standard output when everything is set up; the version of Landlock
-/// follows.
+/// follows, and whether system calls are filtered.
 pub(super) const READY: &str = "pegboard-ready ";
 
 /// How many files one process may have open.
@@ -59,11 +59,12 @@ fn begin(order: &Inside) -> Result<ExitCode, String> {
         None => None,
     };
     let landlock = order.landlock.as_ref().map_or(Ok(0), restrict)?;
+    let is_filtered = filter(order)?;
     let mut command = Command::new(&order.shell);
     command.arg("-c").arg(&order.command).current_dir(&order.folder).stdin(Stdio::null());
     command.env_clear().envs(order.environment.iter().map(|(name, value)| (name, value)));
     let mut stdout = io::stdout();
-    let ready = writeln!(stdout, "{READY}{landlock}").and_then(|()| stdout.flush());
+    let ready = writeln!(stdout, "{READY}{landlock} {is_filtered}").and_then(|()| stdout.flush());
     ready.map_err(|error| error.to_string())?;
     let cannot = |error: io::Error| format!("cannot start `{}`: {error}", order.shell.display());
     let Some((listener, socket)) = listener else { return Err(cannot(command.exec())) };
@@ -112,6 +113,29 @@ fn restrict(rules: &Rules) -> Result<u32, String> {
 #[cfg(not(target_os = "linux"))]
 fn restrict(_rules: &Rules) -> Result<u32, String> {
     Err("only Linux has it".to_owned())
+}
+
+/// Filters system calls, last of all; whether that worked.
+fn filter(order: &Inside) -> Result<bool, String> {
+    if order.filter == Filter::Never {
+        return Ok(false);
+    }
+    match apply_filter(order.landlock.is_some()) {
+        Err(reason) if order.filter == Filter::Must => Err(format!("system calls cannot be filtered: {reason}")),
+        applied => Ok(applied.is_ok()),
+    }
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn apply_filter(has_landlock: bool) -> Result<(), String> {
+    use super::filter::Around;
+
+    super::filter::apply(if has_landlock { Around::Landlock } else { Around::Namespaces })
+}
+
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+fn apply_filter(_has_landlock: bool) -> Result<(), String> {
+    Err("there is no filter for this kind of machine".to_owned())
 }
 
 /// Connects whoever comes to `listener` with the socket outside.

@@ -4,7 +4,6 @@
 use std::{
     fs,
     io::{self, BufRead, BufReader, Read, Write},
-    path::Path,
     process::{Child, Command, ExitCode, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
@@ -14,19 +13,14 @@ use std::{
     time::Duration,
 };
 
-use pegboard_upstream::processes;
+use pegboard_upstream::processes::{self, Table};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process, setsid};
 
-use super::{
-    disk::{self, Size, Unmeasured},
-    inside::READY,
-    output::Kept,
-    start::Start,
-    watch,
-};
+use super::{files::Files, inside::READY, output::Kept, start::Start, watch};
 use crate::shell::{
     ran::Ending,
     spec::{Report, Spec},
+    tidy,
 };
 
 /// As long as an order may be.
@@ -62,9 +56,10 @@ pub(super) fn run() -> ExitCode {
         Ok(Err(error)) => return report(&failed(format!("the order cannot be read: {error}"))),
         Err(error) => return report(&failed(format!("the order cannot be read: {error}"))),
     };
-    let said = confine(&spec).unwrap_or_else(failed);
-    processes::end_all(Duration::ZERO);
-    let _ = fs::remove_dir_all(&spec.private);
+    let said = match Table::open() {
+        Ok(table) => run_to_end(&spec, table).unwrap_or_else(failed),
+        Err(error) => failed(format!("the table of processes cannot be read: {error}")),
+    };
     report(&said)
 }
 
@@ -80,21 +75,37 @@ fn report(report: &Report) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Runs the command and leaves nothing of it behind.
+fn run_to_end(spec: &Spec, mut table: Table) -> Result<Report, String> {
+    let mut said = confine(spec, &mut table);
+    // Something may have been started before something else went wrong.
+    if said.is_err() {
+        said = end_all(&mut table).and(said);
+    }
+    // Whoever ordered it looks after what cannot be removed.
+    let _ = tidy::remove(&spec.private);
+    said
+}
+
+fn end_all(table: &mut Table) -> Result<(), String> {
+    table.end_all(Duration::ZERO).map_err(|error| format!("cannot tell whether all of it has ended: {error}"))
+}
+
 /// Runs the command to its end, or to the end of a limit.
-fn confine(spec: &Spec) -> Result<Report, String> {
+fn confine(spec: &Spec, table: &mut Table) -> Result<Report, String> {
     let (tell, news) = mpsc::channel();
     // Out of the session of whoever started us: what we do to ours must not touch them.
     let _ = setsid();
     go_before_others(WATCHING);
     processes::adopt_orphans();
     let start = Start::new(spec)?;
-    let before = measure(&start, spec)?;
+    let files = Files::new(&start.folders, spec);
     // By this thread, which lasts: bubblewrap ends when its parent thread does.
     let mut child = spawn(&start)?;
     let output = Streams::follow(&mut child, spec.limits.output_bytes)?;
     let order = serde_json::to_vec(&start.order).map_err(|error| error.to_string())?;
     let (order_pipe, child_pid) = (child.stdin.take(), i32::try_from(child.id()).ok().and_then(Pid::from_raw));
-    watch_over(child, &start, before, spec, &tell);
+    watch_over(child, files, spec, &tell)?;
     // What ends before it has read everything says why on standard error.
     let _ = order_pipe.map(|mut pipe| pipe.write_all(&order));
     let ended = news.recv_timeout(Duration::from_millis(spec.limits.timeout_ms));
@@ -103,7 +114,7 @@ fn confine(spec: &Spec) -> Result<Report, String> {
         let _ = child_pid.map(|pid| kill_process(pid, Signal::KILL));
         go_before_others(ENDING);
     }
-    processes::end_all(Duration::ZERO);
+    end_all(table)?;
     let (exit_code, ended_by) = match ended {
         Ok(News::Ended(code)) => (code, None),
         Ok(News::Limit(ending)) => (KILLED, Some(ending)),
@@ -112,9 +123,11 @@ fn confine(spec: &Spec) -> Result<Report, String> {
     };
     let (ready, stdout, stderr) = output.finish();
     match ready {
-        Some(landlock) => Ok(Report::Ran { exit_code, stdout, stderr, ended_by, landlock }),
-        None if ended_by.is_some() => Err("the sandbox was not set up in time".to_owned()),
-        None => Err(reason(&stderr, exit_code)),
+        Some((landlock, is_filtered)) => Ok(Report::Ran { exit_code, stdout, stderr, ended_by, landlock, is_filtered }),
+        None => Err(match ended_by {
+            Some(ending) => format!("the sandbox was not set up: ended by {ending}"),
+            None => reason(&stderr, exit_code),
+        }),
     }
 }
 
@@ -134,16 +147,6 @@ fn reason(stderr: &str, code: u8) -> String {
     }
 }
 
-/// What the folders hold before the command. A little more than allowed can be there from the
-/// last one, and must not keep the next from removing it.
-fn measure(start: &Start, spec: &Spec) -> Result<Size, String> {
-    let folder = |path: &Path| path.display().to_string();
-    disk::measure(&start.folders, spec.limits.max_files.saturating_mul(2)).map_err(|error| match error {
-        Unmeasured::TooMany => format!("the working folder `{}` holds too many files", folder(&spec.folder)),
-        Unmeasured::Unreadable(path) => format!("cannot tell what `{}` holds", folder(&path)),
-    })
-}
-
 fn spawn(start: &Start) -> Result<Child, String> {
     let (program, args) = start.words.split_first().ok_or("there is nothing to start")?;
     let mut command = Command::new(program);
@@ -153,8 +156,10 @@ fn spawn(start: &Start) -> Result<Child, String> {
 }
 
 /// Starts everything that can have news.
-fn watch_over(child: Child, start: &Start, before: Size, spec: &Spec, tell: &Sender<News>) {
-    let (limits, folders) = (spec.limits, start.folders.clone());
+fn watch_over(child: Child, files: Files, spec: &Spec, tell: &Sender<News>) -> Result<(), String> {
+    let limits = spec.limits;
+    let table = || Table::open().map_err(|error| format!("the table of processes cannot be read: {error}"));
+    let (mut for_processes, mut for_files) = (table()?, table()?);
     let watch = |wait: Box<dyn FnOnce() -> News + Send>| {
         let tell = tell.clone();
         thread::spawn(move || {
@@ -162,13 +167,17 @@ fn watch_over(child: Child, start: &Start, before: Size, spec: &Spec, tell: &Sen
         });
     };
     watch(Box::new(move || News::Ended(processes::wait_for(&child))));
-    watch(Box::new(move || News::Limit(watch::processes(&limits))));
-    watch(Box::new(move || News::Limit(watch::files(&folders, before, &limits))));
+    watch(Box::new(move || News::Limit(watch::processes(&mut for_processes, &limits))));
+    watch(Box::new(move || News::Limit(files.watch(&mut for_files))));
     watch(Box::new(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         News::Alone
     }));
+    Ok(())
 }
+
+/// The version of Landlock, and whether system calls are filtered.
+type Ready = (u32, bool);
 
 /// What the command prints, while it does.
 struct Streams {
@@ -178,8 +187,8 @@ struct Streams {
 }
 
 struct Stream {
-    /// Set when the sandbox was: the version of Landlock.
-    ready: Option<u32>,
+    /// Set when the sandbox was.
+    ready: Option<Ready>,
     kept: Kept,
 }
 
@@ -206,7 +215,7 @@ impl Streams {
     }
 
     /// Whether the sandbox was set up, and what was printed.
-    fn finish(self) -> (Option<u32>, String, String) {
+    fn finish(self) -> (Option<Ready>, String, String) {
         // A process that is not ours could have been handed the pipe, and is not waited for.
         for _ in 0..2 {
             let _ = self.ends.recv_timeout(LAST_OUTPUT);
@@ -226,8 +235,9 @@ fn expect_ready(stdout: &mut impl BufRead, stream: &Mutex<Stream>) {
     let _ = stdout.take(READY_BYTES).read_until(b'\n', &mut line);
     let text = String::from_utf8_lossy(&line);
     let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
-    match text.strip_prefix(READY).and_then(|version| version.trim_end().parse().ok()) {
-        Some(version) => stream.ready = Some(version),
+    let ready = text.strip_prefix(READY).and_then(|ready| ready.trim_end().split_once(' '));
+    match ready.and_then(|(version, filter)| Some((version.parse().ok()?, filter.parse().ok()?))) {
+        Some(ready) => stream.ready = Some(ready),
         None => stream.kept.push(&line),
     }
 }

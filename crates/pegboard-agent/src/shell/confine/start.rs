@@ -12,7 +12,7 @@ use std::{
 use super::{bubblewrap, system, watch};
 use crate::shell::{
     WORKSPACE,
-    launch::SOCKET,
+    private::SOCKET,
     spec::{Inside, Kind, Relay, Rules, Spec},
 };
 
@@ -93,6 +93,8 @@ fn order(spec: &Spec, folder: &Path, temporary: &Path, url: Option<String>) -> I
     environment.extend(spec.environment.iter().cloned());
     // These say how things are, whatever is set besides.
     let mut fixed = vec![("HOME", text(folder)), ("TMPDIR", text(temporary))];
+    // What one command leaves in its home folder must not run in the next unasked.
+    fixed.push(("PYTHONNOUSERSITE", "1".to_owned()));
     if let (Some(url), Some(api)) = (url, &spec.api) {
         fixed.extend([("MCP_API_URL", url), ("MCP_API_TOKEN", api.token.clone())]);
     }
@@ -107,6 +109,7 @@ fn order(spec: &Spec, folder: &Path, temporary: &Path, url: Option<String>) -> I
         max_tasks: tasks_of_this_user().saturating_add(watch::max_tasks(&spec.limits) as u64),
         relay: None,
         landlock: None,
+        filter: spec.filter,
     }
 }
 

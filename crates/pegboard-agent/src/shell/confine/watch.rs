@@ -1,15 +1,13 @@
 //! Looking again and again whether a command keeps to its limits.
 
 use std::{
-    fs,
-    path::PathBuf,
-    thread,
+    fs, io, thread,
     time::{Duration, Instant},
 };
 
-use pegboard_upstream::processes::{self, Process};
+use pegboard_upstream::processes::{Process, Table};
 
-use super::disk::{self, Size, Unmeasured};
+use super::machine::Memory;
 use crate::shell::{ran::Ending, spec::Limits};
 
 /// How often processes are looked at: rarely enough to cost little, often enough that memory
@@ -18,9 +16,6 @@ const PROCESSES: (Duration, Duration) = (Duration::from_millis(50), Duration::fr
 
 /// How often the number of all tasks is looked at between two looks at processes.
 const GLANCE: Duration = Duration::from_millis(5);
-
-/// How often files are.
-const FILES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// Looking may take a fifth of the time, unless that would be too rare.
 const REST: u32 = 4;
@@ -40,17 +35,22 @@ fn max_processes(limits: &Limits) -> usize {
     limits.max_processes.saturating_add(OWN_PROCESSES)
 }
 
-/// Returns when the processes below this one break a limit.
-pub(super) fn processes(limits: &Limits) -> Ending {
+/// Returns when the processes below this one break a limit, or cannot be seen any more.
+pub(super) fn processes(table: &mut Table, limits: &Limits) -> Ending {
+    let before = Memory::now();
     loop {
         let (start, tasks) = (Instant::now(), tasks_of_the_system());
-        let found = processes::descendants();
+        // What cannot be counted could be any number.
+        let Ok(found) = table.descendants() else { return Ending::Processes };
         let threads: usize = found.iter().map(|process| process.threads).sum();
         if found.len() > max_processes(limits) || threads > max_tasks(limits) {
             return Ending::Processes;
         }
-        if memory(&found, limits.memory_bytes) > limits.memory_bytes {
+        if memory(&found, limits.memory_bytes).is_none_or(|memory| memory > limits.memory_bytes) {
             return Ending::Memory;
+        }
+        if before.zip(Memory::now()).is_some_and(|(before, now)| now.is_low(&before, limits)) {
+            return Ending::Machine;
         }
         // What multiplies must be seen early: later there is no time left to look.
         let many = tasks.saturating_add(limits.max_processes / 2);
@@ -74,45 +74,33 @@ fn tasks_of_the_system() -> usize {
     tasks.and_then(|(_, all)| all.parse().ok()).unwrap_or(0)
 }
 
-/// Returns when the files of the command break a limit; `before` is what was there before it.
-pub(super) fn files(folders: &[PathBuf], before: Size, limits: &Limits) -> Ending {
-    let max_bytes = limits.disk_bytes.max(before.bytes);
-    let max_files = limits.max_files.max(before.files);
-    loop {
-        let start = Instant::now();
-        let nameless = disk::nameless(&processes::descendants());
-        match disk::measure(folders, max_files) {
-            Ok(size) if size.bytes.saturating_add(nameless) <= max_bytes => thread::sleep(pause(start, FILES)),
-            // What cannot be measured could be anything.
-            Ok(_) | Err(Unmeasured::TooMany | Unmeasured::Unreadable(_)) => return Ending::Disk,
-        }
-    }
-}
-
 /// How long to wait after a look that began then.
-fn pause(start: Instant, (least, most): (Duration, Duration)) -> Duration {
+pub(super) fn pause(start: Instant, (least, most): (Duration, Duration)) -> Duration {
     (start.elapsed() * REST).clamp(least, most)
 }
 
-/// How much memory the processes occupy together.
-fn memory(processes: &[Process], limit: u64) -> u64 {
-    let resident = processes.iter().map(|process| kilobytes(process, "status", &["VmRSS:", "VmSwap:"]).unwrap_or(0));
-    let resident = resident.sum::<u64>().saturating_mul(1024);
-    if resident <= limit {
-        return resident;
+/// How much memory the processes occupy together; nothing when that cannot be told.
+fn memory(processes: &[Process], limit: u64) -> Option<u64> {
+    let resident = |process| kilobytes(process, "status", &["VmRSS:", "VmSwap:"]);
+    let all = processes.iter().map(resident).sum::<Option<u64>>()?.saturating_mul(1024);
+    if all <= limit {
+        return Some(all);
     }
-    // Pages that processes share were counted once for each. Counting them right takes long.
-    let shares = processes.iter().map(|process| {
-        let share = kilobytes(process, "smaps_rollup", &["Pss:", "SwapPss:"]);
-        share.or_else(|| kilobytes(process, "status", &["VmRSS:", "VmSwap:"])).unwrap_or(0)
-    });
-    shares.sum::<u64>().saturating_mul(1024)
+    // Pages that processes share were counted once for each. Counting them right takes long,
+    // and some do not let us.
+    let share = |process| kilobytes(process, "smaps_rollup", &["Pss:", "SwapPss:"]).or_else(|| resident(process));
+    Some(processes.iter().map(share).sum::<Option<u64>>()?.saturating_mul(1024))
 }
 
-/// The sum of these lines in one of the process's files.
+/// The sum of these lines in one of the process's files, zero when it has ended; nothing when
+/// the file cannot be read.
 fn kilobytes(process: &Process, file: &str, names: &[&str]) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{}/{file}", process.pid.as_raw_nonzero())).ok()?;
-    Some(sum_lines(&text, names))
+    match fs::read(format!("/proc/{}/{file}", process.pid.as_raw_nonzero())) {
+        Ok(text) => Some(sum_lines(&String::from_utf8_lossy(&text), names)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(0),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Some(0),
+        Err(_) => None,
+    }
 }
 
 fn sum_lines(text: &str, names: &[&str]) -> u64 {

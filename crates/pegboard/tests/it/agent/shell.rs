@@ -6,6 +6,7 @@ mod ends;
 mod escapes;
 mod limits;
 mod runs;
+mod system_calls;
 
 use std::{
     fs,
@@ -64,7 +65,7 @@ impl Place {
     /// The version of Landlock, where that is the sandbox.
     fn landlock(&self) -> Option<u32> {
         match self.shell.sandbox() {
-            Sandbox::Landlock { abi } => Some(*abi),
+            Sandbox::Landlock { abi, .. } => Some(*abi),
             _ => None,
         }
     }
@@ -96,6 +97,16 @@ impl Place {
         }
     }
 
+    /// Waits until a process of a command is found. One that is just becoming another program
+    /// has no mark for a moment.
+    async fn assert_soon_running(&self) {
+        let start = Instant::now();
+        while self.left().is_empty() {
+            assert!(start.elapsed() < PATIENCE, "{}: nothing runs", self.kind);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Waits until a command has made this file in the working folder.
     async fn assert_soon_there(&self, file: &str) {
         let start = Instant::now();
@@ -103,6 +114,20 @@ impl Place {
             assert!(start.elapsed() < PATIENCE, "{}: `{file}` is not there", self.kind);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// The process that watches over the command.
+    fn watcher(&self) -> Option<u32> {
+        let read = |pid: u32, name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let holds = |pid: u32, text: &str| String::from_utf8_lossy(&read(pid, "environ")).contains(text);
+        let all = fs::read_dir("/proc").ok()?.flatten();
+        let pids: Vec<u32> = all.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect();
+        let mut pid = pids.into_iter().find(|pid| holds(*pid, &format!("{MARK}={}", self.mark)))?;
+        while !holds(pid, "PEGBOARD_CONFINE_ROLE=watch") {
+            let stat = String::from_utf8_lossy(&read(pid, "stat")).into_owned();
+            pid = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+        }
+        Some(pid)
     }
 
     /// The command lines of all processes that are the test's: they have its mark, or name its

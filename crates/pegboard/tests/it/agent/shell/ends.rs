@@ -37,7 +37,7 @@ async fn a_command_that_is_given_up_ends() {
             let shell = std::sync::Arc::clone(&place.shell);
             let task = tokio::spawn(async move { shell.run(&format!("{LEAVING}; sleep 1000"), None).await });
             place.assert_soon_there("started").await;
-            assert!(!place.left().is_empty());
+            place.assert_soon_running().await;
             task.abort();
             place.assert_soon_empty().await;
         },
@@ -55,7 +55,7 @@ async fn a_command_ends_with_whoever_ordered_it() {
             fs::create_dir(&temporary).expect("a folder");
             let mut agent = Agent::start(place, &format!("{LEAVING}; sleep 1000"), &[], &temporary);
             place.assert_soon_there("started").await;
-            assert!(!place.left().is_empty());
+            place.assert_soon_running().await;
             agent.0.kill().expect("it runs");
             agent.0.wait().expect("it ends");
             place.assert_soon_empty().await;
@@ -65,6 +65,45 @@ async fn a_command_ends_with_whoever_ordered_it() {
                 assert!(start.elapsed() < PATIENCE, "{}: temporary files are left", place.kind);
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_ends_with_its_watcher() {
+    for kind in ["bubblewrap", "landlock", "none"] {
+        let Some(place) = Place::new("watcher", kind, &|_| (), None) else { continue };
+        let temporary = place.outside.join("temporary");
+        fs::create_dir(&temporary).expect("a folder");
+        // Without a sandbox nothing keeps a command from doing it itself.
+        let last = if kind == "none" { "kill -9 $PPID; sleep 1000" } else { "sleep 1000" };
+        let mut agent = Agent::start(&place, &format!("{LEAVING}; {last}"), &[], &temporary);
+        place.assert_soon_there("started").await;
+        if kind != "none" {
+            let watcher = place.watcher().expect("it watches");
+            let kill = Command::new("kill").args(["-9", &watcher.to_string()]).status();
+            assert!(kill.expect("it is installed").success(), "{kind}");
+        }
+        assert!(!agent.0.wait().expect("it ends").success(), "{kind}: nobody says how it ended");
+        place.assert_soon_empty().await;
+        assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "{kind}: temporary files are left");
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_closes_is_removed() {
+    each(
+        "closes",
+        |_| (),
+        async |place| {
+            let temporary = place.outside.join("temporary");
+            fs::create_dir(&temporary).expect("a folder");
+            let command = "mkdir -p $TMPDIR/a/b; touch $TMPDIR/a/b/f; chmod 500 $TMPDIR/a/b $TMPDIR/a; chmod 0 $TMPDIR; \
+                           chmod 0 $TMPDIR/..; true";
+            let mut agent = Agent::start(place, command, &[], &temporary);
+            assert!(agent.0.wait().expect("it ends").success(), "{}", place.kind);
+            assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "{}", place.kind);
         },
     )
     .await;
@@ -127,7 +166,8 @@ async fn an_agent() {
     let mut lines = place.lines();
     let (kind, mark, outside) = (lines.next(), lines.next(), lines.next());
     let outside = Path::new(outside.expect("a folder"));
-    let kind = if kind == Some("bubblewrap") { "bubblewrap" } else { "landlock" };
+    let kinds = ["bubblewrap", "landlock", "none"];
+    let kind = kinds.into_iter().find(|known| kind == Some(known)).expect("a kind");
     let settings = settings(kind, &outside.join("work"), mark.expect("a mark")).expect("it is installed");
     let shell = Shell::new(settings, Some(Program::at(PROGRAM)), None).expect("a shell");
     let ran = shell.run(&command, None).await.expect("it runs");

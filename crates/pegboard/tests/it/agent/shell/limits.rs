@@ -71,19 +71,90 @@ async fn disk_is_limited_by_bytes_and_by_files() {
         assert_eq!(place.run("rm -f e*").await.exit_code, 0);
         let hidden = "for i in $(seq 9); do exec {fd}> f; rm f; head -c 4M /dev/zero >&$fd; done; sleep 1000";
         check(place, hidden, Some(Ending::Disk)).await;
-        let deep = "d=$(printf 'd%.0s' $(seq 200)); for i in $(seq 30); do mkdir $d; cd $d; done; sleep 1000";
-        check_deep(place, deep).await;
     })
     .await;
 }
 
-/// What lies too deep cannot be measured, and must not be used for hiding.
-async fn check_deep(place: &Place, command: &str) {
-    let ran = place.run(command).await;
-    assert_eq!(ran.ended_by, Some(Ending::Disk), "{ran:?}");
-    let refused = place.shell.run("echo again", None).await.expect_err("it cannot be measured");
-    assert!(refused.to_string().contains("cannot tell what"), "{refused}");
-    std::fs::remove_dir_all(place.work()).expect("it is ours");
+#[tokio::test]
+async fn what_cannot_be_measured_ends_the_command_and_can_be_removed() {
+    each("unmeasured", small, async |place| {
+        // Too deep.
+        check(place, "for i in $(seq 260); do mkdir d; cd d; done; sleep 1000", Some(Ending::Disk)).await;
+        assert_eq!(place.run("rm -rf d; ls").await.stdout, "", "{}", place.kind);
+        // Closed.
+        let ran = place.run("mkdir d; echo kept > d/f; chmod 0 d").await;
+        assert_eq!((ran.exit_code, ran.ended_by), (0, None), "{}: {ran:?}", place.kind);
+        assert_eq!(place.run("cat d/f; rm -r d; chmod 0 .").await.stdout, "kept\n", "{}", place.kind);
+        assert_eq!(place.run("ls").await.stderr, "", "{}", place.kind);
+        // Far too many: they can be removed, and nothing else can grow.
+        for number in 0..4 * 500 + 10 {
+            std::fs::write(place.work().join(format!("e{number}")), "").expect("a file");
+        }
+        assert_eq!(place.run("ls | wc -l").await.stdout, "2010\n", "{}", place.kind);
+        check(
+            place,
+            "python3 -c \"import os, time; [open(f'f{i}', 'w').close() for i in range(6000)]; time.sleep(99)\"",
+            Some(Ending::Disk),
+        )
+        .await;
+        assert_eq!(place.run("rm -f e* f*; ls").await.stdout, "", "{}", place.kind);
+        check(place, "for i in $(seq 600); do : > e$i; done; sleep 1000", Some(Ending::Disk)).await;
+    })
+    .await;
+}
+
+/// A Python program in an argument.
+fn python(program: &str) -> String {
+    format!("python3 -c \"{program}\"")
+}
+
+#[tokio::test]
+async fn what_has_no_name_is_counted() {
+    each("nameless", small, async |place| {
+        // Half of each file is still seen without a privilege.
+        let mapped = "import ctypes, os, time
+libc = ctypes.CDLL(None)
+for i in range(9):
+    with open('f', 'w+b') as f:
+        f.write(bytes(8 << 20)); f.flush(); libc.mmap(None, 4 << 20, 1, 1, f.fileno(), 0)
+    os.unlink('f')
+time.sleep(99)";
+        check(place, &python(mapped), Some(Ending::Disk)).await;
+        let sockets = "import socket, time; held = [socket.socketpair() for i in range(330)]; time.sleep(99)";
+        check(place, &python(sockets), Some(Ending::Memory)).await;
+        let flood = "import os, time
+held = [open('/dev/null') for i in range(1000)]
+for i in range(22):
+    if os.fork() == 0: break
+time.sleep(99)";
+        check(place, &python(flood), Some(Ending::Disk)).await;
+        let wandering = "import os
+os.makedirs('a/x'); os.mkdir('b')
+for i in range(9): open(f'a/x/{i}', 'wb').write(bytes(4 << 20))
+while True: os.rename('a/x', 'b/x'); os.rename('b/x', 'a/x')";
+        check(place, &python(wandering), Some(Ending::Disk)).await;
+        assert_eq!(place.run("rm -rf a b").await.exit_code, 0);
+    })
+    .await;
+}
+
+/// Memory that counts for no process: it is shared, and given back by whoever filled it.
+#[tokio::test]
+async fn memory_that_no_process_has_is_noticed() {
+    each("unmapped", small, async |place| {
+        let shared = "import mmap, time
+held = []
+for i in range(6):
+    part = mmap.mmap(-1, 64 << 20); part.write(bytes(64 << 20)); part.madvise(mmap.MADV_DONTNEED); held.append(part)
+    time.sleep(0.1)
+time.sleep(99)";
+        let ran = place.run(&python(shared)).await;
+        assert_eq!(ran.ended_by, Some(Ending::Memory), "{}: {ran:?}", place.kind);
+        // None of it goes through descriptors that nobody sees.
+        let ran = place.run(&python("import os; os.memfd_create('x')")).await;
+        assert!(ran.stderr.contains("Function not implemented"), "{}: {ran:?}", place.kind);
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -99,6 +170,10 @@ async fn temporary_files_are_limited() {
                 check(place, &fill.replace("$TMPDIR", "/dev/shm"), None).await;
             }
             assert_eq!(place.run("ls $TMPDIR").await.stdout, "");
+            // Empty files take room too.
+            let many = "import os, time; [open(os.environ['TMPDIR'] + f'/{i}', 'w').close() for i in range(600)]; time.sleep(99)";
+            check(place, &python(many), Some(Ending::Disk)).await;
+            assert_eq!(place.run("mkdir -p $TMPDIR/a/b; chmod 500 $TMPDIR/a/b $TMPDIR/a; chmod 0 $TMPDIR").await.exit_code, 0);
         },
     )
     .await;

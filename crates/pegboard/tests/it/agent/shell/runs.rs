@@ -95,15 +95,54 @@ async fn a_clean_environment() {
         |settings| settings.environment.push(("EXTRA".into(), "a b".into())),
         async |place| {
             let ran = place.run("env | cut -d= -f1 | sort | tr '\\n' ' '; echo $EXTRA").await;
-            let expected = "EXTRA HOME LANG PATH PEGBOARD_TEST_MARK PWD SHLVL TERM TMPDIR _ a b\n";
+            let expected = "EXTRA HOME LANG PATH PEGBOARD_TEST_MARK PWD PYTHONNOUSERSITE SHLVL TERM TMPDIR _ a b\n";
             assert_eq!(ran.stdout, expected, "{}", place.kind);
             // The mark by which other tests find what is left.
-            let mut run = std::pin::pin!(place.shell.run("touch there; sleep 1000", Some(Duration::from_secs(1))));
             tokio::select! {
-                ran = &mut run => panic!("{ran:?}"),
-                () = place.assert_soon_there("there") => assert!(!place.left().is_empty()),
+                ran = place.run("touch there; sleep 1000") => panic!("{ran:?}"),
+                () = place.assert_soon_running() => {}
             }
-            run.await.expect("it runs");
+            place.assert_soon_empty().await;
+        },
+    )
+    .await;
+}
+
+/// What a filter of system calls must not stand in the way of.
+#[tokio::test]
+async fn ordinary_programs_work() {
+    let python = "import asyncio, os, resource, socket, subprocess, sys, threading
+thread = threading.Thread(target=lambda: print(subprocess.check_output(['echo', 'thread']).decode(), end='', flush=True))
+thread.start(); thread.join()
+asyncio.run(asyncio.sleep(0))
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+os.setpriority(os.PRIO_PROCESS, 0, 15)
+one, other = socket.socketpair()
+one.sendmsg([b'pair\\n']); print(other.recv(9).decode(), end='')
+try: socket.getaddrinfo('localhost', 80)
+except OSError: pass
+read, write = os.pipe()
+if os.fork() == 0: os.write(write, b'child\\n'); os._exit(0)
+os.wait(); print(os.read(read, 9).decode(), end='')";
+    each(
+        "ordinary",
+        |_| (),
+        async |place| {
+            check(place, &format!("python3 -c \"{python}\""), 0, "thread\npair\nchild\n").await;
+            check(
+                place,
+                "ulimit -n 99; nice -n 2 bash -c 'ulimit -n; nice'; (echo sub) | cat; : & wait",
+                0,
+                "99\n12\nsub\n",
+            )
+            .await;
+            check(
+                place,
+                "git init -q r && cd r && echo x > f && chmod 700 f && git add f && git status -s",
+                0,
+                "A  f\n",
+            )
+            .await;
         },
     )
     .await;

@@ -1,0 +1,277 @@
+//! System calls that a command has no business with, refused by the kernel.
+//!
+//! Landlock speaks of files, ports and signals. What it does not speak of is refused here:
+//! other kinds of sockets, limits and priorities of other processes, keys, memory that
+//! outlives its process, and everything that sets up a system. In bubblewrap most of that is
+//! out of reach already, and a second lock does no harm.
+
+use std::collections::BTreeMap;
+
+use libc::c_long;
+use seccompiler::{
+    BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, sock_filter,
+};
+
+/// What the filter is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Around {
+    /// Nothing but Landlock: sockets must not lead anywhere but by TCP.
+    Landlock,
+    /// A network and files of the command's own.
+    Namespaces,
+}
+
+/// For each system call, when it is refused: one of these, or always when there are none.
+type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+
+/// The first number that a later kernel may give to something that we know nothing about.
+/// Numbers of the other calling convention of `x86_64` are larger by far.
+const FIRST_UNKNOWN: u32 = 463;
+
+/// `SOCK_STREAM` and so on are in the lower bits, and flags in the others.
+const KINDS: [u64; 4] = [1, 2, 4, 8];
+
+/// `MSG_FASTOPEN`: a connection is made where none is asked for.
+const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
+
+/// Refused whatever the arguments are.
+const NEVER: [c_long; 51] = [
+    // Keys of whoever started us.
+    libc::SYS_add_key,
+    libc::SYS_keyctl,
+    libc::SYS_request_key,
+    // Memory that belongs to nobody.
+    libc::SYS_mq_open,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_shmat,
+    libc::SYS_shmget,
+    // Other processes.
+    libc::SYS_kcmp,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    // What is mounted where, and other namespaces.
+    libc::SYS_chroot,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
+    libc::SYS_pivot_root,
+    libc::SYS_setns,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    // The machine.
+    libc::SYS_acct,
+    libc::SYS_adjtimex,
+    libc::SYS_bpf,
+    libc::SYS_clock_adjtime,
+    libc::SYS_clock_settime,
+    libc::SYS_delete_module,
+    libc::SYS_fanotify_init,
+    libc::SYS_finit_module,
+    libc::SYS_init_module,
+    libc::SYS_kexec_load,
+    libc::SYS_perf_event_open,
+    libc::SYS_quotactl,
+    libc::SYS_reboot,
+    libc::SYS_setdomainname,
+    libc::SYS_sethostname,
+    libc::SYS_settimeofday,
+    libc::SYS_swapoff,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+    libc::SYS_userfaultfd,
+];
+
+/// What only this processor has.
+#[cfg(target_arch = "x86_64")]
+const HERE: [c_long; 5] =
+    [libc::SYS_ioperm, libc::SYS_iopl, libc::SYS_kexec_file_load, libc::SYS_modify_ldt, libc::SYS_vhangup];
+#[cfg(not(target_arch = "x86_64"))]
+const HERE: [c_long; 2] = [libc::SYS_kexec_file_load, libc::SYS_vhangup];
+
+/// As if the kernel did not have them, so that programs do without: requests in a ring, whose
+/// contents no filter sees; a call whose arguments no filter sees; memory with no name.
+const UNKNOWN: [c_long; 6] = [
+    libc::SYS_clone3,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+    libc::SYS_memfd_create,
+    libc::SYS_memfd_secret,
+];
+
+/// What Landlock does not restrict on files that it keeps closed: attributes, and being told
+/// what happens to them.
+const FILES: [c_long; 7] = [
+    libc::SYS_fremovexattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_inotify_init1,
+    libc::SYS_lremovexattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_setxattr,
+];
+
+/// Namespaces of one's own.
+const NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWUTS,
+];
+
+/// Filters the system calls of this thread and of what it becomes, for good.
+pub(super) fn apply(around: Around) -> Result<(), String> {
+    let programs = programs(around).map_err(|error| error.to_string())?;
+    programs.iter().try_for_each(|program| seccompiler::apply_filter(program)).map_err(|error| error.to_string())
+}
+
+fn programs(around: Around) -> Result<Vec<BpfProgram>, Error> {
+    let mut refused = always(NEVER.into_iter().chain(HERE));
+    refused.extend(on_others()?);
+    refused.extend(sockets(around)?);
+    let mut unsupported = Rules::new();
+    if around == Around::Landlock {
+        unsupported.extend(always(FILES));
+        #[cfg(target_arch = "x86_64")]
+        unsupported.extend(always([libc::SYS_inotify_init]));
+        // Nothing can be bound, but everything can listen at a port of the kernel's choice.
+        refused.extend(always([libc::SYS_listen]));
+    }
+    let mut programs = vec![unknown(), compile(refused, libc::EPERM)?, compile(always(UNKNOWN), libc::ENOSYS)?];
+    if !unsupported.is_empty() {
+        programs.push(compile(unsupported, libc::ENOTSUP)?);
+    }
+    Ok(programs)
+}
+
+fn compile(rules: Rules, error: i32) -> Result<BpfProgram, Error> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let refuse = SeccompAction::Errno(error.unsigned_abs());
+    // Programs of another processor have other numbers, and are ended.
+    Ok(SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()?)
+}
+
+/// Everything from the first unknown number on is not there.
+fn unknown() -> BpfProgram {
+    let load = sock_filter { code: (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, jt: 0, jf: 0, k: 0 };
+    let compare = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+    let answer = |k| sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k };
+    vec![
+        load,
+        sock_filter { code: compare, jt: 0, jf: 1, k: FIRST_UNKNOWN },
+        answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+        answer(libc::SECCOMP_RET_ALLOW),
+    ]
+}
+
+fn always(calls: impl IntoIterator<Item = c_long>) -> Rules {
+    calls.into_iter().map(|call| (call, Vec::new())).collect()
+}
+
+/// Limits and priorities are one's own affair: zero means oneself.
+fn on_others() -> Result<Rules, Error> {
+    let is_other = |at| rule(&[(at, SeccompCmpOp::Ne, 0)]);
+    let mut rules = Rules::new();
+    for call in [
+        libc::SYS_prlimit64,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+    ] {
+        rules.insert(call, vec![is_other(0)?]);
+    }
+    rules.insert(libc::SYS_setpriority, vec![is_other(0)?, is_other(1)?]);
+    rules.insert(libc::SYS_ioprio_set, vec![rule(&[(0, SeccompCmpOp::Ne, 1)])?, is_other(1)?]);
+    let namespaces = NAMESPACES.map(|flag| rule(&[has(0, u64::from(flag.unsigned_abs()))]));
+    rules.insert(libc::SYS_clone, namespaces.into_iter().collect::<Result<_, _>>()?);
+    Ok(rules)
+}
+
+/// Sockets that nothing else restricts.
+fn sockets(around: Around) -> Result<Rules, Error> {
+    let other_than = |at, allowed: &[i32]| {
+        let all = allowed.iter().map(|value| (at, SeccompCmpOp::Ne, u64::from(value.unsigned_abs())));
+        rule(&all.collect::<Vec<_>>())
+    };
+    let [stream, datagram, _, high] = KINDS;
+    let lacks = |at, bit| rule(&[(at, SeccompCmpOp::MaskedEq(bit), 0)]);
+    let mut rules = Rules::new();
+    // With these a connection is made that Landlock does not see.
+    rules.insert(libc::SYS_sendto, vec![rule(&[has(3, FAST_OPEN)])?]);
+    rules.insert(libc::SYS_sendmsg, vec![rule(&[has(2, FAST_OPEN)])?]);
+    rules.insert(libc::SYS_sendmmsg, vec![rule(&[has(3, FAST_OPEN)])?]);
+    let tcp = u64::from(libc::IPPROTO_TCP.unsigned_abs());
+    let connects = u64::from(libc::TCP_FASTOPEN_CONNECT.unsigned_abs());
+    let connects = rule(&[(1, SeccompCmpOp::Eq, tcp), (2, SeccompCmpOp::Eq, connects)])?;
+    rules.insert(libc::SYS_setsockopt, vec![connects]);
+    let mut socket = vec![rule(&[(2, SeccompCmpOp::Eq, u64::from(libc::IPPROTO_MPTCP.unsigned_abs()))])?];
+    match around {
+        Around::Namespaces => {
+            socket.push(other_than(0, &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX])?);
+        }
+        Around::Landlock => {
+            socket.push(other_than(0, &[libc::AF_INET, libc::AF_INET6])?);
+            socket.push(lacks(1, stream)?);
+            for bit in &KINDS[1..] {
+                socket.push(rule(&[has(1, *bit)])?);
+            }
+            socket.push(other_than(2, &[0, libc::IPPROTO_TCP])?);
+            // Two that are connected with each other, and stay so: datagrams could still be
+            // sent elsewhere.
+            let pair =
+                [other_than(0, &[libc::AF_UNIX]), lacks(1, stream), rule(&[has(1, datagram)]), rule(&[has(1, high)])];
+            rules.insert(libc::SYS_socketpair, pair.into_iter().collect::<Result<_, _>>()?);
+        }
+    }
+    rules.insert(libc::SYS_socket, socket);
+    Ok(rules)
+}
+
+type Condition = (u8, SeccompCmpOp, u64);
+
+/// This argument has this bit.
+fn has(at: u8, bit: u64) -> Condition {
+    (at, SeccompCmpOp::MaskedEq(bit), bit)
+}
+
+/// All of these at once. The kernel takes the lower half of the arguments in question, and so
+/// do we.
+fn rule(conditions: &[Condition]) -> Result<SeccompRule, Error> {
+    let conditions = conditions
+        .iter()
+        .map(|(at, operator, value)| SeccompCondition::new(*at, SeccompCmpArgLen::Dword, operator.clone(), *value));
+    Ok(SeccompRule::new(conditions.collect::<Result<_, _>>()?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filters_are_small_and_compile() {
+        for (around, count) in [(Around::Landlock, 4), (Around::Namespaces, 3)] {
+            let programs = programs(around).expect("they compile");
+            assert_eq!(programs.len(), count);
+            // All of them are run at every system call.
+            assert!(programs.iter().map(Vec::len).sum::<usize>() < 700, "{around:?}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What processes hold that no folder shows: files without a name, and sockets.
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File, Metadata},
+    io::{self, Read},
+    os::unix::fs::{FileTypeExt, MetadataExt},
+};
+
+use pegboard_upstream::processes::Process;
+
+use super::disk::{BLOCK, Unmeasured};
+
+/// How many descriptors are looked at. Whoever has more hides something.
+const MAX_DESCRIPTORS: usize = 20_000;
+
+/// How much of the list of a process's mappings is read.
+const MAPPINGS_BYTES: u64 = 1 << 20;
+
+/// What the kernel keeps for a socket that nobody reads, at most and by its own usual limit.
+const SOCKET_BYTES: u64 = 2 * 212_992;
+
+/// What processes hold without a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Bytes in files on the disk of the working folder.
+    pub(super) disk: u64,
+    /// Bytes in other files, which are in memory, and in sockets.
+    pub(super) memory: u64,
+    /// Processes that do not let us see what they hold, or are just ending.
+    pub(super) hidden: Vec<i32>,
+    /// Whether any process did.
+    pub(super) has_seen: bool,
+}
+
+/// What the processes hold; `disks` are the devices of the folders that they write to.
+pub(super) fn held(processes: &[Process], disks: &[u64]) -> Result<Held, Unmeasured> {
+    // This program is in use inside too, and may have been replaced meanwhile.
+    let own = fs::metadata("/proc/self/exe").map(|data| (data.dev(), data.ino()));
+    let mut look = Look { held: Held::default(), seen: own.into_iter().collect(), disks, descriptors: 0 };
+    for process in processes.iter().filter(|process| process.is_running) {
+        let folder = format!("/proc/{}", process.pid.as_raw_nonzero());
+        match look.descriptors(&folder) {
+            Ok(()) => look.held.has_seen = true,
+            Err(Failure::TooMany) => return Err(Unmeasured::TooMany),
+            Err(Failure::Read(error)) => match error.kind() {
+                io::ErrorKind::NotFound => {}
+                _ if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {}
+                _ => look.held.hidden.push(process.pid.as_raw_nonzero().get()),
+            },
+        }
+        look.mappings(&folder);
+    }
+    Ok(look.held)
+}
+
+struct Look<'a> {
+    held: Held,
+    seen: BTreeSet<(u64, u64)>,
+    disks: &'a [u64],
+    descriptors: usize,
+}
+
+enum Failure {
+    TooMany,
+    Read(io::Error),
+}
+
+impl Look<'_> {
+    fn descriptors(&mut self, process: &str) -> Result<(), Failure> {
+        for descriptor in fs::read_dir(format!("{process}/fd")).map_err(Failure::Read)? {
+            let descriptor = descriptor.map_err(Failure::Read)?;
+            self.descriptors += 1;
+            if self.descriptors > MAX_DESCRIPTORS {
+                return Err(Failure::TooMany);
+            }
+            // What is closed meanwhile is held no more.
+            let _ = fs::metadata(descriptor.path()).map(|data| self.file(&data));
+        }
+        Ok(())
+    }
+
+    /// Files that are mapped and no longer open.
+    fn mappings(&mut self, process: &str) {
+        let mut list = Vec::new();
+        let Ok(file) = File::open(format!("{process}/maps")) else { return };
+        let _ = file.take(MAPPINGS_BYTES).read_to_end(&mut list);
+        for mapping in String::from_utf8_lossy(&list).lines().filter_map(Mapping::nameless) {
+            let path = format!("{process}/map_files/{}", mapping.range);
+            match fs::metadata(path) {
+                Ok(data) => self.file(&data),
+                // Only who may do everything can ask how large it is: at least that much.
+                Err(_) if self.seen.insert(mapping.file) => self.add(mapping.file.0, mapping.bytes),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn file(&mut self, data: &Metadata) {
+        let is_nameless = data.is_file() && data.nlink() == 0;
+        if !(is_nameless || data.file_type().is_socket()) || !self.seen.insert((data.dev(), data.ino())) {
+            return;
+        }
+        if is_nameless {
+            self.add(data.dev(), data.blocks() * BLOCK);
+        } else {
+            self.held.memory += SOCKET_BYTES;
+        }
+    }
+
+    /// What is not on the disk of the working folder is in memory: a command can write nowhere
+    /// else.
+    fn add(&mut self, device: u64, bytes: u64) {
+        let sum = if self.disks.contains(&device) { &mut self.held.disk } else { &mut self.held.memory };
+        *sum = sum.saturating_add(bytes);
+    }
+}
+
+/// A file that a process has mapped.
+struct Mapping<'a> {
+    range: &'a str,
+    bytes: u64,
+    /// Its device and its number.
+    file: (u64, u64),
+}
+
+impl<'a> Mapping<'a> {
+    /// What a line of `/proc/PID/maps` says about a file without a name.
+    fn nameless(line: &'a str) -> Option<Self> {
+        let fields = line.strip_suffix(" (deleted)")?;
+        let mut fields = fields.split_whitespace();
+        let range = fields.next()?;
+        let (device, number) = (fields.nth(2)?, fields.next()?);
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        let (from, to) = range.split_once('-')?;
+        let (major, minor) = device.split_once(':')?;
+        let device = rustix::fs::makedev(u32::try_from(hex(major)?).ok()?, u32::try_from(hex(minor)?).ok()?);
+        let bytes = hex(to)?.checked_sub(hex(from)?)?;
+        Some(Self { range, bytes, file: (device, number.parse().ok()?) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_without_a_name() {
+        let check = |line, expected: Option<(u64, (u64, u64))>| {
+            assert_eq!(Mapping::nameless(line).map(|mapping| (mapping.bytes, mapping.file)), expected, "{line}");
+        };
+        let device = rustix::fs::makedev(0, 1);
+        check("7f00-8f00 rw-s 00000000 00:01 77    /dev/zero (deleted)", Some((0x1000, (device, 77))));
+        check("7f00-8f00 r--p 00000000 00:01 78    /a b (deleted)", Some((0x1000, (device, 78))));
+        check("7f00-8f00 rw-s 00000000 00:01 77    /dev/zero", None);
+        check("8f00-7f00 rw-s 00000000 00:01 77    /x (deleted)", None);
+        check("7f00 (deleted)", None);
+    }
+}
