@@ -1,4 +1,6 @@
-//! What the gateway costs: a call beside a direct one, a search, memory.
+//! What the gateway costs: a call beside a direct one, a search, memory, a start.
+
+mod starting;
 
 use std::{
     fs,
@@ -49,7 +51,7 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
     ));
     say(&format!("a search over {tools} tools: {cpu:.2} ms of processor time (goal: at most 1)"));
     say(&format!("resident with {tools} tools: {resident:.1} MB (goal: at most 40)"));
-    Ok(())
+    starting::run(&fixture, fleet.unwrap_or(FLEET))
 }
 
 /// The value below which a share of the sorted times lies.
@@ -134,7 +136,8 @@ fn piped_calls(fixture: &Path) -> Result<Vec<f64>, String> {
     });
     let file = "target/bench-pipe.json";
     fs::write(file, config.to_string()).map_err(|error| error.to_string())?;
-    let mut pipe = Pipe::start(Command::new("target/release/pegboard").args(["serve", file, "--stdio"]))?;
+    let mut pipe =
+        Pipe::start(Command::new("target/release/pegboard").args(["serve", file, "--stdio", "--state", "none"]))?;
     pipe.request("tools/list", &json!({}))?;
     time(|| expect_result(&pipe.request("tools/call", &echo_params())?))
 }
@@ -156,12 +159,17 @@ struct Session {
 
 impl Session {
     fn begin(url: &str) -> Result<Self, String> {
+        Self::begin_as(url, "bench")
+    }
+
+    /// Begins as a client of this name, and lists its tools.
+    fn begin_as(url: &str, client: &str) -> Result<Self, String> {
         let host = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
         let stream = TcpStream::connect(&host).map_err(|error| format!("cannot connect: {error}"))?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let mut session = Self { stream: BufReader::new(stream).into(), host, id: String::new() };
         let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": client, "version": "1"}
         });
         let (headers, _) =
             session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}))?;

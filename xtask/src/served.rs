@@ -22,8 +22,14 @@ impl Served {
         let file = Path::new("target").join(format!("{name}.json"));
         fs::write(&file, config.to_string()).map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
         let program = Path::new("target").join(profile).join("pegboard");
-        let mut child = Command::new(&program)
-            .arg("serve")
+        let mut command = Command::new(&program);
+        // Nothing of one run is to help the next, unless that is what it is about.
+        if config["pegboard"]["stateFolder"].is_null() {
+            command.args(["serve", "--state", "none"]);
+        } else {
+            command.arg("serve");
+        }
+        let mut child = command
             .arg(&file)
             .args(["--listen", "127.0.0.1:0", "--log-level", "warn"])
             .stdin(Stdio::null())

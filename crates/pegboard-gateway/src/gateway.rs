@@ -13,7 +13,7 @@ use std::{
 
 use pegboard_core::{Catalog, Ranker};
 use pegboard_discovery::{DialectName, Session};
-use pegboard_upstream::{Fleet, Upstream, config::ServerConfig, era::Era, json::Raw};
+use pegboard_upstream::{Fleet, FleetOptions, Upstream, config::ServerConfig, era::Era, json::Raw};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -34,6 +34,12 @@ pub type Rankers = Arc<dyn Fn(DialectName) -> Arc<dyn Ranker> + Send + Sync>;
 
 /// How long a greeting waits for servers, so that it can say what there is.
 const GREETING_WAIT: Duration = Duration::from_secs(2);
+
+/// How long servers wait at most for what is known of them from before.
+const RECALLING: Duration = Duration::from_secs(2);
+
+/// How much earlier than those servers the first client is served.
+const HEAD_START: Duration = Duration::from_millis(250);
 
 /// How often unused conversations are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -74,7 +80,7 @@ pub(crate) struct View {
 
 impl Gateway {
     /// Starts the servers. `supervisor` is the command line that keeps their processes from
-    /// outliving us; see [`Fleet::start`].
+    /// outliving us; see [`FleetOptions`].
     ///
     /// Must be called inside a runtime.
     pub fn start(
@@ -83,7 +89,8 @@ impl Gateway {
         rankers: Rankers,
         supervisor: Vec<OsString>,
     ) -> Arc<Self> {
-        let (fleet, notices) = Fleet::start(servers, supervisor);
+        let options = FleetOptions { supervisor, manifests: settings.manifests.clone(), is_held: true };
+        let (fleet, notices) = Fleet::start_with(servers, options);
         let gateway = Arc::new(Self {
             settings,
             fleet,
@@ -137,6 +144,12 @@ impl Gateway {
         if !self.is_started() {
             let _ = tokio::time::timeout(limit, self.started.subscribe().wait_for(|started| *started)).await;
         }
+    }
+
+    /// Waits until everything that the fleet has told of is taken in.
+    async fn caught_up(&self) {
+        let changes = *self.fleet.changes().borrow();
+        let _ = self.built.subscribe().wait_for(|built| *built >= changes).await;
     }
 
     /// Whether the servers have had their time to start.
@@ -256,14 +269,29 @@ impl Gateway {
         let difference = Arc::new(difference);
         if difference.has_tools() {
             lock(&self.views).clear();
-            let (gateway, difference) = (Arc::clone(self), Arc::clone(&difference));
-            let _ = tokio::task::spawn_blocking(move || gateway.renew_sessions(&difference)).await;
         }
-        self.built.send_replace(changes);
+        // Whoever comes from now on sees the new directory. With nobody there yet, the first
+        // list need not wait for an index that only searches need.
+        let is_awaited = self.sessions.all().is_empty();
+        if !is_awaited {
+            self.renew(&difference).await;
+        }
         self.listeners.changed("notifications/tools/list_changed", |viewer| difference.tools_for(&viewer.selection));
         self.announce("notifications/prompts/list_changed", |viewer| difference.prompts_for(&viewer.selection));
         self.announce("notifications/resources/list_changed", |viewer| difference.resources_for(&viewer.selection));
+        // Last: who waits for the directory is not to be told of what is in it already.
+        self.built.send_replace(changes);
+        if is_awaited {
+            self.renew(&difference).await;
+        }
         Watches::renew(self);
+    }
+
+    async fn renew(self: &Arc<Self>, difference: &Arc<Difference>) {
+        if difference.has_tools() {
+            let (gateway, difference) = (Arc::clone(self), Arc::clone(difference));
+            let _ = tokio::task::spawn_blocking(move || gateway.renew_sessions(&difference)).await;
+        }
     }
 
     /// Lets all conversations go on with the new catalog; those whose list changed are told.
@@ -274,6 +302,10 @@ impl Gateway {
             self.ranker(Self::dialect(self.settings.profile, era)).prepare(&catalog);
         }
         for session in self.sessions.all() {
+            // One that has begun meanwhile has it already.
+            if lock(&session.tools).catalog().same_snapshot(&catalog) {
+                continue;
+            }
             let view = self.view(&session.viewer, Self::dialect(session.profile, Era::Legacy));
             let shows_everything = session.profile == Profile::Passthrough || !view.is_search_on;
             let is_changed = {
@@ -351,14 +383,26 @@ pub(crate) fn is_stateful(dialect: DialectName) -> bool {
 /// Gives the servers their time to start.
 async fn start_up(gateway: Arc<Gateway>) {
     let limit = gateway.settings.startup_wait;
+    tokio::spawn(hold_back(Arc::clone(&gateway)));
     let all = async {
-        gateway.fleet.settled(limit).await;
-        let changes = *gateway.fleet.changes().borrow();
-        let _ = gateway.built.subscribe().wait_for(|built| *built >= changes).await;
+        gateway.fleet.listed(limit).await;
+        gateway.caught_up().await;
     };
     // Listing what there is takes a moment as well.
     let _ = tokio::time::timeout(limit + Duration::from_secs(1), all).await;
     gateway.started.send_replace(true);
+}
+
+/// Lets servers that are known from before start a little later: programs that start all at
+/// once leave the first client little of the processor.
+async fn hold_back(gateway: Arc<Gateway>) {
+    let known = async {
+        gateway.fleet.recalled(RECALLING).await;
+        gateway.caught_up().await;
+    };
+    let _ = tokio::time::timeout(RECALLING, known).await;
+    tokio::time::sleep(HEAD_START).await;
+    gateway.fleet.begin();
 }
 
 /// Follows the changes of the fleet for as long as the gateway lives.

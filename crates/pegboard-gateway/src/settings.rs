@@ -1,6 +1,6 @@
 //! What can be set of a gateway.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use pegboard_core::{Selection, naming::Style};
 use pegboard_discovery::{DialectName, Exposure};
@@ -90,6 +90,9 @@ pub struct GatewaySettings {
     pub middleware: Vec<Middleware>,
     /// Lists of single servers, in place of the general one.
     pub server_middleware: Vec<(String, Vec<Middleware>)>,
+    /// The folder in which it is kept what servers offer, so that clients can be answered
+    /// before they run. `None` keeps nothing.
+    pub manifests: Option<PathBuf>,
     /// How long the first list waits for servers that are starting.
     pub startup_wait: Duration,
     /// Sessions at a time; the one that was used longest ago makes room.
@@ -114,6 +117,7 @@ impl Default for GatewaySettings {
             prefixes: Prefixes::default(),
             middleware: Vec::new(),
             server_middleware: Vec::new(),
+            manifests: None,
             startup_wait: Duration::from_secs(10),
             max_sessions: 1000,
             session_idle: Duration::from_secs(30 * 60),

@@ -17,6 +17,7 @@ use tokio::{
 };
 
 use crate::{
+    breaker::Tripped,
     era::{Era, MODERN_VERSION, meta},
     json::{Fields, Raw, raw},
     listing::ListKind,
@@ -58,6 +59,9 @@ pub enum CallError {
     /// It could not be sent.
     #[error("cannot reach the server")]
     Unreachable(#[source] reqwest::Error),
+    /// It was not sent: too many before it had no answer.
+    #[error(transparent)]
+    Tripped(Tripped),
     /// What came back is no answer.
     #[error("the server's answer is unusable: {0}")]
     Garbled(String),

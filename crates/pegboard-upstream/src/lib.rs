@@ -9,6 +9,7 @@
 //! model: a proxy must not lose fields that it does not know, reorder keys or rewrite
 //! numbers, must speak two eras on one pipe, and one of the transports has left that crate.
 
+mod breaker;
 pub mod config;
 pub mod connection;
 pub mod era;
@@ -19,6 +20,7 @@ pub mod headers;
 pub mod json;
 pub mod lines;
 mod listing;
+mod manifest;
 #[cfg(unix)]
 pub mod processes;
 pub mod rpc;
@@ -26,9 +28,10 @@ mod server;
 pub mod supervise;
 mod transport;
 
+pub use breaker::{BreakerSettings, BreakerState, Tripped};
 pub use connection::{Call, CallError, Event, Notice};
-pub use fleet::Fleet;
+pub use fleet::{Fleet, FleetOptions};
 pub use handshake::{ConnectError, Hello};
 pub use listing::{Item, ListKind, Lists};
-pub use server::{State, Upstream};
+pub use server::{BreakerReport, CallCounts, Report, State, Upstream};
 pub use transport::local::{Answering, LocalServer};

@@ -1,84 +1,75 @@
 //! One server, kept running.
 
+mod keeping;
+mod life;
+mod report;
+mod state;
+#[cfg(test)]
+mod tests;
+
 use std::{
     ffi::OsString,
-    sync::{
-        Arc, Mutex, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, OnceLock, RwLock, atomic::Ordering},
     time::Duration,
 };
 
-use pegboard_core::naming::fnv1a;
-use serde_json::json;
 use tokio::{
     sync::{Notify, mpsc, watch},
-    task::AbortHandle,
     time::Instant,
 };
 
+use self::{keeping::Kept, report::Notes};
+pub use self::{
+    report::{BreakerReport, CallCounts, Report},
+    state::State,
+};
 use crate::{
+    breaker::{Breaker, Turn},
     config::{ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice, lock},
-    era::Era,
-    handshake::{self, ConnectError, Connected, Hello},
+    handshake::{ConnectError, Hello},
     headers,
     json::{Fields, Raw},
-    listing::{self, Item, Lists},
-    rpc::RpcError,
-    transport::stdio::Process,
+    listing::{Item, Lists},
 };
-
-/// How long to wait before the first restart; it doubles with every failure.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-
-/// The longest pause between restarts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-/// How often a server may forget us before that counts as a failure.
-const MAX_RECONNECTS: u32 = 3;
-
-/// The shortest time between two looks at the same lists.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// How long a server may take to agree to a subscription.
 const AGREEING: Duration = Duration::from_secs(2);
 
-/// Failures in a row that are told loudly.
-const LOUD_FAILURES: u32 = 3;
-
-/// A server that ran this long has not failed to start.
-const STEADY: Duration = Duration::from_secs(30);
-
-/// Notifications of a server that wait to be looked at.
-const NOTICES: usize = 1024;
-
-/// What a server is doing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It is being started and listed.
-    Starting,
-    /// It can be called.
-    Ready,
-    /// It was not used for a while and was stopped; a call starts it.
-    Idle,
-    /// It does not run, and will be tried again.
-    Failed {
-        /// What happened.
-        reason: String,
-        /// How long until the next try.
-        retry_in: Duration,
-    },
-    /// The configuration says not to use it.
-    Disabled,
-    /// It was ended for good.
-    Stopped,
+/// How far a fleet has come with its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Gate {
+    /// What was kept of servers is being read.
+    Reading,
+    /// It is known; servers of which something was kept wait for a word.
+    Recalled,
+    /// All of them may start.
+    Open,
 }
 
-impl State {
-    /// Whether it is known what the server offers, or known that it offers nothing now.
-    pub fn is_settled(&self) -> bool {
-        !matches!(self, Self::Starting)
+/// What all servers of a fleet share.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    pub(crate) supervisor: Vec<OsString>,
+    /// Counts changes of lists and state, for whoever watches the whole fleet.
+    pub(crate) changes: watch::Sender<u64>,
+    /// Where other notifications go.
+    pub(crate) told: mpsc::Sender<(Arc<str>, Notice)>,
+    pub(crate) gate: watch::Sender<Gate>,
+}
+
+impl Crew {
+    pub(crate) fn changed(&self) {
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Goes on with the start, never back.
+    pub(crate) fn advance(&self, gate: Gate) {
+        self.gate.send_if_modified(|now| {
+            let is_new = *now < gate;
+            *now = gate.max(*now);
+            is_new
+        });
     }
 }
 
@@ -86,44 +77,42 @@ impl State {
 #[derive(Debug)]
 pub struct Upstream {
     config: ServerConfig,
-    supervisor: Arc<[OsString]>,
+    crew: Arc<Crew>,
     state: watch::Sender<State>,
     connection: watch::Sender<Option<(Arc<Link>, Arc<Hello>)>>,
     lists: RwLock<Arc<Lists>>,
     last_hello: Mutex<Option<Arc<Hello>>>,
-    /// Counts changes of lists and state, for whoever watches the whole fleet.
-    changes: Arc<watch::Sender<u64>>,
-    /// Where other notifications go.
-    told: mpsc::Sender<(Arc<str>, Notice)>,
     wake: Notify,
     stop: watch::Sender<bool>,
     last_used: Mutex<Instant>,
-    running: AtomicU64,
+    notes: Notes,
+    breaker: Breaker,
+    /// Where its lists are kept between runs.
+    kept: OnceLock<Kept>,
+    /// Whether it was started, and what was kept comes too late.
+    has_begun: Mutex<bool>,
     /// Resources that clients subscribed to, for modern servers.
     watched: watch::Sender<Vec<String>>,
 }
 
 impl Upstream {
-    pub(crate) fn new(
-        config: ServerConfig,
-        supervisor: Arc<[OsString]>,
-        changes: Arc<watch::Sender<u64>>,
-        told: mpsc::Sender<(Arc<str>, Notice)>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(config: ServerConfig, crew: Arc<Crew>) -> Arc<Self> {
         let state = if config.is_enabled { State::Starting } else { State::Disabled };
+        let breaker = Breaker::new(config.breaker.unwrap_or_default());
         Arc::new(Self {
             config,
-            supervisor,
+            crew,
             state: watch::Sender::new(state),
             connection: watch::Sender::new(None),
             lists: RwLock::default(),
             last_hello: Mutex::default(),
-            changes,
-            told,
             wake: Notify::new(),
             stop: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
-            running: AtomicU64::new(0),
+            notes: Notes::default(),
+            breaker,
+            kept: OnceLock::new(),
+            has_begun: Mutex::new(false),
             watched: watch::Sender::new(Vec::new()),
         })
     }
@@ -186,7 +175,7 @@ impl Upstream {
 
     /// How many calls it is busy with.
     pub fn running_calls(&self) -> u64 {
-        self.running.load(Ordering::Relaxed)
+        self.notes.running.load(Ordering::Relaxed)
     }
 
     /// Waits until it is known whether the server works.
@@ -194,13 +183,30 @@ impl Upstream {
         let _ = self.state.subscribe().wait_for(State::is_settled).await;
     }
 
+    /// Waits until it is known what the server offers, from what was kept of it or from
+    /// itself, or that it does not work. One that did not answer when it was last started is
+    /// not waited for.
+    pub async fn listed(&self) {
+        let _ = self.crew.gate.subscribe().wait_for(|gate| *gate >= Gate::Recalled).await;
+        if self.is_worth_waiting() {
+            self.settled().await;
+        }
+    }
+
     /// Makes a call. A server that is stopped is started first, and one that has forgotten
-    /// us is connected again.
+    /// us is connected again. One that did not answer several times in a row is not asked.
     ///
     /// # Errors
     /// When the server refuses, is not there, or does not answer in time.
-    pub async fn call(&self, mut make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
+    pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
+        let outcome = self.try_call(make).await;
+        self.notes.called(&outcome);
+        outcome
+    }
+
+    async fn try_call(&self, mut make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
+        let pass = self.breaker.admit(Instant::now()).map_err(CallError::Tripped)?;
         let mut has_retried = false;
         loop {
             let (link, hello) = self.connected().await?;
@@ -209,7 +215,14 @@ impl Upstream {
                     has_retried = true;
                     self.gone(&link).await;
                 }
-                other => return other,
+                outcome => {
+                    match pass.finish(&outcome, Instant::now()) {
+                        Turn::None => {}
+                        Turn::Opened => tracing::warn!(server = self.name(), "calls are refused for a while"),
+                        Turn::Closed => tracing::info!(server = self.name(), "calls pass again"),
+                    }
+                    return outcome;
+                }
             }
         }
     }
@@ -242,12 +255,14 @@ impl Upstream {
         if let Some(ready) = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none()) {
             return Ok(ready);
         }
+        // Whoever is called has waited long enough for others to be served.
+        self.crew.advance(Gate::Open);
         let refuse = |reason: &str| Err(CallError::Closed(reason.into()));
         match self.state() {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
             State::Failed { reason, .. } => return refuse(&reason),
-            State::Idle => self.wake.notify_one(),
+            State::Lazy | State::Idle => self.wake.notify_one(),
             State::Starting | State::Ready => {}
         }
         let ready = async {
@@ -261,7 +276,7 @@ impl Upstream {
                     State::Failed { reason, .. } => return refuse(reason),
                     State::Disabled | State::Stopped => return refuse("it was stopped"),
                     // It may have gone to sleep after we looked.
-                    State::Idle => self.wake.notify_one(),
+                    State::Lazy | State::Idle => self.wake.notify_one(),
                     State::Starting | State::Ready => {}
                 }
                 tokio::select! {
@@ -294,233 +309,6 @@ impl Upstream {
         let is_over = |state: &State| matches!(state, State::Stopped | State::Disabled);
         let _ = self.state.subscribe().wait_for(is_over).await;
     }
-
-    /// Keeps the server running until it is stopped.
-    pub(crate) async fn run(self: Arc<Self>) {
-        if !self.config.is_enabled {
-            return;
-        }
-        let mut stop = self.stop.subscribe();
-        let mut failures = 0;
-        let mut reconnects = 0;
-        let mut era = self.config.era;
-        loop {
-            self.enter(State::Starting);
-            let began = Instant::now();
-            let ended = self.live(&mut era).await;
-            if *stop.borrow() {
-                break;
-            }
-            if began.elapsed() > STEADY {
-                failures = 0;
-                reconnects = 0;
-            }
-            match ended {
-                Ended::Idle => {
-                    tracing::info!(server = self.name(), "a server that nobody uses is stopped");
-                    self.enter(State::Idle);
-                    tokio::select! {
-                        () = self.wake.notified() => {}
-                        _ = stop.wait_for(|stop| *stop) => break,
-                    }
-                }
-                Ended::Reconnect if reconnects < MAX_RECONNECTS => reconnects += 1,
-                Ended::Reconnect | Ended::Failed(_) => {
-                    let reason = match ended {
-                        Ended::Failed(reason) => reason,
-                        _ => "the server keeps forgetting the session".to_owned(),
-                    };
-                    reconnects = 0;
-                    let retry_in = pause(self.name(), failures);
-                    failures += 1;
-                    let seconds = (retry_in.as_secs_f32() * 10.0).round() / 10.0;
-                    // The same again every minute is no news.
-                    if failures <= LOUD_FAILURES {
-                        tracing::warn!(server = self.name(), reason, retry_in_s = seconds, "a server failed");
-                    } else {
-                        tracing::debug!(
-                            server = self.name(),
-                            reason,
-                            retry_in_s = seconds,
-                            failures,
-                            "a server failed again"
-                        );
-                    }
-                    self.enter(State::Failed { reason, retry_in });
-                    tokio::select! {
-                        () = tokio::time::sleep(retry_in) => {}
-                        _ = stop.wait_for(|stop| *stop) => break,
-                    }
-                }
-            }
-        }
-        self.enter(State::Stopped);
-    }
-
-    fn enter(&self, state: State) {
-        // In this order: whoever sees the state must be able to wait for what comes with it.
-        self.changes.send_modify(|changes| *changes += 1);
-        self.state.send_replace(state);
-    }
-
-    /// One life of the server, from its start to its end.
-    async fn live(&self, era: &mut Option<Era>) -> Ended {
-        let (notices, mut noticed) = mpsc::channel(NOTICES);
-        let limit = self.config.timeouts.connect;
-        let mut stop = self.stop.subscribe();
-        let connecting = tokio::time::timeout(limit, self.connect(*era, notices));
-        let connected = tokio::select! {
-            connected = connecting => connected,
-            _ = stop.wait_for(|stop| *stop) => return Ended::Failed("stopped".to_owned()),
-        };
-        let connected = match connected {
-            Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => {
-                // A server that dies of the modern question is asked the legacy one alone.
-                if matches!(error, ConnectError::Closed(_)) && self.is_child() && era.is_none() {
-                    *era = Some(Era::Legacy);
-                    return Ended::Reconnect;
-                }
-                *era = self.config.era;
-                return Ended::Failed(with_causes(&error));
-            }
-            Err(_) => return Ended::Failed(with_causes(&ConnectError::Timeout(limit))),
-        };
-        let (Connected { link, hello, mut process, closing }, _listening) = connected;
-        closing.disarm();
-        let tools = self.lists().tools.len();
-        tracing::info!(server = self.name(), protocol = hello.version, tools, "a server is ready");
-        link.set_ready();
-        *lock(&self.last_hello) = Some(Arc::clone(&hello));
-        self.connection.send_replace(Some((Arc::clone(&link), Arc::clone(&hello))));
-        self.enter(State::Ready);
-        let ended = tokio::select! {
-            reason = link.closed() => reason.to_string(),
-            reason = child_ended(&mut process) => reason,
-            () = self.attend(&link, &mut noticed) => "closed".to_owned(),
-            () = self.unused() => String::new(),
-            _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
-        };
-        let ended = match &mut process {
-            Some(process) if !ended.is_empty() && !*stop.borrow() => {
-                let reason = handshake::ended_because(process, ended).await;
-                link.explain(&reason)
-            }
-            _ => ended,
-        };
-        let is_expired = link.close_reason().is_some_and(|reason| reason.contains("forgotten the session"));
-        link.close(if ended.is_empty() { "not used".to_owned() } else { ended.clone() });
-        self.connection.send_replace(None);
-        if let Some(process) = process {
-            process.stop().await;
-        }
-        match (ended.is_empty(), is_expired) {
-            (true, _) => Ended::Idle,
-            (false, true) => Ended::Reconnect,
-            (false, false) => Ended::Failed(ended),
-        }
-    }
-
-    fn is_child(&self) -> bool {
-        matches!(self.config.transport, TransportConfig::Stdio { .. })
-    }
-
-    /// Connects, listens and lists, in this order, so that no change is missed.
-    async fn connect(
-        &self,
-        era: Option<Era>,
-        notices: mpsc::Sender<Notice>,
-    ) -> Result<(Connected, Listening), ConnectError> {
-        let connected = handshake::connect(&self.config, era, &self.supervisor, notices).await?;
-        let (link, hello) = (Arc::clone(&connected.link), Arc::clone(&connected.hello));
-        let listening = Listening(tokio::spawn(listen(link, hello, self.watched.subscribe())).abort_handle());
-        let listed = listing::list_all(&connected.link, &connected.hello, self.config.timeouts.connect).await;
-        match listed {
-            Ok(lists) => {
-                self.publish(lists);
-                Ok((connected, listening))
-            }
-            Err(error) => {
-                connected.link.close("its tools cannot be listed");
-                if let Some(process) = connected.process {
-                    process.stop().await;
-                }
-                Err(ConnectError::Refused(error))
-            }
-        }
-    }
-
-    fn publish(&self, lists: Lists) {
-        for warning in &lists.warnings {
-            tracing::warn!(server = self.name(), "{warning}");
-        }
-        *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(lists);
-    }
-
-    /// Follows what the server says of its own accord.
-    async fn attend(&self, link: &Arc<Link>, noticed: &mut mpsc::Receiver<Notice>) {
-        let name: Arc<str> = self.name().into();
-        loop {
-            let kinds = tokio::select! {
-                notice = noticed.recv() => {
-                    let Some(notice) = notice else { return };
-                    let _ = self.told.try_send((Arc::clone(&name), notice));
-                    continue;
-                }
-                kinds = link.changed_lists() => kinds,
-            };
-            let mut lists = Lists::clone(&self.lists());
-            for kind in kinds {
-                if let Err(error) = listing::refresh(link, kind, &mut lists, self.config.timeouts.connect).await {
-                    tracing::warn!(server = self.name(), %error, "`{}` failed; the old list stays", kind.method());
-                }
-            }
-            self.publish(lists);
-            self.changes.send_modify(|changes| *changes += 1);
-            // Several changes at once are one, and a server that changes all the time is
-            // looked at now and then.
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-    }
-
-    /// Returns when the server was not used for as long as the configuration allows.
-    async fn unused(&self) {
-        let Some(limit) = self.config.timeouts.idle else { return std::future::pending().await };
-        loop {
-            let until = *lock(&self.last_used) + limit;
-            tokio::time::sleep_until(until).await;
-            let is_running = self.running.load(Ordering::Relaxed) > 0;
-            if !is_running && *lock(&self.last_used) + limit <= Instant::now() {
-                return;
-            }
-            if is_running {
-                *lock(&self.last_used) = Instant::now();
-            }
-        }
-    }
-}
-
-/// A server's notification stream, ended when dropped.
-struct Listening(AbortHandle);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Why a life of a server ended.
-enum Ended {
-    Idle,
-    Reconnect,
-    Failed(String),
-}
-
-async fn child_ended(process: &mut Option<Process>) -> String {
-    match process {
-        Some(process) => process.wait().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Counts a call while it runs.
@@ -528,66 +316,32 @@ struct Using<'a>(&'a Upstream);
 
 impl<'a> Using<'a> {
     fn new(upstream: &'a Upstream) -> Self {
-        upstream.running.fetch_add(1, Ordering::Relaxed);
+        upstream.notes.calling();
         Self(upstream)
     }
 }
 
 impl Drop for Using<'_> {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.notes.running.fetch_sub(1, Ordering::Relaxed);
         *lock(&self.0.last_used) = Instant::now();
     }
 }
 
-/// Doubles with every failure; a little different for every server, so that they do not
-/// all come back at once.
-fn pause(server: &str, failures: u32) -> Duration {
-    let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(LONGEST_PAUSE);
-    let share = fnv1a(server.bytes(), u64::from(failures)) % 256;
-    pause.mul_f64(0.75 + share as f64 / 512.0)
+/// What went wrong, and what can be done about it.
+fn why_not_connected(error: &ConnectError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{} (hint: {hint})", with_causes(error)),
+        None => with_causes(error),
+    }
 }
 
-fn with_causes(error: &ConnectError) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
+    let mut cause = error.source();
     while let Some(error) = cause {
         text.push_str(&format!(": {error}"));
         cause = error.source();
     }
-    if let Some(hint) = error.hint() {
-        text.push_str(&format!(" (hint: {hint})"));
-    }
     text
-}
-
-/// Keeps a modern server's notification stream open.
-async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver<Vec<String>>) {
-    if hello.era != Era::Modern {
-        return;
-    }
-    let mut failures = 0;
-    loop {
-        let uris = watched.borrow_and_update().clone();
-        let filter = json!({
-            "toolsListChanged": true,
-            "promptsListChanged": true,
-            "resourcesListChanged": true,
-            "resourceSubscriptions": uris,
-        });
-        let params = Fields::new().with("notifications", &filter);
-        let call = Call { timeout: None, ..Call::new("subscriptions/listen", params, Duration::MAX) };
-        let began = Instant::now();
-        let ended = tokio::select! {
-            ended = link.request(call) => ended,
-            _ = watched.changed() => continue,
-        };
-        match ended {
-            Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => return,
-            Err(CallError::Closed(_)) => return,
-            _ => {}
-        }
-        failures = if began.elapsed() > STEADY { 0 } else { (failures + 1).min(6) };
-        tokio::time::sleep(pause(&link.server, failures)).await;
-    }
 }

@@ -6,7 +6,10 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use pegboard_discovery::DialectName;
 
-use crate::{commands::agent::AgentArgs, rankers::RankerName};
+use crate::{
+    commands::{agent::AgentArgs, connect::ConnectArgs, import::ImportArgs},
+    rankers::RankerName,
+};
 
 /// The whole command line, for parsing and for everything generated from it.
 pub fn command() -> clap::Command {
@@ -47,6 +50,18 @@ pub(crate) enum Command {
     /// the configuration hides from clients included. Exits with 1 when a server does not
     /// start.
     Catalog(CatalogArgs),
+    /// Make one configuration of what your MCP clients have
+    ///
+    /// Finds the servers that Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex, Gemini
+    /// CLI and Zed have, for you and for the project in the current folder, and shows what would
+    /// become of them; `--write` or `--output` writes it, for `pegboard serve`. Secrets are masked
+    /// in all that is printed. Exits with 1 when no server is found.
+    Import(ImportArgs),
+    /// Make an MCP client use Pegboard
+    ///
+    /// Prints what belongs into the client's configuration; `--write` puts it there and leaves
+    /// everything else in that file as it is, comments included.
+    Connect(ConnectArgs),
     /// Run a server and leave no process behind
     #[command(hide = true)]
     Supervise(SuperviseArgs),
@@ -145,6 +160,11 @@ pub(crate) struct ServeArgs {
     /// Listen on a public address although no token is asked for
     #[arg(long)]
     pub(crate) allow_public: bool,
+
+    /// Where to keep what servers offer, for the next start; `none` keeps nothing
+    /// [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
 
     #[command(flatten)]
     pub(crate) log: LogArgs,

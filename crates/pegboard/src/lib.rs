@@ -18,6 +18,7 @@ struct Readme;
 mod bench;
 mod catalogs;
 pub mod cli;
+mod clients;
 mod commands;
 mod config;
 mod demo;
@@ -60,6 +61,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Search(args) => commands::search::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Catalog(args) => commands::catalog::run(&args),
+        Command::Import(args) => commands::import::run(&args),
+        Command::Connect(args) => commands::connect::run(&args),
         Command::Supervise(args) => return pegboard_upstream::supervise::run(&args.command),
         Command::Confine(args) => return pegboard_agent::shell::confine::run(args.inside),
         Command::QueryOutput(args) => return query_output(args),

@@ -1,5 +1,6 @@
 //! What is configured of a server.
 
+pub mod breaker;
 pub mod document;
 mod env_file;
 pub mod file;
@@ -11,7 +12,7 @@ pub mod variables;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::{era::Era, transport::local::LocalServer};
+use crate::{breaker::BreakerSettings, era::Era, transport::local::LocalServer};
 
 /// A text that must not appear in logs or errors: a header, a token, an environment value.
 #[derive(Clone, PartialEq, Eq)]
@@ -74,6 +75,9 @@ pub enum TransportConfig {
     Local(Arc<dyn LocalServer>),
 }
 
+/// How long a lazy server stays after its last call unless something else is said.
+pub const LAZY_IDLE: Duration = Duration::from_secs(300);
+
 /// How long to wait for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
@@ -81,7 +85,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For one call, counted anew from each progress notification.
     pub call: Duration,
-    /// Without calls until it is stopped; it starts again when it is needed. `None`: never.
+    /// Without calls until it is stopped; it starts again when it is needed. Zero: never.
+    /// `None`: never, or after [`LAZY_IDLE`] if it is lazy.
     pub idle: Option<Duration>,
 }
 
@@ -106,6 +111,10 @@ pub struct ServerConfig {
     pub timeouts: Timeouts,
     /// The only era to try; `None` finds out.
     pub era: Option<Era>,
+    /// Whether it starts only when it is called, as far as that is said.
+    pub lazy: Option<bool>,
+    /// When its calls are refused, as far as that is said.
+    pub breaker: Option<BreakerSettings>,
 }
 
 impl ServerConfig {
@@ -118,6 +127,19 @@ impl ServerConfig {
             is_enabled: true,
             timeouts: Timeouts::default(),
             era: None,
+            lazy: None,
+            breaker: None,
         }
+    }
+
+    /// Whether it starts only when it is called.
+    pub fn is_lazy(&self) -> bool {
+        self.lazy.unwrap_or(false)
+    }
+
+    /// How long it may be unused before it is stopped; `None`: for ever.
+    pub fn idle_limit(&self) -> Option<Duration> {
+        let limit = self.timeouts.idle.or(self.is_lazy().then_some(LAZY_IDLE));
+        limit.filter(|limit| !limit.is_zero())
     }
 }

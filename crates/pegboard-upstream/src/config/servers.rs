@@ -4,12 +4,13 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use super::{
     HttpKind, Secret, ServerConfig, Timeouts, TransportConfig,
+    breaker::read_breaker,
     document::{Node, Problems},
     env_file,
     keys::{Key, Kind, Lookup, Scope, Section, Shape},
     variables::{Expanded, expand, from_workspace},
 };
-use crate::era::Era;
+use crate::{breaker::BreakerSettings, era::Era};
 
 /// The servers of a configuration, in the order of the file: those under `mcpServers`, under
 /// `servers` (VS Code's `mcp.json`) and under `mcp.servers` (VS Code's `settings.json`).
@@ -192,12 +193,22 @@ const KEYS: &[Key<Draft>] = &[
         "idleTimeout",
         Kind::Duration { may_be_zero: true },
         "After this long without a call the server is stopped, and started again when it is needed. 0 never \
-         stops it.",
-        |node, server: &mut Draft, scope| {
-            server.timeouts.idle = node.as_duration(true, scope.problems).filter(|time| !time.is_zero());
-        },
-    )
-    .default("0"),
+         stops it, and holds unless the server is `lazy`: then it is `\"5m\"`.",
+        |node, server: &mut Draft, scope| server.timeouts.idle = node.as_duration(true, scope.problems),
+    ),
+    Key::new(
+        "lazy",
+        Kind::Flag,
+        "Whether the server starts only when something of it is called. What it offers is known from its last run; \
+         the first time it is started once to find out. As `pegboard.lazy` says unless it is given.",
+        |node, server: &mut Draft, scope| server.lazy = node.as_bool(scope.problems),
+    ),
+    Key::new(
+        "circuitBreaker",
+        super::breaker::KIND,
+        "When calls of the server are refused because it does not answer, in place of `pegboard.circuitBreaker`.",
+        |node, server: &mut Draft, scope| server.breaker = Some(read_breaker(node, scope)),
+    ),
     Key::new(
         "protocol",
         Kind::OneOf(&["auto", "legacy", "modern"]),
@@ -242,6 +253,8 @@ struct Draft {
     is_enabled: Option<bool>,
     timeouts: Timeouts,
     era: Option<Era>,
+    lazy: Option<bool>,
+    breaker: Option<BreakerSettings>,
     description: Option<String>,
 }
 
@@ -259,6 +272,8 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
         is_enabled: draft.is_enabled.unwrap_or(true),
         timeouts: draft.timeouts,
         era: draft.era,
+        lazy: draft.lazy,
+        breaker: draft.breaker,
         ..server
     })
 }

@@ -159,6 +159,11 @@ impl Attachable {
 }
 
 impl Process {
+    /// Its number, as long as it runs: of the supervisor where there is one.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Waits until the child has ended by itself.
     pub(crate) async fn wait(&mut self) -> String {
         match self.child.wait().await {

@@ -9,12 +9,12 @@ use std::{
 
 use pegboard_gateway::{ENDPOINT, Gateway, HEALTH};
 use pegboard_http::{Guard, ListenError, Listener};
-use pegboard_upstream::State;
+use pegboard_upstream::{State, Upstream};
 
 use crate::{
     Outcome,
     cli::{LogFormat, ServeArgs},
-    config::{self, Config},
+    config::{self, Config, state},
     demo,
     error::{CliError, say, warn},
     logging,
@@ -28,10 +28,13 @@ const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 const MAX_WORKERS: usize = 4;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
-    let config = match &args.config {
+    let mut config = match &args.config {
         Some(path) => config::read(path)?,
         None => Config { servers: demo::servers()?, ..Config::default() },
     };
+    let state = config.state.resolve(args.state.as_deref());
+    // The demo's servers are part of this program, and there at once.
+    config.gateway.manifests = state.filter(|_| args.config.is_some()).map(|state| state::manifests(&state));
     logging::start(&args.log, "info")?;
     let runtime = runtime()?;
     let served = runtime.block_on(serve(args, config));
@@ -137,8 +140,11 @@ fn announce(format: LogFormat, text: &str) {
 async fn summarise(gateway: Arc<Gateway>) {
     gateway.ready().await;
     let servers = gateway.servers();
-    let ready = servers.iter().filter(|server| server.state() == State::Ready).count();
-    tracing::info!("{ready} of {} servers are ready, with {} tools", servers.len(), gateway.catalog().len());
+    let count = |is_it: fn(&Upstream) -> bool| servers.iter().filter(|server| is_it(server)).count();
+    let ready = count(|server| server.state() == State::Ready);
+    let known = count(Upstream::is_from_manifest);
+    let tools = gateway.catalog().len();
+    tracing::info!("{ready} of {} servers are ready and {known} known from before, with {tools} tools", servers.len());
 }
 
 /// How to listen; `None` when a client has started us and speaks on our pipes.

@@ -4,8 +4,10 @@ use clap::ValueEnum;
 use pegboard_discovery::{DialectName, Exposure};
 use pegboard_gateway::{ClientProfile, Prefixes, Profile};
 use pegboard_upstream::config::{
+    breaker,
     document::Node,
     keys::{Key, Kind, Scope, Section},
+    variables::expand,
 };
 
 use super::{
@@ -13,6 +15,7 @@ use super::{
     access::{SELECTION, TOKEN, read_tokens, selection_shape},
     middleware::Found,
     options::OPTIONS,
+    state::{ServerDefaults, StateFolder},
 };
 use crate::rankers::RankerName;
 
@@ -24,6 +27,8 @@ pub(super) struct Draft {
     profile: Option<Profile>,
     /// `pegboard.exposure`.
     exposure: Option<Exposure>,
+    /// What holds for servers that say nothing themselves.
+    servers: ServerDefaults,
     /// Whether an enabled `tool_search` asks for the dialect it describes.
     has_search: bool,
 }
@@ -53,6 +58,7 @@ impl Draft {
         if let Some(exposure) = self.exposure {
             self.config.gateway.exposure = exposure;
         }
+        self.servers.apply(&mut self.config.servers);
         self.config
     }
 }
@@ -212,9 +218,35 @@ const KEYS: &[Key<Draft>] = &[
     )
     .default("[]"),
     Key::new(
+        "stateFolder",
+        Kind::Word,
+        "Where it is kept what servers offer, so that clients are answered before they run; `none` keeps nothing. \
+         A relative path starts from the folder of the configuration file. Without it, `pegboard` in \
+         `XDG_STATE_HOME` or `~/.local/state`, on macOS in `~/Library/Application Support`, on Windows in \
+         `LOCALAPPDATA`.",
+        |node, draft: &mut Draft, scope| {
+            let Some(text) = node.as_word(scope.problems) else { return };
+            draft.config.state = StateFolder::named(&expand(node, text, scope).text);
+        },
+    ),
+    Key::new(
+        "lazy",
+        Kind::Flag,
+        "Whether servers start only when something of them is called, unless their own `lazy` says otherwise.",
+        |node, draft: &mut Draft, scope| draft.servers.lazy = node.as_bool(scope.problems),
+    )
+    .default("false"),
+    Key::new(
+        "circuitBreaker",
+        breaker::KIND,
+        "When calls of a server are refused because it does not answer, unless its own `circuitBreaker` says \
+         otherwise.",
+        |node, draft: &mut Draft, scope| draft.servers.breaker = Some(breaker::read_breaker(node, scope)),
+    ),
+    Key::new(
         "startupWait",
         TIME,
-        "How long the first list of a client waits for servers that are starting.",
+        "How long the first list of a client waits for servers that are starting and are not known from before.",
         |node, draft: &mut Draft, scope| {
             set(&mut draft.config.gateway.startup_wait, node.as_duration(true, scope.problems));
         },

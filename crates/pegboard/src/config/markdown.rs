@@ -32,7 +32,7 @@ may be another program's; anywhere else they are mistakes.
 
 ## Variables
 
-In `command`, `args`, `env`, `envFile`, `cwd`, `url`, `headers` and tokens these are filled in:
+In `command`, `args`, `env`, `envFile`, `cwd`, `url`, `headers`, `stateFolder` and tokens these are filled in:
 
 | written | becomes |
 | --- | --- |

@@ -8,6 +8,7 @@ mod middleware;
 mod options;
 mod restrictions;
 mod schema;
+pub(crate) mod state;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ use pegboard_upstream::config::{
     variables::WORKSPACE_FOLDER,
 };
 
-use self::{gateway::Draft, middleware::Found};
+use self::{gateway::Draft, middleware::Found, state::StateFolder};
 pub(crate) use self::{markdown::markdown, schema::schema};
 use crate::{catalogs::read_bounded, error::CliError, rankers::RankerName};
 
@@ -48,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) gateway: GatewaySettings,
     /// Where it can be reached.
     pub(crate) listen: ListenConfig,
+    /// Where state is kept.
+    pub(crate) state: StateFolder,
 }
 
 /// What a listener takes from the configuration.
@@ -111,6 +114,7 @@ fn read_with(path: &Path, forgive: fn(&mut Problems)) -> Result<Config, CliError
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     config.catalogs.iter_mut().for_each(|catalog| *catalog = folder.join(&*catalog));
+    config.state.start_from(folder);
     Ok(config)
 }
 

@@ -255,6 +255,12 @@ fn places() -> Vec<Place> {
         place(child("exposure", &pegboard), json!({}), |it| json!({"pegboard": {"exposure": it}})),
         place(child("selection", &pegboard), json!({}), |it| json!({"pegboard": {"selection": it}})),
         place(child("settings", &pegboard), json!({}), |it| json!({"pegboard": {"settings": it}})),
+        place(child("circuitBreaker", &pegboard), json!({}), |it| json!({"pegboard": {"circuitBreaker": it}})),
+        place(
+            child("circuitBreaker", &servers::shape()),
+            json!({}),
+            |it| json!({"mcpServers": {"s": {"command": "x", "circuitBreaker": it}}}),
+        ),
         place(
             child("tokens", &pegboard),
             json!({"name": "a", "token": "b"}),
@@ -386,6 +392,28 @@ fn the_schema_has_the_keys_of_the_reader() {
     for name in definitions.keys().filter(|name| !name.ends_with("iddleware")) {
         assert!(known.contains(&name.as_str()), "`{name}` has no place");
     }
+}
+
+#[test]
+fn servers_take_over_what_they_do_not_say() {
+    let text = r#"{
+        "mcpServers": {
+            "a": {"command": "x"},
+            "b": {"command": "x", "lazy": false, "circuitBreaker": {"failures": 9}}
+        },
+        "pegboard": {"lazy": true, "circuitBreaker": {"pause": 7}}
+    }"#;
+    let (config, problems) = parse(text, &env);
+    assert!(problems.is_empty(), "{:?}", problems.lines());
+    let shown: Vec<(bool, u32, u64)> = config
+        .servers
+        .iter()
+        .map(|server| {
+            let breaker = server.breaker.expect("it is said");
+            (server.is_lazy(), breaker.failures, breaker.pause.as_secs())
+        })
+        .collect();
+    assert_eq!(shown, [(true, 5, 7), (false, 9, 30)]);
 }
 
 #[test]

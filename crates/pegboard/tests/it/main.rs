@@ -4,6 +4,7 @@
 mod agent;
 mod binary;
 mod cases;
+mod clients;
 mod difflib;
 mod fuzz;
 mod gateway;

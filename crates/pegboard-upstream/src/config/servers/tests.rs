@@ -52,7 +52,24 @@ fn show(server: &ServerConfig) -> String {
     }
     let era = server.era.map(|era| format!(" {era:?}")).unwrap_or_default();
     let state = if server.is_enabled { "" } else { " off" };
-    text + &era + state
+    let lazy = if server.is_lazy() { " lazy" } else { "" };
+    let breaker =
+        server.breaker.map(|breaker| format!(" {} in {:?}, {:?}", breaker.failures, breaker.window, breaker.pause));
+    text + &era + state + lazy + &breaker.unwrap_or_default()
+}
+
+#[test]
+fn how_long_a_server_stays() {
+    let check = |server: &str, expected: Option<u64>| {
+        let (servers, _) = read(&format!("{{\"mcpServers\": {{\"s\": {server}}}}}"));
+        let limit = servers.first().and_then(ServerConfig::idle_limit);
+        assert_eq!(limit.map(|limit| limit.as_secs()), expected, "{server}");
+    };
+    check(r#"{"command": "x"}"#, None);
+    check(r#"{"command": "x", "idleTimeout": 7}"#, Some(7));
+    check(r#"{"command": "x", "lazy": true}"#, Some(300));
+    check(r#"{"command": "x", "lazy": true, "idleTimeout": 7}"#, Some(7));
+    check(r#"{"command": "x", "lazy": true, "idleTimeout": 0}"#, None);
 }
 
 #[test]
@@ -105,7 +122,16 @@ fn settings_of_ours() {
     check(r#"{"command": "x", "timeout": 30}"#, "x [] 60s/30s/None");
     check(r#"{"command": "x", "timeout": 30000}"#, "x [] 60s/30s/None");
     check(r#"{"command": "x", "connectTimeout": "2m", "idleTimeout": 1800}"#, "x [] 120s/300s/Some(1800s)");
-    check(r#"{"command": "x", "idleTimeout": 0, "protocol": "auto"}"#, "x []");
+    check(r#"{"command": "x", "idleTimeout": 0, "protocol": "auto"}"#, "x [] 60s/300s/Some(0ns)");
+    check(r#"{"command": "x", "lazy": true}"#, "x [] lazy");
+    check(r#"{"command": "x", "lazy": false}"#, "x []");
+    check(r#"{"command": "x", "circuitBreaker": {"failures": 2}}"#, "x [] 2 in 60s, 30s");
+    check(r#"{"command": "x", "circuitBreaker": {"pause": "1m", "window": 5}}"#, "x [] 5 in 5s, 60s");
+    check(
+        r#"{"command": "x", "circuitBreaker": {"pause": 0}}"#,
+        "`s.circuitBreaker.pause` must be a number of \
+           seconds above 0, or a text such as `30s` or `5m`",
+    );
     check(r#"{"command": "x", "protocol": "modern"}"#, "x [] Modern");
     check(r#"{"url": "http://a", "protocol": "legacy", "autoApprove": ["*"], "trust": true}"#, "Auto http://a Legacy");
 }

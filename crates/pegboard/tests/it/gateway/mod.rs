@@ -10,6 +10,7 @@ mod guards;
 mod passing;
 pub(crate) mod real;
 mod remote;
+mod starting;
 mod steps;
 
 use std::{
@@ -147,6 +148,8 @@ pub(crate) fn command() -> Command {
     for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LISTEN", "PEGBOARD_LOG", "PEGBOARD_RANKER"] {
         command.env_remove(variable);
     }
+    // What one test keeps of its servers is no other's business.
+    command.env("PEGBOARD_STATE", "none");
     command
 }
 

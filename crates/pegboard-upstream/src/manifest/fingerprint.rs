@@ -1,0 +1,81 @@
+//! By what a server's manifest is found.
+
+use std::fmt;
+
+use super::key::{BYTES, Key};
+use crate::{
+    config::{HttpKind, Secret, ServerConfig, TransportConfig},
+    era::Era,
+};
+
+/// What a configuration says of how to reach a server, in 32 bytes. A configuration that
+/// says anything else has another one, and says nothing by it; see [`Key`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fingerprint([u8; BYTES]);
+
+impl Fingerprint {
+    /// The fingerprint of a configuration. Names, descriptions and limits are not part of
+    /// it: they do not change what the server offers.
+    pub(super) fn of(config: &ServerConfig, key: &Key) -> Option<Self> {
+        let mut parts: Vec<&[u8]> = Vec::new();
+        let folder;
+        match &config.transport {
+            TransportConfig::Stdio { command, args, env, cwd } => {
+                folder = cwd.as_ref().map(|cwd| cwd.as_os_str().as_encoded_bytes().to_vec());
+                parts.extend([b"stdio".as_slice(), command.as_bytes(), b"args"]);
+                parts.extend(args.iter().map(String::as_bytes));
+                parts.push(b"env");
+                add_pairs(&mut parts, env);
+                parts.push(b"cwd");
+                parts.extend(folder.as_deref());
+            }
+            TransportConfig::Http { url, headers, kind } => {
+                let kind: &[u8] = match kind {
+                    HttpKind::Auto => b"auto",
+                    HttpKind::Streamable => b"streamable",
+                    HttpKind::Sse => b"sse",
+                };
+                parts.extend([b"http".as_slice(), url.as_bytes(), kind]);
+                add_pairs(&mut parts, headers);
+            }
+            TransportConfig::Local(_) => return None,
+        }
+        parts.push(match config.era {
+            None => b"any",
+            Some(Era::Legacy) => b"legacy",
+            Some(Era::Modern) => b"modern",
+        });
+        Some(Self(key.sign("fingerprint", parts)))
+    }
+
+    /// Its bytes, for what is bound to it.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether a text can be one.
+    pub(super) fn is_one(text: &str) -> bool {
+        text.len() == 2 * BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    }
+}
+
+/// In the order of their names: a file that is sorted anew is the same file.
+fn add_pairs<'a>(parts: &mut Vec<&'a [u8]>, pairs: &'a [(String, Secret)]) {
+    let mut pairs: Vec<&(String, Secret)> = pairs.iter().collect();
+    pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
+    for (name, value) in pairs {
+        parts.extend([name.as_bytes(), value.expose().as_bytes()]);
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}

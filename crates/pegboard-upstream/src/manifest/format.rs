@@ -1,0 +1,135 @@
+//! How a manifest is written.
+//!
+//! One line says what the file is and seals the rest of it, which is JSON:
+//!
+//! ```text
+//! pegboard-manifest VERSION SEAL
+//! {"era":…,"version":…,…,"tools":[{"key":…,"raw":{…}},…],…}
+//! ```
+//!
+//! Definitions are kept as they came, with the key that was read out of each, so that
+//! nothing of them is taken apart again before it is needed.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Fingerprint, Manifest, ReadError,
+    key::{BYTES, Key, digest},
+};
+use crate::{
+    era::Era,
+    handshake::Hello,
+    json::{Fields, Raw},
+    listing::{Item, Lists},
+};
+
+/// What every file begins with.
+const MAGIC: &str = "pegboard-manifest";
+
+/// Grows with every change of the format, and of what is done to lists before they are kept.
+const VERSION: u32 = 1;
+
+/// What binds a content to a configuration and an installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seal([u8; BYTES]);
+
+impl Seal {
+    fn of(body: &[u8], fingerprint: &Fingerprint, key: &Key) -> Self {
+        let digest = digest(body);
+        Self(key.sign("seal", [VERSION.to_le_bytes().as_slice(), fingerprint.as_bytes(), &digest]))
+    }
+
+    fn to_hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body {
+    era: WrittenEra,
+    version: String,
+    capabilities: Fields,
+    server_info: Option<Raw>,
+    instructions: Option<String>,
+    tools: Vec<Entry>,
+    prompts: Vec<Entry>,
+    resources: Vec<Entry>,
+    templates: Vec<Entry>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenEra {
+    Legacy,
+    Modern,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Entry {
+    key: String,
+    raw: Raw,
+}
+
+/// The file of a manifest, and its seal.
+pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) -> (Vec<u8>, Seal) {
+    let Manifest { hello, lists } = manifest;
+    let entries = |items: &[Item]| -> Vec<Entry> {
+        items.iter().map(|item| Entry { key: item.key.clone(), raw: item.raw.clone() }).collect()
+    };
+    let body = Body {
+        era: match hello.era {
+            Era::Legacy => WrittenEra::Legacy,
+            Era::Modern => WrittenEra::Modern,
+        },
+        version: hello.version.clone(),
+        capabilities: hello.capabilities.clone(),
+        server_info: hello.server_info.clone(),
+        instructions: hello.instructions.clone(),
+        tools: entries(&lists.tools),
+        prompts: entries(&lists.prompts),
+        resources: entries(&lists.resources),
+        templates: entries(&lists.templates),
+    };
+    let body = crate::json::raw(&body);
+    let seal = Seal::of(body.get().as_bytes(), fingerprint, key);
+    (format!("{MAGIC} {VERSION} {}\n{}", seal.to_hex(), body.get()).into_bytes(), seal)
+}
+
+/// The manifest in a file, if it is whole and was made here for this fingerprint.
+pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Result<(Manifest, Seal), ReadError> {
+    let line = bytes.iter().take(MAX_LINE).position(|byte| *byte == b'\n').ok_or(ReadError::Version)?;
+    let (line, body) = (String::from_utf8_lossy(&bytes[..line]), &bytes[line + 1..]);
+    let sealed = line.strip_prefix(&format!("{MAGIC} {VERSION} ")).ok_or(ReadError::Version)?;
+    let seal = Seal::of(body, fingerprint, key);
+    if seal.to_hex() != sealed {
+        return Err(ReadError::Seal);
+    }
+    let body: Body = serde_json::from_slice(body).map_err(ReadError::Content)?;
+    let items = |entries: Vec<Entry>| -> Arc<Vec<Item>> {
+        Arc::new(entries.into_iter().map(|Entry { key, raw }| Item { key, raw }).collect())
+    };
+    let hello = Hello {
+        era: match body.era {
+            WrittenEra::Legacy => Era::Legacy,
+            WrittenEra::Modern => Era::Modern,
+        },
+        version: body.version,
+        capabilities: body.capabilities,
+        server_info: body.server_info,
+        instructions: body.instructions,
+    };
+    let lists = Lists {
+        tools: items(body.tools),
+        prompts: items(body.prompts),
+        resources: items(body.resources),
+        templates: items(body.templates),
+        warnings: Vec::new(),
+    };
+    Ok((Manifest { hello, lists }, seal))
+}
+
+/// The first line is not longer than this.
+const MAX_LINE: usize = 256;

@@ -1,0 +1,376 @@
+//! The lives of a server: start, greet, list, follow its news, and again after a pause that
+//! grows.
+
+use std::{sync::Arc, time::Duration};
+
+use pegboard_core::naming::fnv1a;
+use serde_json::json;
+use tokio::{
+    sync::{mpsc, watch},
+    task::AbortHandle,
+    time::Instant,
+};
+
+use super::{Gate, State, Upstream, why_not_connected};
+use crate::{
+    config::TransportConfig,
+    connection::{Call, CallError, Link, Notice, lock},
+    era::Era,
+    handshake::{self, ConnectError, Connected, Hello},
+    json::Fields,
+    listing::{self, Item, Lists},
+    rpc::RpcError,
+    transport::stdio::Process,
+};
+
+/// How long to wait before the first restart; it doubles with every failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest pause between restarts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// How often a server may forget us before that counts as a failure.
+const MAX_RECONNECTS: u32 = 3;
+
+/// The shortest time between two looks at the same lists.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Failures in a row that are told loudly.
+const LOUD_FAILURES: u32 = 3;
+
+/// A server that ran this long has not failed to start.
+const STEADY: Duration = Duration::from_secs(30);
+
+/// Notifications of a server that wait to be looked at.
+const NOTICES: usize = 1024;
+
+impl Upstream {
+    /// Keeps the server running until it is stopped.
+    pub(crate) async fn run(self: Arc<Self>) {
+        if !self.config.is_enabled {
+            return;
+        }
+        tokio::select! {
+            () = self.lives() => {}
+            () = self.keep() => {}
+        }
+        self.save().await;
+        self.enter(State::Stopped);
+    }
+
+    /// One life after the other.
+    async fn lives(&self) {
+        let mut stop = self.stop.subscribe();
+        tokio::select! {
+            () = self.admitted() => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+        // One that was never listed is started once, so that it can be.
+        if self.config.is_lazy() && self.has_manifest() && !self.rest(&mut stop).await {
+            return;
+        }
+        let mut failures = 0;
+        let mut reconnects = 0;
+        let mut era = self.config.era;
+        loop {
+            self.enter(State::Starting);
+            let began = Instant::now();
+            let ended = self.live(&mut era).await;
+            if *stop.borrow() {
+                return;
+            }
+            if began.elapsed() > STEADY {
+                failures = 0;
+                reconnects = 0;
+            }
+            match ended {
+                Ended::Idle => {
+                    tracing::info!(server = self.name(), "a server that nobody uses is stopped");
+                    if !self.rest(&mut stop).await {
+                        return;
+                    }
+                }
+                Ended::Reconnect if reconnects < MAX_RECONNECTS => reconnects += 1,
+                Ended::Reconnect | Ended::Failed(_) => {
+                    let reason = match ended {
+                        Ended::Failed(reason) => reason,
+                        _ => "the server keeps forgetting the session".to_owned(),
+                    };
+                    reconnects = 0;
+                    let retry_in = pause(self.name(), failures);
+                    failures += 1;
+                    let seconds = (retry_in.as_secs_f32() * 10.0).round() / 10.0;
+                    // The same again every minute is no news.
+                    if failures <= LOUD_FAILURES {
+                        tracing::warn!(server = self.name(), reason, retry_in_s = seconds, "a server failed");
+                    } else {
+                        tracing::debug!(
+                            server = self.name(),
+                            reason,
+                            retry_in_s = seconds,
+                            failures,
+                            "a server failed again"
+                        );
+                    }
+                    self.enter(State::Failed { reason, retry_in });
+                    tokio::select! {
+                        () = tokio::time::sleep(retry_in) => {}
+                        _ = stop.wait_for(|stop| *stop) => return,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until it may start. Only one that is known from before can wait for a word:
+    /// others are waited for.
+    async fn admitted(&self) {
+        let mut gate = self.crew.gate.subscribe();
+        let _ = gate.wait_for(|gate| *gate >= Gate::Recalled).await;
+        if self.has_manifest() {
+            let _ = gate.wait_for(|gate| *gate == Gate::Open).await;
+        }
+        *lock(&self.has_begun) = true;
+    }
+
+    /// Waits for a call; whether one has come, and not the end.
+    async fn rest(&self, stop: &mut watch::Receiver<bool>) -> bool {
+        self.enter(if self.config.is_lazy() { State::Lazy } else { State::Idle });
+        loop {
+            tokio::select! {
+                () = self.wake.notified() => {}
+                _ = stop.wait_for(|stop| *stop) => return false,
+            }
+            // A word that came late, for a call that is over, is no reason to start.
+            if self.running_calls() > 0 {
+                return true;
+            }
+        }
+    }
+
+    fn enter(&self, state: State) {
+        self.notes.entering(&state);
+        // In this order: whoever sees the state must be able to wait for what comes with it.
+        self.crew.changed();
+        self.state.send_replace(state);
+    }
+
+    /// One life of the server, from its start to its end.
+    async fn live(&self, era: &mut Option<Era>) -> Ended {
+        let (notices, mut noticed) = mpsc::channel(NOTICES);
+        let limit = self.config.timeouts.connect;
+        let mut stop = self.stop.subscribe();
+        let connecting = tokio::time::timeout(limit, self.connect(*era, notices));
+        let connected = tokio::select! {
+            connected = connecting => connected,
+            _ = stop.wait_for(|stop| *stop) => return Ended::Failed("stopped".to_owned()),
+        };
+        let connected = match connected {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => {
+                // A server that dies of the modern question is asked the legacy one alone.
+                if matches!(error, ConnectError::Closed(_)) && self.is_child() && era.is_none() {
+                    *era = Some(Era::Legacy);
+                    return Ended::Reconnect;
+                }
+                *era = self.config.era;
+                return Ended::Failed(why_not_connected(&error));
+            }
+            Err(_) => {
+                self.stayed_silent().await;
+                return Ended::Failed(why_not_connected(&ConnectError::Timeout(limit)));
+            }
+        };
+        let (Connected { link, hello, mut process, closing }, _listening) = connected;
+        closing.disarm();
+        let tools = self.lists().tools.len();
+        tracing::info!(server = self.name(), protocol = hello.version, tools, "a server is ready");
+        link.set_ready();
+        *lock(&self.last_hello) = Some(Arc::clone(&hello));
+        *lock(&self.last_used) = Instant::now();
+        self.notes.set_pid(process.as_ref().and_then(Process::pid));
+        self.learned();
+        self.connection.send_replace(Some((Arc::clone(&link), Arc::clone(&hello))));
+        self.enter(State::Ready);
+        let ended = tokio::select! {
+            reason = link.closed() => reason.to_string(),
+            reason = child_ended(&mut process) => reason,
+            () = self.attend(&link, &mut noticed) => "closed".to_owned(),
+            () = self.unused() => String::new(),
+            _ = stop.wait_for(|stop| *stop) => "stopped".to_owned(),
+        };
+        let ended = match &mut process {
+            Some(process) if !ended.is_empty() && !*stop.borrow() => {
+                let reason = handshake::ended_because(process, ended).await;
+                link.explain(&reason)
+            }
+            _ => ended,
+        };
+        let is_expired = link.close_reason().is_some_and(|reason| reason.contains("forgotten the session"));
+        link.close(if ended.is_empty() { "not used".to_owned() } else { ended.clone() });
+        self.connection.send_replace(None);
+        self.notes.set_pid(None);
+        if let Some(process) = process {
+            process.stop().await;
+        }
+        match (ended.is_empty(), is_expired) {
+            (true, _) => Ended::Idle,
+            (false, true) => Ended::Reconnect,
+            (false, false) => Ended::Failed(ended),
+        }
+    }
+
+    fn is_child(&self) -> bool {
+        matches!(self.config.transport, TransportConfig::Stdio { .. })
+    }
+
+    /// Connects, listens and lists, in this order, so that no change is missed.
+    async fn connect(
+        &self,
+        era: Option<Era>,
+        notices: mpsc::Sender<Notice>,
+    ) -> Result<(Connected, Listening), ConnectError> {
+        let connected = handshake::connect(&self.config, era, &self.crew.supervisor, notices).await?;
+        let (link, hello) = (Arc::clone(&connected.link), Arc::clone(&connected.hello));
+        let listening = Listening(tokio::spawn(listen(link, hello, self.watched.subscribe())).abort_handle());
+        let listed = listing::list_all(&connected.link, &connected.hello, self.config.timeouts.connect).await;
+        match listed {
+            Ok(lists) => {
+                self.publish(lists);
+                Ok((connected, listening))
+            }
+            Err(error) => {
+                connected.link.close("its tools cannot be listed");
+                if let Some(process) = connected.process {
+                    process.stop().await;
+                }
+                Err(ConnectError::Refused(error))
+            }
+        }
+    }
+
+    /// Takes in what the server offers. What is as it was stays the same in memory, so that
+    /// nobody takes it for new.
+    fn publish(&self, mut lists: Lists) {
+        for warning in &lists.warnings {
+            tracing::warn!(server = self.name(), "{warning}");
+        }
+        let before = self.lists();
+        let keep = |list: &mut Arc<Vec<Item>>, old: &Arc<Vec<Item>>| {
+            let is_same = |(one, other): (&Item, &Item)| one.key == other.key && one.raw.get() == other.raw.get();
+            if list.len() == old.len() && list.iter().zip(old.iter()).all(is_same) {
+                *list = Arc::clone(old);
+            }
+        };
+        keep(&mut lists.tools, &before.tools);
+        keep(&mut lists.prompts, &before.prompts);
+        keep(&mut lists.resources, &before.resources);
+        keep(&mut lists.templates, &before.templates);
+        *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(lists);
+    }
+
+    /// Follows what the server says of its own accord.
+    async fn attend(&self, link: &Arc<Link>, noticed: &mut mpsc::Receiver<Notice>) {
+        let name: Arc<str> = self.name().into();
+        loop {
+            let kinds = tokio::select! {
+                notice = noticed.recv() => {
+                    let Some(notice) = notice else { return };
+                    let _ = self.crew.told.try_send((Arc::clone(&name), notice));
+                    continue;
+                }
+                kinds = link.changed_lists() => kinds,
+            };
+            let mut lists = Lists::clone(&self.lists());
+            for kind in kinds {
+                if let Err(error) = listing::refresh(link, kind, &mut lists, self.config.timeouts.connect).await {
+                    tracing::warn!(server = self.name(), %error, "`{}` failed; the old list stays", kind.method());
+                }
+            }
+            self.publish(lists);
+            self.learned();
+            self.crew.changed();
+            // Several changes at once are one, and a server that changes all the time is
+            // looked at now and then.
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Returns when the server was not used for as long as the configuration allows.
+    async fn unused(&self) {
+        let Some(limit) = self.config.idle_limit() else { return std::future::pending().await };
+        loop {
+            let until = *lock(&self.last_used) + limit;
+            tokio::time::sleep_until(until).await;
+            let is_running = self.running_calls() > 0;
+            if !is_running && *lock(&self.last_used) + limit <= Instant::now() {
+                return;
+            }
+            if is_running {
+                *lock(&self.last_used) = Instant::now();
+            }
+        }
+    }
+}
+
+/// A server's notification stream, ended when dropped.
+struct Listening(AbortHandle);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Why a life of a server ended.
+enum Ended {
+    Idle,
+    Reconnect,
+    Failed(String),
+}
+
+async fn child_ended(process: &mut Option<Process>) -> String {
+    match process {
+        Some(process) => process.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Doubles with every failure; a little different for every server, so that they do not
+/// all come back at once.
+fn pause(server: &str, failures: u32) -> Duration {
+    let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(10)).min(LONGEST_PAUSE);
+    let share = fnv1a(server.bytes(), u64::from(failures)) % 256;
+    pause.mul_f64(0.75 + share as f64 / 512.0)
+}
+
+/// Keeps a modern server's notification stream open.
+async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver<Vec<String>>) {
+    if hello.era != Era::Modern {
+        return;
+    }
+    let mut failures = 0;
+    loop {
+        let uris = watched.borrow_and_update().clone();
+        let filter = json!({
+            "toolsListChanged": true,
+            "promptsListChanged": true,
+            "resourcesListChanged": true,
+            "resourceSubscriptions": uris,
+        });
+        let params = Fields::new().with("notifications", &filter);
+        let call = Call { timeout: None, ..Call::new("subscriptions/listen", params, Duration::MAX) };
+        let began = Instant::now();
+        let ended = tokio::select! {
+            ended = link.request(call) => ended,
+            _ = watched.changed() => continue,
+        };
+        match ended {
+            Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => return,
+            Err(CallError::Closed(_)) => return,
+            _ => {}
+        }
+        failures = if began.elapsed() > STEADY { 0 } else { (failures + 1).min(6) };
+        tokio::time::sleep(pause(&link.server, failures)).await;
+    }
+}

@@ -1,0 +1,192 @@
+//! How a server is, for people and programs that ask.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::{State, Upstream};
+use crate::{
+    connection::{CallError, lock},
+    era::Era,
+};
+
+/// How a server is at one moment. Times are in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Report {
+    /// The name that it is configured under.
+    pub name: String,
+    /// What it is doing, as [`State::as_str`] says it.
+    pub state: String,
+    /// Since when, from 1970 on.
+    pub since: u64,
+    /// For how long.
+    pub since_ms: u64,
+    /// Why it does not run.
+    pub reason: Option<String>,
+    /// How long until it is tried again.
+    pub retry_in_ms: Option<u64>,
+    /// The process that it runs under, if it is a program of ours that runs.
+    pub pid: Option<u32>,
+    /// `legacy` or `modern`, as it was last found.
+    pub era: Option<String>,
+    /// The version of the protocol that was agreed on.
+    pub protocol: Option<String>,
+    /// How many tools it offers.
+    pub tools: usize,
+    /// How many prompts.
+    pub prompts: usize,
+    /// How many resources.
+    pub resources: usize,
+    /// How many resource templates.
+    pub templates: usize,
+    /// Whether that is what was kept of its last run, and it was not asked yet.
+    pub is_from_manifest: bool,
+    /// Its calls.
+    pub calls: CallCounts,
+    /// Whether they are refused.
+    pub breaker: BreakerReport,
+    /// What last went wrong with it.
+    pub last_error: Option<String>,
+}
+
+/// The calls of a server since it was configured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct CallCounts {
+    /// Those that it is busy with.
+    pub running: u64,
+    /// All of them.
+    pub total: u64,
+    /// Those that it did not answer. What it refuses is an answer.
+    pub failed: u64,
+}
+
+/// What a server's circuit breaker does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BreakerReport {
+    /// `closed` when calls pass, `open` when they are refused, `half-open` when one may try.
+    pub state: String,
+    /// Failures in a row.
+    pub failures: u32,
+    /// How long calls are refused.
+    pub retry_in_ms: Option<u64>,
+}
+
+/// What is counted and noted of a server.
+#[derive(Debug)]
+pub(super) struct Notes {
+    pub(super) running: AtomicU64,
+    total: AtomicU64,
+    failed: AtomicU64,
+    /// 0: none.
+    pid: AtomicU32,
+    last_error: Mutex<Option<String>>,
+    /// When it began to do what it is doing.
+    since: Mutex<(SystemTime, Instant)>,
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Self {
+            running: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            pid: AtomicU32::new(0),
+            last_error: Mutex::default(),
+            since: Mutex::new((SystemTime::now(), Instant::now())),
+        }
+    }
+}
+
+impl Notes {
+    /// Notes what the server goes over to.
+    pub(super) fn entering(&self, state: &State) {
+        *lock(&self.since) = (SystemTime::now(), Instant::now());
+        if let State::Failed { reason, .. } = state {
+            *lock(&self.last_error) = Some(reason.clone());
+        }
+    }
+
+    pub(super) fn calling(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        self.total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes how a call ended.
+    pub(super) fn called<T>(&self, outcome: &Result<T, CallError>) {
+        match outcome {
+            Ok(_) | Err(CallError::Rpc(_)) => {}
+            Err(error) => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                *lock(&self.last_error) = Some(super::with_causes(error));
+            }
+        }
+    }
+
+    pub(super) fn set_pid(&self, pid: Option<u32>) {
+        self.pid.store(pid.unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+impl Upstream {
+    /// How it is now.
+    pub fn report(&self) -> Report {
+        let (state, lists, hello) = (self.state(), self.lists(), self.hello());
+        let (since, entered) = *lock(&self.notes.since);
+        let since_1970 = since.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (reason, retry_in) = match &state {
+            State::Failed { reason, retry_in } => {
+                (Some(reason.clone()), Some(retry_in.saturating_sub(entered.elapsed())))
+            }
+            _ => (None, None),
+        };
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let pid = self.notes.pid.load(Ordering::Relaxed);
+        let era = |era| match era {
+            Era::Legacy => "legacy",
+            Era::Modern => "modern",
+        };
+        let (breaker, failures, refused_for) = self.breaker.look(Instant::now());
+        Report {
+            name: self.name().to_owned(),
+            state: state.as_str().to_owned(),
+            since: millis(since_1970),
+            since_ms: millis(entered.elapsed()),
+            reason,
+            retry_in_ms: retry_in.map(millis),
+            pid: (pid != 0).then_some(pid),
+            era: hello.as_ref().map(|hello| era(hello.era).to_owned()),
+            protocol: hello.as_ref().map(|hello| hello.version.clone()),
+            tools: lists.tools.len(),
+            prompts: lists.prompts.len(),
+            resources: lists.resources.len(),
+            templates: lists.templates.len(),
+            is_from_manifest: self.is_from_manifest(),
+            calls: CallCounts {
+                running: count(&self.notes.running),
+                total: count(&self.notes.total),
+                failed: count(&self.notes.failed),
+            },
+            breaker: BreakerReport {
+                state: breaker.as_str().to_owned(),
+                failures,
+                retry_in_ms: refused_for.map(millis),
+            },
+            last_error: lock(&self.notes.last_error).clone(),
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,112 @@
+//! Where programs keep what is theirs but can be lost.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use pegboard_upstream::config::ServerConfig;
+
+/// In place of a folder: nothing is kept.
+const NONE: &str = "none";
+
+/// Where state is kept, as far as that is said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StateFolder {
+    /// Where programs keep such things here.
+    #[default]
+    Usual,
+    /// There.
+    At(PathBuf),
+    /// Nowhere.
+    None,
+}
+
+impl StateFolder {
+    /// What a flag or a key says.
+    pub(crate) fn named(text: &str) -> Self {
+        if text == NONE { Self::None } else { Self::At(text.into()) }
+    }
+
+    /// A relative path starts from `folder`.
+    pub(super) fn start_from(&mut self, folder: &Path) {
+        if let Self::At(path) = self {
+            *path = folder.join(&*path);
+        }
+    }
+
+    /// The folder, if something is to be kept and there is a place for it. A flag counts
+    /// more than the file.
+    pub(crate) fn resolve(&self, flag: Option<&str>) -> Option<PathBuf> {
+        match flag.map(Self::named).as_ref().unwrap_or(self) {
+            Self::Usual => usual(&|name| env::var_os(name).map(PathBuf::from)),
+            Self::At(path) => Some(path.clone()),
+            Self::None => None,
+        }
+    }
+}
+
+/// Below the state folder: what servers offer.
+pub(crate) fn manifests(state: &Path) -> PathBuf {
+    state.join("manifests")
+}
+
+/// The folder of Pegboard where each system keeps such things.
+fn usual(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    // A relative path there is a mistake, and is to be ignored.
+    let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
+    let own = || {
+        let home = absolute("HOME")?;
+        let place = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/state" };
+        Some(home.join(place))
+    };
+    let folder = absolute("XDG_STATE_HOME");
+    let folder = if cfg!(windows) { folder.or_else(|| absolute("LOCALAPPDATA")) } else { folder.or_else(own) };
+    folder.map(|folder| folder.join("pegboard"))
+}
+
+/// What holds for servers that say nothing themselves.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServerDefaults {
+    pub(super) lazy: Option<bool>,
+    pub(super) breaker: Option<pegboard_upstream::BreakerSettings>,
+}
+
+impl ServerDefaults {
+    pub(super) fn apply(&self, servers: &mut [ServerConfig]) {
+        for server in servers {
+            server.lazy = server.lazy.or(self.lazy);
+            server.breaker = server.breaker.or(self.breaker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(all(unix, not(target_os = "macos")))]
+    fn the_usual_place() {
+        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+            let look = |name: &str| variables.iter().find(|(one, _)| *one == name).map(|(_, path)| PathBuf::from(path));
+            assert_eq!(usual(&look), expected.map(PathBuf::from), "{variables:?}");
+        };
+        check(&[("XDG_STATE_HOME", "/state"), ("HOME", "/home/x")], Some("/state/pegboard"));
+        check(&[("HOME", "/home/x")], Some("/home/x/.local/state/pegboard"));
+        check(&[("XDG_STATE_HOME", "state"), ("HOME", "/home/x")], Some("/home/x/.local/state/pegboard"));
+        check(&[("HOME", "")], None);
+        check(&[], None);
+    }
+
+    #[test]
+    fn a_flag_counts_more_than_the_file() {
+        let mut file = StateFolder::named("here");
+        file.start_from(Path::new("/etc"));
+        assert_eq!(file.resolve(None), Some("/etc/here".into()));
+        assert_eq!(file.resolve(Some("/there")), Some("/there".into()));
+        assert_eq!(file.resolve(Some("none")), None);
+        assert_eq!(StateFolder::named("none").resolve(None), None);
+        assert_eq!(StateFolder::named("none").resolve(Some("x")), Some("x".into()));
+    }
+}

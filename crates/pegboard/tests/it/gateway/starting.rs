@@ -1,0 +1,493 @@
+//! Starting: from what was kept of servers, and only when they are needed. And servers that
+//! do not answer.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{PATIENCE, Served, fixture_path, gone, is_running, kill, names, text};
+
+/// A folder of one test, with a state folder that outlives each gateway.
+struct Stage {
+    folder: PathBuf,
+    test: &'static str,
+}
+
+impl Stage {
+    fn new(test: &'static str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("starting-{test}"));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a temporary folder");
+        Self { folder, test }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.join("state")
+    }
+
+    /// A gateway that keeps its state here.
+    async fn serve(&self, config: &Value) -> Served {
+        self.serve_as("one", config).await
+    }
+
+    /// [`serve`](Self::serve) for several at a time.
+    async fn serve_as(&self, name: &str, config: &Value) -> Served {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-starting-{}-{name}", self.test));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a temporary folder");
+        let file = folder.join("pegboard.json");
+        fs::write(&file, config.to_string()).expect("a temporary file");
+        let (file, state) = (file.to_str().expect("a path").to_owned(), self.state());
+        Served::spawn(folder, &[&file, "--state", state.to_str().expect("a path")], "127.0.0.1:0").await
+    }
+
+    /// A server whose behaviour can be changed without changing its configuration.
+    fn puppet(&self, name: &str, args: &str) -> Puppet {
+        let folder = self.folder.join(name);
+        fs::create_dir_all(&folder).expect("a temporary folder");
+        let script = format!(
+            "echo $$ >> '{0}/pids'\nwhile [ -e '{0}/hold' ]; do sleep 0.02; done\nexec '{1}' $(cat '{0}/args')\n",
+            folder.display(),
+            fixture_path().display()
+        );
+        fs::write(folder.join("server.sh"), script).expect("a file");
+        let puppet = Puppet(folder);
+        puppet.set_args(args);
+        puppet
+    }
+
+    /// The manifests that there are.
+    fn manifests(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.state().join("manifests")).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path());
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "manifest")).collect()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A server on strings.
+struct Puppet(PathBuf);
+
+impl Puppet {
+    /// Its entry in a configuration, the same whatever it does.
+    fn entry(&self) -> Value {
+        json!({"command": "/bin/sh", "args": [self.0.join("server.sh")]})
+    }
+
+    /// With what the fixture is started from now on.
+    fn set_args(&self, args: &str) {
+        fs::write(self.0.join("args"), args).expect("a file");
+    }
+
+    /// Lets it start but say nothing.
+    fn hold(&self) {
+        fs::write(self.0.join("hold"), "").expect("a file");
+    }
+
+    fn release(&self) {
+        fs::remove_file(self.0.join("hold")).expect("it was held");
+    }
+
+    /// The processes that it was started as so far.
+    fn pids(&self) -> Vec<u32> {
+        let text = fs::read_to_string(self.0.join("pids")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+}
+
+/// Ends a gateway as an operator would.
+async fn end(mut served: Served) {
+    served.signal("TERM");
+    assert_eq!(served.ended().await, Some(0));
+}
+
+fn config(servers: &Value) -> Value {
+    json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 20}})
+}
+
+/// The same with no time for servers to start.
+fn impatient(servers: &Value) -> Value {
+    json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 0}})
+}
+
+async fn tools(served: &Served) -> Vec<String> {
+    names(&served.legacy().await.request("tools/list", json!({})).await, "tools")
+}
+
+#[tokio::test]
+async fn what_was_kept_answers_before_servers_do() {
+    let stage = Stage::new("kept");
+    let (one, two) = (stage.puppet("one", "--extras"), stage.puppet("two", "--tools 50"));
+    let servers = json!({"one": one.entry(), "two": two.entry()});
+    let served = stage.serve(&config(&servers)).await;
+    let session = served.legacy().await;
+    let lists = async |session: &super::Legacy| {
+        let mut lists = Vec::new();
+        for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
+            lists.push(session.request(method, json!({})).await.result().clone());
+        }
+        lists
+    };
+    let (hello, fresh) = (session.hello.clone(), lists(&session).await);
+    assert!(fresh[0]["tools"].as_array().is_some_and(|tools| tools.len() > 70));
+    end(served).await;
+    assert_eq!(stage.manifests().len(), 2);
+
+    one.hold();
+    two.hold();
+    let served = stage.serve(&config(&servers)).await;
+    let session = served.legacy().await;
+    assert_eq!(session.hello, hello, "instructions come from the servers as well");
+    assert_eq!(lists(&session).await, fresh);
+    // Neither has said a word.
+    assert!(!served.log().contains("a server is ready"), "{}", served.log());
+    // A call waits for its server.
+    let call = session.call("one___echo", json!({"message": "at last"}));
+    let release = async {
+        served.logged("a server is known from before").await;
+        one.release();
+    };
+    let (reply, ()) = tokio::join!(call, release);
+    assert!(text(&reply).contains("at last"), "{reply:?}");
+    end(served).await;
+
+    // Searches too.
+    one.hold();
+    let searching = json!({"mcpServers": servers, "pegboard": {"dialect": "bridge"}});
+    let served = stage.serve(&searching).await;
+    let session = served.legacy().await;
+    let found = session.call("search_tools", json!({"query": "echo a message"})).await;
+    assert!(text(&found).contains("echo"), "{found:?}");
+    assert!(!served.log().contains("a server is ready"), "{}", served.log());
+}
+
+#[tokio::test]
+async fn another_configuration_does_not_use_it() {
+    let stage = Stage::new("changed");
+    let one = stage.puppet("one", "--extras");
+    let with = |env: Value| {
+        let mut entry = one.entry();
+        entry["env"] = env;
+        json!({"one": entry})
+    };
+    let served = stage.serve(&config(&with(json!({"TOKEN": "a"})))).await;
+    assert!(!tools(&served).await.is_empty());
+    end(served).await;
+    one.hold();
+    let served = stage.serve(&impatient(&with(json!({"TOKEN": "b"})))).await;
+    assert_eq!(tools(&served).await, Vec::<String>::new());
+    end(served).await;
+    let served = stage.serve(&impatient(&with(json!({"TOKEN": "a"})))).await;
+    served.logged("a server is known from before").await;
+    assert!(!tools(&served).await.is_empty());
+    // Switched off, nothing is read.
+    let mut off = impatient(&with(json!({"TOKEN": "a"})));
+    off["pegboard"]["stateFolder"] = json!("none");
+    let folder = stage.folder.join("off");
+    fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("pegboard.json");
+    fs::write(&file, off.to_string()).expect("a file");
+    let mut command = super::command();
+    command.env_remove("PEGBOARD_STATE").env("XDG_STATE_HOME", &folder).arg("serve").arg(file);
+    let mut child = command.args(["--listen", "127.0.0.1:0"]).stderr(std::process::Stdio::piped()).spawn().expect("it");
+    let log = super::follow(child.stderr.take().expect("a pipe"));
+    let listens = |log: &String| log.contains("listening");
+    tokio::time::timeout(PATIENCE, log.clone().wait_for(listens)).await.expect("in time").expect("a log");
+    kill(child.id().expect("it runs"), "TERM");
+    child.wait().await.expect("it ends");
+    assert!(!folder.join("pegboard").exists());
+}
+
+/// The announcements on a session's stream up to one for prompts, which `mark` brings about.
+async fn announced(events: &mut super::client::Events) -> Vec<String> {
+    let mut seen = Vec::new();
+    loop {
+        let method = events.message().await["method"].as_str().unwrap_or_default().to_owned();
+        if method == "notifications/prompts/list_changed" {
+            return seen;
+        }
+        seen.push(method);
+    }
+}
+
+#[tokio::test]
+async fn what_is_stale_is_corrected_and_announced_once() {
+    for (test, now, expected) in [
+        ("stale", "--extras --tools 3", vec!["notifications/tools/list_changed"]),
+        ("fresh", "--extras --tools 2", vec![]),
+    ] {
+        let stage = Stage::new(test);
+        let one = stage.puppet("one", "--extras --tools 2");
+        let servers = json!({"one": one.entry()});
+        let served = stage.serve(&config(&servers)).await;
+        let before = tools(&served).await;
+        end(served).await;
+        one.set_args(now);
+        one.hold();
+        let served = stage.serve(&config(&servers)).await;
+        let session = served.legacy().await;
+        assert_eq!(names(&session.request("tools/list", json!({})).await, "tools"), before);
+        let mut events = session.stream().await;
+        one.release();
+        served.logged("a server is ready").await;
+        // A change that is told of in any case, after whatever the connection brought.
+        session.call("test_trigger_prompt_change", json!({})).await.result();
+        assert_eq!(announced(&mut events).await, expected, "{test}");
+        let after = names(&session.request("tools/list", json!({})).await, "tools");
+        assert_eq!(after.len(), before.len() + expected.len());
+        end(served).await;
+        // What was corrected is kept.
+        one.hold();
+        let served = stage.serve(&config(&servers)).await;
+        assert_eq!(tools(&served).await, after);
+    }
+}
+
+#[tokio::test]
+async fn a_lazy_server_starts_when_it_is_called() {
+    let stage = Stage::new("lazy");
+    let one = stage.puppet("one", "--extras");
+    let mut entry = one.entry();
+    entry["idleTimeout"] = json!("300ms");
+    let mut config = config(&json!({"one": entry}));
+    config["pegboard"]["lazy"] = json!(true);
+    // The first time it has to be asked what it offers.
+    let served = stage.serve(&config).await;
+    let listed = tools(&served).await;
+    assert!(!listed.is_empty());
+    served.logged("a server that nobody uses is stopped").await;
+    assert_eq!(one.pids().len(), 1);
+    gone(one.pids()[0]).await;
+    assert!(text(&served.legacy().await.call("echo", json!({"message": "again"})).await).contains("again"));
+    assert_eq!(one.pids().len(), 2);
+    end(served).await;
+
+    let served = stage.serve(&config).await;
+    let session = served.legacy().await;
+    assert_eq!(names(&session.request("tools/list", json!({})).await, "tools"), listed);
+    served.logged("1 known from before").await;
+    assert_eq!(one.pids().len(), 2, "nobody has called it");
+    let reply = session.call("echo", json!({"message": "hello"})).await;
+    assert!(text(&reply).contains("hello"), "{reply:?}");
+    assert_eq!(one.pids().len(), 3);
+    served.logged("a server that nobody uses is stopped").await;
+    gone(one.pids()[2]).await;
+    // Prompts and resources start it as well.
+    let prompt = session.request("prompts/get", json!({"name": "test_simple_prompt"})).await;
+    assert!(prompt.result()["messages"].is_array());
+    assert_eq!(one.pids().len(), 4);
+    // One server is not the others: its own word counts more.
+    let mut eager = config.clone();
+    eager["mcpServers"]["one"]["lazy"] = json!(false);
+    end(served).await;
+    let served = stage.serve(&eager).await;
+    served.logged("a server is ready").await;
+    assert_eq!(one.pids().len(), 5);
+}
+
+#[tokio::test]
+async fn a_damaged_manifest_is_as_good_as_none() {
+    let stage = Stage::new("damaged");
+    let one = stage.puppet("one", "--extras");
+    let servers = json!({"one": one.entry()});
+    let served = stage.serve(&config(&servers)).await;
+    let listed = tools(&served).await;
+    end(served).await;
+    let file = stage.manifests().pop().expect("a manifest");
+    let content = fs::read(&file).expect("a file");
+    fs::write(&file, &content[..content.len() / 2]).expect("a file");
+    one.hold();
+    let served = stage.serve(&impatient(&servers)).await;
+    served.logged("no manifest is used").await;
+    assert_eq!(tools(&served).await, Vec::<String>::new());
+    one.release();
+    served.logged("a server is ready").await;
+    end(served).await;
+    one.hold();
+    let served = stage.serve(&config(&servers)).await;
+    assert_eq!(tools(&served).await, listed, "it was written anew");
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_used_is_a_warning() {
+    let stage = Stage::new("blocked");
+    fs::write(stage.state(), "a file where the folder should be").expect("a file");
+    let servers = json!({"one": stage.puppet("one", "--extras").entry(), "two": stage.puppet("two", "").entry()});
+    let served = stage.serve(&config(&servers)).await;
+    assert!(!tools(&served).await.is_empty());
+    let warning = "what servers offer cannot be kept";
+    served.logged(warning).await;
+    assert_eq!(served.log().matches(warning).count(), 1);
+    end(served).await;
+
+    // The folder is there, and nothing can be put in the place of the manifests.
+    fs::remove_file(stage.state()).expect("it is there");
+    let served = stage.serve(&config(&servers)).await;
+    let listed = tools(&served).await;
+    end(served).await;
+    for file in stage.manifests() {
+        fs::remove_file(&file).expect("it is there");
+        fs::create_dir_all(file.join("in the way")).expect("a folder");
+    }
+    let mut served = stage.serve(&config(&servers)).await;
+    assert_eq!(tools(&served).await, listed);
+    served.logged(warning).await;
+    served.signal("TERM");
+    assert_eq!(served.ended().await, Some(0));
+    let warnings = served.log().lines().filter(|line| line.contains(warning)).count();
+    assert_eq!(warnings, 1, "{}", served.log());
+}
+
+#[tokio::test]
+async fn two_gateways_share_a_folder() {
+    let stage = Stage::new("shared");
+    let (one, two) = (stage.puppet("one", "--extras"), stage.puppet("two", "--tools 200"));
+    let servers = json!({"one": one.entry(), "two": two.entry()});
+    let config = config(&servers);
+    let (first, second) = tokio::join!(stage.serve_as("one", &config), stage.serve_as("two", &config));
+    let listed = tools(&first).await;
+    assert_eq!(tools(&second).await, listed);
+    tokio::join!(end(first), end(second));
+    assert_eq!(stage.manifests().len(), 2);
+    one.hold();
+    two.hold();
+    let (first, second) = tokio::join!(stage.serve_as("one", &config), stage.serve_as("two", &config));
+    assert_eq!(tools(&first).await, listed);
+    assert_eq!(tools(&second).await, listed);
+}
+
+/// Killed while it writes, a gateway leaves the old manifest or the new one.
+#[tokio::test]
+async fn a_kill_in_mid_write_leaves_old_or_new() {
+    let stage = Stage::new("killed");
+    let one = stage.puppet("one", "--extras --tools 2000");
+    let servers = json!({"one": one.entry()});
+    let served = stage.serve(&config(&servers)).await;
+    let mut counts = vec![tools(&served).await.len()];
+    end(served).await;
+    for more in [2500, 3000, 3500] {
+        one.set_args(&format!("--extras --tools {more}"));
+        let file = stage.manifests().pop().expect("a manifest");
+        let before = fs::metadata(&file).map(|data| data.len()).ok();
+        let mut served = stage.serve(&config(&servers)).await;
+        let began = Instant::now();
+        // The moment may be missed; then the new one must be there.
+        let has_written = || {
+            let entries = fs::read_dir(stage.state().join("manifests")).into_iter().flatten().flatten();
+            let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            let size = fs::metadata(&file).map(|data| data.len()).ok();
+            size != before || names.into_iter().any(|name| name.starts_with(".writing"))
+        };
+        while !has_written() {
+            assert!(began.elapsed() < PATIENCE, "nothing is written");
+            tokio::task::yield_now().await;
+        }
+        served.signal("KILL");
+        served.ended().await;
+        counts.push(counts[0] + more - 2000);
+        one.hold();
+        let served = stage.serve(&config(&servers)).await;
+        let found = tools(&served).await.len();
+        assert!(counts.contains(&found), "{found} is none of {counts:?}");
+        end(served).await;
+        one.release();
+    }
+}
+
+/// A server that never answers is waited for once, and not at every start.
+#[tokio::test]
+async fn a_silent_server_keeps_nobody_waiting_twice() {
+    let stage = Stage::new("silent");
+    let silent = stage.puppet("silent", "--fault hang");
+    let mut entry = silent.entry();
+    entry["connectTimeout"] = json!("300ms");
+    let mut config = config(&json!({"silent": entry, "good": stage.puppet("good", "--extras").entry()}));
+    let served = stage.serve(&config).await;
+    served.logged("not ready within 0.3 s").await;
+    let listed = tools(&served).await;
+    end(served).await;
+    // It may take longer now than anybody waits.
+    config["mcpServers"]["silent"]["connectTimeout"] = json!(600);
+    config["pegboard"]["startupWait"] = json!(600);
+    let served = stage.serve(&config).await;
+    assert_eq!(tools(&served).await, listed);
+    end(served).await;
+    silent.set_args("--tools 3");
+    let served = stage.serve(&config).await;
+    served.logged("a server is ready server=\"silent\"").await;
+    end(served).await;
+    silent.hold();
+    let served = stage.serve(&config).await;
+    let now = tools(&served).await;
+    assert!(now.iter().any(|name| name == "silent___tool_00002"), "it has answered, and is known now: {now:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_slows_nobody_and_is_left_alone() {
+    let stage = Stage::new("hangs");
+    let (stuck, silent) = (stage.puppet("stuck", "--extras"), stage.puppet("silent", "--extras"));
+    let mut entry = stuck.entry();
+    entry["timeout"] = json!("400ms");
+    entry["circuitBreaker"] = json!({"failures": 3, "pause": "1s"});
+    let servers = json!({"stuck": entry, "silent": silent.entry(), "good": stage.puppet("good", "--extras").entry()});
+    let served = stage.serve(&config(&servers)).await;
+    tools(&served).await;
+    end(served).await;
+    // From now on one never connects, and another never answers.
+    silent.set_args("--fault hang");
+    let served = stage.serve(&config(&servers)).await;
+    let session = served.legacy().await;
+    assert!(text(&session.call("stuck___echo", json!({"message": "hi"})).await).contains("hi"));
+    let pid = *stuck.pids().last().expect("it runs");
+    kill(pid, "STOP");
+    let waiting = session.call("silent___echo", json!({"message": "nobody hears this"}));
+    let others = async {
+        let stuck = async { session.call("stuck___echo", json!({})).await };
+        let failures = [stuck.await, session.call("stuck___echo", json!({})).await];
+        for reply in &failures {
+            assert!(text(reply).contains("no answer within 0.4 s"), "{reply:?}");
+        }
+        // A list and a call of others, while calls of both wait.
+        let began = Instant::now();
+        let (hung, listed, called) = tokio::join!(
+            session.call("stuck___echo", json!({})),
+            async { (session.request("tools/list", json!({})).await, began.elapsed()) },
+            async { (session.call("good___echo", json!({"message": "quick"})).await, began.elapsed()) },
+        );
+        assert!(text(&hung).contains("no answer"), "{hung:?}");
+        assert!(text(&called.0).contains("quick"));
+        assert!(!names(&listed.0, "tools").is_empty());
+        let limit = Duration::from_millis(400);
+        assert!(listed.1 < limit && called.1 < limit, "list {:?}, call {:?}", listed.1, called.1);
+        // Three in a row were enough.
+        let began = Instant::now();
+        let refused = session.call("stuck___echo", json!({})).await;
+        assert!(text(&refused).contains("its last 3 calls failed (no answer within 0.4 s)"), "{refused:?}");
+        assert!(text(&refused).contains("left alone; try again in 1 s"), "{refused:?}");
+        assert!(began.elapsed() < limit, "{:?}", began.elapsed());
+    };
+    tokio::select! {
+        reply = waiting => panic!("a server that is silent answers: {reply:?}"),
+        () = others => {}
+    }
+    kill(pid, "CONT");
+    loop {
+        let reply = session.call("stuck___echo", json!({"message": "back"})).await;
+        if reply.result()["isError"] != true {
+            assert!(text(&reply).contains("back"));
+            break;
+        }
+        assert!(text(&reply).contains("left alone"), "{reply:?}");
+    }
+    served.logged("calls pass again").await;
+    assert!(is_running(pid), "it was never restarted");
+}
