@@ -22,6 +22,7 @@ use crate::{
     exchange::{Exchange, Viewer},
     listen::Listeners,
     lock,
+    metrics::{Metrics, Standing},
     sessions::{ClientSession, Sessions},
     settings::{GatewaySettings, Profile},
     suspended::SuspendedCalls,
@@ -57,6 +58,8 @@ pub struct Gateway {
     pub(crate) suspended: SuspendedCalls,
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
+    pub(crate) metrics: Metrics,
+    began: std::time::Instant,
     next_owner: AtomicU64,
     /// Whether the servers have had their time to start. Later on nobody waits for one.
     started: watch::Sender<bool>,
@@ -102,6 +105,8 @@ impl Gateway {
             suspended: SuspendedCalls::default(),
             listeners: Listeners::default(),
             watches: Watches::default(),
+            metrics: Metrics::default(),
+            began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
             started: watch::Sender::new(false),
             stopping: watch::Sender::new(false),
@@ -155,6 +160,16 @@ impl Gateway {
     /// Whether the servers have had their time to start.
     pub(crate) fn is_started(&self) -> bool {
         *self.started.borrow()
+    }
+
+    /// How things stand, in numbers.
+    pub(crate) fn standing(&self) -> Standing {
+        let mut servers = std::collections::BTreeMap::new();
+        for server in self.servers() {
+            *servers.entry(server.state().as_str()).or_default() += 1;
+        }
+        let (sessions, tools) = (self.session_count(), self.catalog().len());
+        Standing { sessions, tools, servers, uptime: self.began.elapsed() }
     }
 
     /// How many calls servers are busy with.

@@ -15,6 +15,7 @@ mod http;
 mod legacy;
 mod listen;
 mod methods;
+mod metrics;
 pub mod middleware;
 mod notices;
 mod sessions;
@@ -28,7 +29,8 @@ mod watches;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use gateway::{Gateway, Rankers};
-pub use http::{ENDPOINT, HEALTH};
+pub use http::{ENDPOINT, HEALTH, READY};
+pub use metrics::METRICS;
 pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};
 
 /// Locks that guard plain data; nobody panics while holding one.

@@ -1,8 +1,11 @@
 //! Listing and calling tools.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
-use pegboard_discovery::{Answer, DialectName, Listed, Reply, Session, Target};
+use pegboard_discovery::{Answer, DialectName, Listed, Reply, Session, Target, estimate_tokens};
 use pegboard_upstream::{
     ListKind,
     era::Era,
@@ -30,6 +33,7 @@ impl Gateway {
         let items: Vec<Raw> = self.with_tools(exchange, |tools| {
             if shows_everything { everything(tools) } else { tools.listed().iter().map(listed).collect() }
         });
+        self.count_list(exchange, &items, shows_everything);
         let items: Vec<Raw> = items.into_iter().map(|item| if is_legacy { legacy::tool(item) } else { item }).collect();
         let items: Vec<&RawValue> = items.iter().map(|item| &**item).collect();
         self.page(exchange, ListKind::Tools, &items, params)
@@ -55,6 +59,9 @@ impl Gateway {
         self.wait_for_tool(exchange, &name, &arguments).await;
         let began = Instant::now();
         let answer = self.with_tools(exchange, |tools| tools.call(&name, &arguments));
+        for searched in &answer.searched {
+            self.metrics.searched(searched.kept > 0, began.elapsed());
+        }
         if self.settings.is_search_logged {
             log_searches(&answer, began);
         }
@@ -123,6 +130,7 @@ impl Gateway {
         let forward = Forward { server: Arc::clone(&server), method, params, name, mirrored };
         let began = Instant::now();
         let result = self.forward(exchange, forward).await;
+        self.count_call(&server, began, &result);
         log_call(steps, &server, &target.name, &target.arguments, began, result.as_ref().err());
         match result {
             Ok(result) => Ok(self.with_shown_links(&server, result)),
@@ -136,6 +144,29 @@ impl Gateway {
                 Ok(result.to_raw())
             }
         }
+    }
+
+    /// Takes note of what a list spared its client.
+    fn count_list(&self, exchange: &Exchange, items: &[Raw], shows_everything: bool) {
+        self.metrics.lists.fetch_add(1, Ordering::Relaxed);
+        if shows_everything {
+            return;
+        }
+        let tokens = |items: &[Raw]| items.iter().map(|item| estimate_tokens(item.get()) as u64).sum::<u64>();
+        let version = self.with_tools(exchange, |tools| tools.catalog().version());
+        let all = || tokens(&self.with_tools(exchange, |tools| everything(tools)));
+        self.metrics.saved((version, exchange.viewer.token), tokens(items), all);
+    }
+
+    /// Takes note of a call.
+    fn count_call(&self, server: &str, began: Instant, result: &Result<Raw, ForwardError>) {
+        let calls = self.metrics.server(server);
+        calls.times.add(began.elapsed());
+        match result {
+            Ok(result) if is_error(result) => calls.errors.fetch_add(1, Ordering::Relaxed),
+            Ok(_) => 0,
+            Err(_) => calls.failed.fetch_add(1, Ordering::Relaxed),
+        };
     }
 
     fn mirrored_values(&self, server: &str, tool: &str, arguments: &Value) -> Vec<(String, String)> {
@@ -167,6 +198,15 @@ impl Gateway {
         fields.set("content", raw(&contents));
         fields.to_raw()
     }
+}
+
+/// Whether a result says that the tool failed. Large ones are not read for that.
+fn is_error(result: &RawValue) -> bool {
+    const LARGE: usize = 64 << 10;
+    let text = result.get();
+    text.len() < LARGE
+        && text.contains("\"isError\"")
+        && Fields::of(result).and_then(|fields| fields.read("isError")) == Some(true)
 }
 
 /// Whether a name is one of a meta-tool, in any dialect.

@@ -26,6 +26,7 @@ use self::body::{Answer, EventBody};
 use crate::{
     exchange::{Exchange, Viewer},
     gateway::Gateway,
+    metrics::METRICS,
     sessions::ClientSession,
     settings::Profile,
 };
@@ -42,6 +43,9 @@ const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 /// Where clients connect.
 pub const ENDPOINT: &str = "/mcp";
 
+/// Where it is asked whether all servers had their time to start; open to everybody.
+pub const READY: &str = "/ready";
+
 /// Where it is asked whether we live; open to everybody.
 pub const HEALTH: &str = "/health";
 
@@ -52,6 +56,8 @@ impl Gateway {
             .route(ENDPOINT, any(endpoint))
             .route("/mcp/", any(endpoint))
             .route(HEALTH, get(health))
+            .route(READY, get(ready))
+            .route(METRICS, get(metrics))
             .fallback(elsewhere)
             .with_state(Door { gateway: Arc::clone(self), max_body_bytes })
     }
@@ -105,6 +111,22 @@ async fn health(State(door): State<Door>) -> Response<Body> {
         status["failures"] = servers.iter().filter_map(reason).collect::<serde_json::Map<_, _>>().into();
     }
     json_response(StatusCode::OK, status.to_string())
+}
+
+/// Whether clients get everything that there is: every server works, sleeps or has failed.
+async fn ready(State(door): State<Door>) -> Response<Body> {
+    let starting = door.gateway.servers().iter().filter(|server| !server.state().is_settled()).count();
+    let is_ready = starting == 0 || door.gateway.is_started();
+    let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    json_response(code, json!({"ready": is_ready, "starting": starting}).to_string())
+}
+
+/// The numbers, for whoever collects them.
+async fn metrics(State(door): State<Door>) -> Response<Body> {
+    let mut response = Response::new(Body::from(door.gateway.metrics.render(&door.gateway.standing())));
+    let form = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, form);
+    response
 }
 
 /// Anything else: most likely a slip in an address.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_gateway::{ENDPOINT, Gateway, HEALTH};
+use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY};
 use pegboard_http::{Guard, ListenError, Listener};
 use pegboard_upstream::{State, Upstream};
 
@@ -160,7 +160,7 @@ fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboar
         allowed_hosts: config.listen.allowed_hosts.clone(),
         allowed_origins: config.listen.allowed_origins.clone(),
         tokens: config.gateway.tokens.iter().map(|token| token.secret.expose().to_owned()).collect(),
-        open_paths: vec![HEALTH.to_owned()],
+        open_paths: vec![HEALTH.to_owned(), READY.to_owned()],
         is_public: false,
     };
     Ok(Some(settings))

@@ -177,3 +177,40 @@ async fn secrets_in_addresses_stay_there() {
         assert!(!ours.concat().contains("tell-nobody"), "{ours:?}");
     }
 }
+
+#[tokio::test]
+async fn numbers_for_whoever_collects_them() {
+    let config = json!({
+        "mcpServers": {"fixture": fixture(&["--extras", "--tools", "200"])},
+        "pegboard": {"dialect": "bridge", "tokens": [{"name": "me", "token": "alpha"}]}
+    });
+    let served = Served::start("metrics", &config).await;
+    let get = async |path: &str, token: Option<&str>| {
+        let request = super::client::http().get(served.url.replace("/mcp", path));
+        let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
+        let response = request.send().await.expect("an answer");
+        (response.status().as_u16(), response.text().await.expect("a body"))
+    };
+    let session = Legacy::begin_as(&served.url, "test", json!({}), Some("alpha")).await;
+    session.request("tools/list", json!({})).await;
+    session.call("search_tools", json!({"query": "echo"})).await;
+    session.call("search_tools", json!({"query": "zzzqqq"})).await;
+    session.call("call_tool", json!({"name": "echo", "arguments": {"a": 1}})).await;
+    session.call("call_tool", json!({"name": "slow", "arguments": {}})).await;
+    assert_eq!(get("/ready", None).await.0, 200);
+    assert_eq!(get("/metrics", None).await.0, 401, "names of servers are for those who may see them");
+    let (status, text) = get("/metrics", Some("alpha")).await;
+    assert_eq!(status, 200);
+    for line in [
+        "pegboard_sessions 1",
+        "pegboard_servers{state=\"ready\"} 1",
+        "pegboard_searches_total{outcome=\"hit\"} 1",
+        "pegboard_searches_total{outcome=\"miss\"} 1",
+        "pegboard_calls_total{server=\"fixture\",outcome=\"ok\"} 1",
+    ] {
+        assert!(text.lines().any(|one| one == line), "no `{line}` in:\n{text}");
+    }
+    let saved = text.lines().find_map(|line| line.strip_prefix("pegboard_tokens_saved_total "));
+    let saved: u64 = saved.and_then(|saved| saved.parse().ok()).expect("a number");
+    assert!(saved > 1_000, "{saved}");
+}

@@ -1,0 +1,219 @@
+//! What the gateway has done so far, in numbers.
+//!
+//! The usual crate keeps its numbers for the whole process; these belong to one gateway, and a
+//! program may have several. Counting is a few atomic additions; everything else is done by
+//! whoever asks.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::lock;
+
+/// Where the numbers are told, in the text form of Prometheus.
+pub const METRICS: &str = "/metrics";
+
+/// Upper ends of the classes of times, in microseconds.
+const CLASSES: [u64; 14] =
+    [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 5_000_000, 30_000_000, 300_000_000];
+
+/// How long something took, by classes.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    classes: [AtomicU64; CLASSES.len()],
+    count: AtomicU64,
+    micros: AtomicU64,
+}
+
+impl Times {
+    pub(crate) fn add(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        if let Some(class) = CLASSES.iter().position(|end| micros <= *end) {
+            self.classes[class].fetch_add(1, Ordering::Relaxed);
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn render(&self, name: &str, labels: &str, text: &mut String) -> fmt::Result {
+        let (open, comma) = if labels.is_empty() { ("", "") } else { (labels, ",") };
+        let mut seen = 0;
+        for (class, end) in self.classes.iter().zip(CLASSES) {
+            seen += class.load(Ordering::Relaxed);
+            let end = end as f64 / 1e6;
+            writeln!(text, "{name}_bucket{{{open}{comma}le=\"{end}\"}} {seen}")?;
+        }
+        let count = self.count();
+        let braces = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        writeln!(text, "{name}_bucket{{{open}{comma}le=\"+Inf\"}} {count}")?;
+        writeln!(text, "{name}_sum{braces} {}", self.micros.load(Ordering::Relaxed) as f64 / 1e6)?;
+        writeln!(text, "{name}_count{braces} {count}")
+    }
+}
+
+/// What became of the calls of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    pub(crate) times: Times,
+    /// Calls that the server refused or did not answer.
+    pub(crate) failed: AtomicU64,
+    /// Results that say that the tool failed.
+    pub(crate) errors: AtomicU64,
+}
+
+/// Everything that is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    pub(crate) searches: Times,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    pub(crate) lists: AtomicU64,
+    /// Tokens (estimated) of definitions that no client had to read.
+    pub(crate) tokens_saved: AtomicU64,
+    servers: RwLock<BTreeMap<Arc<str>, Arc<Calls>>>,
+    /// What all tools cost, for the snapshot and the viewer that were counted last.
+    cost: Mutex<Option<((u64, usize), u64)>>,
+}
+
+/// How things stand, for whoever asks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) sessions: usize,
+    pub(crate) tools: usize,
+    /// How many servers there are in each state.
+    pub(crate) servers: BTreeMap<&'static str, usize>,
+    pub(crate) uptime: Duration,
+}
+
+impl Metrics {
+    /// The numbers of one server.
+    pub(crate) fn server(&self, name: &str) -> Arc<Calls> {
+        let known = self.servers.read().unwrap_or_else(std::sync::PoisonError::into_inner).get(name).cloned();
+        known.unwrap_or_else(|| {
+            let mut servers = self.servers.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+            Arc::clone(servers.entry(name.into()).or_default())
+        })
+    }
+
+    /// Takes note of a search.
+    pub(crate) fn searched(&self, is_hit: bool, time: Duration) {
+        self.searches.add(time);
+        let counter = if is_hit { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes note of what a list cost, instead of what all tools would have. `all` is
+    /// worked out once for a snapshot and a viewer.
+    pub(crate) fn saved(&self, key: (u64, usize), shown: u64, all: impl FnOnce() -> u64) {
+        let mut cost = lock(&self.cost);
+        let all = match *cost {
+            Some((counted, all)) if counted == key => all,
+            _ => cost.insert((key, all())).1,
+        };
+        self.tokens_saved.fetch_add(all.saturating_sub(shown), Ordering::Relaxed);
+    }
+
+    /// The numbers in the text form of Prometheus.
+    pub(crate) fn render(&self, standing: &Standing) -> String {
+        let mut text = String::with_capacity(4096);
+        // Writing to a string does not fail.
+        let _ = self.write(standing, &mut text);
+        text
+    }
+
+    fn write(&self, standing: &Standing, text: &mut String) -> fmt::Result {
+        let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        head(text, "pegboard_uptime_seconds", "gauge", "Time since the start")?;
+        writeln!(text, "pegboard_uptime_seconds {}", standing.uptime.as_secs())?;
+        head(text, "pegboard_sessions", "gauge", "Conversations that are kept")?;
+        writeln!(text, "pegboard_sessions {}", standing.sessions)?;
+        head(text, "pegboard_tools", "gauge", "Tools of all servers")?;
+        writeln!(text, "pegboard_tools {}", standing.tools)?;
+        head(text, "pegboard_servers", "gauge", "Servers by their state")?;
+        for (state, count) in &standing.servers {
+            writeln!(text, "pegboard_servers{{state=\"{state}\"}} {count}")?;
+        }
+        head(text, "pegboard_searches_total", "counter", "Searches by whether they found something")?;
+        writeln!(text, "pegboard_searches_total{{outcome=\"hit\"}} {}", number(&self.hits))?;
+        writeln!(text, "pegboard_searches_total{{outcome=\"miss\"}} {}", number(&self.misses))?;
+        head(text, "pegboard_search_seconds", "histogram", "Time of a search")?;
+        self.searches.render("pegboard_search_seconds", "", text)?;
+        head(text, "pegboard_lists_total", "counter", "Lists of tools that were asked for")?;
+        writeln!(text, "pegboard_lists_total {}", number(&self.lists))?;
+        head(text, "pegboard_tokens_saved_total", "counter", "Tokens of definitions left out of lists, estimated")?;
+        writeln!(text, "pegboard_tokens_saved_total {}", number(&self.tokens_saved))?;
+        self.write_calls(text)
+    }
+
+    fn write_calls(&self, text: &mut String) -> fmt::Result {
+        let servers = self.servers.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        head(text, "pegboard_calls_total", "counter", "Calls of a server's tools by their outcome")?;
+        for (name, calls) in &servers {
+            let (failed, errors) = (number(&calls.failed), number(&calls.errors));
+            let fine = calls.times.count().saturating_sub(failed + errors);
+            for (outcome, count) in [("ok", fine), ("error", errors), ("failed", failed)] {
+                writeln!(text, "pegboard_calls_total{{server=\"{}\",outcome=\"{outcome}\"}} {count}", label(name))?;
+            }
+        }
+        head(text, "pegboard_call_seconds", "histogram", "Time of a call")?;
+        for (name, calls) in &servers {
+            calls.times.render("pegboard_call_seconds", &format!("server=\"{}\"", label(name)), text)?;
+        }
+        Ok(())
+    }
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
+    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
+}
+
+/// A name as the value of a label.
+fn label(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_form() {
+        let metrics = Metrics::default();
+        metrics.searched(true, Duration::from_micros(80));
+        metrics.searched(false, Duration::from_micros(80));
+        let calls = metrics.server("we\"ird\n");
+        calls.times.add(Duration::from_millis(2));
+        calls.times.add(Duration::from_millis(2));
+        calls.errors.fetch_add(1, Ordering::Relaxed);
+        metrics.saved((1, 0), 200, || 5_000);
+        metrics.saved((1, 0), 200, || unreachable!("counted once for a snapshot"));
+        let standing = Standing { sessions: 3, tools: 40, servers: [("ready", 2)].into(), ..Standing::default() };
+        let text = metrics.render(&standing);
+        for line in [
+            "pegboard_sessions 3",
+            "pegboard_servers{state=\"ready\"} 2",
+            "pegboard_searches_total{outcome=\"miss\"} 1",
+            "pegboard_search_seconds_bucket{le=\"0.00005\"} 0",
+            "pegboard_search_seconds_bucket{le=\"0.0001\"} 2",
+            "pegboard_search_seconds_bucket{le=\"+Inf\"} 2",
+            "pegboard_search_seconds_count 2",
+            "pegboard_tokens_saved_total 9600",
+            "pegboard_calls_total{server=\"we\\\"ird\\n\",outcome=\"ok\"} 1",
+            "pegboard_calls_total{server=\"we\\\"ird\\n\",outcome=\"error\"} 1",
+            "pegboard_call_seconds_count{server=\"we\\\"ird\\n\"} 2",
+        ] {
+            assert!(text.lines().any(|one| one == line), "no `{line}` in:\n{text}");
+        }
+    }
+}
