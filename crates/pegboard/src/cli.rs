@@ -256,6 +256,21 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "RANKER")]
     pub(crate) ranker: Option<RankerName>,
 
+    #[command(flatten)]
+    pub(crate) shown: ShownArgs,
+
+    /// What the prompt says there is, instead of what the catalog tells
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    pub(crate) prompt_categories: Vec<String>,
+
+    /// An option of the dialect, such as `maxToolsLimit=20`
+    #[arg(long, value_name = "KEY=JSON")]
+    pub(crate) set: Vec<String>,
+}
+
+/// Which tools a model sees of those that there are.
+#[derive(Debug, Args)]
+pub(crate) struct ShownArgs {
     /// Show tools of these servers
     #[arg(long, value_name = "SERVER", value_delimiter = ',')]
     pub(crate) servers: Vec<String>,
@@ -271,14 +286,6 @@ pub(crate) struct SessionArgs {
     /// Tools that are visible from the start
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) pre_discovered: Vec<String>,
-
-    /// What the prompt says there is, instead of what the catalog tells
-    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
-    pub(crate) prompt_categories: Vec<String>,
-
-    /// An option of the dialect, such as `maxToolsLimit=20`
-    #[arg(long, value_name = "KEY=JSON")]
-    pub(crate) set: Vec<String>,
 }
 
 /// A dialect by name.

@@ -73,7 +73,10 @@ fn open(args: &SessionArgs) -> Result<Session, CliError> {
         [] => catalogs::demo()?,
         files => catalogs::read(files, args.max_catalog_bytes)?,
     };
-    let selection = Selection::everything().allow_servers(&args.servers).allow_tools(&args.tools).deny(&args.deny);
+    let selection = Selection::everything()
+        .allow_servers(&args.shown.servers)
+        .allow_tools(&args.shown.tools)
+        .deny(&args.shown.deny);
     let mut settings = Settings::default();
     let mut token_bonus = None;
     for pair in &args.set {
@@ -93,7 +96,7 @@ fn open(args: &SessionArgs) -> Result<Session, CliError> {
     let session = Session::new(args.dialect.0, settings, catalog, selection, ranker);
     let session = session.map_err(|error| CliError::new(error.to_string()))?;
     Ok(session
-        .with_pre_discovered(args.pre_discovered.iter().cloned())
+        .with_pre_discovered(args.shown.pre_discovered.iter().cloned())
         .with_categories(args.prompt_categories.iter().cloned()))
 }
 

@@ -7,7 +7,7 @@ use pegboard_agent::{Approval, Mode, Prices, shell::SandboxPolicy};
 use pegboard_llm::{Delivery, Provider};
 
 use crate::{
-    cli::{Dialect, LogArgs},
+    cli::{Dialect, LogArgs, ShownArgs},
     rankers::RankerName,
 };
 
@@ -44,21 +44,8 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "DELIVERY")]
     pub(crate) delivery: Option<DeliveryName>,
 
-    /// Show tools of these servers
-    #[arg(long, value_name = "SERVER", value_delimiter = ',')]
-    pub(crate) servers: Vec<String>,
-
-    /// Show these tools: `server:tool`, `server:*` or a name
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
-    pub(crate) tools: Vec<String>,
-
-    /// Hide these servers or tools
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
-    pub(crate) deny: Vec<String>,
-
-    /// Tools that are visible from the start
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) pre_discovered: Vec<String>,
+    #[command(flatten)]
+    pub(crate) shown: ShownArgs,
 
     /// What the model is told to be
     #[arg(long, value_name = "TEXT")]
