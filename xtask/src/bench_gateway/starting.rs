@@ -31,7 +31,7 @@ pub(super) fn run(fixture: &Path, fleet: &str) -> Result<(), String> {
     fs::create_dir_all(FOLDER).map_err(|error| format!("cannot make `{FOLDER}`: {error}"))?;
     let servers = servers(fixture, fleet)?;
     let kinds = [("cold", false, false), ("from manifests", true, false), ("from manifests, lazy", true, true)];
-    say(&format!("\n{:<42} {:>9} {:>9} {:>9} {:>9}", "ms from the start of the process", "p50", "max", "search", "MB"));
+    say(&format!("\n{:<48} {:>9} {:>9} {:>9} {:>9}", "ms from the start of the process", "p50", "max", "search", "MB"));
     for (name, is_kept, is_lazy) in kinds {
         let mut starts = Vec::new();
         for _ in 0..STARTS {
@@ -43,7 +43,7 @@ pub(super) fn run(fixture: &Path, fleet: &str) -> Result<(), String> {
         starts.sort_by(|one, other| one.listed.total_cmp(&other.listed));
         let (middle, last) = (&starts[STARTS / 2], &starts[STARTS - 1]);
         say(&format!(
-            "first `tools/list` of {:>5}, {name:<13} {:>9.0} {:>9.0} {:>9.0} {:>9.1}",
+            "first `tools/list` of {:>5}, {name:<20} {:>9.0} {:>9.0} {:>9.0} {:>9.1}",
             middle.tools, middle.listed, last.listed, middle.searched, middle.resident
         ));
     }

@@ -97,6 +97,7 @@ async fn health(State(door): State<Door>) -> Response<Body> {
         "servers": servers.len(),
         "ready": count(|state| *state == Life::Ready),
         "idle": count(|state| *state == Life::Idle),
+        "lazy": count(|state| *state == Life::Lazy),
         "starting": count(|state| *state == Life::Starting),
         "failed": failed,
         "tools": door.gateway.catalog().len(),

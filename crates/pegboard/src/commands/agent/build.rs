@@ -22,7 +22,7 @@ use super::{
     terminal,
 };
 use crate::{
-    config::{self, Config},
+    config::{self, Config, state::StateFolder},
     demo,
     error::{CliError, warn},
     rankers::RankerName,
@@ -172,18 +172,11 @@ fn program() -> Option<PathBuf> {
 
 /// The folder that was asked for, or one of ours.
 fn folder(given: Option<&PathBuf>, name: &str, flag: &str) -> Result<PathBuf, CliError> {
-    let own = || state_folder().map(|state| state.join("pegboard").join(name));
+    let own = || StateFolder::default().resolve(None).map(|state| state.join(name));
     given.cloned().or_else(own).ok_or_else(|| {
         CliError::new("there is no folder for state: neither `XDG_STATE_HOME` nor `HOME` is set")
             .hint(format!("name one with `{flag}`"))
     })
-}
-
-/// Where programs keep what is theirs but can be lost.
-fn state_folder() -> Option<PathBuf> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || absolute("HOME").map(|home| home.join(".local").join("state"));
-    absolute("XDG_STATE_HOME").or_else(home).or_else(|| absolute("LOCALAPPDATA"))
 }
 
 /// Why there is no agent, and what can be done about it.
