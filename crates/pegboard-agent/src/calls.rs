@@ -13,6 +13,7 @@ use pegboard_discovery::{HostTool, Target, openapi};
 use pegboard_upstream::{
     Call, CallError, Fleet, Hello, Upstream, headers,
     json::{Fields, Raw, raw},
+    with_causes,
 };
 use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
@@ -349,14 +350,4 @@ fn lost(server: &str, error: &CallError) -> Done {
         CallError::Rpc(error) => error.message.clone(),
         error => format!("server `{server}`: {}", with_causes(error)),
     })
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

@@ -10,6 +10,7 @@
 //! numbers, must speak two eras on one pipe, and one of the transports has left that crate.
 
 mod breaker;
+mod causes;
 pub mod config;
 pub mod connection;
 pub mod era;
@@ -29,6 +30,7 @@ pub mod supervise;
 mod transport;
 
 pub use breaker::{BreakerSettings, BreakerState, Tripped};
+pub use causes::with_causes;
 pub use connection::{Call, CallError, Event, Notice};
 pub use fleet::{Fleet, FleetOptions};
 pub use handshake::{ConnectError, Hello};

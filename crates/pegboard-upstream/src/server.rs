@@ -331,17 +331,7 @@ impl Drop for Using<'_> {
 /// What went wrong, and what can be done about it.
 fn why_not_connected(error: &ConnectError) -> String {
     match error.hint() {
-        Some(hint) => format!("{} (hint: {hint})", with_causes(error)),
-        None => with_causes(error),
+        Some(hint) => format!("{} (hint: {hint})", crate::with_causes(error)),
+        None => crate::with_causes(error),
     }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

@@ -25,7 +25,7 @@ const SHOWN_KEY: usize = 60;
 
 /// Comments and trailing commas are what editors call JSON with comments; everything else
 /// that the parser could let pass would be refused by the next program that reads the file.
-const STRICT: ParseOptions = ParseOptions {
+pub const STRICT: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
     allow_trailing_commas: true,

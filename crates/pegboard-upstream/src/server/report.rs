@@ -128,7 +128,7 @@ impl Notes {
             Ok(_) | Err(CallError::Rpc(_)) => {}
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                *lock(&self.last_error) = Some(super::with_causes(error));
+                *lock(&self.last_error) = Some(crate::with_causes(error));
             }
         }
     }

@@ -3,28 +3,15 @@
 use std::ops::Range;
 
 use jsonc_parser::{
-    CollectOptions, ParseOptions, ast,
+    CollectOptions, ast,
     common::Ranged,
     errors::{ParseError, ParseErrorKind},
     parse_to_ast,
 };
+use pegboard_upstream::config::document::STRICT;
 use serde_json::Value;
 
 use super::EditError;
-
-/// Comments and trailing commas are fine; what is wrong otherwise is not ours to mend.
-const STRICT: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_loose_object_property_names: false,
-    allow_trailing_commas: true,
-    allow_missing_commas: false,
-    allow_single_quoted_strings: false,
-    allow_hexadecimal_numbers: false,
-    allow_unary_plus_numbers: false,
-    allow_bare_decimal_point_numbers: false,
-    allow_non_finite_numbers: false,
-    allow_extended_string_escapes: false,
-};
 
 const MARK: char = '\u{feff}';
 

@@ -114,15 +114,5 @@ fn stop(stop: &Stop) -> &str {
 
 /// An error and what led to it, on one line and harmless for a terminal.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        // Some errors repeat what is below them.
-        let below = error.to_string();
-        if !text.ends_with(&below) {
-            text.push_str(&format!(": {below}"));
-        }
-        cause = error.source();
-    }
-    clean(&text)
+    clean(&pegboard_upstream::with_causes(error))
 }
