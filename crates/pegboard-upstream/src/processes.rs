@@ -270,7 +270,9 @@ mod tests {
     #[test]
     fn a_table_that_cannot_be_read_is_not_empty() {
         let mut table = Table::open().expect("there is one");
-        assert!(table.descendants().is_ok());
+        // A machine that is short of something may need another look, as `end_all` takes it.
+        let looks: Vec<_> = (0..100).map(|_| table.descendants().map(drop)).take_while(Result::is_err).collect();
+        assert!(looks.len() < 100, "{:?}", looks.last());
         for (errno, is_gone) in
             [(Errno::NOENT, true), (Errno::SRCH, true), (Errno::MFILE, false), (Errno::NFILE, false)]
         {
@@ -279,6 +281,7 @@ mod tests {
         // A folder that is none.
         let file = rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).expect("it is there");
         let mut broken = Table { folder: Dir::new(file).expect("not looked at yet") };
-        assert!(broken.descendants().is_err() && broken.kill().is_err());
+        assert!(broken.descendants().is_err());
+        assert!(broken.kill().is_err());
     }
 }

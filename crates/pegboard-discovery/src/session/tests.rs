@@ -159,9 +159,10 @@ proptest! {
         let mut chat = OpenAiChat::default();
         session.follow(&mut chat);
         text.push_str(&format!("{:?} {}", chat.messages, session.to_json()));
-        // What was asked for may be said back.
-        let text = text.replace("no tool `zzsecret`", "");
-        prop_assert!(!text.contains("zzsecret"), "{}", text);
+        // `zzsecret` itself is among the arguments, and what was asked for may be said back.
+        for hidden in ["zzsecret_", "zzsecret vault", "zzsecret places"] {
+            prop_assert!(!text.contains(hidden), "{}", text);
+        }
     }
 
     #[test]

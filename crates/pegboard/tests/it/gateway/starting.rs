@@ -186,8 +186,8 @@ async fn another_configuration_does_not_use_it() {
     let served = stage.serve(&impatient(&with(json!({"TOKEN": "b"})))).await;
     assert_eq!(tools(&served).await, Vec::<String>::new());
     end(served).await;
-    let served = stage.serve(&impatient(&with(json!({"TOKEN": "a"})))).await;
-    served.logged("a server is known from before").await;
+    // What is known need not be waited for.
+    let served = stage.serve(&config(&with(json!({"TOKEN": "a"})))).await;
     assert!(!tools(&served).await.is_empty());
     // Switched off, nothing is read.
     let mut off = impatient(&with(json!({"TOKEN": "a"})));
