@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pegboard_discovery::DialectName;
 
 use crate::{
-    commands::{agent::AgentArgs, connect::ConnectArgs, import::ImportArgs},
+    commands::{agent::AgentArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs},
     rankers::RankerName,
 };
 
@@ -62,6 +62,13 @@ pub(crate) enum Command {
     /// Prints what belongs into the client's configuration; `--write` puts it there and leaves
     /// everything else in that file as it is, comments included.
     Connect(ConnectArgs),
+    /// Find the usual mistakes, and say how to fix each
+    ///
+    /// Looks at the configuration and what it needs: programs, variables, files, the address to
+    /// listen on. Then starts every server, looks at its tools, and stops it again; `--offline`
+    /// starts none. Secrets are never printed. Exits with 1 when something is wrong enough that
+    /// it cannot work.
+    Doctor(DoctorArgs),
     /// Run a server and leave no process behind
     #[command(hide = true)]
     Supervise(SuperviseArgs),

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Where the gateway listens unless told otherwise.
-const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
 /// Threads that carry requests; more bring nothing, since nothing here computes for long.
 const MAX_WORKERS: usize = 4;
@@ -167,7 +167,7 @@ fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboar
 }
 
 /// `host:port`, or a port alone on the loopback.
-fn resolve(address: &str) -> Result<SocketAddr, CliError> {
+pub(crate) fn resolve(address: &str) -> Result<SocketAddr, CliError> {
     let full = if address.bytes().all(|byte| byte.is_ascii_digit()) && !address.is_empty() {
         format!("127.0.0.1:{address}")
     } else {

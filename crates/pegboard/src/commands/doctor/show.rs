@@ -1,0 +1,114 @@
+//! The report, for people and for programs.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+
+use super::{
+    Report,
+    finding::{Finding, Severity, count},
+    start::{Condition, Patient},
+};
+use crate::{
+    clients::show::printable,
+    output::{FAINT, STRONG},
+};
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const NOTE: Style = AnsiColor::Cyan.on_default().bold();
+const TITLE: Style = Style::new().bold();
+
+pub(super) fn json(report: &Report) -> Value {
+    let server = |patient: &Patient| {
+        json!({
+            "name": patient.name,
+            "state": patient.condition.as_str(),
+            "tools": (patient.condition == Condition::Ready).then_some(patient.tools.len()),
+            "start_ms": patient.took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+        })
+    };
+    json!({
+        "config": report.config.to_string_lossy(),
+        "servers": report.patients.iter().map(server).collect::<Vec<Value>>(),
+        "findings": report.findings,
+        "errors": report.count(Severity::Error),
+        "warnings": report.count(Severity::Warning),
+        "notes": report.count(Severity::Note),
+    })
+}
+
+pub(super) fn text(report: &Report) -> String {
+    let mut page = String::new();
+    let config = printable(&report.config.to_string_lossy());
+    group(&mut page, &config, "", report.findings.iter().filter(|finding| finding.server.is_none()));
+    for patient in &report.patients {
+        let own = report.findings.iter().filter(|finding| finding.server.as_ref() == Some(&patient.name));
+        group(&mut page, &printable(&patient.name), &state(patient), own);
+    }
+    // A server that cannot be understood is none of those.
+    let is_known = |name: &str| report.patients.iter().any(|patient| patient.name == name);
+    let mut others: Vec<&str> = report.findings.iter().filter_map(|finding| finding.server.as_deref()).collect();
+    others.retain(|name| !is_known(name));
+    others.dedup();
+    for name in others {
+        let own = report.findings.iter().filter(|finding| finding.server.as_deref() == Some(name));
+        group(&mut page, &printable(name), "not understood", own);
+    }
+    page.push_str(&summary(report));
+    page
+}
+
+/// What became of a server, beside its name.
+fn state(patient: &Patient) -> String {
+    match patient.condition {
+        Condition::Ready => {
+            let took = patient.took.unwrap_or_default().as_secs_f32();
+            format!("{}, ready in {took:.1} s", count(patient.tools.len(), "tool"))
+        }
+        Condition::Failed => "does not start".to_owned(),
+        Condition::Disabled => "switched off".to_owned(),
+        Condition::NotStarted => "not started".to_owned(),
+    }
+}
+
+fn group<'a>(page: &mut String, title: &str, state: &str, findings: impl Iterator<Item = &'a Finding>) {
+    let gap = if state.is_empty() { "" } else { "  " };
+    let _ = writeln!(page, "{TITLE}{title}{TITLE:#}{gap}{FAINT}{state}{FAINT:#}");
+    let mut is_fine = true;
+    for finding in findings {
+        is_fine = false;
+        show(page, finding);
+    }
+    if is_fine && !["switched off", "not started"].contains(&state) {
+        let _ = writeln!(page, "  {STRONG}✓{STRONG:#} nothing is wrong");
+    }
+    page.push('\n');
+}
+
+fn show(page: &mut String, finding: &Finding) {
+    let (style, sign) = match finding.severity {
+        Severity::Error => (ERROR, "✗ error"),
+        Severity::Warning => (WARNING, "! warning"),
+        Severity::Note => (NOTE, "· note"),
+    };
+    let check = finding.check.as_str();
+    let _ = writeln!(page, "  {style}{sign}{style:#}: {} {FAINT}[{check}]{FAINT:#}", finding.message);
+    for line in &finding.details {
+        let _ = writeln!(page, "      {FAINT}|{FAINT:#} {line}");
+    }
+    let _ = writeln!(page, "    → {}", finding.hint);
+}
+
+fn summary(report: &Report) -> String {
+    let parts = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
+    let parts = parts.map(|(severity, what)| (report.count(severity), what));
+    let found: Vec<String> =
+        parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| count(*number, what)).collect();
+    let servers = count(report.patients.len(), "server");
+    match found.is_empty() {
+        true => format!("{STRONG}✓{STRONG:#} {servers}, and nothing is wrong\n"),
+        false => format!("{servers}: {}\n", found.join(", ")),
+    }
+}
