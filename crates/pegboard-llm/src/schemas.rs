@@ -161,12 +161,12 @@ impl Reader<'_> {
     fn keywords(&mut self, schema: &Map<String, Value>, place: &str) {
         match schema.get("required") {
             Some(Value::Array(names)) => {
+                // A part that defines none may only say which of the whole's are needed.
                 let known = schema.get("properties").and_then(Value::as_object);
-                let is_missing = |name: &Value| {
-                    let name = name.as_str().unwrap_or_default();
-                    known.is_none_or(|known| !known.contains_key(name))
+                let lacks = |known: &Map<String, Value>, name: &Value| {
+                    name.as_str().is_none_or(|name| !known.contains_key(name))
                 };
-                if names.iter().any(is_missing) {
+                if known.is_some_and(|known| names.iter().any(|name| lacks(known, name))) {
                     self.refuse(GEMINI, place, "requires a property that it does not define");
                 }
             }
@@ -261,7 +261,11 @@ mod tests {
             json!({"required": true}),
             &["anthropic openai openai-responses: `properties.a` has a `required` that is no list"],
         );
-        part(json!({"required": ["b"]}), &["gemini: `properties.a` requires a property that it does not define"]);
+        part(json!({"required": ["b"]}), &[]);
+        part(
+            json!({"properties": {"c": {}}, "required": ["b"]}),
+            &["gemini: `properties.a` requires a property that it does not define"],
+        );
         part(
             json!({"exclusiveMinimum": true}),
             &["anthropic openai openai-responses: `properties.a` has an `exclusiveMinimum` that is no number"],

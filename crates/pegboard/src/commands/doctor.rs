@@ -189,7 +189,7 @@ fn examined(case: &Case, args: &DoctorArgs, findings: &mut Vec<Finding>) -> Resu
     drop(progress);
     for (started, found) in started {
         findings.extend(found);
-        findings.extend(tools::look(&started));
+        findings.extend(tools::look(&started, &case.config.gateway));
         if let Some(patient) = patients.iter_mut().find(|patient| patient.name == started.name) {
             *patient = started;
         }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     clients::show::printable,
-    output::{FAINT, STRONG},
+    output::{self, FAINT, STRONG},
 };
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -74,12 +74,13 @@ fn state(patient: &Patient) -> String {
 }
 
 fn group<'a>(page: &mut String, title: &str, state: &str, findings: impl Iterator<Item = &'a Finding>) {
+    let width = output::width();
     let gap = if state.is_empty() { "" } else { "  " };
     let _ = writeln!(page, "{TITLE}{title}{TITLE:#}{gap}{FAINT}{state}{FAINT:#}");
     let mut is_fine = true;
     for finding in findings {
         is_fine = false;
-        show(page, finding);
+        show(page, finding, width);
     }
     if is_fine && !["switched off", "not started"].contains(&state) {
         let _ = writeln!(page, "  {STRONG}✓{STRONG:#} nothing is wrong");
@@ -87,18 +88,45 @@ fn group<'a>(page: &mut String, title: &str, state: &str, findings: impl Iterato
     page.push('\n');
 }
 
-fn show(page: &mut String, finding: &Finding) {
+fn show(page: &mut String, finding: &Finding, width: usize) {
     let (style, sign) = match finding.severity {
         Severity::Error => (ERROR, "✗ error"),
         Severity::Warning => (WARNING, "! warning"),
         Severity::Note => (NOTE, "· note"),
     };
-    let check = finding.check.as_str();
-    let _ = writeln!(page, "  {style}{sign}{style:#}: {} {FAINT}[{check}]{FAINT:#}", finding.message);
+    let check = format!("[{}]", finding.check.as_str());
+    let message = wrapped(&format!("{sign}: {} {check}", finding.message), 2, 4, width);
+    // The first and the last word are not what is read first.
+    let message = message.replacen(sign, &format!("{style}{sign}{style:#}"), 1);
+    let message = message.strip_suffix(&check).map_or(message.clone(), |rest| format!("{rest}{FAINT}{check}{FAINT:#}"));
+    let _ = writeln!(page, "{message}");
     for line in &finding.details {
         let _ = writeln!(page, "      {FAINT}|{FAINT:#} {line}");
     }
-    let _ = writeln!(page, "    → {}", finding.hint);
+    let _ = writeln!(page, "{}", wrapped(&format!("→ {}", finding.hint), 4, 6, width));
+}
+
+/// `text` in lines of at most `width` characters where its words allow it; the first begins
+/// behind `first` spaces, the others behind `rest`.
+fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> String {
+    let mut page = " ".repeat(first);
+    let mut column = first;
+    let mut is_begun = false;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if is_begun && column + 1 + length > width {
+            page.push('\n');
+            page.push_str(&" ".repeat(rest));
+            column = rest;
+        } else if is_begun {
+            page.push(' ');
+            column += 1;
+        }
+        page.push_str(word);
+        column += length;
+        is_begun = true;
+    }
+    page
 }
 
 fn summary(report: &Report) -> String {
@@ -110,5 +138,17 @@ fn summary(report: &Report) -> String {
     match found.is_empty() {
         true => format!("{STRONG}✓{STRONG:#} {servers}, and nothing is wrong\n"),
         false => format!("{servers}: {}\n", found.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrapped("one two three", 2, 4, 9), "  one two\n    three");
+        assert_eq!(wrapped("incomprehensible", 2, 4, 5), "  incomprehensible");
+        assert_eq!(wrapped("", 1, 1, 1), " ");
     }
 }

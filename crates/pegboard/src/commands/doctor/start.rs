@@ -94,7 +94,7 @@ async fn one(config: ServerConfig) -> (Patient, Vec<Finding>) {
 
 fn success(server: &Upstream, patient: &mut Patient) -> Vec<Finding> {
     let (lists, talk) = (server.lists(), server.talk());
-    let mut findings: Vec<Finding> = noise(&talk, false).into_iter().collect();
+    let mut findings: Vec<Finding> = noise(&talk).into_iter().collect();
     let hint = "run its command by hand to see why";
     match server.state() {
         State::Ready => {}
@@ -123,31 +123,32 @@ fn success(server: &Upstream, patient: &mut Patient) -> Vec<Finding> {
             _ => Finding::note(Check::NoTools, "it offers prompts or resources, and no tools", hint),
         });
     }
-    if patient.took.is_some_and(|took| took > SLOW) {
-        let message = format!("it took {:.0} s to get ready", patient.took.unwrap_or_default().as_secs_f32());
-        let hint = "install it beforehand rather than with every start (`npm install -g`, `uv tool install`), or \
-                    make it `lazy`";
-        findings.push(Finding::warning(Check::SlowStart, message, hint));
-    }
+    findings.extend(patient.took.and_then(slow));
     findings
 }
 
+fn slow(took: Duration) -> Option<Finding> {
+    let message = format!("it took {:.0} s to get ready", took.as_secs_f32());
+    let hint = "install it beforehand rather than with every start (`npm install -g`, `uv tool install`), or make it \
+                `lazy`";
+    (took > SLOW).then(|| Finding::warning(Check::SlowStart, message, hint))
+}
+
 /// What a server writes where only messages belong.
-fn noise(talk: &Talk, has_failed: bool) -> Option<Finding> {
+fn noise(talk: &Talk) -> Option<Finding> {
     let shown = talk.stray.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
     let lines = count(talk.stray_count, "line");
-    let message = format!("it writes {lines} to standard output that are no messages");
+    let message = format!("it writes to standard output what is no message ({lines})");
     let hint = "let it log to standard error: `console.error` in Node.js, `print(…, file=sys.stderr)` in Python, \
                 `>&2` in scripts";
-    let finding = if has_failed { Finding::error } else { Finding::warning };
-    (talk.stray_count > 0).then(|| finding(Check::StdoutNoise, message, hint).details(shown))
+    (talk.stray_count > 0).then(|| Finding::warning(Check::StdoutNoise, message, hint).details(shown))
 }
 
 /// Why a server did not start.
 async fn failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
     let talk = &failed.talk;
     // What is wrong with it most often stands in what it wrote.
-    let mut findings: Vec<Finding> = noise(talk, false).into_iter().collect();
+    let mut findings: Vec<Finding> = noise(talk).into_iter().collect();
     let url = match &config.transport {
         TransportConfig::Http { url, .. } => url.as_str(),
         _ => "",
@@ -363,6 +364,15 @@ mod tests {
         check("https://u:p@a.example/mcp?key=s3cret#x", "https://a.example/mcp");
         check("https://a.example", "https://a.example");
         check("nonsense", "nonsense");
+    }
+
+    #[test]
+    fn slow_servers() {
+        assert!(slow(Duration::from_secs(10)).is_none());
+        assert_eq!(
+            slow(Duration::from_secs(21)).map(|found| found.message).as_deref(),
+            Some("it took 21 s to get ready")
+        );
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! The tools of one server.
 
-use std::collections::BTreeMap;
-
-use pegboard_llm::{Provider, schemas};
+use pegboard_discovery::{DialectName, Exposure};
+use pegboard_gateway::{GatewaySettings, Profile};
+use pegboard_llm::{
+    Provider,
+    schemas::{self, SchemaRefusal},
+};
 use pegboard_upstream::{Item, json::Fields};
+use serde_json::Value;
 
 use super::{
     finding::{Check, Finding, count, listed},
@@ -17,11 +21,13 @@ const LONG: usize = 4_000;
 const MOST_DETAILS: usize = 5;
 
 /// What is wrong with what a server offers.
-pub(super) fn look(patient: &Patient) -> Vec<Finding> {
+pub(super) fn look(patient: &Patient, settings: &GatewaySettings) -> Vec<Finding> {
     let tools = &patient.tools;
-    let findings = [broken(&patient.warnings), undescribed(tools), endless(tools)];
-    let findings = findings.into_iter().flatten().chain(refused(tools));
-    findings.map(|finding| finding.of(&patient.name)).collect()
+    let are_texts = settings.profile == Profile::Dialect(DialectName::Bridge)
+        && matches!(settings.exposure, Exposure::Always)
+        && settings.clients.is_empty();
+    let findings = [broken(&patient.warnings), undescribed(tools), endless(tools), refused(tools, are_texts)];
+    findings.into_iter().flatten().map(|finding| finding.of(&patient.name)).collect()
 }
 
 /// What was mended when the lists came.
@@ -65,32 +71,39 @@ fn endless(tools: &[Item]) -> Option<Finding> {
     Some(Finding::warning(Check::LongDescription, message, hint))
 }
 
-/// Schemas that providers refuse, those of one reason together.
-fn refused(tools: &[Item]) -> Vec<Finding> {
-    let mut by_providers: BTreeMap<String, (Vec<&str>, Vec<String>)> = BTreeMap::new();
+/// Schemas that providers refuse.
+fn refused(tools: &[Item], are_texts: bool) -> Option<Finding> {
+    let mut names = Vec::new();
+    let mut reasons = Vec::new();
     for tool in tools {
-        let schema = Fields::of(&tool.raw).and_then(|fields| fields.read::<serde_json::Value>("inputSchema"));
-        for refusal in schema.iter().flat_map(schemas::refusals) {
-            let (names, reasons) = by_providers.entry(providers(refusal.providers)).or_default();
-            if names.last() != Some(&tool.key.as_str()) {
-                names.push(&tool.key);
-            }
-            let place = if refusal.place.is_empty() { "its schema".to_owned() } else { format!("`{}`", refusal.place) };
-            reasons.push(format!("{}: {place} {}", tool.key, refusal.reason));
+        let schema = Fields::of(&tool.raw).and_then(|fields| fields.read::<Value>("inputSchema"));
+        let refusals: Vec<SchemaRefusal> = schema.iter().flat_map(schemas::refusals).collect();
+        if !refusals.is_empty() {
+            names.push(tool.key.as_str());
+        }
+        for SchemaRefusal { providers: refusing, place, reason } in refusals {
+            let place = if place.is_empty() { "its schema".to_owned() } else { format!("`{place}`") };
+            reasons.push(format!("{}: {place} {reason} ({})", tool.key, providers(refusing)));
         }
     }
-    let finding = |(providers, (names, reasons)): (String, (Vec<&str>, Vec<String>))| {
-        let verb = if names.len() == 1 { "has a schema" } else { "have schemas" };
-        let message =
-            format!("{} {verb} that {providers} may refuse, and with it the whole request", count(names.len(), "tool"));
-        let hint = "Pegboard hands schemas on as they are: the dialect `bridge` shows them to models as text, which \
-                    nobody refuses; with others leave the tools out (`tool_filter`), or tell whoever makes the server";
-        Finding::warning(Check::RefusedSchema, message, hint).details(shortened(reasons))
+    if names.is_empty() {
+        return None;
+    }
+    let verb = if names.len() == 1 { "has a schema" } else { "have schemas" };
+    let tools = count(names.len(), "tool");
+    let finding = if are_texts {
+        let message = format!("{tools} {verb} that providers may refuse; models are shown them as text");
+        Finding::note(Check::RefusedSchema, message, "nothing has to be done as long as the dialect is `bridge`")
+    } else {
+        let message = format!("{tools} {verb} that providers may refuse, and with them the whole request");
+        let hint = "Pegboard hands schemas on as they are; `\"dialect\": \"bridge\"` shows them to models as text, which \
+                    nobody refuses; or leave the tools out (`tool_filter`), and tell whoever makes the server";
+        Finding::warning(Check::RefusedSchema, message, hint)
     };
-    by_providers.into_iter().map(finding).collect()
+    Some(finding.details(shortened(reasons)))
 }
 
-/// `anthropic, openai and gemini`; two doors of one provider are one.
+/// `Anthropic, OpenAI`; two doors of one provider are one.
 fn providers(providers: &[Provider]) -> String {
     let names: Vec<&str> = providers
         .iter()
@@ -102,11 +115,7 @@ fn providers(providers: &[Provider]) -> String {
             Provider::MiniMax | Provider::MiniMaxChat => "MiniMax",
         })
         .collect();
-    match names.split_last() {
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, others)) => format!("{} and {last}", others.join(", ")),
-        None => String::new(),
-    }
+    names.join(", ")
 }
 
 /// The first lines, and how many there are more.
