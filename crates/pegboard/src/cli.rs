@@ -227,7 +227,7 @@ pub(crate) struct QueryOutputArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// What to log: off, error, warn, info, debug, trace, or a list such as
-    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`]
+    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`, off for `doctor`]
     #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG")]
     pub(crate) log_level: Option<String>,
 

@@ -18,6 +18,7 @@ use std::{
 use clap::Args;
 use pegboard_upstream::config::{ServerConfig, document::Problems};
 
+pub(crate) use self::finding::reference;
 use self::{
     finding::{Finding, Severity},
     mask::Mask,

@@ -60,9 +60,10 @@ pub(super) fn references(case: &Case) -> Vec<Finding> {
     let written = || case.written.iter().filter(|(_, server)| !server.is_disabled);
     for (name, server) in written() {
         findings.extend(empty_variables(server).map(|finding| finding.of(name)));
-        findings.extend(unexpanded(server).map(|finding| finding.of(name)));
-        findings.extend(placeholders(server).map(|finding| finding.of(name)));
-        findings.extend(plain_secrets(server).map(|finding| finding.of(name)));
+        let unfinished: Vec<Finding> = [unexpanded(server), placeholders(server)].into_iter().flatten().collect();
+        // What is not there yet is no secret.
+        let secret = plain_secrets(server).filter(|_| unfinished.is_empty());
+        findings.extend(unfinished.into_iter().chain(secret).map(|finding| finding.of(name)));
     }
     for server in case.config.servers.iter().filter(|server| server.is_enabled) {
         let file = server.env_file.as_deref().filter(|file| is_open_to_others(file));
@@ -138,7 +139,7 @@ fn is_shell_line(server: &Server) -> bool {
 fn placeholders(server: &Server) -> Option<Finding> {
     let found: Vec<String> = places(server)
         .into_iter()
-        .filter(|(place, text)| place != "command" && text.split([' ', '=']).any(is_placeholder))
+        .filter(|(place, text)| place != "command" && text.split([' ', '=']).chain([*text]).any(is_placeholder))
         .map(|(place, _)| place)
         .collect();
     let verb = if found.len() == 1 { "looks" } else { "look" };

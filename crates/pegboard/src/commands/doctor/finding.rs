@@ -1,6 +1,7 @@
 //! What was found, in a form that people and programs can use.
 
-use serde::{Serialize, Serializer};
+use clap::ValueEnum;
+use serde::Serialize;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -14,104 +15,107 @@ pub(super) enum Severity {
     Note,
 }
 
-/// What was looked for. The names stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What was looked for. The names stay; the reference is made of what is said here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Check {
+    /// The file is not JSON with comments, or a key of it is wrong
     Configuration,
+    /// No server is switched on
     NoServers,
+    /// A variable that the configuration refers to is not set
     UnsetVariable,
+    /// A variable that the configuration refers to is set, and empty
     EmptyVariable,
+    /// `~`, `$NAME` or `%NAME%` stands where no shell fills it in
     UnexpandedVariable,
+    /// A value out of a manual was not replaced, such as `YOUR_API_KEY`
     PlaceholderValue,
+    /// A file that is named is not there: an `envFile`, a script to run
     MissingFile,
+    /// A file with secrets can be read by others on this machine
     ReadableSecret,
+    /// A secret stands in the configuration itself
     PlainSecret,
+    /// Another program listens where the gateway is to listen
     PortTaken,
+    /// The address to listen on is none of this machine, or may not be used
     ListenAddress,
+    /// The gateway would listen to other machines, and asks for no token
     PublicAddress,
+    /// The folder for state cannot be used
     StateFolder,
+    /// The program of a server is not there
     MissingCommand,
+    /// The program of a server cannot be run
     NotExecutable,
+    /// The folder that a server is to run in is not there
     MissingFolder,
+    /// A path means another file wherever Pegboard is started
     RelativePath,
+    /// `docker run` without `-i`, or with `-t`
     DockerFlags,
+    /// A server is Pegboard with this very configuration
     ServesItself,
+    /// Credentials go to another machine over `http://`
     PlainHttp,
+    /// Two entries are the same program or address
     DuplicateServer,
+    /// A server ends, or refuses, before it can be used; with what it last wrote
     StartFailed,
+    /// A server is not ready in time
     StartTimeout,
+    /// A server takes longer than ten seconds to get ready
     SlowStart,
+    /// A server writes to standard output what is no message
     StdoutNoise,
+    /// A remote server wants credentials, or refuses those it gets
     Login,
+    /// There is no MCP server at the path of an address
     WrongPath,
+    /// A remote server answers with a status that says nothing more
     HttpStatus,
+    /// Nobody knows the host of an address
     UnknownHost,
+    /// A remote server cannot be reached
     Unreachable,
+    /// A remote server cannot prove who it is, or speaks no TLS
     Tls,
+    /// A server speaks a version of MCP that is not known here
     ProtocolVersion,
+    /// A server is ready and offers no tools
     NoTools,
+    /// Something that a server lists is broken; Pegboard mends it or leaves it out
     BrokenList,
+    /// Providers refuse the name of a tool; Pegboard shows another
     RefusedName,
+    /// Providers refuse the schema of a tool; Pegboard hands it on as it is
     RefusedSchema,
+    /// A tool has no description
     MissingDescription,
+    /// A tool has a description of more than 4,000 bytes
     LongDescription,
+    /// Two servers offer the same tools
     DuplicateTools,
+    /// Several servers have a tool of the same name, and nothing tells them apart
     NameClash,
+    /// More tools are shown at once than a provider takes
     TooManyTools,
 }
 
 impl Check {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Configuration => "configuration",
-            Self::NoServers => "no-servers",
-            Self::UnsetVariable => "unset-variable",
-            Self::EmptyVariable => "empty-variable",
-            Self::UnexpandedVariable => "unexpanded-variable",
-            Self::PlaceholderValue => "placeholder-value",
-            Self::MissingFile => "missing-file",
-            Self::ReadableSecret => "readable-secret",
-            Self::PlainSecret => "plain-secret",
-            Self::PortTaken => "port-taken",
-            Self::ListenAddress => "listen-address",
-            Self::PublicAddress => "public-address",
-            Self::StateFolder => "state-folder",
-            Self::MissingCommand => "missing-command",
-            Self::NotExecutable => "not-executable",
-            Self::MissingFolder => "missing-folder",
-            Self::RelativePath => "relative-path",
-            Self::DockerFlags => "docker-flags",
-            Self::ServesItself => "serves-itself",
-            Self::PlainHttp => "plain-http",
-            Self::DuplicateServer => "duplicate-server",
-            Self::StartFailed => "start-failed",
-            Self::StartTimeout => "start-timeout",
-            Self::SlowStart => "slow-start",
-            Self::StdoutNoise => "stdout-noise",
-            Self::Login => "login",
-            Self::WrongPath => "wrong-path",
-            Self::HttpStatus => "http-status",
-            Self::UnknownHost => "unknown-host",
-            Self::Unreachable => "unreachable",
-            Self::Tls => "tls",
-            Self::ProtocolVersion => "protocol-version",
-            Self::NoTools => "no-tools",
-            Self::BrokenList => "broken-list",
-            Self::RefusedName => "refused-name",
-            Self::RefusedSchema => "refused-schema",
-            Self::MissingDescription => "missing-description",
-            Self::LongDescription => "long-description",
-            Self::DuplicateTools => "duplicate-tools",
-            Self::NameClash => "name-clash",
-            Self::TooManyTools => "too-many-tools",
-        }
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 
-impl Serialize for Check {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
+/// Everything that is looked for, as a table in Markdown.
+pub(crate) fn reference() -> String {
+    let row = |check: &Check| {
+        let value = check.to_possible_value()?;
+        Some(format!("| `{}` | {} |\n", value.get_name(), value.get_help()?))
+    };
+    Check::value_variants().iter().filter_map(row).collect()
 }
 
 /// One mistake.

@@ -211,7 +211,7 @@ mod tests {
         );
         let found = look(&server, Path::new("/etc/passwd"));
         let shown: Vec<String> =
-            found.iter().map(|found| format!("{}: {} ({})", found.check.as_str(), found.message, found.hint)).collect();
+            found.iter().map(|found| format!("{}: {} ({})", found.check.name(), found.message, found.hint)).collect();
         assert_eq!(shown.len(), expected.len(), "{shown:?}");
         for (shown, expected) in shown.iter().zip(expected) {
             let is_fine = expected.split('|').all(|part| shown.contains(part));

@@ -94,7 +94,7 @@ fn show(page: &mut String, finding: &Finding, width: usize) {
         Severity::Warning => (WARNING, "! warning"),
         Severity::Note => (NOTE, "· note"),
     };
-    let check = format!("[{}]", finding.check.as_str());
+    let check = format!("[{}]", finding.check.name());
     let message = wrapped(&format!("{sign}: {} {check}", finding.message), 2, 4, width);
     // The first and the last word are not what is read first.
     let message = message.replacen(sign, &format!("{style}{sign}{style:#}"), 1);

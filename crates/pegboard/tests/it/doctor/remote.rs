@@ -37,7 +37,7 @@ fn answer(mut stream: TcpStream, statuses: &[(&str, &str)]) -> Option<()> {
         length = value.unwrap_or(length);
     }
     reader.take(length).read_to_end(&mut Vec::new()).ok()?;
-    let path = first.split(' ').nth(1).unwrap_or_default();
+    let path = first.split([' ', '?']).nth(1).unwrap_or_default();
     let status = statuses.iter().find(|(one, _)| *one == path).map_or("404 Not Found", |(_, status)| status);
     write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").ok()
 }
