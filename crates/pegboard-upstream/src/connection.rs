@@ -113,6 +113,10 @@ impl NetworkFault {
             return Some(Self::UnknownHost);
         }
         let error = error.downcast_ref::<std::io::Error>()?;
+        // Nor has a handshake that the other side breaks off.
+        if error.to_string().starts_with("tls handshake") {
+            return Some(Self::Tls);
+        }
         if error.get_ref().is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some()) {
             return Some(Self::Tls);
         }

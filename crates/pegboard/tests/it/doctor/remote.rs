@@ -23,6 +23,19 @@ fn answering(statuses: &'static [(&'static str, &'static str)]) -> String {
     address.to_string()
 }
 
+/// Answers whatever is said to it as if it had been understood.
+fn speaking_plainly() -> String {
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let address = socket.local_addr().expect("an address");
+    thread::spawn(move || {
+        for mut stream in socket.incoming().flatten() {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+            let _ = stream.read(&mut [0; 4096]);
+        }
+    });
+    address.to_string()
+}
+
 fn answer(mut stream: TcpStream, statuses: &[(&str, &str)]) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let (mut first, mut length) = (String::new(), 0);
@@ -58,7 +71,8 @@ fn remote_servers() {
         "down": {"url": format!("http://{guarded}/down")},
         "nobody": {"url": nobody},
         "closed": {"url": format!("http://{closed}/mcp")},
-        "tls": {"url": format!("https://{nothing}/mcp")}
+        "tls": {"url": format!("https://{nothing}/mcp")},
+        "plain": {"url": format!("https://{}/mcp", speaking_plainly())}
     });
     check(
         &clinic,
@@ -74,7 +88,8 @@ fn remote_servers() {
             "error http-status down: |503",
             "error unknown-host nobody: ",
             "error unreachable closed: |nothing listens|→ start the server",
-            "error tls tls: ",
+            "error tls tls: |→ write `http://`",
+            "error tls plain: |→ write `http://`",
         ],
     );
 }
