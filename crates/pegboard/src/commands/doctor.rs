@@ -5,6 +5,7 @@ mod finding;
 mod machine;
 mod mask;
 mod programs;
+mod remote;
 mod show;
 mod start;
 mod together;

@@ -101,6 +101,7 @@ fn show(page: &mut String, finding: &Finding, width: usize) {
     let message = message.strip_suffix(&check).map_or(message.clone(), |rest| format!("{rest}{FAINT}{check}{FAINT:#}"));
     let _ = writeln!(page, "{message}");
     for line in &finding.details {
+        let line = wrapped(line, 0, 8, width.saturating_sub(8));
         let _ = writeln!(page, "      {FAINT}|{FAINT:#} {line}");
     }
     let _ = writeln!(page, "{}", wrapped(&format!("→ {}", finding.hint), 4, 6, width));

@@ -6,6 +6,7 @@ use pegboard_core::naming::{ShownNames, Style};
 use pegboard_discovery::Exposure;
 use pegboard_gateway::{Prefixes, Profile};
 use pegboard_llm::Provider;
+use pegboard_upstream::Item;
 
 use super::{
     Case,
@@ -46,7 +47,12 @@ pub(super) fn offered(patients: &[Patient], case: &Case, known: &[Finding]) -> V
 
 /// Servers whose tools are all another's.
 fn same_tools(patients: &[Patient], known: &[Finding]) -> Vec<Finding> {
-    let names = |patient: &Patient| patient.tools.iter().map(|tool| tool.key.clone()).collect::<BTreeSet<_>>();
+    // Many a server has one tool that is called `search`; then all of it must be the same.
+    let names = |patient: &Patient| {
+        let is_one = patient.tools.len() == 1;
+        let key = |tool: &Item| if is_one { tool.raw.get().to_owned() } else { tool.key.clone() };
+        patient.tools.iter().map(key).collect::<BTreeSet<_>>()
+    };
     let is_known = |patient: &Patient| {
         let is_it = |finding: &Finding| finding.check == Check::DuplicateServer;
         known.iter().any(|finding| is_it(finding) && finding.server.as_ref() == Some(&patient.name))

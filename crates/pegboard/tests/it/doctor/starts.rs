@@ -81,7 +81,6 @@ fn tools() {
         "warning no-tools none: ",
         "warning missing-description silent: 1 tool has no description: `a`|→ |`description_enricher`",
         "warning long-description endless: |5000 bytes: `a`",
-        "warning duplicate-tools endless: ",
         "note broken-list untyped: 1 entry of its lists is broken|has no `type`",
         "note refused-name dotted: 1 tool has a name|a.b is shown as dotted___a_b",
     ];
