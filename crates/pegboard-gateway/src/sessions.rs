@@ -37,7 +37,7 @@ pub(crate) struct ClientSession {
     pub(crate) id: String,
     /// Its number, for calls.
     pub(crate) owner: u64,
-    pub(crate) viewer: Viewer,
+    viewer: Mutex<Viewer>,
     pub(crate) profile: Profile,
     /// What the client can be asked for.
     pub(crate) capabilities: Raw,
@@ -78,7 +78,7 @@ impl ClientSession {
         Self {
             id: random_id(),
             owner,
-            viewer: beginning.viewer,
+            viewer: Mutex::new(beginning.viewer),
             profile: beginning.profile,
             capabilities: beginning.capabilities,
             tools: Mutex::new(beginning.tools),
@@ -92,6 +92,16 @@ impl ClientSession {
             subscriptions: Mutex::default(),
             used: Mutex::new(Instant::now()),
         }
+    }
+
+    /// Whose it is, and what they may see.
+    pub(crate) fn viewer(&self) -> Viewer {
+        lock(&self.viewer).clone()
+    }
+
+    /// Goes on under other settings.
+    pub(crate) fn set_viewer(&self, viewer: Viewer) {
+        *lock(&self.viewer) = viewer;
     }
 
     /// Opens the stream for what belongs to no request; an older one ends.

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 
 use self::body::{Answer, EventBody};
 use crate::{
-    exchange::{Exchange, Viewer},
+    exchange::{Caller, Exchange, Viewer},
     gateway::Gateway,
     metrics::METRICS,
     sessions::ClientSession,
@@ -139,9 +139,12 @@ async fn elsewhere() -> Response<Body> {
 
 async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let token = parts.extensions.get::<Principal>().map(|Principal(at)| *at);
-    let arrival = Arrival { headers: parts.headers, viewer: door.gateway.viewer(token) };
-    let response = dispatch(&door, arrival, &parts.method, body).await;
+    let caller = parts.extensions.get::<Principal>().map_or(Caller::Anybody, |holder| Caller::Token(*holder));
+    let response = match door.gateway.viewer(caller) {
+        Some(viewer) => dispatch(&door, Arrival { headers: parts.headers, viewer }, &parts.method, body).await,
+        // Who may come in has changed since the door let it pass.
+        None => status(StatusCode::UNAUTHORIZED),
+    };
     let (method, status) = (parts.method, response.status().as_u16());
     if status >= 400 {
         tracing::info!(%method, status, "a request is refused");
@@ -252,7 +255,7 @@ async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message) -> R
 fn find_session(gateway: &Gateway, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
     let session = gateway.sessions.find(id)?;
     // A session belongs to whoever began it.
-    let is_theirs = session.viewer.token == arrival.viewer.token;
+    let is_theirs = session.viewer().caller == arrival.viewer.caller;
     session.touch();
     is_theirs.then_some(session)
 }
@@ -371,7 +374,7 @@ impl Gateway {
         let own = Fields::of_optional(params).object("_meta").unwrap_or_default();
         Exchange {
             era: Era::Legacy,
-            viewer: session.viewer.clone(),
+            viewer: session.viewer(),
             session: Some(Arc::clone(session)),
             capabilities: session.capabilities.clone(),
             log_level: None,
@@ -394,7 +397,7 @@ impl Gateway {
         self.ready().await;
         let name = Fields::of_optional(params).text("name").filter(|_| method == "tools/call");
         let searches = name.is_some_and(|name| DialectName::Gateway.meta_names().contains(&name.as_str()));
-        let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.settings.profile };
+        let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.setup().profile };
         let capabilities = raw(&json!({}));
         Arc::new(self.begin(viewer, profile, capabilities, searches, false))
     }
