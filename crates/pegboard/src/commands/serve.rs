@@ -37,12 +37,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
         None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Vec::new()),
     };
     let mut config = config?;
-    let state = config.state.resolve(args.state.as_deref());
     // The demo's servers are part of this program, and there at once.
-    config.gateway.manifests = state.filter(|_| args.config.is_some()).map(|state| state::manifests(&state));
+    let state = config.state.resolve(args.state.as_deref()).filter(|_| args.config.is_some());
+    state::use_in(&mut config.gateway, state.as_deref());
     logging::start(&args.log, "info")?;
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(args, config, files));
+    let served = runtime.block_on(serve(args, config, state, files));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
     served.map(|()| Outcome::Yes)
@@ -77,7 +77,7 @@ fn cannot_listen(error: ListenError) -> CliError {
     }
 }
 
-async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<(), CliError> {
+async fn serve(args: &ServeArgs, config: Config, state: Option<PathBuf>, files: Vec<PathBuf>) -> Result<(), CliError> {
     let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
@@ -89,12 +89,11 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
         Some(settings) => Some(Listener::bind(settings).await.map_err(cannot_listen)?),
         None => None,
     };
-    let manifests = config.gateway.manifests.clone();
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
     if let Some(path) = args.config.clone() {
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen) = (config.ranker, config.listen.clone());
-        let followed = Followed { path, gateway: Arc::clone(&gateway), door, ranker, listen, manifests, files };
+        let followed = Followed { path, gateway: Arc::clone(&gateway), door, ranker, listen, state, files };
         tokio::spawn(followed.follow());
     }
     let served = match listener {
