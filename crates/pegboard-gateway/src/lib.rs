@@ -12,6 +12,7 @@ mod exchange;
 mod gateway;
 mod handshake;
 mod http;
+mod kept;
 mod legacy;
 mod listen;
 mod methods;
@@ -20,6 +21,7 @@ pub mod middleware;
 mod notices;
 mod sessions;
 mod settings;
+mod setup;
 mod stdio;
 mod suspended;
 mod tools;
@@ -32,6 +34,7 @@ pub use gateway::{Gateway, Rankers};
 pub use http::{ENDPOINT, HEALTH, READY};
 pub use metrics::METRICS;
 pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};
+pub use setup::{Change, holders};
 
 /// Locks that guard plain data; nobody panics while holding one.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

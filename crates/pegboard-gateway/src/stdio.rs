@@ -139,7 +139,7 @@ impl Pipe {
             session.drop_questions();
         }
         let all = async { while tasks.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(self.gateway.settings.startup_wait + LAST_ANSWERS, all).await;
+        let _ = tokio::time::timeout(self.gateway.setup().startup_wait + LAST_ANSWERS, all).await;
         tasks.shutdown().await;
         if let Some(session) = lock(&self.slot).take() {
             self.gateway.sessions.remove(&session.id);
@@ -153,7 +153,7 @@ impl Pipe {
             let checked = checked.and_then(|checked| modern::check_version(&checked).map(|()| checked));
             let outcome = match checked {
                 Ok(checked) => {
-                    let viewer = self.gateway.viewer(None);
+                    let viewer = self.gateway.pipe_viewer();
                     let exchange = self.gateway.modern_exchange(viewer, &checked, self.outlet.clone());
                     self.gateway.answer(&exchange, id, method, params).await
                 }
@@ -162,7 +162,7 @@ impl Pipe {
             return Some(Message::response(Some(id), outcome.as_deref()));
         }
         if method == "initialize" {
-            let begun = self.gateway.initialize(self.gateway.viewer(None), params).await;
+            let begun = self.gateway.initialize(self.gateway.pipe_viewer(), params).await;
             return Some(match begun {
                 Ok((session, result)) => {
                     session.attach(self.outlet.clone());
@@ -180,7 +180,7 @@ impl Pipe {
         let outcome = match session {
             Some(session) => {
                 let exchange = self.gateway.legacy_exchange(&session, params.as_deref(), self.outlet.clone());
-                session.touch();
+                self.gateway.touch(&session);
                 let outcome = self.gateway.answer(&exchange, id, method, params).await;
                 session.end(id);
                 outcome

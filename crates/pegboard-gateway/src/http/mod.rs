@@ -16,7 +16,7 @@ use axum::{
 use pegboard_http::Principal;
 use pegboard_upstream::{
     era::{Era, LEGACY_VERSIONS, meta},
-    json::{Fields, Raw, raw},
+    json::{Fields, Raw},
     rpc::{Id, Message, MessageError, RpcError},
 };
 use serde_json::json;
@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 
 use self::body::{Answer, EventBody};
 use crate::{
-    exchange::{Exchange, Viewer},
+    exchange::{Caller, Exchange, Viewer},
     gateway::Gateway,
     metrics::METRICS,
     sessions::ClientSession,
@@ -139,9 +139,12 @@ async fn elsewhere() -> Response<Body> {
 
 async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let token = parts.extensions.get::<Principal>().map(|Principal(at)| *at);
-    let arrival = Arrival { headers: parts.headers, viewer: door.gateway.viewer(token) };
-    let response = dispatch(&door, arrival, &parts.method, body).await;
+    let caller = parts.extensions.get::<Principal>().map_or(Caller::Anybody, |holder| Caller::Token(*holder));
+    let response = match door.gateway.viewer(caller) {
+        Some(viewer) => dispatch(&door, Arrival { headers: parts.headers, viewer }, &parts.method, body).await,
+        // Who may come in has changed since the door let it pass.
+        None => status(StatusCode::UNAUTHORIZED),
+    };
     let (method, status) = (parts.method, response.status().as_u16());
     if status >= 400 {
         tracing::info!(%method, status, "a request is refused");
@@ -161,8 +164,8 @@ async fn dispatch(door: &Door, arrival: Arrival, method: &axum::http::Method, bo
                 refuse(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(RpcError::INVALID_REQUEST, message))
             }
         },
-        "GET" => open_stream(&door.gateway, &arrival),
-        "DELETE" => end_session(&door.gateway, &arrival),
+        "GET" => open_stream(&door.gateway, &arrival).await,
+        "DELETE" => end_session(&door.gateway, &arrival).await,
         _ => not_allowed(),
     }
 }
@@ -217,7 +220,7 @@ fn era_of(arrival: &Arrival, message: &Message) -> Era {
 
 async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message) -> Response<Body> {
     let session = match arrival.header(SESSION) {
-        Some(id) => match find_session(gateway, &arrival, id) {
+        Some(id) => match find_session(gateway, &arrival, id).await {
             Some(session) => Some(session),
             None => return forgotten(&message),
         },
@@ -249,11 +252,14 @@ async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message) -> R
     }
 }
 
-fn find_session(gateway: &Gateway, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
-    let session = gateway.sessions.find(id)?;
+async fn find_session(gateway: &Arc<Gateway>, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
+    let session = match gateway.sessions.find(id) {
+        Some(session) => session,
+        None => gateway.recall_session(id, &arrival.viewer).await?,
+    };
     // A session belongs to whoever began it.
-    let is_theirs = session.viewer.token == arrival.viewer.token;
-    session.touch();
+    let is_theirs = session.viewer().caller == arrival.viewer.caller;
+    gateway.touch(&session);
     is_theirs.then_some(session)
 }
 
@@ -307,24 +313,24 @@ async fn answer(
     body::respond(messages, task, arrival.reads_events(), None).await
 }
 
-fn open_stream(gateway: &Gateway, arrival: &Arrival) -> Response<Body> {
+async fn open_stream(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
     let Some(id) = arrival.header(SESSION) else { return not_allowed() };
     if !arrival.reads_events() {
         return status(StatusCode::NOT_ACCEPTABLE);
     }
-    match find_session(gateway, arrival, id) {
+    match find_session(gateway, arrival, id).await {
         Some(session) => event_response(EventBody::open(session.open_stream())),
         None => status(StatusCode::NOT_FOUND),
     }
 }
 
-fn end_session(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
+async fn end_session(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
     let Some(id) = arrival.header(SESSION) else { return not_allowed() };
-    if find_session(gateway, arrival, id).is_none() {
+    if find_session(gateway, arrival, id).await.is_none() {
         return status(StatusCode::NOT_FOUND);
     }
     if let Some(session) = gateway.sessions.remove(id) {
-        gateway.end_session(&session);
+        gateway.forget_session(&session);
     }
     status(StatusCode::OK)
 }
@@ -371,7 +377,7 @@ impl Gateway {
         let own = Fields::of_optional(params).object("_meta").unwrap_or_default();
         Exchange {
             era: Era::Legacy,
-            viewer: session.viewer.clone(),
+            viewer: session.viewer(),
             session: Some(Arc::clone(session)),
             capabilities: session.capabilities.clone(),
             log_level: None,
@@ -394,8 +400,7 @@ impl Gateway {
         self.ready().await;
         let name = Fields::of_optional(params).text("name").filter(|_| method == "tools/call");
         let searches = name.is_some_and(|name| DialectName::Gateway.meta_names().contains(&name.as_str()));
-        let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.settings.profile };
-        let capabilities = raw(&json!({}));
-        Arc::new(self.begin(viewer, profile, capabilities, searches, false))
+        let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.setup().profile };
+        Arc::new(self.begin_once(viewer, profile, searches))
     }
 }

@@ -410,6 +410,7 @@ fn read_env_file(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
         return;
     }
     let path = from_workspace(&path.text, scope.env);
+    scope.problems.depends_on(path.clone());
     let variables = env_file::read(&path);
     server.env_path = Some(path);
     match variables {
