@@ -55,7 +55,7 @@ const LONGEST_NAME: usize = 64;
 pub fn refusals(schema: &Value) -> Vec<SchemaRefusal> {
     let mut reader = Reader { root: schema, found: Vec::new(), parts: 0 };
     reader.root();
-    reader.part(schema, String::new(), 0);
+    reader.part(schema, "", 0);
     reader.found
 }
 
@@ -97,42 +97,42 @@ impl Reader<'_> {
     }
 
     /// What holds for every part of a schema.
-    fn part(&mut self, part: &Value, place: String, depth: usize) {
+    fn part(&mut self, part: &Value, place: &str, depth: usize) {
         self.parts += 1;
         let Some(schema) = part.as_object() else {
             if !part.is_boolean() {
-                self.refuse(ANTHROPIC_AND_OPENAI, &place, "is no schema");
+                self.refuse(ANTHROPIC_AND_OPENAI, place, "is no schema");
             }
             return;
         };
         if depth > DEEPEST || self.parts > MOST_PARTS || self.found.len() >= MOST {
             return;
         }
-        self.types(schema, &place);
-        self.keywords(schema, &place);
-        self.reference(schema, &place);
+        self.types(schema, place);
+        self.keywords(schema, place);
+        self.reference(schema, place);
         for (key, inner) in schema {
             match (key.as_str(), inner) {
                 (
                     "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
                     Value::Object(map),
                 ) => {
-                    let place = under(&place, key);
-                    map.iter().for_each(|(name, inner)| self.part(inner, under(&place, name), depth + 1));
+                    let place = under(place, key);
+                    map.iter().for_each(|(name, inner)| self.part(inner, &under(&place, name), depth + 1));
                 }
                 ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(list)) => {
-                    let place = under(&place, key);
+                    let place = under(place, key);
                     let each = list.iter().enumerate();
-                    each.for_each(|(at, inner)| self.part(inner, format!("{place}[{at}]"), depth + 1));
+                    each.for_each(|(at, inner)| self.part(inner, &format!("{place}[{at}]"), depth + 1));
                 }
                 ("items", Value::Array(_)) => {
-                    self.refuse(ANTHROPIC_AND_OPENAI, &place, "has a list as its `items`");
+                    self.refuse(ANTHROPIC_AND_OPENAI, place, "has a list as its `items`");
                 }
                 (
                     "items" | "additionalProperties" | "not" | "if" | "then" | "else" | "contains" | "propertyNames",
                     _,
                 ) => {
-                    self.part(inner, under(&place, key), depth + 1);
+                    self.part(inner, &under(place, key), depth + 1);
                 }
                 _ => {}
             }
@@ -210,9 +210,8 @@ mod tests {
     #[track_caller]
     fn check(more: Value, expected: &[&str]) {
         let mut schema = json!({"type": "object", "properties": {"a": {}}});
-        for (key, value) in more.as_object().expect("an object") {
-            schema[key] = value.clone();
-        }
+        let Value::Object(more) = more else { panic!("no object: {more}") };
+        more.into_iter().for_each(|(key, value)| schema[key] = value);
         let shown = |refusal: SchemaRefusal| {
             let providers: Vec<&str> = refusal.providers.iter().map(|provider| provider.as_str()).collect();
             format!("{}: `{}` {}", providers.join(" "), refusal.place, refusal.reason)

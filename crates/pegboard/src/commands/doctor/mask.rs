@@ -38,10 +38,10 @@ impl Mask {
             let names = server.texts().into_iter().flat_map(variables::needed);
             hidden.extend(names.filter_map(|name| std::env::var(name).ok()));
         }
-        Self::new(hidden)
+        Self::new(&hidden)
     }
 
-    fn new(texts: Vec<String>) -> Self {
+    fn new(texts: &[String]) -> Self {
         // `Bearer x` is a secret because of `x`.
         let words = texts.iter().flat_map(|text| text.split_whitespace().chain([text.as_str()]));
         let is_path = |text: &str| text.starts_with(['/', '~', '.']) && text.contains('/');
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn secrets_and_control_characters_are_gone() {
         let texts = ["Bearer s3cret-token", "s3cret-token-2", "true", "/usr/local/bin"];
-        let mask = Mask::new(texts.map(str::to_owned).to_vec());
+        let mask = Mask::new(&texts.map(str::to_owned));
         let check = |text: &str, expected: &str| assert_eq!(mask.cleaned(text), expected);
         check("it got s3cret-token-2, s3cret-token", "it got •••, •••");
         check("true in /usr/local/bin", "true in /usr/local/bin");
