@@ -25,6 +25,9 @@ usage: cargo xtask <task>
             search on and off (part of `test`)
   bench-gateway [CATALOG]
             what the gateway adds to a call, what a search costs, what it occupies
+  bench-real
+            twenty real servers from npm and PyPI (installed under .tools/) behind one gateway:
+            start, first list, first call and memory; cold, from manifests, lazily
   soak [SECONDS]
             200 requests a second to the gateway, for twenty minutes unless told otherwise:
             whether its memory stays as it is (one minute of it is part of `test`)
@@ -46,6 +49,10 @@ fn main() -> ExitCode {
             let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
             step("build", cargo(&packages))
                 .and_then(|()| step("gateway", |_: &str| bench_gateway::run(args.next().as_deref())))
+        }
+        Some("bench-real") => {
+            let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
+            step("build", cargo(&packages)).and_then(|()| step("real servers", |_: &str| bench_gateway::real::run()))
         }
         Some("soak") => {
             let seconds = args.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(20 * 60);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Semaphore, mpsc, watch},
     task::JoinHandle,
 };
 
@@ -85,6 +85,7 @@ impl Fleet {
             changes: watch::Sender::new(0),
             told,
             gate: watch::Sender::new(gate),
+            starts: Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(1, usize::from))),
         });
         let servers: Vec<Arc<Upstream>> =
             configs.into_iter().map(|config| Upstream::new(config, Arc::clone(&crew))).collect();
