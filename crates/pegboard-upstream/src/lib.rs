@@ -27,6 +27,7 @@ pub mod processes;
 pub mod rpc;
 mod server;
 pub mod supervise;
+pub mod trace;
 mod transport;
 
 pub use breaker::{BreakerSettings, BreakerState, Tripped};

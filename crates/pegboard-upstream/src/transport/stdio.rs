@@ -305,6 +305,8 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
 /// and of questions that it does not know; the last of it explains a failure.
 async fn log(link: Arc<Link>, stderr: ChildStderr) {
     let mut lines = Lines::new(stderr, 1 << 20);
+    // Around the text, not beside it: a server can write anything, but not who it is.
+    let span = tracing::error_span!("server", server = &*link.server);
     while let Ok(Some(line)) = lines.next().await {
         let Line::Whole(bytes) = line else { continue };
         let text = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LOG_LINE)]));
@@ -312,11 +314,10 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
             continue;
         }
         link.wrote(text.trim());
-        if link.is_ready() {
-            tracing::info!(target: "pegboard::server", server = &*link.server, "{text}");
-        } else {
-            tracing::debug!(target: "pegboard::server", server = &*link.server, "{text}");
-        }
+        span.in_scope(|| match link.is_ready() {
+            true => tracing::info!(target: "pegboard::server", "{text}"),
+            false => tracing::debug!(target: "pegboard::server", "{text}"),
+        });
     }
 }
 
