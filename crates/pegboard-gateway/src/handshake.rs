@@ -17,6 +17,7 @@ use crate::{
     methods::{required, shorten},
     sessions::{Beginning, ClientSession, client_name},
     settings::Profile,
+    trace,
 };
 
 impl Gateway {
@@ -37,10 +38,12 @@ impl Gateway {
         let profile = self.settings.profile_of(&client);
         // The client asks for the tools next, and would wait there.
         self.ready().await;
-        let session = Arc::new(self.begin(viewer, profile, capabilities, false, true));
+        let session = self.begin(viewer, profile, capabilities, false, true);
+        let session = Arc::new(session.of_client(shorten(&client)));
+        trace::belongs_to(&session);
         tracing::info!(
             session = session.owner,
-            client = shorten(&client),
+            client = session.client,
             protocol = version,
             profile = profile.as_str(),
             token = self.token_name(&session.viewer),
@@ -61,6 +64,7 @@ impl Gateway {
         if let Some(instructions) = self.instructions(&view, profile) {
             result.set("instructions", raw(&instructions));
         }
+        tracing::Span::current().record("outcome", "ok");
         Ok((session, result.to_raw()))
     }
 

@@ -15,7 +15,7 @@ mod http;
 mod legacy;
 mod listen;
 mod methods;
-mod metrics;
+pub mod metrics;
 pub mod middleware;
 mod notices;
 mod sessions;
@@ -23,6 +23,7 @@ mod settings;
 mod stdio;
 mod suspended;
 mod tools;
+mod trace;
 mod uris;
 mod watches;
 

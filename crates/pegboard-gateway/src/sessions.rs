@@ -39,6 +39,8 @@ pub(crate) struct ClientSession {
     pub(crate) owner: u64,
     pub(crate) viewer: Viewer,
     pub(crate) profile: Profile,
+    /// What the client calls itself, fit to be logged.
+    pub(crate) client: String,
     /// What the client can be asked for.
     pub(crate) capabilities: Raw,
     pub(crate) tools: Mutex<Session>,
@@ -80,6 +82,7 @@ impl ClientSession {
             owner,
             viewer: beginning.viewer,
             profile: beginning.profile,
+            client: String::new(),
             capabilities: beginning.capabilities,
             tools: Mutex::new(beginning.tools),
             stream: Mutex::default(),
@@ -92,6 +95,11 @@ impl ClientSession {
             subscriptions: Mutex::default(),
             used: Mutex::new(Instant::now()),
         }
+    }
+
+    /// The same, of a client that calls itself so.
+    pub(crate) fn of_client(self, client: String) -> Self {
+        Self { client, ..self }
     }
 
     /// Opens the stream for what belongs to no request; an older one ends.

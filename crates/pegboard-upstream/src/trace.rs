@@ -77,8 +77,9 @@ pub(crate) fn passing(call: &Call, hello: &Hello) -> TraceContext {
     }
     span.record("method", call.method.as_str());
     span.record("protocol", hello.version.as_str());
-    if let Some(name) = &call.name {
-        span.record("name", name.as_str());
+    // The address of a resource is as good as an argument.
+    if let Some(name) = call.name.as_deref().filter(|_| call.method != "resources/read") {
+        span.record("name", name);
     }
     call.trace.within(&span)
 }

@@ -199,7 +199,8 @@ mod tests {
 
     #[test]
     fn states_and_baggage() {
-        let shown = |context: &TraceContext| context.iter().map(|(key, text)| format!("{key}: {text}")).collect::<Vec<_>>();
+        let shown =
+            |context: &TraceContext| context.iter().map(|(key, text)| format!("{key}: {text}")).collect::<Vec<_>>();
         let check = |state: &str, baggage: &str, expected: &[&str]| {
             assert_eq!(shown(&read(PARENT, state, baggage))[1..], *expected, "{state} {baggage}");
         };

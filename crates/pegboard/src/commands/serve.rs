@@ -19,6 +19,7 @@ use crate::{
     error::{CliError, say, warn},
     logging,
     rankers::shared_rankers,
+    telemetry::{Off, Telemetry},
 };
 
 /// Where the gateway listens unless told otherwise.
@@ -35,9 +36,11 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let state = config.state.resolve(args.state.as_deref());
     // The demo's servers are part of this program, and there at once.
     config.gateway.manifests = state.filter(|_| args.config.is_some()).map(|state| state::manifests(&state));
-    logging::start(&args.log, "info")?;
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(args, config));
+    let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
+    logging::start(&args.log, "info", telemetry.as_ref().ok())?;
+    let telemetry = telemetry.inspect_err(Off::log).ok();
+    let served = runtime.block_on(serve(args, config, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
     served.map(|()| Outcome::Yes)
@@ -72,7 +75,7 @@ fn cannot_listen(error: ListenError) -> CliError {
     }
 }
 
-async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
+async fn serve(args: &ServeArgs, config: Config, telemetry: Option<Telemetry>) -> Result<(), CliError> {
     let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
@@ -85,6 +88,9 @@ async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
         None => None,
     };
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
+    if let Some(telemetry) = &telemetry {
+        telemetry.follow(&gateway);
+    }
     let served = match listener {
         Some(listener) => {
             announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));
@@ -105,6 +111,9 @@ async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
         }
     };
     gateway.stop().await;
+    if let Some(telemetry) = telemetry {
+        telemetry.stop(Some(&gateway)).await;
+    }
     served
 }
 

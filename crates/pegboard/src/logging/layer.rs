@@ -1,0 +1,223 @@
+//! What is logged, with what the spans around it know.
+
+use std::fmt;
+
+use pegboard_core::plain_line;
+use serde_json::Value;
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+use tracing_subscriber::{
+    Layer,
+    fmt::{
+        format::Writer,
+        time::{FormatTime as _, SystemTime},
+    },
+    layer::Context,
+    registry::LookupSpan,
+};
+
+use super::line::{Form, Line};
+
+/// The one target whose text has several lines, all of them ours.
+const SEARCHES: &str = "pegboard::search";
+
+/// Writes a line for every event, with the fields of the spans around it: whatever is logged
+/// during a request carries its number.
+pub(super) struct Log<W> {
+    form: Form,
+    write: W,
+}
+
+impl<W: Fn(&str) + 'static> Log<W> {
+    pub(super) fn new(form: Form, write: W) -> Self {
+        Self { form, write }
+    }
+}
+
+impl<S, W> Layer<S> for Log<W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: Fn(&str) + 'static,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut noted = Noted::default();
+        attributes.record(&mut noted);
+        span.extensions_mut().insert(noted);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        if let Some(noted) = span.extensions_mut().get_mut::<Noted>() {
+            values.record(noted);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let metadata = event.metadata();
+        let mut own = Noted { keeps_lines: metadata.target() == SEARCHES, ..Noted::default() };
+        event.record(&mut own);
+        let mut around = Noted::default();
+        for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+            if let Some(noted) = span.extensions().get::<Noted>() {
+                noted.fields.iter().for_each(|(key, value)| around.set(key, value.clone()));
+            }
+        }
+        // What the event says itself counts more, and once.
+        around.fields.retain(|(key, _)| own.fields.iter().all(|(known, _)| known != key));
+        let line = Line {
+            time: &now(),
+            level: *metadata.level(),
+            target: metadata.target(),
+            message: &own.message,
+            around: &around.fields,
+            fields: &own.fields,
+        };
+        (self.write)(&line.render(self.form));
+    }
+}
+
+fn now() -> String {
+    let mut time = String::with_capacity(27);
+    // Writing to a string does not fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time
+}
+
+/// What was said, fit to be shown.
+#[derive(Debug, Default)]
+struct Noted {
+    message: String,
+    fields: Vec<(&'static str, Value)>,
+    keeps_lines: bool,
+}
+
+impl Noted {
+    fn set(&mut self, key: &'static str, value: Value) {
+        match self.fields.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, old)) => *old = value,
+            None => self.fields.push((key, value)),
+        }
+    }
+
+    fn note(&mut self, field: &Field, value: impl Into<Value>) {
+        // Names with a dot are those of a convention that collectors know, for them alone.
+        if !field.name().contains('.') {
+            self.set(field.name(), value.into());
+        }
+    }
+}
+
+impl Visit for Noted {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.note(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.note(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.note(field, value);
+    }
+
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        self.note(field, u64::try_from(value).unwrap_or(u64::MAX));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.note(field, value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        // Nothing that a server or a client said may look like a line of ours.
+        self.note(field, plain_line(value));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = format!("{value:?}");
+        if field.name() != "message" {
+            return self.note(field, plain_line(&text));
+        }
+        self.message = if self.keeps_lines {
+            text.lines().map(plain_line).collect::<Vec<_>>().join("\n")
+        } else {
+            plain_line(&text).trim().to_owned()
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::{super::line::Style, *};
+
+    /// What `work` logs, without the time.
+    fn logged(form: Form, work: impl FnOnce()) -> String {
+        let lines = Arc::new(Mutex::new(String::new()));
+        let written = Arc::clone(&lines);
+        let log = Log::new(form, move |line: &str| {
+            let mut lines = written.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.push_str(line.split_once('Z').map_or(line, |(_, rest)| rest));
+        });
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(log), work);
+        lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn one_request() {
+        let request =
+            tracing::error_span!("request", request = 7, session = tracing::field::Empty, otel.kind = "server");
+        let _entered = request.enter();
+        request.record("session", 2);
+        tracing::info!("before");
+        tracing::error_span!("call", server = "gh", tool = "create issue").in_scope(|| {
+            tracing::warn!(ms = 12_u128, error = %"it \"broke\"", "call failed");
+            tracing::debug!(server = "other", "said");
+        });
+    }
+
+    #[test]
+    fn text_has_the_fields_of_spans_in_front() {
+        insta::assert_snapshot!(logged(Form::Text(Style::Plain), one_request));
+        let coloured = logged(Form::Text(Style::Coloured), one_request);
+        assert!(coloured.contains("\u{1b}["), "{coloured:?}");
+    }
+
+    #[test]
+    fn json_has_them_flat() {
+        insta::assert_snapshot!(logged(Form::Json, one_request));
+    }
+
+    #[test]
+    fn nobody_can_forge_a_line() {
+        let attack = "fine\r\n2026-01-01T00:00:00Z ERROR forged request=1\u{1b}[2K\u{1b}]0;owned\u{7}\u{2028}x";
+        let work = || {
+            tracing::error_span!("server", server = attack).in_scope(|| {
+                tracing::info!(target: "pegboard::server", "{attack}");
+                tracing::info!(reason = attack, error = %attack, level = attack, "a server failed");
+            });
+        };
+        let text = logged(Form::Text(Style::Plain), work);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        let json = logged(Form::Json, work);
+        for line in json.lines() {
+            let line: Value = serde_json::from_str(&format!("{{\"timestamp\":\"{line}")).expect("JSON");
+            let all = line.to_string();
+            assert_eq!(line["level"], "INFO", "{all}");
+            assert!(!all.contains("\\n") && !all.contains("\\u001b") && !all.contains('\u{2028}'), "{all}");
+        }
+    }
+
+    #[test]
+    fn a_search_has_several_lines() {
+        let text = logged(Form::Text(Style::Plain), || tracing::info!(target: "pegboard::search", "a\n   b\u{7}"));
+        assert_eq!(text, "  INFO a\n   b\n");
+    }
+}
