@@ -144,9 +144,9 @@ pub(crate) fn search_span(tool: &str) -> Span {
     tracing::error_span!("search", tool, tools = Empty, hits = Empty, outcome = Empty, bytes = Empty)
 }
 
-/// The span of a call of a server's tool; `arguments` is their size in bytes.
-pub(crate) fn call_span(server: &str, tool: &str, arguments: usize) -> Span {
-    tracing::error_span!("call", server, tool, arguments, outcome = Empty, bytes = Empty)
+/// The span of a call of a server's tool; `sent` is the size of its arguments in bytes.
+pub(crate) fn call_span(server: &str, tool: &str, sent: usize) -> Span {
+    tracing::error_span!("call", server, tool, sent, outcome = Empty, bytes = Empty)
 }
 
 pub(crate) fn millis(began: Instant) -> u64 {

@@ -72,7 +72,7 @@ fn renamed(field: KeyValue, method: Option<&str>) -> Option<KeyValue> {
         "jsonrpc.request.id" => "jsonrpc.request.id",
         // It is the trace's own.
         "trace" => return None,
-        "arguments" => "pegboard.request.size",
+        "sent" => "pegboard.request.size",
         "bytes" => "pegboard.response.size",
         "request" => "pegboard.request",
         "session" => "pegboard.session",
