@@ -205,7 +205,7 @@ impl Hands {
     async fn call(&self, tool: &Tool, arguments: Value) -> Done {
         if let Some(server) = tool.server_name() {
             return match self.fleet.find(server) {
-                Some(upstream) => call_server(upstream, tool, &arguments, self.tool_time).await,
+                Some(upstream) => call_server(&upstream, tool, &arguments, self.tool_time).await,
                 None => Done::error(format!("there is no server `{server}`")),
             };
         }

@@ -15,7 +15,7 @@ use tokio::{
 use tracing::Instrument as _;
 
 use crate::{
-    exchange::{Exchange, cannot_answer},
+    exchange::{Caller, Exchange, cannot_answer},
     gateway::Gateway,
     suspended::{Suspended, SuspendedCalls},
 };
@@ -64,7 +64,7 @@ impl Gateway {
     /// What the server refuses, as it says it; and what went wrong on the way.
     pub(crate) async fn forward(&self, exchange: &Exchange, forward: Forward) -> Result<Raw, ForwardError> {
         let state = forward.params.text("requestState").filter(|state| self.suspended.is_ours(state));
-        let bound_to = (exchange.viewer.token, forward.server.to_string(), identity(&forward));
+        let bound_to = (exchange.viewer.caller, forward.server.to_string(), identity(&forward));
         if let Some(state) = state {
             let suspended = self.suspended.take(&state, &bound_to)?;
             let Some(answer) = SuspendedCalls::answer(&forward.params) else {
@@ -106,7 +106,7 @@ impl Gateway {
     }
 
     fn start_call(&self, exchange: &Exchange, forward: &Forward, params: Fields) -> Result<Running, ForwardError> {
-        let upstream = self.fleet.find(&forward.server).cloned();
+        let upstream = self.fleet.find(&forward.server);
         let upstream = upstream.ok_or_else(|| RpcError::new(RpcError::INTERNAL, "the server is gone"))?;
         let (events, received) = mpsc::channel(EVENTS);
         let (method, name, mirrored) = (forward.method, forward.name.clone(), forward.mirrored.clone());
@@ -142,7 +142,7 @@ impl Gateway {
         &self,
         exchange: &Exchange,
         mut running: Running,
-        bound_to: &(usize, String, String),
+        bound_to: &(Caller, String, String),
     ) -> Result<Driven, ForwardError> {
         loop {
             let Some(task) = running.task.as_mut() else {

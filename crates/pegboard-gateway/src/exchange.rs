@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pegboard_core::Selection;
+use pegboard_http::Principal;
 use pegboard_upstream::{
     era::Era,
     json::{Fields, Raw, raw},
@@ -14,12 +15,24 @@ use tokio::sync::mpsc;
 
 use crate::sessions::ClientSession;
 
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Caller {
+    /// Whoever comes in where no token is asked for.
+    Anybody,
+    /// Whoever started us and speaks on our pipes.
+    Pipe,
+    /// The holder of a token.
+    Token(Principal),
+}
+
 /// What a caller may see.
 #[derive(Clone, Debug)]
 pub(crate) struct Viewer {
-    /// Which token, counted from 1; 0 without tokens.
-    pub(crate) token: usize,
+    pub(crate) caller: Caller,
     pub(crate) selection: Arc<Selection>,
+    /// The number of the [setup](crate::setup::Setup) that says so.
+    pub(crate) setup: u64,
 }
 
 /// Where messages about one request go.

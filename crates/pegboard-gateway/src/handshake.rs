@@ -11,7 +11,8 @@ use pegboard_upstream::{
 use serde_json::json;
 
 use crate::{
-    exchange::Viewer,
+    directory::Difference,
+    exchange::{Caller, Viewer},
     gateway::{Gateway, is_stateful},
     lock,
     methods::{required, shorten},
@@ -35,7 +36,8 @@ impl Gateway {
         let version = if LEGACY_VERSIONS.contains(&asked.as_str()) { asked } else { LEGACY_VERSIONS[0].to_owned() };
         let capabilities = params.get("capabilities").map_or_else(|| raw(&json!({})), ToOwned::to_owned);
         let client = client_name(&params);
-        let profile = self.settings.profile_of(&client);
+        let setup = self.setup();
+        let profile = setup.profile_of(&client);
         // The client asks for the tools next, and would wait there.
         self.ready().await;
         let session = self.begin(viewer, profile, capabilities, false, true);
@@ -46,18 +48,16 @@ impl Gateway {
             client = session.client,
             protocol = version,
             profile = profile.as_str(),
-            token = self.token_name(&session.viewer),
+            token = self.token_name(&session.viewer()),
             "a conversation begins"
         );
-        for old in self.sessions.add(Arc::clone(&session), self.settings.max_sessions) {
+        for old in self.sessions.add(Arc::clone(&session), setup.max_sessions) {
             tracing::warn!(session = old.owner, "a conversation makes room for a newer one");
             self.end_session(&old);
         }
-        let view = self.view(&session.viewer, Self::dialect(profile, Era::Legacy));
-        // The catalog may have changed before the conversation could be told so.
-        if !lock(&session.tools).catalog().same_snapshot(&self.catalog()) {
-            lock(&session.tools).update_like(&lock(&view.tools));
-        }
+        // Catalog and settings may have changed before the conversation could be told so.
+        self.renew_session(&session, &self.catalog(), &Difference::default());
+        let view = self.view(&session.viewer(), Self::dialect(profile, Era::Legacy));
         let mut result = Fields::new().with("protocolVersion", &version);
         result.set("capabilities", Self::capabilities());
         result.set("serverInfo", raw(&Self::server_info()));
@@ -69,9 +69,9 @@ impl Gateway {
     }
 
     /// What logs call the holder of a token.
-    fn token_name(&self, viewer: &Viewer) -> &str {
-        let token = viewer.token.checked_sub(1).and_then(|at| self.settings.tokens.get(at));
-        token.map_or("", |token| token.name.as_str())
+    fn token_name(&self, viewer: &Viewer) -> String {
+        let Caller::Token(holder) = viewer.caller else { return String::new() };
+        self.setup().token(holder).map_or_else(String::new, |token| token.name.clone())
     }
 
     /// A conversation that is not registered yet. One that `only_searches` may search even
@@ -92,7 +92,7 @@ impl Gateway {
     }
 
     fn searching(&self, viewer: &Viewer) -> Session {
-        let mut settings = self.settings.discovery.clone();
+        let mut settings = self.setup().discovery.clone();
         settings.always_searchable = true;
         let dialect = DialectName::Gateway;
         Session::expecting(dialect, settings, self.catalog(), (*viewer.selection).clone(), self.ranker(dialect))
@@ -100,7 +100,7 @@ impl Gateway {
 
     /// Says once that modern clients get something else than what is configured.
     pub(crate) fn log_fallback(&self) {
-        if let Profile::Dialect(dialect) = self.settings.profile
+        if let Profile::Dialect(dialect) = self.setup().profile
             && is_stateful(dialect)
         {
             tracing::info!(

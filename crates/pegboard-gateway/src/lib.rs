@@ -20,6 +20,7 @@ pub mod middleware;
 mod notices;
 mod sessions;
 mod settings;
+mod setup;
 mod stdio;
 mod suspended;
 mod tools;
@@ -33,6 +34,7 @@ pub use gateway::{Gateway, Rankers};
 pub use http::{ENDPOINT, HEALTH, READY};
 pub use metrics::METRICS;
 pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};
+pub use setup::{Change, holders};
 
 /// Locks that guard plain data; nobody panics while holding one.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

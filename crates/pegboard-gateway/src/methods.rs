@@ -79,11 +79,12 @@ impl Gateway {
 
     async fn discover(&self, exchange: &Exchange) -> Raw {
         self.almost_ready().await;
-        let dialect = Self::dialect(self.settings.profile, Era::Modern);
+        let profile = self.setup().profile;
+        let dialect = Self::dialect(profile, Era::Modern);
         let view = self.view(&exchange.viewer, dialect);
         let mut result = Fields::new().with("resultType", "complete").with("supportedVersions", &[MODERN_VERSION]);
         result.set("capabilities", Self::capabilities());
-        if let Some(instructions) = self.instructions(&view, self.settings.profile) {
+        if let Some(instructions) = self.instructions(&view, profile) {
             result.set("instructions", raw(&instructions));
         }
         self.add_cache_hints(&mut result);
@@ -111,7 +112,10 @@ impl Gateway {
         items: &[&RawValue],
         params: &Fields,
     ) -> Result<Raw, RpcError> {
-        let size = if self.settings.page_size == 0 { usize::MAX } else { self.settings.page_size };
+        let size = match self.setup().page_size {
+            0 => usize::MAX,
+            size => size,
+        };
         let wrong = || RpcError::new(RpcError::INVALID_PARAMS, "`cursor` is none of ours");
         let start = match params.get("cursor").filter(|cursor| cursor.get() != "null") {
             None => 0,

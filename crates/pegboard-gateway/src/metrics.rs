@@ -18,7 +18,7 @@ use std::{
 use self::families::labelled;
 pub(crate) use self::families::render;
 pub use self::families::{Family, Histogram, Kind, Point, Value};
-use crate::lock;
+use crate::{exchange::Caller, lock};
 
 /// Where the numbers are told, in the text form of Prometheus.
 pub const METRICS: &str = "/metrics";
@@ -78,8 +78,11 @@ pub(crate) struct Metrics {
     pub(crate) tokens_saved: AtomicU64,
     servers: RwLock<BTreeMap<Arc<str>, Arc<Calls>>>,
     /// What all tools cost, for the snapshot and the viewer that were counted last.
-    cost: Mutex<Option<((u64, usize), u64)>>,
+    cost: Mutex<Option<(Counted, u64)>>,
 }
+
+/// A snapshot of the catalog, and who sees it under which settings.
+type Counted = (u64, Caller, u64);
 
 /// How things stand, for whoever asks.
 #[derive(Clone, Debug, Default)]
@@ -110,7 +113,7 @@ impl Metrics {
 
     /// Takes note of what a list cost, instead of what all tools would have. `all` is
     /// worked out once for a snapshot and a viewer.
-    pub(crate) fn saved(&self, key: (u64, usize), shown: u64, all: impl FnOnce() -> u64) {
+    pub(crate) fn saved(&self, key: Counted, shown: u64, all: impl FnOnce() -> u64) {
         let mut cost = lock(&self.cost);
         let all = match *cost {
             Some((counted, all)) if counted == key => all,
@@ -202,8 +205,8 @@ mod tests {
         calls.times.add(Duration::from_millis(2));
         calls.times.add(Duration::from_millis(2));
         calls.errors.fetch_add(1, Ordering::Relaxed);
-        metrics.saved((1, 0), 200, || 5_000);
-        metrics.saved((1, 0), 200, || unreachable!("counted once for a snapshot"));
+        metrics.saved((1, Caller::Pipe, 0), 200, || 5_000);
+        metrics.saved((1, Caller::Pipe, 0), 200, || unreachable!("counted once for a snapshot"));
         let standing = Standing { sessions: 3, tools: 40, servers: [("ready", 2)].into(), ..Standing::default() };
         let text = render(&metrics.families(&standing));
         for line in [

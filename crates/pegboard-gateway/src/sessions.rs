@@ -37,7 +37,7 @@ pub(crate) struct ClientSession {
     pub(crate) id: String,
     /// Its number, for calls.
     pub(crate) owner: u64,
-    pub(crate) viewer: Viewer,
+    viewer: Mutex<Viewer>,
     pub(crate) profile: Profile,
     /// What the client calls itself, fit to be logged.
     pub(crate) client: String,
@@ -80,7 +80,7 @@ impl ClientSession {
         Self {
             id: random_id(),
             owner,
-            viewer: beginning.viewer,
+            viewer: Mutex::new(beginning.viewer),
             profile: beginning.profile,
             client: String::new(),
             capabilities: beginning.capabilities,
@@ -100,6 +100,16 @@ impl ClientSession {
     /// The same, of a client that calls itself so.
     pub(crate) fn of_client(self, client: String) -> Self {
         Self { client, ..self }
+    }
+
+    /// Whose it is, and what they may see.
+    pub(crate) fn viewer(&self) -> Viewer {
+        lock(&self.viewer).clone()
+    }
+
+    /// Goes on under other settings.
+    pub(crate) fn set_viewer(&self, viewer: Viewer) {
+        *lock(&self.viewer) = viewer;
     }
 
     /// Opens the stream for what belongs to no request; an older one ends.

@@ -127,6 +127,12 @@ impl Default for GatewaySettings {
 }
 
 impl GatewaySettings {
+    /// Whether both say the same. What is not shown of secrets is looked at.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let secrets = |settings: &Self| settings.tokens.iter().map(|token| token.secret.clone()).collect::<Vec<_>>();
+        secrets(self) == secrets(other) && format!("{self:?}") == format!("{other:?}")
+    }
+
     /// What happens to the lists and calls of this server.
     pub fn middleware_of(&self, server: &str) -> &[Middleware] {
         let own = self.server_middleware.iter().find(|(name, _)| name == server);

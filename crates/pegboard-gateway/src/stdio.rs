@@ -163,7 +163,7 @@ impl Pipe {
             session.drop_questions();
         }
         let all = async { while tasks.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(self.gateway.settings.startup_wait + LAST_ANSWERS, all).await;
+        let _ = tokio::time::timeout(self.gateway.setup().startup_wait + LAST_ANSWERS, all).await;
         tasks.shutdown().await;
         if let Some(session) = lock(&self.slot).take() {
             self.gateway.sessions.remove(&session.id);
@@ -178,7 +178,7 @@ impl Pipe {
             let checked = checked.and_then(|checked| modern::check_version(&checked).map(|()| checked));
             let outcome = match checked {
                 Ok(checked) => {
-                    let viewer = self.gateway.viewer(None);
+                    let viewer = self.gateway.pipe_viewer();
                     let exchange = self.gateway.modern_exchange(viewer, &checked, trace, self.outlet.clone());
                     self.gateway.answer(&exchange, &id, &method, params).await
                 }
@@ -187,7 +187,7 @@ impl Pipe {
             return Message::response(Some(&id), outcome.as_deref());
         }
         if method == "initialize" {
-            let begun = self.gateway.initialize(self.gateway.viewer(None), params).await;
+            let begun = self.gateway.initialize(self.gateway.pipe_viewer(), params).await;
             return match begun {
                 Ok((session, result)) => {
                     session.attach(self.outlet.clone());

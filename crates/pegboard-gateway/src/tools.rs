@@ -43,7 +43,7 @@ impl Gateway {
 
     /// Whether the client gets the whole list.
     fn shows_everything(&self, exchange: &Exchange) -> bool {
-        let profile = exchange.session.as_ref().map_or(self.settings.profile, |session| session.profile);
+        let profile = exchange.session.as_ref().map_or_else(|| self.setup().profile, |session| session.profile);
         let dialect = Self::dialect(profile, exchange.era);
         profile == Profile::Passthrough || !self.view(&exchange.viewer, dialect).is_search_on
     }
@@ -70,7 +70,7 @@ impl Gateway {
         for searched in &answer.searched {
             self.metrics.searched(searched.kept > 0, began.elapsed());
         }
-        if self.settings.is_search_logged {
+        if self.setup().is_search_logged {
             log_searches(&answer, began);
         }
         if answer.list_changed
@@ -118,7 +118,8 @@ impl Gateway {
         target: Target,
     ) -> Result<Raw, RpcError> {
         let server: Arc<str> = target.server.unwrap_or_default().into();
-        let steps = self.settings.middleware_of(&server);
+        let setup = self.setup();
+        let steps = setup.middleware_of(&server);
         if let Some(rule) = steps.iter().find_map(|step| step.forbids(&target.name, &target.arguments)) {
             tracing::warn!(server = %server, tool = target.name, rule = rule.name, "a call was blocked");
             return Err(RpcError::new(RpcError::INVALID_PARAMS, rule.message.clone()));
@@ -169,7 +170,8 @@ impl Gateway {
         let tokens = |items: &[Raw]| items.iter().map(|item| estimate_tokens(item.get()) as u64).sum::<u64>();
         let version = self.with_tools(exchange, |tools| tools.catalog().version());
         let all = || tokens(&self.with_tools(exchange, |tools| everything(tools)));
-        self.metrics.saved((version, exchange.viewer.token), tokens(items), all);
+        let viewer = &exchange.viewer;
+        self.metrics.saved((version, viewer.caller, viewer.setup), tokens(items), all);
     }
 
     /// Takes note of a call.

@@ -11,4 +11,4 @@ mod listener;
 mod stalled;
 
 pub use guard::{Guard, Principal, Refusal};
-pub use listener::{ListenError, Listener, Settings};
+pub use listener::{Doorkeeper, ListenError, Listener, Settings};

@@ -33,7 +33,7 @@ mod transport;
 pub use breaker::{BreakerSettings, BreakerState, Tripped};
 pub use causes::with_causes;
 pub use connection::{Call, CallError, Event, Notice};
-pub use fleet::{Fleet, FleetOptions};
+pub use fleet::{Fleet, FleetOptions, Reconfigured};
 pub use handshake::{ConnectError, Hello};
 pub use listing::{Item, ListKind, Lists};
 pub use server::{BreakerReport, CallCounts, Report, State, Upstream};

@@ -313,6 +313,28 @@ impl Upstream {
         let _ = tokio::time::timeout(self.config.timeouts.connect, connection.wait_for(is_other)).await;
     }
 
+    /// Takes over what is known of a predecessor that was reached in the same way.
+    pub(crate) fn inherit(&self, old: &Self) {
+        lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
+        *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();
+    }
+
+    /// Ends it when it has answered the calls that it is busy with, or after `grace`.
+    pub(crate) async fn retire(&self, grace: Duration) {
+        let mut stop = self.stop.subscribe();
+        tokio::select! {
+            _ = tokio::time::timeout(grace, self.notes.quiet()) => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+        self.stop();
+        self.stopped().await;
+    }
+
+    /// Whether nothing of it runs any more, for good.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(*self.state.borrow(), State::Stopped | State::Disabled)
+    }
+
     /// Ends it for good.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
@@ -337,7 +359,7 @@ impl<'a> Using<'a> {
 
 impl Drop for Using<'_> {
     fn drop(&mut self) {
-        self.0.notes.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.notes.finished();
         *lock(&self.0.last_used) = Instant::now();
     }
 }

@@ -26,7 +26,7 @@ use tracing::{Instrument as _, Span};
 
 use self::body::{Answer, EventBody};
 use crate::{
-    exchange::{Exchange, Viewer},
+    exchange::{Caller, Exchange, Viewer},
     gateway::Gateway,
     metrics::METRICS,
     sessions::ClientSession,
@@ -142,9 +142,14 @@ async fn elsewhere() -> Response<Body> {
 
 async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let token = parts.extensions.get::<Principal>().map(|Principal(at)| *at);
-    let arrival = Arrival { headers: parts.headers, viewer: door.gateway.viewer(token) };
-    let method = parts.method;
+    let caller = parts.extensions.get::<Principal>().map_or(Caller::Anybody, |holder| Caller::Token(*holder));
+    // Who may come in may have changed since the door let it pass.
+    let Some(viewer) = door.gateway.viewer(caller) else {
+        let _span = door.gateway.request_span(None, &Opening::default()).entered();
+        tracing::info!(method = %parts.method, status = 401, "a request is refused");
+        return status(StatusCode::UNAUTHORIZED);
+    };
+    let (arrival, method) = (Arrival { headers: parts.headers, viewer }, parts.method);
     // Read before its span begins: whose trace it belongs to stands in it.
     let sent = read(&door, &arrival, &method, body).await;
     let span = sent.span(&door.gateway);
@@ -303,7 +308,7 @@ async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message, open
 fn find_session(gateway: &Gateway, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
     let session = gateway.sessions.find(id)?;
     // A session belongs to whoever began it.
-    let is_theirs = session.viewer.token == arrival.viewer.token;
+    let is_theirs = session.viewer().caller == arrival.viewer.caller;
     session.touch();
     is_theirs.then_some(session)
 }
@@ -430,7 +435,7 @@ impl Gateway {
         let own = Fields::of_optional(params).object("_meta").unwrap_or_default();
         Exchange {
             era: Era::Legacy,
-            viewer: session.viewer.clone(),
+            viewer: session.viewer(),
             session: Some(Arc::clone(session)),
             capabilities: session.capabilities.clone(),
             log_level: None,
@@ -454,7 +459,7 @@ impl Gateway {
         self.ready().await;
         let name = Fields::of_optional(params).text("name").filter(|_| method == "tools/call");
         let searches = name.is_some_and(|name| DialectName::Gateway.meta_names().contains(&name.as_str()));
-        let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.settings.profile };
+        let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.setup().profile };
         let capabilities = raw(&json!({}));
         Arc::new(self.begin(viewer, profile, capabilities, searches, false))
     }

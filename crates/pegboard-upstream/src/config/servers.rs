@@ -405,7 +405,9 @@ fn read_env_file(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     if !path.is_complete {
         return;
     }
-    match env_file::read(&from_workspace(&path.text, scope.env)) {
+    let path = from_workspace(&path.text, scope.env);
+    scope.problems.depends_on(path.clone());
+    match env_file::read(&path) {
         Ok(variables) => {
             server.env_file = variables.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
         }

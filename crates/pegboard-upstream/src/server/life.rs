@@ -73,6 +73,9 @@ impl Upstream {
         let mut reconnects = 0;
         let mut era = self.config.era;
         loop {
+            if *stop.borrow() {
+                return;
+            }
             self.enter(State::Starting);
             let began = Instant::now();
             let ended = self.live(&mut era).await;

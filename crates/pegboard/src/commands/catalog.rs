@@ -31,7 +31,7 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
         fleet.settled(longest).await;
         let mut lines = String::new();
         let mut failed = Vec::new();
-        for server in fleet.servers() {
+        for server in fleet.servers().iter() {
             match server.state() {
                 State::Ready => print(server, &mut lines),
                 State::Disabled => {}

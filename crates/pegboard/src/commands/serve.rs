@@ -1,20 +1,24 @@
 //! `pegboard serve`.
 
+mod reload;
+
 use std::{
     ffi::OsString,
     net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
-use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY};
-use pegboard_http::{Guard, ListenError, Listener};
+use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, holders};
+use pegboard_http::{Guard, ListenError, Listener, Principal};
 use pegboard_upstream::{State, Upstream};
 
+use self::reload::Followed;
 use crate::{
     Outcome,
     cli::{LogFormat, ServeArgs},
-    config::{self, Config, state},
+    config::{self, Config, ListenConfig, state},
     demo,
     error::{CliError, say, warn},
     logging,
@@ -29,10 +33,11 @@ const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 const MAX_WORKERS: usize = 4;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
-    let mut config = match &args.config {
-        Some(path) => config::read(path)?,
-        None => Config { servers: demo::servers()?, ..Config::default() },
+    let (config, files) = match &args.config {
+        Some(path) => config::read_watching(path),
+        None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Vec::new()),
     };
+    let mut config = config?;
     let state = config.state.resolve(args.state.as_deref());
     // The demo's servers are part of this program, and there at once.
     config.gateway.manifests = state.filter(|_| args.config.is_some()).map(|state| state::manifests(&state));
@@ -40,7 +45,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
     logging::start(&args.log, "info", telemetry.as_ref().ok())?;
     let telemetry = telemetry.inspect_err(Off::log).ok();
-    let served = runtime.block_on(serve(args, config, telemetry));
+    let served = runtime.block_on(serve(args, config, files, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
     served.map(|()| Outcome::Yes)
@@ -75,7 +80,12 @@ fn cannot_listen(error: ListenError) -> CliError {
     }
 }
 
-async fn serve(args: &ServeArgs, config: Config, telemetry: Option<Telemetry>) -> Result<(), CliError> {
+async fn serve(
+    args: &ServeArgs,
+    config: Config,
+    files: Vec<PathBuf>,
+    telemetry: Option<Telemetry>,
+) -> Result<(), CliError> {
     let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
@@ -87,9 +97,17 @@ async fn serve(args: &ServeArgs, config: Config, telemetry: Option<Telemetry>) -
         Some(settings) => Some(Listener::bind(settings).await.map_err(cannot_listen)?),
         None => None,
     };
+    let manifests = config.gateway.manifests.clone();
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
     if let Some(telemetry) = &telemetry {
         telemetry.follow(&gateway);
+    }
+    if let Some(path) = args.config.clone() {
+        let door = listener.as_ref().map(Listener::doorkeeper);
+        let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
+        let gateway = Arc::clone(&gateway);
+        let followed = Followed { path, gateway, door, ranker, listen, telemetry, manifests, files };
+        tokio::spawn(followed.follow());
     }
     let served = match listener {
         Some(listener) => {
@@ -165,14 +183,19 @@ fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboar
     let mut settings = pegboard_http::Settings::new(resolve(address)?);
     settings.allow_public = args.allow_public || config.listen.allow_public;
     settings.shutdown_deadline = config.listen.shutdown_deadline;
-    settings.guard = Guard {
-        allowed_hosts: config.listen.allowed_hosts.clone(),
-        allowed_origins: config.listen.allowed_origins.clone(),
-        tokens: config.gateway.tokens.iter().map(|token| token.secret.expose().to_owned()).collect(),
+    settings.guard = guard(&config.listen, holders(&config.gateway.tokens));
+    Ok(Some(settings))
+}
+
+/// Who may come in.
+fn guard(listen: &ListenConfig, tokens: Vec<(Principal, String)>) -> Guard {
+    Guard {
+        allowed_hosts: listen.allowed_hosts.clone(),
+        allowed_origins: listen.allowed_origins.clone(),
+        tokens,
         open_paths: vec![HEALTH.to_owned(), READY.to_owned()],
         is_public: false,
-    };
-    Ok(Some(settings))
+    }
 }
 
 /// `host:port`, or a port alone on the loopback.

@@ -88,16 +88,24 @@ impl Default for ListenConfig {
 
 /// Reads a configuration; all that is wrong with it is reported at once.
 pub(crate) fn read(path: &Path) -> Result<Config, CliError> {
-    read_with(path, |_| {})
+    read_with(path, |_| {}, &mut Vec::new())
+}
+
+/// [`read`] for whoever reads again when something changes; also the other files whose content
+/// counts.
+pub(crate) fn read_watching(path: &Path) -> (Result<Config, CliError>, Vec<PathBuf>) {
+    let mut files = Vec::new();
+    let read = read_with(path, |_| {}, &mut files);
+    (read, files)
 }
 
 /// [`read`] for commands that start no server: a variable that is not set, or another file
 /// that is not there, is no concern of theirs.
 pub(crate) fn read_offline(path: &Path) -> Result<Config, CliError> {
-    read_with(path, Problems::forgive_outside)
+    read_with(path, Problems::forgive_outside, &mut Vec::new())
 }
 
-fn read_with(path: &Path, forgive: fn(&mut Problems)) -> Result<Config, CliError> {
+fn read_with(path: &Path, forgive: fn(&mut Problems), files: &mut Vec<PathBuf>) -> Result<Config, CliError> {
     let bytes = read_bounded(path, MAX_BYTES)?;
     if bytes.len() > MAX_BYTES {
         return Err(CliError::new(format!("`{}` is larger than {MAX_BYTES} bytes", path.display())));
@@ -110,6 +118,7 @@ fn read_with(path: &Path, forgive: fn(&mut Problems)) -> Result<Config, CliError
         name => std::env::var(name).ok(),
     };
     let (mut config, mut problems) = parse(&text, &env);
+    *files = problems.files().to_vec();
     forgive(&mut problems);
     if !problems.is_empty() {
         let problems = problems.lines().join("\n  ");

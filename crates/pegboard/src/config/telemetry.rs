@@ -12,7 +12,7 @@ use pegboard_upstream::config::{
 pub(crate) const PROTOCOL: &str = "http/protobuf";
 
 /// What a file says of telemetry; variables may say otherwise.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TelemetryConfig {
     /// The collector; without one nothing is sent.
     pub(crate) endpoint: Option<String>,

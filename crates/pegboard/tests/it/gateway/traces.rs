@@ -337,7 +337,7 @@ async fn the_log_as_json() {
     let mut served = Served::start_with("json-log", &config, &["--log-format", "json"], &[]).await;
     let legacy = Legacy::begin(&served.url, "evil\n{\"level\":\"ERROR\"}\u{1b}[31m", json!({})).await;
     legacy.call("echo", json!({})).await.result();
-    served.modern("tools/call", json!({"name": "no\nsuch", "arguments": {}})).await;
+    legacy.call("no\nsuch", json!({})).await;
     served.logged("cleared").await;
     served.signal("TERM");
     assert_eq!(served.ended().await, Some(0));
