@@ -7,7 +7,7 @@ mod eras;
 mod exposure;
 mod faults;
 mod guards;
-mod listener;
+pub(crate) mod listener;
 mod passing;
 pub(crate) mod real;
 mod remote;
