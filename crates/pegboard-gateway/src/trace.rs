@@ -134,8 +134,10 @@ pub(crate) fn answered(outcome: &Result<Raw, RpcError>, began: Instant) {
         }
     }
     match outcome {
-        Ok(_) => tracing::debug!(ms = millis(began), "answered"),
-        Err(error) => tracing::debug!(ms = millis(began), error = shorten(&error.message), "refused"),
+        Ok(result) => tracing::debug!(ms = millis(began), bytes = result.get().len(), "answered"),
+        Err(error) => {
+            tracing::debug!(ms = millis(began), code = error.code, error = shorten(&error.message), "refused");
+        }
     }
 }
 

@@ -146,7 +146,7 @@ async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> 
     // Who may come in may have changed since the door let it pass.
     let Some(viewer) = door.gateway.viewer(caller) else {
         let _span = door.gateway.request_span(None, &Opening::default()).entered();
-        tracing::info!(method = %parts.method, status = 401, "a request is refused");
+        tracing::info!(http = %parts.method, status = 401, "a request is refused");
         return status(StatusCode::UNAUTHORIZED);
     };
     let (arrival, method) = (Arrival { headers: parts.headers, viewer }, parts.method);
@@ -158,9 +158,9 @@ async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> 
         let status = response.status().as_u16();
         if status >= 400 {
             Span::current().record("outcome", "refused");
-            tracing::info!(%method, status, "a request is refused");
+            tracing::info!(http = %method, status, "a request is refused");
         } else {
-            tracing::debug!(%method, status, "a request");
+            tracing::debug!(http = %method, status, "a request");
         }
         response
     };

@@ -24,6 +24,10 @@ use super::line::{Form, Line};
 /// The one target whose text has several lines, all of them ours.
 const SEARCHES: &str = "pegboard::search";
 
+/// What lines take over from the spans around them, in this order: by what a request is found.
+/// What else spans know of it is for collectors, or said by the line itself.
+const CONTEXT: [&str; 9] = ["request", "session", "client", "era", "method", "model", "server", "tool", "trace"];
+
 /// Writes a line for every event, with the fields of the spans around it: whatever is logged
 /// during a request carries its number.
 pub(super) struct Log<W> {
@@ -44,37 +48,42 @@ where
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut noted = Noted::default();
-        attributes.record(&mut noted);
-        span.extensions_mut().insert(noted);
+        let mut around = Around::default();
+        attributes.record(&mut around.reader());
+        span.extensions_mut().insert(around);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        if let Some(noted) = span.extensions_mut().get_mut::<Noted>() {
-            values.record(noted);
+        if let Some(around) = span.extensions_mut().get_mut::<Around>() {
+            values.record(&mut around.reader());
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let metadata = event.metadata();
-        let mut own = Noted { keeps_lines: metadata.target() == SEARCHES, ..Noted::default() };
-        event.record(&mut own);
-        let mut around = Noted::default();
+        let (mut message, mut fields) = (String::new(), Vec::new());
+        let take = |key: &'static str, value: Value| match value {
+            Value::String(text) if key == "message" => text.trim().clone_into(&mut message),
+            value => fields.push((key, value)),
+        };
+        event.record(&mut Reader { keeps_lines: metadata.target() == SEARCHES, take });
+        let mut around = Around::default();
         for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
-            if let Some(noted) = span.extensions().get::<Noted>() {
-                noted.fields.iter().for_each(|(key, value)| around.set(key, value.clone()));
+            if let Some(inner) = span.extensions().get::<Around>() {
+                around.take(inner);
             }
         }
         // What the event says itself counts more, and once.
-        around.fields.retain(|(key, _)| own.fields.iter().all(|(known, _)| known != key));
+        let around: Vec<(&str, &Value)> =
+            around.known().filter(|(key, _)| fields.iter().all(|(known, _)| known != key)).collect();
         let line = Line {
             time: &now(),
             level: *metadata.level(),
             target: metadata.target(),
-            message: &own.message,
-            around: &around.fields,
-            fields: &own.fields,
+            message: &message,
+            around: &around,
+            fields: &fields,
         };
         (self.write)(&line.render(self.form));
     }
@@ -87,66 +96,78 @@ fn now() -> String {
     time
 }
 
-/// What was said, fit to be shown.
+/// What a span knows of [`CONTEXT`].
 #[derive(Debug, Default)]
-struct Noted {
-    message: String,
-    fields: Vec<(&'static str, Value)>,
+struct Around([Option<Value>; CONTEXT.len()]);
+
+impl Around {
+    fn reader(&mut self) -> Reader<impl FnMut(&'static str, Value)> {
+        let take = |key: &'static str, value: Value| {
+            if let Some(at) = CONTEXT.iter().position(|known| *known == key) {
+                self.0[at] = Some(value);
+            }
+        };
+        Reader { keeps_lines: false, take }
+    }
+
+    /// An inner span counts more.
+    fn take(&mut self, inner: &Self) {
+        for (slot, value) in self.0.iter_mut().zip(&inner.0) {
+            if value.is_some() {
+                slot.clone_from(value);
+            }
+        }
+    }
+
+    fn known(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        CONTEXT.into_iter().zip(&self.0).filter_map(|(key, value)| Some((key, value.as_ref()?)))
+    }
+}
+
+/// Hands fields over as values that are fit to be shown.
+struct Reader<F> {
     keeps_lines: bool,
+    take: F,
 }
 
-impl Noted {
-    fn set(&mut self, key: &'static str, value: Value) {
-        match self.fields.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, old)) => *old = value,
-            None => self.fields.push((key, value)),
-        }
-    }
-
-    fn note(&mut self, field: &Field, value: impl Into<Value>) {
-        // Names with a dot are those of a convention that collectors know, for them alone.
-        if !field.name().contains('.') {
-            self.set(field.name(), value.into());
-        }
+impl<F: FnMut(&'static str, Value)> Reader<F> {
+    fn text(&mut self, field: &Field, text: &str) {
+        // Nothing that a server or a client said may look like a line of ours.
+        let text = match self.keeps_lines {
+            true => text.lines().map(plain_line).collect::<Vec<_>>().join("\n"),
+            false => plain_line(text).into_owned(),
+        };
+        (self.take)(field.name(), text.into());
     }
 }
 
-impl Visit for Noted {
+impl<F: FnMut(&'static str, Value)> Visit for Reader<F> {
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.note(field, value);
+        (self.take)(field.name(), value.into());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.note(field, value);
+        (self.take)(field.name(), value.into());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.note(field, value);
+        (self.take)(field.name(), value.into());
     }
 
     fn record_u128(&mut self, field: &Field, value: u128) {
-        self.note(field, u64::try_from(value).unwrap_or(u64::MAX));
+        (self.take)(field.name(), u64::try_from(value).unwrap_or(u64::MAX).into());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.note(field, value);
+        (self.take)(field.name(), value.into());
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        // Nothing that a server or a client said may look like a line of ours.
-        self.note(field, plain_line(value));
+        self.text(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = format!("{value:?}");
-        if field.name() != "message" {
-            return self.note(field, plain_line(&text));
-        }
-        self.message = if self.keeps_lines {
-            text.lines().map(plain_line).collect::<Vec<_>>().join("\n")
-        } else {
-            plain_line(&text).trim().to_owned()
-        };
+        self.text(field, &format!("{value:?}"));
     }
 }
 
@@ -172,8 +193,13 @@ mod tests {
     }
 
     fn one_request() {
-        let request =
-            tracing::error_span!("request", request = 7, session = tracing::field::Empty, otel.kind = "server");
+        let request = tracing::error_span!(
+            "request",
+            request = 7,
+            session = tracing::field::Empty,
+            bytes = 9,
+            otel.kind = "server"
+        );
         let _entered = request.enter();
         request.record("session", 2);
         tracing::info!("before");

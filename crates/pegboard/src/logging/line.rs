@@ -30,7 +30,7 @@ pub(super) struct Line<'a> {
     pub(super) target: &'a str,
     pub(super) message: &'a str,
     /// What the spans around it know, from the outermost on.
-    pub(super) around: &'a [(&'static str, Value)],
+    pub(super) around: &'a [(&'static str, &'a Value)],
     /// What is said beside the message.
     pub(super) fields: &'a [(&'static str, Value)],
 }
@@ -75,7 +75,8 @@ impl Line<'_> {
         object.insert("target".to_owned(), self.target.into());
         object.insert("message".to_owned(), self.message.into());
         const OURS: [&str; 4] = ["timestamp", "level", "target", "message"];
-        for (key, value) in self.around.iter().chain(self.fields) {
+        let fields = self.fields.iter().map(|(key, value)| (key, value));
+        for (key, value) in self.around.iter().map(|(key, value)| (key, *value)).chain(fields) {
             // What every line has keeps its meaning.
             let key = if OURS.contains(key) { format!("field_{key}") } else { (*key).to_owned() };
             object.insert(key, value.clone());

@@ -376,7 +376,9 @@ async fn the_log_as_text() {
     served.modern("tools/call", json!({"name": "echo", "arguments": {}})).await.result();
     let line = served.logged("a server has answered").await;
     assert!(
-        line.contains(" request=1 method=\"tools/call\" era=\"modern\" client=\"test\" tool=\"echo\" server=\"pipe\""),
+        line.contains(
+            " request=1 client=\"test\" era=\"modern\" method=\"tools/call\" server=\"pipe\" tool=\"echo\": a"
+        ),
         "{line}"
     );
     served.logged("cleared").await;
