@@ -1,5 +1,7 @@
 //! What the gateway costs: a call beside a direct one, a search, memory, a start.
 
+mod sessions;
+pub(crate) mod soak;
 mod starting;
 
 use std::{
@@ -51,6 +53,7 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
     ));
     say(&format!("a search over {tools} tools: {cpu:.2} ms of processor time (goal: at most 1)"));
     say(&format!("resident with {tools} tools: {resident:.1} MB (goal: at most 40)"));
+    sessions::run(&json!({"fixture": {"command": fixture, "args": catalog(fleet.unwrap_or(FLEET))?}}))?;
     starting::run(&fixture, fleet.unwrap_or(FLEET))
 }
 
@@ -231,13 +234,7 @@ const QUERIES: [&str; 8] = [
 /// Searches among many tools: times, processor time of one in milliseconds, resident
 /// memory in megabytes, and the number of tools.
 fn searches(fixture: &Path, fleet: &str) -> Result<(Vec<f64>, f64, f64, u64), String> {
-    let args = if Path::new(fleet).exists() {
-        let fleet = Path::new(fleet).canonicalize().map_err(|error| error.to_string())?;
-        json!(["--catalog", fleet])
-    } else {
-        say(&format!("no `{fleet}`: measured on synthetic tools"));
-        json!(["--tools", "2500"])
-    };
+    let args = catalog(fleet)?;
     let config = json!({
         "mcpServers": {"fixture": {"command": fixture, "args": args}},
         "pegboard": {"dialect": "bridge"},
@@ -262,6 +259,16 @@ fn searches(fixture: &Path, fleet: &str) -> Result<(Vec<f64>, f64, f64, u64), St
         answer.split("\r\n\r\n").nth(1).and_then(|body| serde_json::from_str::<Value>(body).ok()).unwrap_or_default()
     };
     Ok((times, cpu, resident_mb(gateway.pid()), health["tools"].as_u64().unwrap_or_default()))
+}
+
+/// What lets the fixture offer many tools.
+fn catalog(fleet: &str) -> Result<Value, String> {
+    if Path::new(fleet).exists() {
+        let fleet = Path::new(fleet).canonicalize().map_err(|error| error.to_string())?;
+        return Ok(json!(["--catalog", fleet]));
+    }
+    say(&format!("no `{fleet}`: measured on synthetic tools"));
+    Ok(json!(["--tools", "2500"]))
 }
 
 /// Processor time of a process so far, in milliseconds.

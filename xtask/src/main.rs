@@ -25,6 +25,9 @@ usage: cargo xtask <task>
             search on and off (part of `test`)
   bench-gateway [CATALOG]
             what the gateway adds to a call, what a search costs, what it occupies
+  soak [SECONDS]
+            200 requests a second to the gateway, for twenty minutes unless told otherwise:
+            whether its memory stays as it is (one minute of it is part of `test`)
   bench-llm [CATALOG]
             what each delivery leaves of the tools of a conversation, and what it costs
   peers     install the MCP clients and servers that the gateway is tested against
@@ -43,6 +46,12 @@ fn main() -> ExitCode {
             let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
             step("build", cargo(&packages))
                 .and_then(|()| step("gateway", |_: &str| bench_gateway::run(args.next().as_deref())))
+        }
+        Some("soak") => {
+            let seconds = args.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(20 * 60);
+            let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
+            step("build", cargo(&packages))
+                .and_then(|()| step("under load", |_: &str| bench_gateway::soak::run("release", seconds)))
         }
         Some("bench-llm") => {
             let catalog = args.next().unwrap_or_else(|| "../shared/data/fleet/tools.jsonl".to_owned());
@@ -77,6 +86,7 @@ fn test() -> Result<(), String> {
         step("tests", cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]))?;
     }
     step("conformance", |_: &str| conformance::run())?;
+    step("a minute under load", |_: &str| bench_gateway::soak::run("debug", 60))?;
     step("doc tests", cargo(&["test", "--workspace", "--doc"]))?;
     step("documentation", |name: &str| {
         run(

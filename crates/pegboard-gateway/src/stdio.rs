@@ -207,7 +207,7 @@ impl Pipe {
                 trace::belongs_to(&session);
                 let outlet = self.outlet.clone();
                 let exchange = self.gateway.legacy_exchange(&session, params.as_deref(), trace, outlet);
-                session.touch();
+                self.gateway.touch(&session);
                 let outcome = self.gateway.answer(&exchange, &id, &method, params).await;
                 session.end(&id);
                 outcome

@@ -161,11 +161,14 @@ impl Fleet {
         done
     }
 
-    /// Tells new servers what is known of them: what was kept, or what the predecessor knew
-    /// that was reached in the same way.
+    /// Tells new servers what is known of them: what was kept, or what their predecessors
+    /// offered. Another token is no reason to take all tools away until the server has said
+    /// the same again; another program is.
     async fn recall_fresh(&self, fresh: &[(Arc<Upstream>, Option<Arc<Upstream>>)]) {
         for (server, old) in fresh {
-            if let Some(old) = old.as_ref().filter(|old| old.config().transport == server.config().transport) {
+            if let Some(old) =
+                old.as_ref().filter(|old| old.config().transport.is_same_place(&server.config().transport))
+            {
                 server.inherit(old);
             }
         }

@@ -313,7 +313,7 @@ impl Upstream {
         let _ = tokio::time::timeout(self.config.timeouts.connect, connection.wait_for(is_other)).await;
     }
 
-    /// Takes over what is known of a predecessor that was reached in the same way.
+    /// Takes over what is known of a predecessor.
     pub(crate) fn inherit(&self, old: &Self) {
         lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();

@@ -9,8 +9,11 @@ mod faults;
 mod guards;
 pub(crate) mod listener;
 mod passing;
+mod pressure;
 pub(crate) mod real;
+mod reloading;
 mod remote;
+mod returning;
 mod starting;
 mod steps;
 mod traces;
@@ -111,6 +114,25 @@ impl Served {
             Ok(Ok(log)) => log.lines().find(|line| line.contains(text)).unwrap_or_default().to_owned(),
             _ => panic!("`{text}` was not logged; the log is:\n{}", self.log.borrow().as_str()),
         }
+    }
+
+    /// Puts another configuration in the place of the one that is served, and waits until it
+    /// was looked at; whether it was taken over.
+    pub(crate) async fn reconfigure(&self, config: &str) -> bool {
+        let count = |log: &str| (log.matches("the configuration was").count(), log.matches("not taken over").count());
+        let before = count(&self.log());
+        let file = self.folder.join("pegboard.json");
+        let written = self.folder.join("pegboard.json.new");
+        std::fs::write(&written, config).expect("a temporary file");
+        std::fs::rename(written, file).expect("it can be replaced");
+        let mut log = self.log.clone();
+        let looked = tokio::time::timeout(PATIENCE, log.wait_for(|log| count(log) != before)).await;
+        let log = looked.expect("it is looked at").expect("a log").clone();
+        count(&log).0 > before.0
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(crate) fn log(&self) -> String {
