@@ -3,8 +3,8 @@
 mod bench_gateway;
 mod checks;
 mod conformance;
+mod debian;
 mod peers;
-mod sandbox;
 mod served;
 
 use std::{
@@ -31,8 +31,8 @@ usage: cargo xtask <task>
   bench-llm [CATALOG]
             what each delivery leaves of the tools of a conversation, and what it costs
   peers     install the MCP clients and servers that the gateway is tested against
-            and bubblewrap under .tools/ (needs npm and python3, and Debian's apt-get for
-            bubblewrap; instant when nothing changed)
+            under .tools/, and there bubblewrap and libfaketime (needs npm and python3, and
+            Debian's apt-get for the last two; instant when nothing changed)
 ";
 
 fn main() -> ExitCode {
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
                 run(name, Command::new("cargo").args(bench))
             })
         }
-        Some("peers") => peers::install().and_then(|()| sandbox::install()),
+        Some("peers") => peers::install().and_then(|()| debian::install()),
         Some("quality") => quality(&args.next().unwrap_or_else(|| "../shared/data".to_owned())),
         _ => Err(USAGE.to_owned()),
     };
@@ -79,7 +79,7 @@ fn test() -> Result<(), String> {
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     step("dependency directions and licences", |_: &str| checks::run())?;
     step("real clients and servers", |_: &str| peers::install())?;
-    step("sandbox", |_: &str| sandbox::install())?;
+    step("packages of this Debian", |_: &str| debian::install())?;
     if has_nextest() {
         step("tests", cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]))?;
     } else {

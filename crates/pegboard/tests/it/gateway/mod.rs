@@ -2,6 +2,7 @@
 //! front of it.
 
 mod client;
+mod clocks;
 mod doors;
 mod eras;
 mod exposure;
