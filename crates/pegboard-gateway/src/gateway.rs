@@ -66,6 +66,8 @@ pub struct Gateway {
     pub(crate) metrics: Metrics,
     began: std::time::Instant,
     next_owner: AtomicU64,
+    /// How many requests there were; each has its number.
+    pub(crate) requests: AtomicU64,
     /// Whether the servers have had their time to start. Later on nobody waits for one.
     started: watch::Sender<bool>,
     pub(crate) stopping: watch::Sender<bool>,
@@ -115,6 +117,7 @@ impl Gateway {
             metrics: Metrics::default(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
+            requests: AtomicU64::new(0),
             started: watch::Sender::new(false),
             stopping: watch::Sender::new(false),
         });
@@ -169,8 +172,13 @@ impl Gateway {
         *self.started.borrow()
     }
 
+    /// What has happened so far, in numbers: those of [`METRICS`](crate::METRICS).
+    pub fn numbers(&self) -> Vec<crate::metrics::Family> {
+        self.metrics.families(&self.standing())
+    }
+
     /// How things stand, in numbers.
-    pub(crate) fn standing(&self) -> Standing {
+    fn standing(&self) -> Standing {
         let mut servers = std::collections::BTreeMap::new();
         for server in self.servers().iter() {
             *servers.entry(server.state().as_str()).or_default() += 1;

@@ -16,7 +16,7 @@ mod kept;
 mod legacy;
 mod listen;
 mod methods;
-mod metrics;
+pub mod metrics;
 pub mod middleware;
 mod notices;
 mod sessions;
@@ -25,6 +25,7 @@ mod setup;
 mod stdio;
 mod suspended;
 mod tools;
+mod trace;
 mod uris;
 mod watches;
 

@@ -28,6 +28,7 @@ pub mod rpc;
 mod server;
 pub mod store;
 pub mod supervise;
+pub mod trace;
 mod transport;
 
 pub use breaker::{BreakerSettings, BreakerState, Tripped};

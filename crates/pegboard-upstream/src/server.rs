@@ -17,6 +17,7 @@ use tokio::{
     sync::{Notify, Semaphore, mpsc, watch},
     time::Instant,
 };
+use tracing::Instrument as _;
 
 use self::{keeping::Kept, report::Notes};
 pub use self::{
@@ -31,6 +32,7 @@ use crate::{
     headers,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    trace,
 };
 
 /// How long a server may take to agree to a subscription.
@@ -74,6 +76,9 @@ impl Crew {
         });
     }
 }
+
+/// The connection, for whoever waits for it.
+type Connection = watch::Receiver<Option<(Arc<Link>, Arc<Hello>)>>;
 
 /// A configured server.
 #[derive(Debug)]
@@ -202,7 +207,9 @@ impl Upstream {
     /// When the server refuses, is not there, or does not answer in time.
     pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
-        let outcome = self.try_call(make).await;
+        let (span, began) = (trace::call_span(self.name()), std::time::Instant::now());
+        let outcome = self.try_call(make).instrument(span.clone()).await;
+        trace::called(&span, &outcome, began);
         self.notes.called(&outcome);
         outcome
     }
@@ -212,7 +219,9 @@ impl Upstream {
         let mut has_retried = false;
         loop {
             let (link, hello) = self.connected().await?;
-            match link.request(make(&hello)).await {
+            let mut call = make(&hello);
+            call.trace = trace::passing(&call, &hello);
+            match link.request(call).await {
                 Err(CallError::SessionExpired) if !has_retried => {
                     has_retried = true;
                     self.gone(&link).await;
@@ -257,6 +266,11 @@ impl Upstream {
         if let Some(ready) = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none()) {
             return Ok(ready);
         }
+        self.started(connection).instrument(trace::start_span(self.name())).await
+    }
+
+    /// Waits until the server has started, and starts it if need be.
+    async fn started(&self, mut connection: Connection) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
         // Whoever is called has waited long enough for others to be served.
         self.crew.advance(Gate::Open);
         let refuse = |reason: &str| Err(CallError::Closed(reason.into()));

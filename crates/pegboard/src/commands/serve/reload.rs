@@ -12,7 +12,7 @@ use pegboard_gateway::{Change, Gateway};
 use pegboard_http::Doorkeeper;
 
 use crate::{
-    config::{self, Config, ListenConfig},
+    config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
     rankers::{RankerName, shared_rankers},
 };
 
@@ -29,6 +29,7 @@ pub(super) struct Followed {
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
     pub(super) listen: ListenConfig,
+    pub(super) telemetry: TelemetryConfig,
     /// Where things are kept; that stays.
     pub(super) state: Option<PathBuf>,
     /// Other files whose content counts.
@@ -87,7 +88,7 @@ impl Followed {
         if let Some(error) = self.door.as_ref().and_then(|door| door.check(has_tokens).err()) {
             return Err(format!("{error} ({})", error.hint()));
         }
-        self.warn_of_the_fixed(&config.listen);
+        self.warn_of_the_fixed(&config.listen, &config.telemetry);
         config::state::use_in(&mut config.gateway, self.state.as_deref());
         let rankers = (config.ranker != self.ranker).then(|| shared_rankers(config.ranker));
         self.ranker = config.ranker;
@@ -102,13 +103,17 @@ impl Followed {
     }
 
     /// Some things take another start.
-    fn warn_of_the_fixed(&mut self, listen: &ListenConfig) {
+    fn warn_of_the_fixed(&mut self, listen: &ListenConfig, telemetry: &TelemetryConfig) {
         let fixed = |listen: &ListenConfig| {
             (listen.address.clone(), listen.allow_public, listen.max_body_bytes, listen.shutdown_deadline)
         };
         if fixed(listen) != fixed(&self.listen) {
             tracing::warn!("the address and the limits of the listener change with the next start");
             self.listen = listen.clone();
+        }
+        if *telemetry != self.telemetry {
+            tracing::warn!("where telemetry goes changes with the next start");
+            self.telemetry = telemetry.clone();
         }
     }
 
