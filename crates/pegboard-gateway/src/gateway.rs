@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fmt,
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -23,6 +23,7 @@ use crate::{
     listen::Listeners,
     lock,
     metrics::{Metrics, Standing},
+    record::Recorder,
     sessions::{ClientSession, Sessions},
     settings::{GatewaySettings, Profile},
     setup::Setups,
@@ -61,7 +62,9 @@ pub struct Gateway {
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
     pub(crate) metrics: Metrics,
-    began: std::time::Instant,
+    /// Where it is noted what was searched for and called.
+    pub(crate) recorder: OnceLock<Recorder>,
+    pub(crate) began: std::time::Instant,
     next_owner: AtomicU64,
     /// Whether the servers have had their time to start. Later on nobody waits for one.
     started: watch::Sender<bool>,
@@ -108,6 +111,7 @@ impl Gateway {
             listeners: Listeners::default(),
             watches: Watches::default(),
             metrics: Metrics::default(),
+            recorder: OnceLock::new(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
             started: watch::Sender::new(false),
@@ -277,6 +281,7 @@ impl Gateway {
         let is_news = difference.has_tools() || is_new_setup;
         if is_news {
             lock(&self.views).clear();
+            self.record_tools();
         }
         // Whoever comes from now on sees the new directory. With nobody there yet, the first
         // list need not wait for an index that only searches need.

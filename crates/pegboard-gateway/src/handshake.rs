@@ -40,6 +40,7 @@ impl Gateway {
         // The client asks for the tools next, and would wait there.
         self.ready().await;
         let session = Arc::new(self.begin(viewer, profile, capabilities, false, true));
+        let _ = session.client.set(shorten(&client));
         tracing::info!(
             session = session.owner,
             client = shorten(&client),

@@ -7,6 +7,7 @@
 //! it searches is decided by `pegboard-discovery`; nothing here ranks or phrases.
 
 mod calls;
+pub mod control;
 mod directory;
 mod exchange;
 mod gateway;
@@ -18,6 +19,7 @@ mod methods;
 mod metrics;
 pub mod middleware;
 mod notices;
+pub mod record;
 mod sessions;
 mod settings;
 mod setup;

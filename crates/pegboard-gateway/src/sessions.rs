@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     fmt,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -39,6 +39,8 @@ pub(crate) struct ClientSession {
     pub(crate) owner: u64,
     viewer: Mutex<Viewer>,
     pub(crate) profile: Profile,
+    /// The name that the client gives itself.
+    pub(crate) client: OnceLock<String>,
     /// What the client can be asked for.
     pub(crate) capabilities: Raw,
     pub(crate) tools: Mutex<Session>,
@@ -80,6 +82,7 @@ impl ClientSession {
             owner,
             viewer: Mutex::new(beginning.viewer),
             profile: beginning.profile,
+            client: OnceLock::new(),
             capabilities: beginning.capabilities,
             tools: Mutex::new(beginning.tools),
             stream: Mutex::default(),
@@ -247,6 +250,11 @@ impl ClientSession {
     fn is_busy(&self) -> bool {
         let has_stream = lock(&self.stream).as_ref().is_some_and(|outlet| !outlet.is_closed());
         has_stream || !lock(&self.running).is_empty()
+    }
+
+    /// For how long nothing was asked of it; nothing while it works on something.
+    pub(crate) fn idle(&self) -> Duration {
+        if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
     }
 
     fn is_unused_since(&self, limit: Duration) -> bool {

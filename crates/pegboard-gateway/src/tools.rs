@@ -60,8 +60,9 @@ impl Gateway {
         let began = Instant::now();
         let answer = self.with_tools(exchange, |tools| tools.call(&name, &arguments));
         for searched in &answer.searched {
-            self.metrics.searched(searched.kept > 0, began.elapsed());
+            self.metrics.searched(!searched.hits.is_empty(), began.elapsed());
         }
+        self.record(exchange, &answer);
         if self.setup().is_search_logged {
             log_searches(&answer, began);
         }
@@ -242,7 +243,7 @@ fn log_searches(answer: &Answer, began: Instant) {
             target: "pegboard::search",
             "🔍 Tool search query: {:?}\n   Index size: {} tools\n   Matches before threshold: {}\n   \
              Matches after threshold: {}\n   Search time: {}ms",
-            searched.query, searched.tools, searched.matches, searched.kept, began.elapsed().as_millis()
+            searched.query, searched.tools, searched.matches, searched.hits.len(), began.elapsed().as_millis()
         );
     }
 }

@@ -25,6 +25,7 @@ mod demo;
 mod error;
 mod logging;
 mod output;
+mod plain;
 mod progress;
 mod rankers;
 pub mod reference;
