@@ -112,6 +112,11 @@ fn is_plain(c: char) -> bool {
     matches!(c, '\n' | '\t') || !(c.is_control() || turns || breaks)
 }
 
+/// How many columns a line takes, rather too many than too few.
+pub(crate) fn columns_of(line: &str) -> usize {
+    line.chars().map(columns).sum()
+}
+
 /// How many columns a character takes, rather too many than too few.
 fn columns(c: char) -> usize {
     match c {

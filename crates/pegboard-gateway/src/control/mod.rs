@@ -21,9 +21,7 @@ use pegboard_http::{Owner, Principal};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::status::{
-    About, ClientStatus, Configuration, FORMAT, Latency, ServerStatus, Sessions, Status, Totals,
-};
+pub use self::status::{About, ClientStatus, Configuration, FORMAT, Latency, ServerStatus, Sessions, Status, Totals};
 use crate::{
     exchange::{Caller, Viewer},
     gateway::Gateway,

@@ -150,7 +150,9 @@ impl Gateway {
         let mut by_server: HashMap<&str, usize> = HashMap::new();
         tools.for_each(|tool| *by_server.entry(tool.server_name().unwrap_or_default()).or_default() += 1);
         let sees = |server: &Upstream| {
-            asking.is_whole() || by_server.contains_key(server.name()) || asking.selection().allows_server(server.name())
+            asking.is_whole()
+                || by_server.contains_key(server.name())
+                || asking.selection().allows_server(server.name())
         };
         let all = self.servers();
         let servers = all.iter().filter(|server| sees(server)).map(|server| {
@@ -163,10 +165,9 @@ impl Gateway {
         Status {
             format: FORMAT,
             gateway: self.about(options),
-            configuration: asking.is_whole().then(|| Configuration {
-                file: options.configuration.clone(),
-                refused: self.refused_configuration(),
-            }),
+            configuration: asking
+                .is_whole()
+                .then(|| Configuration { file: options.configuration.clone(), refused: self.refused_configuration() }),
             servers: servers.collect(),
             tools: by_server.values().sum(),
             sessions: self.session_status(asking),

@@ -1,20 +1,23 @@
 //! `pegboard serve`.
 
+mod presence;
+mod record;
 mod reload;
 
 use std::{
     ffi::OsString,
     net::{SocketAddr, ToSocketAddrs},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, holders};
+use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, control, holders};
 use pegboard_http::{Guard, ListenError, Listener, Principal};
 use pegboard_upstream::{State, Upstream};
+use tokio::sync::mpsc;
 
-use self::reload::Followed;
+use self::{presence::Presence, record::Recording, reload::Followed};
 use crate::{
     Outcome,
     cli::{LogFormat, ServeArgs},
@@ -26,7 +29,7 @@ use crate::{
 };
 
 /// Where the gateway listens unless told otherwise.
-const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
 /// Threads that carry requests; more bring nothing, since nothing here computes for long.
 const MAX_WORKERS: usize = 4;
@@ -39,10 +42,10 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let mut config = config?;
     let state = config.state.resolve(args.state.as_deref());
     // The demo's servers are part of this program, and there at once.
-    config.gateway.manifests = state.filter(|_| args.config.is_some()).map(|state| state::manifests(&state));
+    config.gateway.manifests = state.as_deref().filter(|_| args.config.is_some()).map(state::manifests);
     logging::start(&args.log, "info")?;
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(args, config, files));
+    let served = runtime.block_on(serve(args, config, files, state.as_deref()));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
     served.map(|()| Outcome::Yes)
@@ -77,7 +80,7 @@ fn cannot_listen(error: ListenError) -> CliError {
     }
 }
 
-async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<(), CliError> {
+async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>, state: Option<&Path>) -> Result<(), CliError> {
     let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
@@ -89,14 +92,22 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
         Some(settings) => Some(Listener::bind(settings).await.map_err(cannot_listen)?),
         None => None,
     };
+    let recording = Recording::open(args)?;
     let manifests = config.gateway.manifests.clone();
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
+    let recording = recording.map(|recording| recording.of(&gateway));
+    let mut options = control_options(args, listener.as_ref());
     if let Some(path) = args.config.clone() {
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen) = (config.ranker, config.listen.clone());
-        let followed = Followed { path, gateway: Arc::clone(&gateway), door, ranker, listen, manifests, files };
+        let (reload, requests) = mpsc::channel(1);
+        options.reload = Some(reload);
+        let gateway = Arc::clone(&gateway);
+        let followed = Followed { path, gateway, door, ranker, listen, manifests, files, requests };
         tokio::spawn(followed.follow());
     }
+    let router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));
+    let presence = Presence::announce(state, &options, router.clone());
     let served = match listener {
         Some(listener) => {
             announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));
@@ -105,7 +116,7 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
             }
             tokio::spawn(summarise(Arc::clone(&gateway)));
             let stop = stopped(Arc::clone(&gateway), format, config.listen.shutdown_deadline);
-            listener.serve(gateway.router(max_body_bytes), stop).await;
+            listener.serve(router, stop).await;
             Ok(())
         }
         None => {
@@ -116,8 +127,19 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
             }
         }
     };
+    drop(presence);
     gateway.stop().await;
+    if let Some(recording) = recording {
+        recording.finish(&gateway).await;
+    }
     served
+}
+
+/// What whoever asks how the gateway is will be told of its surroundings.
+fn control_options(args: &ServeArgs, listener: Option<&Listener>) -> control::Options {
+    let endpoint = listener.map(|listener| format!("http://{}{ENDPOINT}", listener.address()));
+    let whole = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    control::Options { endpoint, configuration: args.config.as_ref().map(whole), reload: None }
 }
 
 /// Waits until somebody asks us to stop, and says what is still to be waited for.
@@ -198,7 +220,7 @@ fn resolve(address: &str) -> Result<SocketAddr, CliError> {
 
 /// Waits until somebody asks us to stop.
 #[cfg(unix)]
-async fn stop_signal() {
+pub(crate) async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
         let _ = tokio::signal::ctrl_c().await;
@@ -213,7 +235,7 @@ async fn stop_signal() {
 
 /// Waits until somebody asks us to stop.
 #[cfg(not(unix))]
-async fn stop_signal() {
+pub(crate) async fn stop_signal() {
     let _ = tokio::signal::ctrl_c().await;
 }
 
