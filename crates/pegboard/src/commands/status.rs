@@ -4,6 +4,8 @@ mod ask;
 mod find;
 mod lines;
 mod screen;
+#[cfg(test)]
+mod tests;
 mod watch;
 mod words;
 

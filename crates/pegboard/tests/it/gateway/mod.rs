@@ -2,6 +2,7 @@
 //! front of it.
 
 mod client;
+mod control;
 mod doors;
 mod eras;
 mod exposure;
@@ -9,8 +10,10 @@ mod faults;
 mod guards;
 mod passing;
 pub(crate) mod real;
+mod record;
 mod remote;
 mod starting;
+mod status;
 mod steps;
 
 use std::{
@@ -145,7 +148,7 @@ impl Drop for Served {
 /// The binary without settings from outside.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
-    for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LISTEN", "PEGBOARD_LOG", "PEGBOARD_RANKER"] {
+    for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LISTEN", "PEGBOARD_LOG", "PEGBOARD_RANKER", "PEGBOARD_TOKEN"] {
         command.env_remove(variable);
     }
     // What one test keeps of its servers is no other's business.
