@@ -38,8 +38,10 @@ pub(super) fn read(path: &Path) -> Result<Data, CliError> {
         warn(&format!("`{}` was written by a newer version; what this one does not know is left out", path.display()));
     }
     // The last line of whoever was killed.
-    if record.unread > 0 {
-        warn(&format!("{} lines of `{}` cannot be read", record.unread, path.display()));
+    match record.unread {
+        0 => {}
+        1 => warn(&format!("one line of `{}` cannot be read", path.display())),
+        several => warn(&format!("{several} lines of `{}` cannot be read", path.display())),
     }
     let catalog = record.catalog(path)?;
     let all = record.queries.len();

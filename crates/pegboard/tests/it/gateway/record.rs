@@ -92,7 +92,7 @@ async fn what_was_searched_and_called_can_be_measured() {
     let output = stage.0.run(&["eval", "record.jsonl", "--format", "json"]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{error}");
-    assert!(error.contains("1 lines of") && error.contains("2 of 5 searches led to a call"), "{error}");
+    assert!(error.contains("one line of") && error.contains("2 of 5 searches led to a call"), "{error}");
     let report = json_of(&output);
     assert_eq!((&report["tools"], &report["queries"]), (&json!(tools), &json!(2)));
     assert_eq!(report["rankers"]["hybrid"]["recall@10"], json!(1), "{report}");
