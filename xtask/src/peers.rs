@@ -39,6 +39,14 @@ const PARTS: [Part; 4] = [
     },
 ];
 
+/// What only a benchmark needs.
+const BENCH: Part = Part {
+    folder: "npm-bench",
+    manifests: &["bench/package.json", "bench/package-lock.json"],
+    proof: "node_modules/tavily-mcp/build/index.js",
+    install: npm,
+};
+
 /// Where a part comes from and goes to.
 struct Site {
     manifests: Vec<PathBuf>,
@@ -69,6 +77,12 @@ pub(crate) fn install() -> Result<(), String> {
             .collect()
     });
     if problems.is_empty() { prepare_scratch(&tools.join("scratch")) } else { Err(problems.join("\n")) }
+}
+
+/// Installs more servers, for the benchmark that starts twenty.
+pub(crate) fn install_bench() -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    bring_up_to_date(&BENCH, &root.join("testkit/peers"), &root.join(".tools"))
 }
 
 fn bring_up_to_date(part: &Part, peers: &Path, tools: &Path) -> Result<(), String> {

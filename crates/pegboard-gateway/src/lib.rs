@@ -13,6 +13,7 @@ mod exchange;
 mod gateway;
 mod handshake;
 mod http;
+mod kept;
 mod legacy;
 mod listen;
 mod methods;

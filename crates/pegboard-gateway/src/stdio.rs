@@ -180,7 +180,7 @@ impl Pipe {
         let outcome = match session {
             Some(session) => {
                 let exchange = self.gateway.legacy_exchange(&session, params.as_deref(), self.outlet.clone());
-                session.touch();
+                self.gateway.touch(&session);
                 let outcome = self.gateway.answer(&exchange, id, method, params).await;
                 session.end(id);
                 outcome

@@ -69,6 +69,7 @@ impl Gateway {
         if answer.list_changed
             && let Some(session) = &exchange.session
         {
+            self.keep_if_changed(session).await;
             session.announce_with("notifications/tools/list_changed", &exchange.outlet).await;
         }
         match answer.target {

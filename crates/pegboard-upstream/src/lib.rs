@@ -26,6 +26,7 @@ mod manifest;
 pub mod processes;
 pub mod rpc;
 mod server;
+pub mod store;
 pub mod supervise;
 mod transport;
 

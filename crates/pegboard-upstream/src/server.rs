@@ -14,7 +14,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, Semaphore, mpsc, watch},
     time::Instant,
 };
 
@@ -56,6 +56,8 @@ pub(crate) struct Crew {
     /// Where other notifications go.
     pub(crate) told: mpsc::Sender<(Arc<str>, Notice)>,
     pub(crate) gate: watch::Sender<Gate>,
+    /// Places for servers that start without being in a hurry.
+    pub(crate) starts: Arc<Semaphore>,
 }
 
 impl Crew {
@@ -262,8 +264,9 @@ impl Upstream {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
             State::Failed { reason, .. } => return refuse(&reason),
-            State::Lazy | State::Idle => self.wake.notify_one(),
-            State::Starting | State::Ready => {}
+            // One that is about to start need not wait for its turn.
+            State::Lazy | State::Idle | State::Starting => self.wake.notify_one(),
+            State::Ready => {}
         }
         let ready = async {
             let mut state = self.state.subscribe();
@@ -299,7 +302,7 @@ impl Upstream {
         let _ = tokio::time::timeout(self.config.timeouts.connect, connection.wait_for(is_other)).await;
     }
 
-    /// Takes over what is known of a predecessor that was reached in the same way.
+    /// Takes over what is known of a predecessor.
     pub(crate) fn inherit(&self, old: &Self) {
         lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();

@@ -198,7 +198,7 @@ impl Gateway {
         sessions.retain(|session| asking.is_whole() || session.viewer().caller == asking.caller());
         let mut groups: BTreeMap<(String, &'static str), (usize, Duration)> = BTreeMap::new();
         for session in &sessions {
-            let client = session.client.get().cloned().unwrap_or_default();
+            let client = session.client.clone();
             let (count, idle) = groups.entry((client, session.profile.as_str())).or_insert((0, Duration::MAX));
             (*count, *idle) = (*count + 1, session.idle().min(*idle));
         }

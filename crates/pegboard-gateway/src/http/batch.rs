@@ -22,9 +22,11 @@ pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, messages: Ve
         let error = RpcError::new(RpcError::INVALID_REQUEST, format!("a batch has 1 to {MOST} messages"));
         return refuse(StatusCode::BAD_REQUEST, None, &error);
     }
-    let session = match arrival.header(SESSION).map(|id| find_session(gateway, arrival, id)) {
-        Some(None) => return forgotten(&messages[0]),
-        Some(found) => found,
+    let session = match arrival.header(SESSION) {
+        Some(id) => match find_session(gateway, arrival, id).await {
+            Some(session) => Some(session),
+            None => return forgotten(&messages[0]),
+        },
         None => None,
     };
     let mut answers = Vec::new();

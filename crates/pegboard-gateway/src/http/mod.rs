@@ -16,7 +16,7 @@ use axum::{
 use pegboard_http::Principal;
 use pegboard_upstream::{
     era::{Era, LEGACY_VERSIONS, meta},
-    json::{Fields, Raw, raw},
+    json::{Fields, Raw},
     rpc::{Id, Message, MessageError, RpcError},
 };
 use serde_json::json;
@@ -164,8 +164,8 @@ async fn dispatch(door: &Door, arrival: Arrival, method: &axum::http::Method, bo
                 refuse(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(RpcError::INVALID_REQUEST, message))
             }
         },
-        "GET" => open_stream(&door.gateway, &arrival),
-        "DELETE" => end_session(&door.gateway, &arrival),
+        "GET" => open_stream(&door.gateway, &arrival).await,
+        "DELETE" => end_session(&door.gateway, &arrival).await,
         _ => not_allowed(),
     }
 }
@@ -220,7 +220,7 @@ fn era_of(arrival: &Arrival, message: &Message) -> Era {
 
 async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message) -> Response<Body> {
     let session = match arrival.header(SESSION) {
-        Some(id) => match find_session(gateway, &arrival, id) {
+        Some(id) => match find_session(gateway, &arrival, id).await {
             Some(session) => Some(session),
             None => return forgotten(&message),
         },
@@ -252,11 +252,14 @@ async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message) -> R
     }
 }
 
-fn find_session(gateway: &Gateway, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
-    let session = gateway.sessions.find(id)?;
+async fn find_session(gateway: &Arc<Gateway>, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
+    let session = match gateway.sessions.find(id) {
+        Some(session) => session,
+        None => gateway.recall_session(id, &arrival.viewer).await?,
+    };
     // A session belongs to whoever began it.
     let is_theirs = session.viewer().caller == arrival.viewer.caller;
-    session.touch();
+    gateway.touch(&session);
     is_theirs.then_some(session)
 }
 
@@ -310,24 +313,24 @@ async fn answer(
     body::respond(messages, task, arrival.reads_events(), None).await
 }
 
-fn open_stream(gateway: &Gateway, arrival: &Arrival) -> Response<Body> {
+async fn open_stream(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
     let Some(id) = arrival.header(SESSION) else { return not_allowed() };
     if !arrival.reads_events() {
         return status(StatusCode::NOT_ACCEPTABLE);
     }
-    match find_session(gateway, arrival, id) {
+    match find_session(gateway, arrival, id).await {
         Some(session) => event_response(EventBody::open(session.open_stream())),
         None => status(StatusCode::NOT_FOUND),
     }
 }
 
-fn end_session(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
+async fn end_session(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
     let Some(id) = arrival.header(SESSION) else { return not_allowed() };
-    if find_session(gateway, arrival, id).is_none() {
+    if find_session(gateway, arrival, id).await.is_none() {
         return status(StatusCode::NOT_FOUND);
     }
     if let Some(session) = gateway.sessions.remove(id) {
-        gateway.end_session(&session);
+        gateway.forget_session(&session);
     }
     status(StatusCode::OK)
 }
@@ -398,7 +401,6 @@ impl Gateway {
         let name = Fields::of_optional(params).text("name").filter(|_| method == "tools/call");
         let searches = name.is_some_and(|name| DialectName::Gateway.meta_names().contains(&name.as_str()));
         let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.setup().profile };
-        let capabilities = raw(&json!({}));
-        Arc::new(self.begin(viewer, profile, capabilities, searches, false))
+        Arc::new(self.begin_once(viewer, profile, searches))
     }
 }

@@ -7,7 +7,7 @@ mod reload;
 use std::{
     ffi::OsString,
     net::{SocketAddr, ToSocketAddrs},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -40,12 +40,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
         None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Vec::new()),
     };
     let mut config = config?;
-    let state = config.state.resolve(args.state.as_deref());
     // The demo's servers are part of this program, and there at once.
-    config.gateway.manifests = state.as_deref().filter(|_| args.config.is_some()).map(state::manifests);
+    let state = config.state.resolve(args.state.as_deref());
+    state::use_in(&mut config.gateway, state.as_deref().filter(|_| args.config.is_some()));
     logging::start(&args.log, "info")?;
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(args, config, files, state.as_deref()));
+    let served = runtime.block_on(serve(args, config, state, files));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
     served.map(|()| Outcome::Yes)
@@ -80,7 +80,7 @@ fn cannot_listen(error: ListenError) -> CliError {
     }
 }
 
-async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>, state: Option<&Path>) -> Result<(), CliError> {
+async fn serve(args: &ServeArgs, config: Config, state: Option<PathBuf>, files: Vec<PathBuf>) -> Result<(), CliError> {
     let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
@@ -93,7 +93,6 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>, state: Opt
         None => None,
     };
     let recording = Recording::open(args)?;
-    let manifests = config.gateway.manifests.clone();
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
     let recording = recording.map(|recording| recording.of(&gateway));
     let mut options = control_options(args, listener.as_ref());
@@ -102,12 +101,12 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>, state: Opt
         let (ranker, listen) = (config.ranker, config.listen.clone());
         let (reload, requests) = mpsc::channel(1);
         options.reload = Some(reload);
-        let gateway = Arc::clone(&gateway);
-        let followed = Followed { path, gateway, door, ranker, listen, manifests, files, requests };
+        let (gateway, state) = (Arc::clone(&gateway), state.clone());
+        let followed = Followed { path, gateway, door, ranker, listen, state, files, requests };
         tokio::spawn(followed.follow());
     }
     let router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));
-    let presence = Presence::announce(state, &options, router.clone());
+    let presence = Presence::announce(state.as_deref(), &options, router.clone());
     let served = match listener {
         Some(listener) => {
             announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));

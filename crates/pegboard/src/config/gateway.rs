@@ -273,12 +273,22 @@ const KEYS: &[Key<Draft>] = &[
     Key::new(
         "sessionIdle",
         Kind::Duration { may_be_zero: false },
-        "How long an unused session is kept.",
+        "How long an unused session is kept in memory.",
         |node, draft: &mut Draft, scope| {
             set(&mut draft.config.gateway.session_idle, node.as_duration(false, scope.problems));
         },
     )
     .default("\"30m\""),
+    Key::new(
+        "sessionKeep",
+        TIME,
+        "How long a client that comes back with the name of its session finds what it had loaded, also after a \
+         restart of the gateway. It is kept in the state folder; without one, for `sessionIdle`.",
+        |node, draft: &mut Draft, scope| {
+            set(&mut draft.config.gateway.session_keep, node.as_duration(true, scope.problems));
+        },
+    )
+    .default("\"24h\""),
     Key::new(
         "pageSize",
         COUNT,

@@ -19,7 +19,7 @@ use crate::{
 
 /// How often the files are looked at. Asking the system to tell us would save these looks,
 /// and misses what happens on network drives, behind links and to folders that are replaced.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// The configuration that is in use, and where it comes from.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ pub(super) struct Followed {
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
     pub(super) listen: ListenConfig,
-    /// Where manifests are kept; that stays.
-    pub(super) manifests: Option<PathBuf>,
+    /// Where things are kept; that stays.
+    pub(super) state: Option<PathBuf>,
     /// Other files whose content counts.
     pub(super) files: Vec<PathBuf>,
     /// Who wants the files to be read now.
@@ -105,7 +105,7 @@ impl Followed {
             return Err(format!("{error} ({})", error.hint()));
         }
         self.warn_of_the_fixed(&config.listen);
-        config.gateway.manifests.clone_from(&self.manifests);
+        config::state::use_in(&mut config.gateway, self.state.as_deref());
         let rankers = (config.ranker != self.ranker).then(|| shared_rankers(config.ranker));
         self.ranker = config.ranker;
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;

@@ -2,6 +2,7 @@
 //! front of it.
 
 mod client;
+mod clocks;
 mod control;
 mod doors;
 mod eras;
@@ -9,9 +10,12 @@ mod exposure;
 mod faults;
 mod guards;
 mod passing;
+mod pressure;
 pub(crate) mod real;
 mod record;
+mod reloading;
 mod remote;
+mod returning;
 mod starting;
 mod status;
 mod steps;
@@ -104,6 +108,25 @@ impl Served {
             Ok(Ok(log)) => log.lines().find(|line| line.contains(text)).unwrap_or_default().to_owned(),
             _ => panic!("`{text}` was not logged; the log is:\n{}", self.log.borrow().as_str()),
         }
+    }
+
+    /// Puts another configuration in the place of the one that is served, and waits until it
+    /// was looked at; whether it was taken over.
+    pub(crate) async fn reconfigure(&self, config: &str) -> bool {
+        let count = |log: &str| (log.matches("the configuration was").count(), log.matches("not taken over").count());
+        let before = count(&self.log());
+        let file = self.folder.join("pegboard.json");
+        let written = self.folder.join("pegboard.json.new");
+        std::fs::write(&written, config).expect("a temporary file");
+        std::fs::rename(written, file).expect("it can be replaced");
+        let mut log = self.log.clone();
+        let looked = tokio::time::timeout(PATIENCE, log.wait_for(|log| count(log) != before)).await;
+        let log = looked.expect("it is looked at").expect("a log").clone();
+        count(&log).0 > before.0
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(crate) fn log(&self) -> String {
