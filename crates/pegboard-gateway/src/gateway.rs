@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fmt,
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -24,6 +24,7 @@ use crate::{
     listen::Listeners,
     lock,
     metrics::{Metrics, Standing},
+    record::Recorder,
     sessions::{ClientSession, Sessions},
     settings::{GatewaySettings, Profile},
     setup::Setups,
@@ -64,7 +65,9 @@ pub struct Gateway {
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
     pub(crate) metrics: Metrics,
-    began: std::time::Instant,
+    /// Where it is noted what was searched for and called.
+    pub(crate) recorder: OnceLock<Recorder>,
+    pub(crate) began: std::time::Instant,
     next_owner: AtomicU64,
     /// How many requests there were; each has its number.
     pub(crate) requests: AtomicU64,
@@ -115,6 +118,7 @@ impl Gateway {
             listeners: Listeners::default(),
             watches: Watches::default(),
             metrics: Metrics::default(),
+            recorder: OnceLock::new(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
             requests: AtomicU64::new(0),
@@ -290,6 +294,7 @@ impl Gateway {
         let is_news = difference.has_tools() || is_new_setup;
         if is_news {
             lock(&self.views).clear();
+            self.record_tools();
         }
         // Whoever comes from now on sees the new directory. With nobody there yet, the first
         // list need not wait for an index that only searches need.

@@ -7,6 +7,7 @@
 //! it searches is decided by `pegboard-discovery`; nothing here ranks or phrases.
 
 mod calls;
+pub mod control;
 mod directory;
 mod exchange;
 mod gateway;
@@ -19,6 +20,7 @@ mod methods;
 pub mod metrics;
 pub mod middleware;
 mod notices;
+pub mod record;
 mod sessions;
 mod settings;
 mod setup;

@@ -55,6 +55,24 @@ impl Times {
         let count = self.count().max(counts.iter().sum());
         Histogram { counts, count, sum: self.micros.load(Ordering::Relaxed) as f64 / 1e6 }
     }
+
+    /// How long a share of them took at most, as far as their classes tell: times are taken to
+    /// lie evenly in theirs. `None` when there are none.
+    pub(crate) fn quantile(&self, share: f64) -> Option<Duration> {
+        let count = self.count();
+        let wanted = share * count as f64;
+        let (mut below, mut start) = (0.0, 0);
+        for (class, end) in self.classes.iter().zip(CLASSES) {
+            let inside = class.load(Ordering::Relaxed) as f64;
+            if inside > 0.0 && below + inside >= wanted {
+                let part = ((wanted - below) / inside).clamp(0.0, 1.0);
+                return Some(Duration::from_micros(start + ((end - start) as f64 * part) as u64));
+            }
+            (below, start) = (below + inside, end);
+        }
+        // Longer than every class.
+        (count > 0).then(|| Duration::from_micros(start))
+    }
 }
 
 /// What became of the calls of one server.
@@ -195,6 +213,20 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantiles_lie_in_their_class() {
+        let times = Times::default();
+        assert_eq!(times.quantile(0.5), None);
+        (0..90).for_each(|_| times.add(Duration::from_micros(80)));
+        (0..10).for_each(|_| times.add(Duration::from_millis(30)));
+        let micros = |share| times.quantile(share).map(|time| time.as_micros());
+        assert_eq!(micros(0.5), Some(77));
+        assert_eq!(micros(0.9), Some(100));
+        assert_eq!(micros(0.99), Some(46_000));
+        times.add(Duration::from_secs(1_000));
+        assert_eq!(micros(1.0), Some(300_000_000));
+    }
 
     #[test]
     fn the_text_form() {

@@ -68,8 +68,9 @@ impl Gateway {
         }
         drop(span);
         for searched in &answer.searched {
-            self.metrics.searched(searched.kept > 0, began.elapsed());
+            self.metrics.searched(!searched.hits.is_empty(), began.elapsed());
         }
+        self.record(exchange, &answer);
         if self.setup().is_search_logged {
             log_searches(&answer, began);
         }
@@ -241,7 +242,7 @@ fn note_search(span: &Span, answer: &Answer) {
     if span.is_disabled() {
         return;
     }
-    let hits: usize = answer.searched.iter().map(|searched| searched.kept).sum();
+    let hits: usize = answer.searched.iter().map(|searched| searched.hits.len()).sum();
     let outcome = match (answer.is_error, hits) {
         (true, _) => "error",
         (false, 0) => "miss",
@@ -299,7 +300,7 @@ fn log_searches(answer: &Answer, began: Instant) {
             target: "pegboard::search",
             "🔍 Tool search query: {:?}\n   Index size: {} tools\n   Matches before threshold: {}\n   \
              Matches after threshold: {}\n   Search time: {}ms",
-            searched.query, searched.tools, searched.matches, searched.kept, began.elapsed().as_millis()
+            searched.query, searched.tools, searched.matches, searched.hits.len(), began.elapsed().as_millis()
         );
     }
 }

@@ -162,6 +162,26 @@ impl Fleet {
         done
     }
 
+    /// Starts one server again, with the configuration that it has. It may finish the calls
+    /// that it is busy with, for at most `grace`; later ones wait for its successor. Whether
+    /// there is such a server.
+    pub async fn restart(&self, name: &str, grace: Duration) -> bool {
+        let changing = self.changing.lock().await;
+        let before = self.servers();
+        let Some(at) = before.iter().position(|server| server.name() == name).filter(|_| !*changing) else {
+            return false;
+        };
+        let old = Arc::clone(&before[at]);
+        let new = Upstream::new(old.config().clone(), Arc::clone(&self.crew));
+        self.recall_fresh(&[(Arc::clone(&new), Some(Arc::clone(&old)))]).await;
+        let mut servers = before.to_vec();
+        servers[at] = Arc::clone(&new);
+        *self.servers.write().unwrap_or_else(PoisonError::into_inner) = servers.into();
+        self.crew.changed();
+        self.follow_up(Some(old), Some(new), grace);
+        true
+    }
+
     /// Tells new servers what is known of them: what was kept, or what their predecessors
     /// offered. Another token is no reason to take all tools away until the server has said
     /// the same again; another program is.

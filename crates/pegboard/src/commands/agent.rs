@@ -6,7 +6,6 @@ mod build;
 mod input;
 mod lines;
 mod people;
-mod plain;
 mod repl;
 mod screen;
 mod show;

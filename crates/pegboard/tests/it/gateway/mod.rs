@@ -3,6 +3,7 @@
 
 mod client;
 mod clocks;
+mod control;
 mod doors;
 mod eras;
 mod exposure;
@@ -12,10 +13,12 @@ pub(crate) mod listener;
 mod passing;
 mod pressure;
 pub(crate) mod real;
+mod record;
 mod reloading;
 mod remote;
 mod returning;
 mod starting;
+mod status;
 mod steps;
 mod traces;
 
@@ -189,7 +192,7 @@ fn written(test: &str, config: &Value) -> (PathBuf, String) {
 /// The binary without settings from outside.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
-    for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LISTEN", "PEGBOARD_LOG", "PEGBOARD_RANKER"] {
+    for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LISTEN", "PEGBOARD_LOG", "PEGBOARD_RANKER", "PEGBOARD_TOKEN"] {
         command.env_remove(variable);
     }
     // Nor is where this machine sends its telemetry.
