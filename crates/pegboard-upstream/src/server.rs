@@ -32,6 +32,7 @@ use crate::{
     headers,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    talk::{Talk, TalkNotes},
     trace,
 };
 
@@ -80,6 +81,15 @@ impl Crew {
 /// The connection, for whoever waits for it.
 type Connection = watch::Receiver<Option<(Arc<Link>, Arc<Hello>)>>;
 
+/// A start that failed.
+#[derive(Debug)]
+pub struct FailedStart {
+    /// Why.
+    pub error: ConnectError,
+    /// What the server wrote meanwhile.
+    pub talk: Talk,
+}
+
 /// A configured server.
 #[derive(Debug)]
 pub struct Upstream {
@@ -93,6 +103,9 @@ pub struct Upstream {
     stop: watch::Sender<bool>,
     last_used: Mutex<Instant>,
     notes: Notes,
+    talk: Arc<TalkNotes>,
+    /// How its last start failed; none if it did not.
+    failed_start: Mutex<Option<Arc<FailedStart>>>,
     breaker: Breaker,
     /// Where its lists are kept between runs.
     kept: OnceLock<Kept>,
@@ -117,6 +130,8 @@ impl Upstream {
             stop: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
             notes: Notes::default(),
+            talk: Arc::default(),
+            failed_start: Mutex::default(),
             breaker,
             kept: OnceLock::new(),
             has_begun: Mutex::new(false),
@@ -147,6 +162,16 @@ impl Upstream {
     /// What it said of itself when it was last connected.
     pub fn hello(&self) -> Option<Arc<Hello>> {
         lock(&self.last_hello).clone()
+    }
+
+    /// What it wrote beside its messages since it was last started.
+    pub fn talk(&self) -> Talk {
+        self.talk.all()
+    }
+
+    /// How its last start failed; `None` if it did not.
+    pub fn failed_start(&self) -> Option<Arc<FailedStart>> {
+        lock(&self.failed_start).clone()
     }
 
     /// What it is for: as the configuration says, else as the server says itself.

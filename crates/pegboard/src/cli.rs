@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pegboard_discovery::DialectName;
 
 use crate::{
-    commands::{agent::AgentArgs, connect::ConnectArgs, import::ImportArgs, status::StatusArgs},
+    commands::{agent::AgentArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs, status::StatusArgs},
     rankers::RankerName,
 };
 
@@ -69,6 +69,13 @@ pub(crate) enum Command {
     /// Prints what belongs into the client's configuration; `--write` puts it there and leaves
     /// everything else in that file as it is, comments included.
     Connect(ConnectArgs),
+    /// Find the usual mistakes, and say how to fix each
+    ///
+    /// Looks at the configuration and what it needs: programs, variables, files, the address to
+    /// listen on. Then starts every server, looks at its tools, and stops it again; `--offline`
+    /// starts none. Secrets are never printed. Exits with 1 when something is wrong enough that
+    /// it cannot work.
+    Doctor(DoctorArgs),
     /// Run a server and leave no process behind
     #[command(hide = true)]
     Supervise(SuperviseArgs),
@@ -237,7 +244,7 @@ pub(crate) struct QueryOutputArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// What to log: off, error, warn, info, debug, trace, or a list such as
-    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`]
+    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`, off for `doctor`]
     #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG")]
     pub(crate) log_level: Option<String>,
 

@@ -65,6 +65,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Serve(args) => commands::serve::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Catalog(args) => commands::catalog::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
         Command::Supervise(args) => return pegboard_upstream::supervise::run(&args.command),

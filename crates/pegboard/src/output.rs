@@ -50,6 +50,13 @@ pub(crate) fn raw(bytes: &[u8]) -> Result<(), CliError> {
     Ok(())
 }
 
+/// How many columns a page of text may take.
+pub(crate) fn width() -> usize {
+    // Some terminals say that they have no columns at all.
+    let columns = Table::new().width().filter(|width| stdout().is_terminal() && *width > 0);
+    columns.unwrap_or(WIDTH_WITHOUT_TERMINAL).into()
+}
+
 /// A plain table: no lines, one row a line, cut to the terminal.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
     let mut table = Table::new();

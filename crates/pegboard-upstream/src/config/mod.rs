@@ -136,6 +136,8 @@ pub struct ServerConfig {
     pub transport: TransportConfig,
     /// What people say it does; beside what it says itself.
     pub description: Option<String>,
+    /// The file that variables of it come from beside the configuration.
+    pub env_file: Option<PathBuf>,
     /// Whether it is used at all.
     pub is_enabled: bool,
     /// How long to wait for it.
@@ -155,6 +157,7 @@ impl ServerConfig {
             name: name.into(),
             transport,
             description: None,
+            env_file: None,
             is_enabled: true,
             timeouts: Timeouts::default(),
             era: None,

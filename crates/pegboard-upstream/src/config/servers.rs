@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use super::{
     HttpKind, Secret, ServerConfig, Timeouts, TransportConfig,
     breaker::read_breaker,
-    document::{Node, Problems},
+    document::{Missing, Node, Problems},
     env_file,
     keys::{Key, Kind, Lookup, Scope, Section, Shape},
     variables::{Expanded, expand, from_workspace},
@@ -31,6 +31,7 @@ pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -
         if server.as_ref().is_some_and(|server| !server.is_enabled) {
             own.forgive_outside();
         }
+        own.name_server(entry.key());
         problems.append(own);
         servers.extend(server);
     }
@@ -247,6 +248,7 @@ struct Draft {
     args: Vec<String>,
     env: Vec<(String, Secret)>,
     env_file: Vec<(String, Secret)>,
+    env_path: Option<PathBuf>,
     cwd: Option<PathBuf>,
     url: Option<(String, HttpKind)>,
     kind: Option<&'static str>,
@@ -271,6 +273,7 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
     let server = ServerConfig::new(entry.key(), transport);
     Some(ServerConfig {
         description: draft.description,
+        env_file: draft.env_path,
         is_enabled: draft.is_enabled.unwrap_or(true),
         timeouts: draft.timeouts,
         era: draft.era,
@@ -407,11 +410,13 @@ fn read_env_file(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     }
     let path = from_workspace(&path.text, scope.env);
     scope.problems.depends_on(path.clone());
-    match env_file::read(&path) {
+    let variables = env_file::read(&path);
+    server.env_path = Some(path);
+    match variables {
         Ok(variables) => {
             server.env_file = variables.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
         }
-        Err(error) => scope.problems.push(node.problem(error.to_string()).outside()),
+        Err(error) => scope.problems.push(node.problem(error.to_string()).outside(Missing::File)),
     }
 }
 

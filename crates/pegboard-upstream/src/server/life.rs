@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Gate, State, Upstream, why_not_connected};
+use super::{FailedStart, Gate, State, Upstream, why_not_connected};
 use crate::{
     config::TransportConfig,
     connection::{Call, CallError, Link, Notice, lock},
@@ -209,11 +209,11 @@ impl Upstream {
                     return Ended::Reconnect;
                 }
                 *era = self.config.era;
-                return Ended::Failed(why_not_connected(&error));
+                return self.refused(error);
             }
             Err(_) => {
                 self.stayed_silent().await;
-                return Ended::Failed(why_not_connected(&ConnectError::Timeout(limit)));
+                return self.refused(ConnectError::Timeout(limit));
             }
         };
         let (Connected { link, hello, mut process, closing }, _listening) = connected;
@@ -221,6 +221,7 @@ impl Upstream {
         let tools = self.lists().tools.len();
         tracing::info!(server = self.name(), protocol = hello.version, tools, "a server is ready");
         link.set_ready();
+        *lock(&self.failed_start) = None;
         *lock(&self.last_hello) = Some(Arc::clone(&hello));
         *lock(&self.last_used) = Instant::now();
         self.notes.set_pid(process.as_ref().and_then(Process::pid));
@@ -255,6 +256,12 @@ impl Upstream {
         }
     }
 
+    fn refused(&self, error: ConnectError) -> Ended {
+        let reason = why_not_connected(&error);
+        *lock(&self.failed_start) = Some(Arc::new(FailedStart { error, talk: self.talk() }));
+        Ended::Failed(reason)
+    }
+
     fn is_child(&self) -> bool {
         matches!(self.config.transport, TransportConfig::Stdio { .. })
     }
@@ -265,7 +272,9 @@ impl Upstream {
         era: Option<Era>,
         notices: mpsc::Sender<Notice>,
     ) -> Result<(Connected, Listening), ConnectError> {
-        let connected = handshake::connect(&self.config, era, &self.crew.supervisor, notices).await?;
+        self.talk.clear();
+        let talk = Arc::clone(&self.talk);
+        let connected = handshake::connect(&self.config, era, &self.crew.supervisor, notices, talk).await?;
         let (link, hello) = (Arc::clone(&connected.link), Arc::clone(&connected.hello));
         let listening = Listening(tokio::spawn(listen(link, hello, self.watched.subscribe())).abort_handle());
         let listed = listing::list_all(&connected.link, &connected.hello, self.config.timeouts.connect).await;

@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod catalog;
 pub(crate) mod completions;
 pub(crate) mod connect;
+pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod import;
 pub(crate) mod man;

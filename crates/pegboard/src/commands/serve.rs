@@ -223,7 +223,7 @@ fn guard(listen: &ListenConfig, tokens: Vec<(Principal, String)>) -> Guard {
 }
 
 /// `host:port`, or a port alone on the loopback.
-fn resolve(address: &str) -> Result<SocketAddr, CliError> {
+pub(crate) fn resolve(address: &str) -> Result<SocketAddr, CliError> {
     let full = if address.bytes().all(|byte| byte.is_ascii_digit()) && !address.is_empty() {
         format!("127.0.0.1:{address}")
     } else {
