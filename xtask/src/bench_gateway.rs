@@ -1,5 +1,6 @@
 //! What the gateway costs: a call beside a direct one, a search, memory, a start.
 
+pub(crate) mod real;
 mod sessions;
 pub(crate) mod soak;
 mod starting;
@@ -153,7 +154,7 @@ fn expect_result(message: &Value) -> Result<(), String> {
 }
 
 /// A conversation over one connection that stays open. By hand, so that the client costs
-/// as little as possible.
+/// as little as possible; it reads no streams, and says so.
 struct Session {
     stream: std::cell::RefCell<BufReader<TcpStream>>,
     host: String,
@@ -187,7 +188,7 @@ impl Session {
         let session = if self.id.is_empty() { String::new() } else { format!("mcp-session-id: {}\r\n", self.id) };
         let request = format!(
             "POST /mcp HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
-             accept: application/json, text/event-stream\r\n{session}content-length: {}\r\n\r\n{body}",
+             accept: application/json\r\n{session}content-length: {}\r\n\r\n{body}",
             self.host,
             body.len()
         );

@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fmt,
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -24,6 +24,7 @@ use crate::{
     listen::Listeners,
     lock,
     metrics::{Metrics, Standing},
+    record::Recorder,
     sessions::{ClientSession, Sessions},
     settings::{GatewaySettings, Profile},
     setup::Setups,
@@ -64,8 +65,12 @@ pub struct Gateway {
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
     pub(crate) metrics: Metrics,
-    began: std::time::Instant,
+    /// Where it is noted what was searched for and called.
+    pub(crate) recorder: OnceLock<Recorder>,
+    pub(crate) began: std::time::Instant,
     next_owner: AtomicU64,
+    /// How many requests there were; each has its number.
+    pub(crate) requests: AtomicU64,
     /// Whether the servers have had their time to start. Later on nobody waits for one.
     started: watch::Sender<bool>,
     pub(crate) stopping: watch::Sender<bool>,
@@ -113,8 +118,10 @@ impl Gateway {
             listeners: Listeners::default(),
             watches: Watches::default(),
             metrics: Metrics::default(),
+            recorder: OnceLock::new(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
+            requests: AtomicU64::new(0),
             started: watch::Sender::new(false),
             stopping: watch::Sender::new(false),
         });
@@ -169,8 +176,13 @@ impl Gateway {
         *self.started.borrow()
     }
 
+    /// What has happened so far, in numbers: those of [`METRICS`](crate::METRICS).
+    pub fn numbers(&self) -> Vec<crate::metrics::Family> {
+        self.metrics.families(&self.standing())
+    }
+
     /// How things stand, in numbers.
-    pub(crate) fn standing(&self) -> Standing {
+    fn standing(&self) -> Standing {
         let mut servers = std::collections::BTreeMap::new();
         for server in self.servers().iter() {
             *servers.entry(server.state().as_str()).or_default() += 1;
@@ -282,6 +294,7 @@ impl Gateway {
         let is_news = difference.has_tools() || is_new_setup;
         if is_news {
             lock(&self.views).clear();
+            self.record_tools();
         }
         // Whoever comes from now on sees the new directory. With nobody there yet, the first
         // list need not wait for an index that only searches need.

@@ -18,6 +18,7 @@ use crate::{
     methods::{required, shorten},
     sessions::{Beginning, ClientSession, client_name},
     settings::Profile,
+    trace,
 };
 
 /// Bytes of what a client says that it can do; they are kept for as long as it stays.
@@ -46,14 +47,14 @@ impl Gateway {
         let profile = setup.profile_of(&client);
         // The client asks for the tools next, and would wait there.
         self.ready().await;
-        let client = shorten(&client);
         let session = Arc::new(ClientSession::new(
             self.next_owner(),
-            self.beginning(viewer, profile, capabilities, client.clone()),
+            self.beginning(viewer, profile, capabilities, shorten(&client)),
         ));
+        trace::belongs_to(&session);
         tracing::info!(
             session = session.owner,
-            client,
+            client = session.client,
             protocol = version,
             profile = profile.as_str(),
             token = self.token_name(&session.viewer()),
@@ -73,6 +74,7 @@ impl Gateway {
         if let Some(instructions) = self.instructions(&view, profile) {
             result.set("instructions", raw(&instructions));
         }
+        tracing::Span::current().record("outcome", "ok");
         Ok((session, result.to_raw()))
     }
 

@@ -7,6 +7,7 @@
 //! it searches is decided by `pegboard-discovery`; nothing here ranks or phrases.
 
 mod calls;
+pub mod control;
 mod directory;
 mod exchange;
 mod gateway;
@@ -16,15 +17,17 @@ mod kept;
 mod legacy;
 mod listen;
 mod methods;
-mod metrics;
+pub mod metrics;
 pub mod middleware;
 mod notices;
+pub mod record;
 mod sessions;
 mod settings;
 mod setup;
 mod stdio;
 mod suspended;
 mod tools;
+mod trace;
 mod uris;
 mod watches;
 

@@ -1,6 +1,6 @@
 //! The methods that clients call.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use pegboard_upstream::{
     Call, ListKind, State, Upstream,
@@ -15,7 +15,7 @@ use crate::{
     directory::Entry,
     exchange::{Exchange, level},
     gateway::Gateway,
-    lock,
+    lock, trace,
 };
 
 /// How long clients may keep a list without asking again, in milliseconds.
@@ -30,6 +30,19 @@ impl Gateway {
     /// # Errors
     /// What the client is told when it cannot be answered.
     pub(crate) async fn answer(
+        self: &Arc<Self>,
+        exchange: &Exchange,
+        id: &Id,
+        method: &str,
+        params: Option<Raw>,
+    ) -> Result<Raw, RpcError> {
+        let began = Instant::now();
+        let outcome = self.dispatch(exchange, id, method, params).await;
+        trace::answered(&outcome, began);
+        outcome
+    }
+
+    async fn dispatch(
         self: &Arc<Self>,
         exchange: &Exchange,
         id: &Id,

@@ -272,6 +272,11 @@ impl ClientSession {
         has_stream || !lock(&self.running).is_empty()
     }
 
+    /// For how long nothing was asked of it; nothing while it works on something.
+    pub(crate) fn idle(&self) -> Duration {
+        if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
+    }
+
     fn is_unused_since(&self, limit: Duration) -> bool {
         !self.is_busy() && lock(&self.used).elapsed() > limit
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Semaphore, mpsc, watch},
     task::JoinHandle,
 };
 
@@ -85,6 +85,7 @@ impl Fleet {
             changes: watch::Sender::new(0),
             told,
             gate: watch::Sender::new(gate),
+            starts: Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(1, usize::from))),
         });
         let servers: Vec<Arc<Upstream>> =
             configs.into_iter().map(|config| Upstream::new(config, Arc::clone(&crew))).collect();
@@ -159,6 +160,26 @@ impl Fleet {
             .chain(gone.into_iter().map(|old| (Some(old), None)))
             .for_each(|(old, new)| self.follow_up(old, new, grace));
         done
+    }
+
+    /// Starts one server again, with the configuration that it has. It may finish the calls
+    /// that it is busy with, for at most `grace`; later ones wait for its successor. Whether
+    /// there is such a server.
+    pub async fn restart(&self, name: &str, grace: Duration) -> bool {
+        let changing = self.changing.lock().await;
+        let before = self.servers();
+        let Some(at) = before.iter().position(|server| server.name() == name).filter(|_| !*changing) else {
+            return false;
+        };
+        let old = Arc::clone(&before[at]);
+        let new = Upstream::new(old.config().clone(), Arc::clone(&self.crew));
+        self.recall_fresh(&[(Arc::clone(&new), Some(Arc::clone(&old)))]).await;
+        let mut servers = before.to_vec();
+        servers[at] = Arc::clone(&new);
+        *self.servers.write().unwrap_or_else(PoisonError::into_inner) = servers.into();
+        self.crew.changed();
+        self.follow_up(Some(old), Some(new), grace);
+        true
     }
 
     /// Tells new servers what is known of them: what was kept, or what their predecessors

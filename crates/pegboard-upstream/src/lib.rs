@@ -30,6 +30,7 @@ mod server;
 pub mod store;
 pub mod supervise;
 mod talk;
+pub mod trace;
 mod transport;
 
 pub use breaker::{BreakerSettings, BreakerState, Tripped};

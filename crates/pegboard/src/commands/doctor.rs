@@ -122,7 +122,7 @@ impl Report {
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
     let path = configuration(args.config.as_deref())?;
-    logging::start(&args.log, "off")?;
+    logging::start(&args.log, "off", None)?;
     let case = Case::read(path, &args.server)?;
     let mask = Mask::of(&case);
     let mut findings = file::problems(&case.problems);

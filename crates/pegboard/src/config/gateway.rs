@@ -16,6 +16,7 @@ use super::{
     middleware::Found,
     options::OPTIONS,
     state::{ServerDefaults, StateFolder},
+    telemetry,
 };
 use crate::rankers::RankerName;
 
@@ -242,6 +243,12 @@ const KEYS: &[Key<Draft>] = &[
         "When calls of a server are refused because it does not answer, unless its own `circuitBreaker` says \
          otherwise.",
         |node, draft: &mut Draft, scope| draft.servers.breaker = Some(breaker::read_breaker(node, scope)),
+    ),
+    Key::new(
+        "telemetry",
+        Kind::Object(telemetry::shape),
+        "Where traces and numbers go.",
+        |node, draft: &mut Draft, scope| telemetry::SECTION.read(node, &mut draft.config.telemetry, scope),
     ),
     Key::new(
         "startupWait",
