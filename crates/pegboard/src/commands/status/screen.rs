@@ -256,12 +256,13 @@ fn cell(column: &str, server: &ServerStatus) -> String {
 fn note(server: &ServerStatus) -> (Style, String) {
     let report = &server.report;
     let mut notes = Vec::new();
-    if let Some(reason) = &report.reason {
-        notes.push(one_line(reason));
-    }
+    // First, since long reasons are cut.
     if let Some(next) = report.retry_in_ms {
         let next = if next < 1000 { "now".to_owned() } else { format!("in {}", long(next)) };
         notes.push(format!("next try {next}"));
+    }
+    if let Some(reason) = &report.reason {
+        notes.push(one_line(reason));
     }
     match report.breaker.state.as_str() {
         "open" => {
