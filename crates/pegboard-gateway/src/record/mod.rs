@@ -21,7 +21,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use pegboard_core::{Catalog, Selection};
+use pegboard_core::{Catalog, Selection, Tool};
 use pegboard_discovery::Answer;
 use pegboard_upstream::json::Raw;
 use serde::{Deserialize, Serialize};
@@ -215,15 +215,26 @@ impl Gateway {
         for searched in &answer.searched {
             let mut query = searched.query.clone();
             query.truncate(query.floor_char_boundary(MAX_QUERY));
-            let offered = searched.hits.iter().take(MAX_OFFERED).map(|tool| tool.id().to_owned()).collect();
+            let offered = searched.hits.iter().take(MAX_OFFERED).map(|tool| identity(tool)).collect();
             let (conversation, tools) = (conversation.clone(), searched.tools);
             let search = Search { at: now(), conversation, query, tools, offered };
             recorder.note(Note::Line(Line::Search(search)));
         }
-        if let Some(tool) = answer.target.as_ref().and_then(|target| target.id.clone()) {
+        let target = answer.target.as_ref().filter(|target| target.id.is_some());
+        if let Some(tool) = target.map(|target| named(target.server.as_deref(), &target.name)) {
             recorder.note(Note::Line(Line::Call(ToolCall { at: now(), conversation, tool })));
         }
     }
+}
+
+/// What a tool is called in a record and in `pegboard catalog`: names that are made for clients
+/// change with the number of servers.
+fn identity(tool: &Tool) -> String {
+    named(tool.server_name(), tool.upstream_name())
+}
+
+fn named(server: Option<&str>, name: &str) -> String {
+    server.map_or_else(|| name.to_owned(), |server| format!("{server}/{name}"))
 }
 
 fn now() -> u64 {

@@ -12,7 +12,7 @@ use std::{
 use pegboard_core::Tool;
 use pegboard_upstream::json::{Fields, Raw, one_line};
 
-use super::{Line, Note};
+use super::{Line, Note, identity};
 use crate::directory;
 
 /// How every record begins, even one whose first line was cut.
@@ -116,13 +116,14 @@ impl Record {
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
             let entry = entry(tool);
             let mark = mark(entry.get());
-            if self.known.get(tool.id()) == Some(&mark) {
+            let id = identity(tool);
+            if self.known.get(&id) == Some(&mark) {
                 continue;
             }
             if !self.line(&Line::Tool(entry))? {
                 return Ok(false);
             }
-            self.known.insert(tool.id().to_owned(), mark);
+            self.known.insert(id, mark);
         }
         Ok(true)
     }
@@ -180,7 +181,7 @@ fn read_known(file: &mut File, limit: u64) -> io::Result<Option<HashMap<String, 
 /// A tool as a catalog has it.
 fn entry(tool: &Tool) -> Raw {
     let definition = directory::definition(tool, tool.name());
-    let mut fields = Fields::of(&definition).unwrap_or_default().with("id", tool.id());
+    let mut fields = Fields::of(&definition).unwrap_or_default().with("id", &identity(tool));
     if let Some(server) = tool.server() {
         fields = fields.with("server", &server.name);
         if !server.description.is_empty() {

@@ -41,8 +41,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
         None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Vec::new()),
     };
     let mut config = config?;
-    // The demo's servers are part of this program, and there at once.
     let state = config.state.resolve(args.state.as_deref());
+    // The demo's servers are part of this program, and there at once.
     state::use_in(&mut config.gateway, state.as_deref().filter(|_| args.config.is_some()));
     let runtime = runtime()?;
     let telemetry = Telemetry::new(&config.telemetry, runtime.handle());

@@ -66,20 +66,21 @@ pub(super) fn screen(status: &Status, width: usize) -> String {
     text.text
 }
 
-/// One of several gateways on one line.
+/// One of several gateways, short.
 pub(super) fn summary(name: &str, status: &Status, width: usize) -> String {
     let failed = status.servers.iter().filter(|server| server.report.state == "failed").count();
     let (style, failed) = if failed > 0 { (BAD, format!(", {failed} failed")) } else { (PLAIN, String::new()) };
     let mut text = Text { text: String::new(), width };
     let servers = some(status.servers.len() as u64, "server", "servers");
     let name = clean(name);
-    let rest = format!("up {}, {servers}{failed}, {}", long(status.gateway.uptime_ms), file(status));
+    let rest = format!("up {}, {servers}{failed}", long(status.gateway.uptime_ms));
     if columns_of(&name) + rest.len() + 2 <= width {
         text.text.push_str(&format!("{TITLE}{name}{TITLE:#}  {style}{rest}{style:#}\n"));
     } else {
         text.line(TITLE, &name);
         text.line(style, &format!("  {rest}"));
     }
+    text.line(FAINT, &format!("  {}", file(status)));
     text.text
 }
 
@@ -222,19 +223,19 @@ impl Table {
             _ => FAINT,
         };
         let state = cut(&one_line(&report.state), STATE);
-        let mut line = format!("{name}  {style}{state:STATE$}{style:#}");
+        let padding = STATE.saturating_sub(columns_of(&state));
+        let mut line = format!("{name}  {style}{state}{style:#}{:padding$}", "");
         for (column, width) in &self.columns {
             line.push_str(&format!("  {:>width$}", cell(column, server)));
         }
         let (style, note) = note(server);
         let room = self.note.map_or(0, |start| text.width - start);
-        if note.is_empty() || columns_of(&note) <= room {
-            text.text.push_str(&format!("{}{style}  {note}{style:#}", line));
-            let kept = text.text.trim_end().len();
-            text.text.truncate(kept);
-            text.text.push('\n');
+        if note.is_empty() {
+            text.text.push_str(&format!("{}\n", line.trim_end()));
+        } else if columns_of(&note) <= room {
+            text.text.push_str(&format!("{line}  {style}{note}{style:#}\n"));
         } else {
-            text.text.push_str(&format!("{line}\n"));
+            text.text.push_str(&format!("{}\n", line.trim_end()));
             text.wrapped(style, 2, &note, MAX_NOTE_LINES);
         }
     }
@@ -255,12 +256,13 @@ fn cell(column: &str, server: &ServerStatus) -> String {
 fn note(server: &ServerStatus) -> (Style, String) {
     let report = &server.report;
     let mut notes = Vec::new();
-    if let Some(reason) = &report.reason {
-        notes.push(one_line(reason));
-    }
+    // First, since long reasons are cut.
     if let Some(next) = report.retry_in_ms {
         let next = if next < 1000 { "now".to_owned() } else { format!("in {}", long(next)) };
         notes.push(format!("next try {next}"));
+    }
+    if let Some(reason) = &report.reason {
+        notes.push(one_line(reason));
     }
     match report.breaker.state.as_str() {
         "open" => {

@@ -24,7 +24,7 @@ pub(super) fn short(us: u64) -> String {
         1000..10_000 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
         10_000..1_000_000 => format!("{} ms", time.as_millis()),
         1_000_000..60_000_000 => format!("{:.1} s", time.as_secs_f64()),
-        _ => long(us / 1000),
+        _ => format!("{} min", us / 60_000_000),
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
         check(short(1_240), "1.2 ms");
         check(short(46_000), "46 ms");
         check(short(2_500_000), "2.5 s");
-        check(short(300_000_000), "5 min 0 s");
+        check(short(300_000_000), "5 min");
         check(some(1, "tool", "tools"), "1 tool");
         check(some(1_234_567, "tool", "tools"), "1,234,567 tools");
     }

@@ -95,7 +95,7 @@ async fn the_gateway_that_runs_is_found() {
     let mut second = place.serve("two", &broken).await;
     until(&second, None, |status| status["servers"][0]["state"] == "failed").await;
     let (code, out, error) = told(&place.status(&[]).await);
-    assert_eq!((code, out.lines().count()), (Some(1), 2), "{out}");
+    assert_eq!((code, out.lines().count()), (Some(1), 4), "{out}");
     assert!(out.contains(&url) && out.contains("1 failed") && error.contains("--url"), "{out}{error}");
     let both = place.status(&["--json"]).await;
     assert_eq!(json_of(&both)["gateways"].as_array().map(Vec::len), Some(2));
