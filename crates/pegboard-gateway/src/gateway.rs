@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use crate::{
     directory::{Difference, Directory},
     exchange::{Caller, Exchange, Viewer},
+    limits::Limits,
     listen::Listeners,
     lock,
     metrics::{Metrics, Standing},
@@ -61,6 +62,7 @@ pub struct Gateway {
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
     pub(crate) metrics: Metrics,
+    pub(crate) limits: Limits,
     began: std::time::Instant,
     next_owner: AtomicU64,
     /// Whether the servers have had their time to start. Later on nobody waits for one.
@@ -108,6 +110,7 @@ impl Gateway {
             listeners: Listeners::default(),
             watches: Watches::default(),
             metrics: Metrics::default(),
+            limits: Limits::default(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
             started: watch::Sender::new(false),

@@ -13,6 +13,7 @@ mod gateway;
 mod handshake;
 mod http;
 mod legacy;
+mod limits;
 mod listen;
 mod methods;
 mod metrics;
@@ -30,6 +31,7 @@ mod watches;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use gateway::{Gateway, Rankers};
+pub use limits::CallLimits;
 pub use http::{ENDPOINT, HEALTH, READY};
 pub use metrics::METRICS;
 pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};

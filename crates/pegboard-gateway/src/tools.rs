@@ -21,6 +21,7 @@ use crate::{
     gateway::Gateway,
     legacy,
     methods::required,
+    metrics::Refused,
     middleware::Middleware,
     settings::Profile,
 };
@@ -59,6 +60,9 @@ impl Gateway {
         self.wait_for_tool(exchange, &name, &arguments).await;
         let began = Instant::now();
         let answer = self.with_tools(exchange, |tools| tools.call(&name, &arguments));
+        if answer.is_misfit {
+            self.metrics.refused(Refused::Arguments);
+        }
         for searched in &answer.searched {
             self.metrics.searched(searched.kept > 0, began.elapsed());
         }
@@ -137,8 +141,12 @@ impl Gateway {
             Ok(result) => Ok(self.with_shown_links(&server, result)),
             Err(ForwardError::Rpc(error)) => Err(error),
             // The model can do something about a server that is away; its client cannot.
-            Err(ForwardError::Lost(error)) => {
-                let mut result = text_result(&format!("server `{server}`: {error}"), true);
+            Err(error @ (ForwardError::Lost(_) | ForwardError::Refused(_))) => {
+                let text = match &error {
+                    ForwardError::Refused(refusal) => format!("`{called}` was not called: {refusal}"),
+                    error => format!("server `{server}`: {error}"),
+                };
+                let mut result = text_result(&text, true);
                 if exchange.era == Era::Modern {
                     result.set("resultType", raw("complete"));
                 }
@@ -162,6 +170,9 @@ impl Gateway {
 
     /// Takes note of a call.
     fn count_call(&self, server: &str, began: Instant, result: &Result<Raw, ForwardError>) {
+        if matches!(result, Err(ForwardError::Refused(_))) {
+            return;
+        }
         let calls = self.metrics.server(server);
         calls.times.add(began.elapsed());
         match result {

@@ -23,6 +23,7 @@ use crate::{
     listing::ListKind,
     rpc::{Id, Message, RpcError},
     transport::{Outbound, Outgoing},
+    turns::Busy,
 };
 
 /// How long a client may take to answer a question of a server.
@@ -59,12 +60,35 @@ pub enum CallError {
     /// It could not be sent.
     #[error("cannot reach the server")]
     Unreachable(#[source] reqwest::Error),
+    /// It was not sent: too many others are running.
+    #[error("it is busy: {0}")]
+    Busy(Busy),
+    /// It was not sent: there is too much of it.
+    #[error("the arguments have {bytes} bytes, and {most} are the most that it is sent")]
+    ArgumentsTooLarge {
+        /// How much there is.
+        bytes: usize,
+        /// How much there may be.
+        most: usize,
+    },
+    /// What came back is more than is passed on.
+    #[error("its answer has {} bytes, and {most} are the most that is passed on", size(*.bytes, *.most))]
+    ResultTooLarge {
+        /// How much it is, if it was read at all.
+        bytes: Option<usize>,
+        /// How much it may be.
+        most: usize,
+    },
     /// It was not sent: too many before it had no answer.
     #[error(transparent)]
     Tripped(Tripped),
     /// What came back is no answer.
     #[error("the server's answer is unusable: {0}")]
     Garbled(String),
+}
+
+fn size(bytes: Option<usize>, most: usize) -> String {
+    bytes.map_or_else(|| format!("more than {most}"), |bytes| bytes.to_string())
 }
 
 impl CallError {
@@ -163,6 +187,8 @@ struct Pending {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) server: Arc<str>,
+    /// A longer message is not read.
+    pub(crate) max_message: usize,
     outbound: Outbound,
     era: OnceLock<Era>,
     next: AtomicU64,
@@ -193,9 +219,15 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    pub(crate) fn new(server: Arc<str>, outbound: Outbound, notices: mpsc::Sender<Notice>) -> Arc<Self> {
+    pub(crate) fn new(
+        server: Arc<str>,
+        outbound: Outbound,
+        notices: mpsc::Sender<Notice>,
+        max_message: usize,
+    ) -> Arc<Self> {
         Arc::new(Self {
             server,
+            max_message,
             outbound,
             era: OnceLock::new(),
             next: AtomicU64::new(1),

@@ -162,13 +162,14 @@ pub(crate) async fn connect(
     notices: mpsc::Sender<Notice>,
 ) -> Result<Connected, ConnectError> {
     let server: Arc<str> = config.name.as_str().into();
+    let max_message = config.limits.max_message();
     match &config.transport {
         TransportConfig::Stdio { command, args, env, cwd } => {
             let program = Program { command, args, env, cwd: cwd.as_deref(), supervisor };
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();
-            let link = Link::new(server, Outbound::Stdio(sender), notices);
+            let link = Link::new(server, Outbound::Stdio(sender), notices, max_message);
             let closing = Closing::new(&link);
             let mut process = attachable.attach(&link);
             let hello = tokio::select! {
@@ -191,23 +192,24 @@ pub(crate) async fn connect(
                 }
             }
         }
-        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => connect_sse(server, url, headers, notices).await,
+        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => connect_sse(server, url, headers, notices, max_message).await,
         TransportConfig::Http { url, headers, kind } => {
             let client = Arc::new(HttpClient::new(url, headers)?);
-            let link = Link::new(Arc::clone(&server), Outbound::Http(Arc::clone(&client)), notices.clone());
+            let outbound = Outbound::Http(Arc::clone(&client));
+            let link = Link::new(Arc::clone(&server), outbound, notices.clone(), max_message);
             let closing = Closing::new(&link);
             match greet_over_http(&link, &client, era).await {
                 Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto =>
                 {
-                    connect_sse(server, url, headers, notices).await
+                    connect_sse(server, url, headers, notices, max_message).await
                 }
                 Err(error) => Err(error),
             }
         }
         TransportConfig::Local(local) => {
-            let link = Link::new(server, Outbound::Local(Arc::clone(local)), notices);
+            let link = Link::new(server, Outbound::Local(Arc::clone(local)), notices, max_message);
             let closing = Closing::new(&link);
             link.settle_era(Era::Modern);
             let hello = discover(&link).await.map_err(ConnectError::Refused)?;
@@ -229,9 +231,10 @@ async fn connect_sse(
     url: &str,
     headers: &[(String, crate::config::Secret)],
     notices: mpsc::Sender<Notice>,
+    max_message: usize,
 ) -> Result<Connected, ConnectError> {
     let client = Arc::new(SseClient::open(url, headers).await?);
-    let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices);
+    let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices, max_message);
     let closing = Closing::new(&link);
     client.attach(&link).await?;
     let hello = initialize(&link).await?;

@@ -26,8 +26,10 @@ mod manifest;
 pub mod processes;
 pub mod rpc;
 mod server;
+mod skim;
 pub mod supervise;
 mod transport;
+mod turns;
 
 pub use breaker::{BreakerSettings, BreakerState, Tripped};
 pub use causes::with_causes;
@@ -37,3 +39,4 @@ pub use handshake::{ConnectError, Hello};
 pub use listing::{Item, ListKind, Lists};
 pub use server::{BreakerReport, CallCounts, Report, State, Upstream};
 pub use transport::local::{Answering, LocalServer};
+pub use turns::{Busy, Turn, Turns};

@@ -25,12 +25,13 @@ pub use self::{
 };
 use crate::{
     breaker::{Breaker, Turn},
-    config::{ServerConfig, TransportConfig},
+    config::{Limits, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice, lock},
     handshake::{ConnectError, Hello},
     headers,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    turns::Turns,
 };
 
 /// How long a server may take to agree to a subscription.
@@ -87,6 +88,7 @@ pub struct Upstream {
     last_used: Mutex<Instant>,
     notes: Notes,
     breaker: Breaker,
+    turns: Arc<Turns>,
     /// Where its lists are kept between runs.
     kept: OnceLock<Kept>,
     /// Whether it was started, and what was kept comes too late.
@@ -99,6 +101,7 @@ impl Upstream {
     pub(crate) fn new(config: ServerConfig, crew: Arc<Crew>) -> Arc<Self> {
         let state = if config.is_enabled { State::Starting } else { State::Disabled };
         let breaker = Breaker::new(config.breaker.unwrap_or_default());
+        let turns = Turns::new(config.limits.concurrent);
         Arc::new(Self {
             config,
             crew,
@@ -111,6 +114,7 @@ impl Upstream {
             last_used: Mutex::new(Instant::now()),
             notes: Notes::default(),
             breaker,
+            turns,
             kept: OnceLock::new(),
             has_begun: Mutex::new(false),
             watched: watch::Sender::new(Vec::new()),
@@ -199,8 +203,20 @@ impl Upstream {
     /// # Errors
     /// When the server refuses, is not there, or does not answer in time.
     pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
+        self.call_for(0, make).await
+    }
+
+    /// [`call`](Self::call) on behalf of a party, which takes turns with others when there are
+    /// more calls than the server may have at a time.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call); and when it was not the call's turn in time.
+    pub async fn call_for(&self, party: u64, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
-        let outcome = self.try_call(make).await;
+        let outcome = match self.turns.take(party, self.config.timeouts.call).await {
+            Ok(_turn) => self.try_call(make).await,
+            Err(busy) => Err(CallError::Busy(busy)),
+        };
         self.notes.called(&outcome);
         outcome
     }
@@ -210,7 +226,13 @@ impl Upstream {
         let mut has_retried = false;
         loop {
             let (link, hello) = self.connected().await?;
-            match link.request(make(&hello)).await {
+            let call = make(&hello);
+            let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
+            let Limits { argument_bytes, result_bytes, .. } = self.config.limits;
+            if bytes > argument_bytes {
+                return Err(CallError::ArgumentsTooLarge { bytes, most: argument_bytes });
+            }
+            match link.request(call).await {
                 Err(CallError::SessionExpired) if !has_retried => {
                     has_retried = true;
                     self.gone(&link).await;
@@ -221,7 +243,12 @@ impl Upstream {
                         Turn::Opened => tracing::warn!(server = self.name(), "calls are refused for a while"),
                         Turn::Closed => tracing::info!(server = self.name(), "calls pass again"),
                     }
-                    return outcome;
+                    return outcome.and_then(|result| match result.get().len() {
+                        bytes if bytes > result_bytes => {
+                            Err(CallError::ResultTooLarge { bytes: Some(bytes), most: result_bytes })
+                        }
+                        _ => Ok(result),
+                    });
                 }
             }
         }
@@ -252,6 +279,7 @@ impl Upstream {
     /// A usable connection, waited for as long as a start may take.
     async fn connected(&self) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
         let mut connection = self.connection.subscribe();
+        let failures = self.notes.failures();
         if let Some(ready) = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none()) {
             return Ok(ready);
         }
@@ -275,6 +303,10 @@ impl Upstream {
                 match &*state.borrow_and_update() {
                     State::Failed { reason, .. } => return refuse(reason),
                     State::Disabled | State::Stopped => return refuse("it was stopped"),
+                    // What woke it was one try; the next call may make another.
+                    State::Lazy if self.notes.failures() > failures => {
+                        return refuse(&self.notes.last_failure());
+                    }
                     // It may have gone to sleep after we looked.
                     State::Lazy | State::Idle => self.wake.notify_one(),
                     State::Starting | State::Ready => {}

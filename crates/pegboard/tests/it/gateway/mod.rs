@@ -7,6 +7,7 @@ mod eras;
 mod exposure;
 mod faults;
 mod guards;
+mod limits;
 mod passing;
 pub(crate) mod real;
 mod remote;
