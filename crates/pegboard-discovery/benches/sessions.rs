@@ -84,7 +84,8 @@ fn issue() -> (Session, Value) {
     let tool = RawTool { name: "create_issue".to_owned(), input_schema, ..RawTool::default() };
     let (catalog, _) = Catalog::from_tools(vec![tool]);
     let ranker = Arc::new(Keyword::default());
-    let session = Session::expecting(DialectName::Bridge, Settings::default(), catalog, Selection::everything(), ranker);
+    let session =
+        Session::expecting(DialectName::Bridge, Settings::default(), catalog, Selection::everything(), ranker);
     let arguments = json!({
         "owner": "someone", "repo": "some.thing", "title": "It does not work", "body": "It does not.",
         "labels": ["bug", "help wanted"], "state": "open", "page": 3

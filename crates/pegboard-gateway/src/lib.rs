@@ -31,8 +31,8 @@ mod watches;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use gateway::{Gateway, Rankers};
-pub use limits::CallLimits;
 pub use http::{ENDPOINT, HEALTH, READY};
+pub use limits::CallLimits;
 pub use metrics::METRICS;
 pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};
 pub use setup::{Change, holders};

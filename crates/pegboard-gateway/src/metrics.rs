@@ -195,7 +195,11 @@ impl Metrics {
         writeln!(text, "pegboard_tokens_saved_total {}", number(&self.tokens_saved))?;
         head(text, "pegboard_calls_refused_total", "counter", "Calls that were not made or not answered, by reason")?;
         for (why, reason) in Refused::ALL {
-            writeln!(text, "pegboard_calls_refused_total{{reason=\"{reason}\"}} {}", number(&self.refused[why as usize]))?;
+            writeln!(
+                text,
+                "pegboard_calls_refused_total{{reason=\"{reason}\"}} {}",
+                number(&self.refused[why as usize])
+            )?;
         }
         self.write_calls(text)
     }

@@ -114,7 +114,7 @@ impl Default for GatewaySettings {
             profile: Profile::default(),
             clients: Vec::new(),
             discovery: pegboard_discovery::Settings {
-                validation: Validation { is_on: Some(true), ..Validation::default() },
+                validation: Validation::on(),
                 ..pegboard_discovery::Settings::default()
             },
             is_search_logged: false,

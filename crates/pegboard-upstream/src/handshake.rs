@@ -192,7 +192,9 @@ pub(crate) async fn connect(
                 }
             }
         }
-        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => connect_sse(server, url, headers, notices, max_message).await,
+        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => {
+            connect_sse(server, url, headers, notices, max_message).await
+        }
         TransportConfig::Http { url, headers, kind } => {
             let client = Arc::new(HttpClient::new(url, headers)?);
             let outbound = Outbound::Http(Arc::clone(&client));

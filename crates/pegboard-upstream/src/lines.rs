@@ -28,7 +28,12 @@ pub struct Lines<R> {
 impl<R: AsyncRead + Unpin> Lines<R> {
     /// Lines of at most `limit` bytes.
     pub fn new(reader: R, limit: usize) -> Self {
-        Self { reader: BufReader::with_capacity(64 << 10, reader), line: Vec::new(), limit, skipped: Skimmer::default() }
+        Self {
+            reader: BufReader::with_capacity(64 << 10, reader),
+            line: Vec::new(),
+            limit,
+            skipped: Skimmer::default(),
+        }
     }
 
     /// The next line without its end; `None` at the end of the input. What is left without

@@ -240,10 +240,11 @@ impl Search<'_> {
             _ => true,
         };
         let properties = form.get("properties").and_then(Value::as_object);
-        let has_marks = properties.into_iter().flatten().all(|(name, rule)| match (rule.get("const"), value.get(name)) {
-            (Some(mark), Some(given)) => mark == given,
-            _ => true,
-        });
+        let has_marks =
+            properties.into_iter().flatten().all(|(name, rule)| match (rule.get("const"), value.get(name)) {
+                (Some(mark), Some(given)) => mark == given,
+                _ => true,
+            });
         is_kind && has_marks
     }
 }

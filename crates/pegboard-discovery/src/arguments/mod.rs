@@ -44,6 +44,11 @@ impl PartialEq for Validation {
 }
 
 impl Validation {
+    /// All calls are checked, whatever the dialect.
+    pub fn on() -> Self {
+        Self { is_on: Some(true), ..Self::default() }
+    }
+
     /// Whether calls of this tool are checked.
     fn applies_to(&self, tool: &Tool, is_usual: bool) -> bool {
         let own = tool.server_name().and_then(|server| self.servers.get(server)).copied();

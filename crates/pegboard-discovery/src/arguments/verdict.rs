@@ -455,10 +455,28 @@ fn within(is_least: bool, bound: &Value, length: usize) -> Verdict {
 /// What a keyword says of values that it is not about, if it is one that we know.
 fn of_another_kind(key: &str) -> Verdict {
     match key {
-        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" | "minLength" | "maxLength"
-        | "pattern" | "items" | "prefixItems" | "additionalItems" | "contains" | "minItems" | "maxItems"
-        | "uniqueItems" | "properties" | "patternProperties" | "additionalProperties" | "propertyNames"
-        | "required" | "minProperties" | "maxProperties" => Yes,
+        "minimum"
+        | "maximum"
+        | "exclusiveMinimum"
+        | "exclusiveMaximum"
+        | "multipleOf"
+        | "minLength"
+        | "maxLength"
+        | "pattern"
+        | "items"
+        | "prefixItems"
+        | "additionalItems"
+        | "contains"
+        | "minItems"
+        | "maxItems"
+        | "uniqueItems"
+        | "properties"
+        | "patternProperties"
+        | "additionalProperties"
+        | "propertyNames"
+        | "required"
+        | "minProperties"
+        | "maxProperties" => Yes,
         _ => Maybe,
     }
 }

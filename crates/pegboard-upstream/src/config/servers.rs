@@ -1,6 +1,6 @@
 //! The `mcpServers` object that MCP clients have, as each of them writes it.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use super::{
     HttpKind, Limits, Secret, ServerConfig, Timeouts, TransportConfig,

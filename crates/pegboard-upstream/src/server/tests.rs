@@ -302,7 +302,10 @@ async fn too_much_of_it() {
         server.call(move |_| Call::new(method, Fields::new().with("arguments", &arguments), TIMEOUT))
     };
     let said = make("tools/call", 100).await.expect_err("too much").to_string();
-    assert_eq!((said.as_str(), puppet.calls()), ("the arguments have 111 bytes, and 100 are the most that it is sent", 0));
+    assert_eq!(
+        (said.as_str(), puppet.calls()),
+        ("the arguments have 111 bytes, and 100 are the most that it is sent", 0)
+    );
     let said = make("resources/read", 3).await.expect_err("too much").to_string();
     assert_eq!(said, "its answer has 1015 bytes, and 1000 are the most that is passed on");
     assert_eq!(server.report().breaker.failures, 0, "that is no failure to answer");

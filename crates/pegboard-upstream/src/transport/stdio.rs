@@ -273,12 +273,6 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
             Err(error) => return link.close(format!("the server's standard output cannot be read: {error}")),
         };
         let mut shown = String::new();
-        if matches!(line, Line::TooLong)
-            && let Some(id) = lines.skipped_answer()
-        {
-            link.settle(id, Err(CallError::ResultTooLarge { bytes: None, most: link.max_message }));
-            continue;
-        }
         let message = match line {
             Line::Whole(bytes) if bytes.len() > LARGE && bytes.starts_with(b"{") => {
                 shown = readable(&String::from_utf8_lossy(&bytes[..MAX_SHOWN]));
@@ -290,7 +284,13 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
                 shown = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)]));
                 std::str::from_utf8(bytes).ok().map(Message::parse_all)
             }
-            Line::TooLong => None,
+            Line::TooLong => {
+                if let Some(id) = lines.skipped_answer() {
+                    link.settle(id, Err(CallError::ResultTooLarge { bytes: None, most: link.max_message }));
+                    continue;
+                }
+                None
+            }
         };
         match message {
             Some(Ok(messages)) => messages.into_iter().for_each(|message| link.incoming(message, None)),

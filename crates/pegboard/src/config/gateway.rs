@@ -11,8 +11,9 @@ use pegboard_upstream::config::{
 };
 
 use super::{
-    Config, limits,
+    Config,
     access::{SELECTION, TOKEN, read_tokens, selection_shape},
+    limits,
     middleware::Found,
     options::OPTIONS,
     state::{ServerDefaults, StateFolder},
@@ -62,8 +63,8 @@ impl Draft {
         }
         self.servers.apply(&mut self.config.servers);
         // Whatever the options of the dialects were read from.
-        self.config.gateway.discovery.validation =
-            Validation { is_on: Some(self.validation.is_on.unwrap_or(true)), ..self.validation };
+        self.validation.is_on.get_or_insert(true);
+        self.config.gateway.discovery.validation = self.validation;
         self.config
     }
 }

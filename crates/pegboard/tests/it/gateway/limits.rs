@@ -78,7 +78,10 @@ async fn too_much_is_an_error_that_says_so() {
     let large = session.call("large", json!({"bytes": 5000})).await;
     assert_eq!(large.result()["isError"], true);
     let said = text(&large);
-    assert!(said.starts_with("server `fixture`: its answer has 5") && said.ends_with("2000 are the most that is passed on"), "{said}");
+    assert!(
+        said.starts_with("server `fixture`: its answer has 5") && said.ends_with("2000 are the most that is passed on"),
+        "{said}"
+    );
     let long = session.call("echo", json!({"message": "x".repeat(2000)})).await;
     assert_eq!(text(&long), "server `fixture`: the arguments have 2014 bytes, and 1000 are the most that it is sent");
     assert_eq!(text(&session.call("echo", json!({"a": 1})).await), "{\"a\":1}");
