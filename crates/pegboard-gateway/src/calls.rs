@@ -12,6 +12,7 @@ use tokio::{
     sync::mpsc,
     task::{JoinHandle, JoinSet},
 };
+use tracing::Instrument as _;
 
 use crate::{
     exchange::{Caller, Exchange, cannot_answer},
@@ -128,7 +129,8 @@ impl Gateway {
         let (method, name, mirrored) = (forward.method, forward.name.clone(), forward.mirrored.clone());
         let (capabilities, log_level) = (exchange.capabilities.clone(), exchange.log_level());
         let (wants_progress, owner, queue) = (exchange.progress.is_some(), exchange.owner, exchange.queue());
-        let task = tokio::spawn(async move {
+        let trace = exchange.trace.clone();
+        let work = async move {
             // Given back when the call ends, however it does: the task is dropped with it.
             let _turn = turn;
             let timeout = upstream.config().timeouts.call;
@@ -143,12 +145,14 @@ impl Gateway {
                     wants_progress,
                     owner,
                     events: Some(events.clone()),
+                    trace: trace.clone(),
                     ..Call::new(method, params.clone(), timeout)
                 }
             };
             let result = upstream.call_for(queue, make).await;
             (result, era)
-        });
+        };
+        let task = tokio::spawn(work.in_current_span());
         Running { events: received, questions: JoinSet::new(), task: Some(task) }
     }
 
@@ -182,14 +186,15 @@ impl Gateway {
                     let exchange = exchange.clone();
                     let mut reply = reply;
                     while running.questions.try_join_next().is_some() {}
-                    running.questions.spawn(async move {
+                    let asking = async move {
                         let answer = tokio::select! {
                             answer = exchange.ask(&method, params) => answer,
                             // The server no longer wants to know.
                             () = reply.closed() => return,
                         };
                         let _ = reply.send(answer);
-                    });
+                    };
+                    running.questions.spawn(asking.in_current_span());
                 }
                 Event::Request { method, params, reply } => {
                     let suspended = Suspended { running, method, params, reply, bound_to: bound_to.clone() };

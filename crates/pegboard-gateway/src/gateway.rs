@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use crate::{
     directory::{Difference, Directory},
     exchange::{Caller, Exchange, Viewer},
+    kept::KeptSessions,
     limits::Limits,
     listen::Listeners,
     lock,
@@ -58,6 +59,8 @@ pub struct Gateway {
     built: watch::Sender<u64>,
     views: Mutex<HashMap<(Caller, u64, DialectName), Arc<View>>>,
     pub(crate) sessions: Sessions,
+    /// Where conversations are kept, if they are.
+    pub(crate) kept: Option<Arc<KeptSessions>>,
     pub(crate) suspended: SuspendedCalls,
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
@@ -65,6 +68,8 @@ pub struct Gateway {
     pub(crate) limits: Limits,
     began: std::time::Instant,
     next_owner: AtomicU64,
+    /// How many requests there were; each has its number.
+    pub(crate) requests: AtomicU64,
     /// Whether the servers have had their time to start. Later on nobody waits for one.
     started: watch::Sender<bool>,
     pub(crate) stopping: watch::Sender<bool>,
@@ -98,6 +103,7 @@ impl Gateway {
     ) -> Arc<Self> {
         let options = FleetOptions { supervisor, manifests: settings.manifests.clone(), is_held: true };
         let (fleet, notices) = Fleet::start_with(servers, options);
+        let kept = settings.sessions.as_deref().and_then(KeptSessions::open);
         let gateway = Arc::new(Self {
             setups: Setups::new(settings, rankers),
             applied: AtomicU64::new(0),
@@ -106,6 +112,7 @@ impl Gateway {
             built: watch::Sender::new(0),
             views: Mutex::default(),
             sessions: Sessions::default(),
+            kept,
             suspended: SuspendedCalls::default(),
             listeners: Listeners::default(),
             watches: Watches::default(),
@@ -113,6 +120,7 @@ impl Gateway {
             limits: Limits::default(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
+            requests: AtomicU64::new(0),
             started: watch::Sender::new(false),
             stopping: watch::Sender::new(false),
         });
@@ -167,8 +175,13 @@ impl Gateway {
         *self.started.borrow()
     }
 
+    /// What has happened so far, in numbers: those of [`METRICS`](crate::METRICS).
+    pub fn numbers(&self) -> Vec<crate::metrics::Family> {
+        self.metrics.families(&self.standing())
+    }
+
     /// How things stand, in numbers.
-    pub(crate) fn standing(&self) -> Standing {
+    fn standing(&self) -> Standing {
         let mut servers = std::collections::BTreeMap::new();
         for server in self.servers().iter() {
             *servers.entry(server.state().as_str()).or_default() += 1;
@@ -331,7 +344,7 @@ impl Gateway {
         let Some(viewer) = self.viewer(old.caller) else {
             tracing::info!(session = session.owner, "a conversation ends: its token is no longer known");
             self.sessions.remove(&session.id);
-            return self.end_session(session);
+            return self.forget_session(session);
         };
         let is_new_setup = viewer.setup != old.setup;
         // One that has begun meanwhile has it already.
@@ -372,6 +385,17 @@ impl Gateway {
                 gateway.watches.remove(&gateway, &uri).await;
             }
         });
+    }
+
+    /// Looks now and then for conversations on the disk that nobody came back to.
+    fn sweep_kept(&self, rounds: u64) {
+        const EVERY: u64 = 20;
+        if rounds.is_multiple_of(EVERY)
+            && let Some(kept) = self.kept.clone()
+        {
+            let limit = self.setup().session_keep;
+            tokio::task::spawn_blocking(move || kept.sweep(limit));
+        }
     }
 
     /// What a client can do here. Servers come and go, so everything is offered.
@@ -455,8 +479,15 @@ async fn follow(gateway: std::sync::Weak<Gateway>, mut changes: watch::Receiver<
 
 /// Forgets conversations that nobody uses.
 async fn sweep(gateway: std::sync::Weak<Gateway>) {
+    let mut rounds = 0_u64;
     loop {
-        let Some(limit) = gateway.upgrade().map(|gateway| gateway.setup().session_idle) else { return };
+        let Some(limit) = gateway.upgrade().map(|gateway| {
+            gateway.sweep_kept(rounds);
+            gateway.setup().session_idle
+        }) else {
+            return;
+        };
+        rounds += 1;
         tokio::time::sleep(SWEEP.min(limit)).await;
         let Some(gateway) = gateway.upgrade() else { return };
         for session in gateway.sessions.expire(limit) {

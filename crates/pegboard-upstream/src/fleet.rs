@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Semaphore, mpsc, watch},
     task::JoinHandle,
 };
 
@@ -85,6 +85,7 @@ impl Fleet {
             changes: watch::Sender::new(0),
             told,
             gate: watch::Sender::new(gate),
+            starts: Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(1, usize::from))),
         });
         let servers: Vec<Arc<Upstream>> =
             configs.into_iter().map(|config| Upstream::new(config, Arc::clone(&crew))).collect();
@@ -161,11 +162,14 @@ impl Fleet {
         done
     }
 
-    /// Tells new servers what is known of them: what was kept, or what the predecessor knew
-    /// that was reached in the same way.
+    /// Tells new servers what is known of them: what was kept, or what their predecessors
+    /// offered. Another token is no reason to take all tools away until the server has said
+    /// the same again; another program is.
     async fn recall_fresh(&self, fresh: &[(Arc<Upstream>, Option<Arc<Upstream>>)]) {
         for (server, old) in fresh {
-            if let Some(old) = old.as_ref().filter(|old| old.config().transport == server.config().transport) {
+            if let Some(old) =
+                old.as_ref().filter(|old| old.config().transport.is_same_place(&server.config().transport))
+            {
                 server.inherit(old);
             }
         }

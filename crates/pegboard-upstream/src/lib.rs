@@ -27,7 +27,9 @@ pub mod processes;
 pub mod rpc;
 mod server;
 mod skim;
+pub mod store;
 pub mod supervise;
+pub mod trace;
 mod transport;
 mod turns;
 

@@ -14,9 +14,10 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, Semaphore, mpsc, watch},
     time::Instant,
 };
+use tracing::Instrument as _;
 
 use self::{keeping::Kept, report::Notes};
 pub use self::{
@@ -31,6 +32,7 @@ use crate::{
     headers,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    trace,
     turns::Turns,
 };
 
@@ -57,6 +59,8 @@ pub(crate) struct Crew {
     /// Where other notifications go.
     pub(crate) told: mpsc::Sender<(Arc<str>, Notice)>,
     pub(crate) gate: watch::Sender<Gate>,
+    /// Places for servers that start without being in a hurry.
+    pub(crate) starts: Arc<Semaphore>,
 }
 
 impl Crew {
@@ -73,6 +77,9 @@ impl Crew {
         });
     }
 }
+
+/// The connection, for whoever waits for it.
+type Connection = watch::Receiver<Option<(Arc<Link>, Arc<Hello>)>>;
 
 /// A configured server.
 #[derive(Debug)]
@@ -213,10 +220,15 @@ impl Upstream {
     /// As for [`call`](Self::call); and when it was not the call's turn in time.
     pub async fn call_for(&self, party: u64, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
-        let outcome = match self.turns.take(party, self.config.timeouts.call).await {
-            Ok(_turn) => self.try_call(make).await,
-            Err(busy) => Err(CallError::Busy(busy)),
+        let (span, began) = (trace::call_span(self.name()), std::time::Instant::now());
+        let work = async {
+            match self.turns.take(party, self.config.timeouts.call).await {
+                Ok(_turn) => self.try_call(make).await,
+                Err(busy) => Err(CallError::Busy(busy)),
+            }
         };
+        let outcome = work.instrument(span.clone()).await;
+        trace::called(&span, &outcome, began);
         self.notes.called(&outcome);
         outcome
     }
@@ -226,12 +238,13 @@ impl Upstream {
         let mut has_retried = false;
         loop {
             let (link, hello) = self.connected().await?;
-            let call = make(&hello);
+            let mut call = make(&hello);
             let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
             let Limits { argument_bytes, result_bytes, .. } = self.config.limits;
             if bytes > argument_bytes {
                 return Err(CallError::ArgumentsTooLarge { bytes, most: argument_bytes });
             }
+            call.trace = trace::passing(&call, &hello);
             match link.request(call).await {
                 Err(CallError::SessionExpired) if !has_retried => {
                     has_retried = true;
@@ -283,6 +296,11 @@ impl Upstream {
         if let Some(ready) = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none()) {
             return Ok(ready);
         }
+        self.started(connection).instrument(trace::start_span(self.name())).await
+    }
+
+    /// Waits until the server has started, and starts it if need be.
+    async fn started(&self, mut connection: Connection) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
         // Whoever is called has waited long enough for others to be served.
         self.crew.advance(Gate::Open);
         let refuse = |reason: &str| Err(CallError::Closed(reason.into()));
@@ -290,8 +308,9 @@ impl Upstream {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
             State::Failed { reason, .. } => return refuse(&reason),
-            State::Lazy | State::Idle => self.wake.notify_one(),
-            State::Starting | State::Ready => {}
+            // One that is about to start need not wait for its turn.
+            State::Lazy | State::Idle | State::Starting => self.wake.notify_one(),
+            State::Ready => {}
         }
         let ready = async {
             let mut state = self.state.subscribe();
@@ -331,7 +350,7 @@ impl Upstream {
         let _ = tokio::time::timeout(self.config.timeouts.connect, connection.wait_for(is_other)).await;
     }
 
-    /// Takes over what is known of a predecessor that was reached in the same way.
+    /// Takes over what is known of a predecessor.
     pub(crate) fn inherit(&self, old: &Self) {
         lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();

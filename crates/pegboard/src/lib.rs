@@ -28,6 +28,7 @@ mod output;
 mod progress;
 mod rankers;
 pub mod reference;
+mod telemetry;
 
 use std::{ffi::OsString, process::ExitCode};
 

@@ -123,6 +123,20 @@ impl Limits {
     }
 }
 
+impl TransportConfig {
+    /// Whether both mean the same program or the same address, whatever it is told beside.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Stdio { command, args, cwd, .. },
+                Self::Stdio { command: command_2, args: args_2, cwd: cwd_2, .. },
+            ) => (command, args, cwd) == (command_2, args_2, cwd_2),
+            (Self::Http { url, .. }, Self::Http { url: url_2, .. }) => url == url_2,
+            _ => self == other,
+        }
+    }
+}
+
 impl PartialEq for TransportConfig {
     /// Whether both reach the same server in the same way.
     fn eq(&self, other: &Self) -> bool {

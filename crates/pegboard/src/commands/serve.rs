@@ -23,6 +23,7 @@ use crate::{
     error::{CliError, say, warn},
     logging,
     rankers::shared_rankers,
+    telemetry::{Off, Telemetry},
 };
 
 /// Where the gateway listens unless told otherwise.
@@ -37,12 +38,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
         None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Vec::new()),
     };
     let mut config = config?;
-    let state = config.state.resolve(args.state.as_deref());
     // The demo's servers are part of this program, and there at once.
-    config.gateway.manifests = state.filter(|_| args.config.is_some()).map(|state| state::manifests(&state));
-    logging::start(&args.log, "info")?;
+    let state = config.state.resolve(args.state.as_deref()).filter(|_| args.config.is_some());
+    state::use_in(&mut config.gateway, state.as_deref());
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(args, config, files));
+    let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
+    logging::start(&args.log, "info", telemetry.as_ref().ok())?;
+    let telemetry = telemetry.inspect_err(Off::log).ok();
+    let kept = Kept { state, files };
+    let served = runtime.block_on(serve(args, config, kept, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
     served.map(|()| Outcome::Yes)
@@ -77,7 +81,14 @@ fn cannot_listen(error: ListenError) -> CliError {
     }
 }
 
-async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<(), CliError> {
+/// What is on disk beside the configuration itself.
+struct Kept {
+    state: Option<PathBuf>,
+    /// Other files whose content counts.
+    files: Vec<PathBuf>,
+}
+
+async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<Telemetry>) -> Result<(), CliError> {
     let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
@@ -89,12 +100,15 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
         Some(settings) => Some(Listener::bind(settings).await.map_err(cannot_listen)?),
         None => None,
     };
-    let manifests = config.gateway.manifests.clone();
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
+    if let Some(telemetry) = &telemetry {
+        telemetry.follow(&gateway);
+    }
     if let Some(path) = args.config.clone() {
         let door = listener.as_ref().map(Listener::doorkeeper);
-        let (ranker, listen) = (config.ranker, config.listen.clone());
-        let followed = Followed { path, gateway: Arc::clone(&gateway), door, ranker, listen, manifests, files };
+        let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
+        let (gateway, Kept { state, files }) = (Arc::clone(&gateway), kept);
+        let followed = Followed { path, gateway, door, ranker, listen, telemetry, state, files };
         tokio::spawn(followed.follow());
     }
     let served = match listener {
@@ -117,6 +131,9 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
         }
     };
     gateway.stop().await;
+    if let Some(telemetry) = telemetry {
+        telemetry.stop(Some(&gateway)).await;
+    }
     served
 }
 

@@ -11,6 +11,7 @@ mod restrictions;
 mod schema;
 pub(crate) mod state;
 mod steps;
+pub(crate) mod telemetry;
 #[cfg(test)]
 mod tests;
 
@@ -29,7 +30,7 @@ use pegboard_upstream::config::{
     variables::WORKSPACE_FOLDER,
 };
 
-use self::{gateway::Draft, middleware::Found, state::StateFolder};
+use self::{gateway::Draft, middleware::Found, state::StateFolder, telemetry::TelemetryConfig};
 pub(crate) use self::{markdown::markdown, schema::schema};
 use crate::{catalogs::read_bounded, error::CliError, rankers::RankerName};
 
@@ -52,6 +53,8 @@ pub(crate) struct Config {
     pub(crate) listen: ListenConfig,
     /// Where state is kept.
     pub(crate) state: StateFolder,
+    /// Where traces and numbers go.
+    pub(crate) telemetry: TelemetryConfig,
 }
 
 /// What a listener takes from the configuration.

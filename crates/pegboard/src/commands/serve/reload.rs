@@ -12,13 +12,13 @@ use pegboard_gateway::{Change, Gateway};
 use pegboard_http::Doorkeeper;
 
 use crate::{
-    config::{self, Config, ListenConfig},
+    config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
     rankers::{RankerName, shared_rankers},
 };
 
 /// How often the files are looked at. Asking the system to tell us would save these looks,
 /// and misses what happens on network drives, behind links and to folders that are replaced.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// The configuration that is in use, and where it comes from.
 #[derive(Debug)]
@@ -29,8 +29,9 @@ pub(super) struct Followed {
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
     pub(super) listen: ListenConfig,
-    /// Where manifests are kept; that stays.
-    pub(super) manifests: Option<PathBuf>,
+    pub(super) telemetry: TelemetryConfig,
+    /// Where things are kept; that stays.
+    pub(super) state: Option<PathBuf>,
     /// Other files whose content counts.
     pub(super) files: Vec<PathBuf>,
 }
@@ -87,8 +88,8 @@ impl Followed {
         if let Some(error) = self.door.as_ref().and_then(|door| door.check(has_tokens).err()) {
             return Err(format!("{error} ({})", error.hint()));
         }
-        self.warn_of_the_fixed(&config.listen);
-        config.gateway.manifests.clone_from(&self.manifests);
+        self.warn_of_the_fixed(&config.listen, &config.telemetry);
+        config::state::use_in(&mut config.gateway, self.state.as_deref());
         let rankers = (config.ranker != self.ranker).then(|| shared_rankers(config.ranker));
         self.ranker = config.ranker;
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;
@@ -102,13 +103,17 @@ impl Followed {
     }
 
     /// Some things take another start.
-    fn warn_of_the_fixed(&mut self, listen: &ListenConfig) {
+    fn warn_of_the_fixed(&mut self, listen: &ListenConfig, telemetry: &TelemetryConfig) {
         let fixed = |listen: &ListenConfig| {
             (listen.address.clone(), listen.allow_public, listen.max_body_bytes, listen.shutdown_deadline)
         };
         if fixed(listen) != fixed(&self.listen) {
             tracing::warn!("the address and the limits of the listener change with the next start");
             self.listen = listen.clone();
+        }
+        if *telemetry != self.telemetry {
+            tracing::warn!("where telemetry goes changes with the next start");
+            self.telemetry = telemetry.clone();
         }
     }
 
