@@ -20,6 +20,9 @@ use crate::{
 /// Callers that are remembered; those that have asked for nothing lately give way.
 const MOST: usize = 4096;
 
+/// Time that comes in pieces does not add up exactly.
+const ALMOST: f64 = 1e-9;
+
 /// What a caller may ask of servers. A caller is the holder of a token, else a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallLimits {
@@ -108,8 +111,8 @@ impl Bucket {
             return Ok(());
         }
         self.fill(now);
-        if self.left >= 1.0 {
-            self.left -= 1.0;
+        if self.left >= 1.0 - ALMOST {
+            self.left = (self.left - 1.0).max(0.0);
             return Ok(());
         }
         Err(Duration::from_secs_f64((1.0 - self.left) * 60.0 / f64::from(self.per_minute)))
@@ -118,14 +121,13 @@ impl Bucket {
     fn fill(&mut self, now: Instant) {
         let most = f64::from(self.per_minute);
         let came = now.saturating_duration_since(self.at).as_secs_f64() * most / 60.0;
-        // What is not written down for being too little is not lost.
         self.left = (self.left + came).min(most);
         self.at = now;
     }
 
     fn is_full(&mut self, now: Instant) -> bool {
         self.fill(now);
-        self.left >= f64::from(self.per_minute)
+        self.left >= f64::from(self.per_minute) - ALMOST
     }
 }
 

@@ -292,7 +292,6 @@ impl Upstream {
     /// A usable connection, waited for as long as a start may take.
     async fn connected(&self) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
         let mut connection = self.connection.subscribe();
-        let failures = self.notes.failures();
         if let Some(ready) = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none()) {
             return Ok(ready);
         }
@@ -301,6 +300,7 @@ impl Upstream {
 
     /// Waits until the server has started, and starts it if need be.
     async fn started(&self, mut connection: Connection) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
+        let failures = self.notes.failures();
         // Whoever is called has waited long enough for others to be served.
         self.crew.advance(Gate::Open);
         let refuse = |reason: &str| Err(CallError::Closed(reason.into()));
