@@ -457,6 +457,7 @@ impl AgentBuilder {
     ) -> Result<Conversation, ConversationError> {
         let mut settings = self.search.settings.clone();
         settings.output_offloading = has_outputs;
+        settings.validation.is_on.get_or_insert(true);
         // What the provider takes at most, less what is visible beside what is found.
         let most = self.model.provider.max_tools().saturating_sub(BESIDE);
         settings.max_loaded = if settings.max_loaded == 0 { most } else { settings.max_loaded.min(most) };

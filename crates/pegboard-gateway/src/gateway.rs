@@ -21,6 +21,7 @@ use crate::{
     directory::{Difference, Directory},
     exchange::{Caller, Exchange, Viewer},
     kept::KeptSessions,
+    limits::Limits,
     listen::Listeners,
     lock,
     metrics::{Metrics, Standing},
@@ -67,6 +68,7 @@ pub struct Gateway {
     pub(crate) metrics: Metrics,
     /// Where it is noted what was searched for and called.
     pub(crate) recorder: OnceLock<Recorder>,
+    pub(crate) limits: Limits,
     pub(crate) began: std::time::Instant,
     next_owner: AtomicU64,
     /// How many requests there were; each has its number.
@@ -119,6 +121,7 @@ impl Gateway {
             watches: Watches::default(),
             metrics: Metrics::default(),
             recorder: OnceLock::new(),
+            limits: Limits::default(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
             requests: AtomicU64::new(0),

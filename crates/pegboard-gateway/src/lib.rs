@@ -15,6 +15,7 @@ mod handshake;
 mod http;
 mod kept;
 mod legacy;
+mod limits;
 mod listen;
 mod methods;
 pub mod metrics;
@@ -35,6 +36,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use gateway::{Gateway, Rankers};
 pub use http::{ENDPOINT, HEALTH, READY};
+pub use limits::CallLimits;
 pub use metrics::METRICS;
 pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};
 pub use setup::{Change, holders};

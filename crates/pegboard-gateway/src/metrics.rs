@@ -85,6 +85,37 @@ pub(crate) struct Calls {
     pub(crate) errors: AtomicU64,
 }
 
+/// Why a call was not made, or its result not passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Its arguments do not fit the tool's schema.
+    Arguments,
+    /// There is too much of them.
+    ArgumentBytes,
+    /// There is too much of its result.
+    ResultBytes,
+    /// The server has as many as it may, and no turn came.
+    ServerBusy,
+    /// The caller has.
+    CallerBusy,
+    /// The caller has made as many as it may in a minute.
+    Rate,
+    /// The server did not answer several times in a row.
+    Breaker,
+}
+
+impl Refused {
+    const ALL: [(Self, &str); 7] = [
+        (Self::Arguments, "arguments"),
+        (Self::ArgumentBytes, "argument_bytes"),
+        (Self::ResultBytes, "result_bytes"),
+        (Self::ServerBusy, "server_busy"),
+        (Self::CallerBusy, "caller_busy"),
+        (Self::Rate, "rate"),
+        (Self::Breaker, "breaker"),
+    ];
+}
+
 /// Everything that is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -94,6 +125,8 @@ pub(crate) struct Metrics {
     pub(crate) lists: AtomicU64,
     /// Tokens (estimated) of definitions that no client had to read.
     pub(crate) tokens_saved: AtomicU64,
+    /// In the order of [`Refused`].
+    refused: [AtomicU64; Refused::ALL.len()],
     servers: RwLock<BTreeMap<Arc<str>, Arc<Calls>>>,
     /// What all tools cost, for the snapshot and the viewer that were counted last.
     cost: Mutex<Option<(Counted, u64)>>,
@@ -120,6 +153,11 @@ impl Metrics {
             let mut servers = self.servers.write().unwrap_or_else(std::sync::PoisonError::into_inner);
             Arc::clone(servers.entry(name.into()).or_default())
         })
+    }
+
+    /// Takes note of a call that met with a limit.
+    pub(crate) fn refused(&self, why: Refused) {
+        self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes note of a search.
@@ -183,6 +221,15 @@ impl Metrics {
                 number(&self.tokens_saved),
             ),
         ];
+        let refused = |(why, reason): (Refused, &str)| {
+            labelled([("reason", reason)], Value::Number(number(&self.refused[why as usize])))
+        };
+        families.push(Family {
+            name: "pegboard_calls_refused_total",
+            kind: Kind::Counter,
+            help: "Calls that were not made or not answered, by reason",
+            points: Refused::ALL.into_iter().map(refused).collect(),
+        });
         families.extend(self.calls());
         families
     }
@@ -237,6 +284,8 @@ mod tests {
         calls.times.add(Duration::from_millis(2));
         calls.times.add(Duration::from_millis(2));
         calls.errors.fetch_add(1, Ordering::Relaxed);
+        metrics.refused(Refused::Rate);
+        assert!(Refused::ALL.iter().enumerate().all(|(at, (why, _))| *why as usize == at));
         metrics.saved((1, Caller::Pipe, 0), 200, || 5_000);
         metrics.saved((1, Caller::Pipe, 0), 200, || unreachable!("counted once for a snapshot"));
         let standing = Standing { sessions: 3, tools: 40, servers: [("ready", 2)].into(), ..Standing::default() };
@@ -250,6 +299,8 @@ mod tests {
             "pegboard_search_seconds_bucket{le=\"+Inf\"} 2",
             "pegboard_search_seconds_count 2",
             "pegboard_tokens_saved_total 9600",
+            "pegboard_calls_refused_total{reason=\"arguments\"} 0",
+            "pegboard_calls_refused_total{reason=\"rate\"} 1",
             "pegboard_calls_total{server=\"we\\\"ird\\n\",outcome=\"ok\"} 1",
             "pegboard_calls_total{server=\"we\\\"ird\\n\",outcome=\"error\"} 1",
             "pegboard_call_seconds_count{server=\"we\\\"ird\\n\"} 2",

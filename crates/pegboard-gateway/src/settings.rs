@@ -3,10 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use pegboard_core::{Selection, naming::Style};
-use pegboard_discovery::{DialectName, Exposure};
+use pegboard_discovery::{DialectName, Exposure, Validation};
 use pegboard_upstream::config::Secret;
 
-use crate::middleware::Middleware;
+use crate::{limits::CallLimits, middleware::Middleware};
 
 /// What a client gets to see of the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,8 @@ pub struct Token {
     pub secret: Secret,
     /// What of the selection they may see.
     pub selection: Selection,
+    /// What they may ask for, if that is not what everybody may.
+    pub limits: Option<CallLimits>,
 }
 
 /// The settings of a gateway.
@@ -88,6 +90,8 @@ pub struct GatewaySettings {
     pub selection: Selection,
     /// Who may come in; empty lets everybody in.
     pub tokens: Vec<Token>,
+    /// What each caller may ask of servers.
+    pub limits: CallLimits,
     /// How names are made.
     pub names: Style,
     /// When they are prefixed.
@@ -120,10 +124,14 @@ impl Default for GatewaySettings {
             exposure: Exposure::default(),
             profile: Profile::default(),
             clients: Vec::new(),
-            discovery: pegboard_discovery::Settings::default(),
+            discovery: pegboard_discovery::Settings {
+                validation: Validation::on(),
+                ..pegboard_discovery::Settings::default()
+            },
             is_search_logged: false,
             selection: Selection::everything(),
             tokens: Vec::new(),
+            limits: CallLimits::default(),
             names: Style::default(),
             prefixes: Prefixes::default(),
             middleware: Vec::new(),

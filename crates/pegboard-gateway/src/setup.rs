@@ -192,6 +192,7 @@ mod tests {
             name: String::new(),
             secret: Secret::new(secret),
             selection: Selection::everything(),
+            limits: None,
         };
         let mut known = Vec::new();
         let mut check = |secrets: &[&str], expected: &[usize]| {

@@ -22,6 +22,7 @@ use crate::{
     gateway::Gateway,
     legacy,
     methods::required,
+    metrics::Refused,
     middleware::Middleware,
     settings::Profile,
     trace,
@@ -67,6 +68,9 @@ impl Gateway {
             Span::current().record("tool", &name);
         }
         drop(span);
+        if answer.is_misfit {
+            self.metrics.refused(Refused::Arguments);
+        }
         for searched in &answer.searched {
             self.metrics.searched(!searched.hits.is_empty(), began.elapsed());
         }
@@ -153,8 +157,12 @@ impl Gateway {
             Ok(result) => Ok(self.with_shown_links(&server, result)),
             Err(ForwardError::Rpc(error)) => Err(error),
             // The model can do something about a server that is away; its client cannot.
-            Err(ForwardError::Lost(error)) => {
-                let mut result = text_result(&format!("server `{server}`: {error}"), true);
+            Err(error @ (ForwardError::Lost(_) | ForwardError::Refused(_))) => {
+                let text = match &error {
+                    ForwardError::Refused(refusal) => format!("`{called}` was not called: {refusal}"),
+                    error => format!("server `{server}`: {error}"),
+                };
+                let mut result = text_result(&text, true);
                 if exchange.era == Era::Modern {
                     result.set("resultType", raw("complete"));
                 }
@@ -178,6 +186,9 @@ impl Gateway {
 
     /// Takes note of a call.
     fn count_call(&self, server: &str, began: Instant, result: &Result<Raw, ForwardError>) {
+        if matches!(result, Err(ForwardError::Refused(_))) {
+            return;
+        }
         let calls = self.metrics.server(server);
         calls.times.add(began.elapsed());
         match result {

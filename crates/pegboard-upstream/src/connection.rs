@@ -26,6 +26,7 @@ use crate::{
     talk::TalkNotes,
     trace::{self, TraceContext},
     transport::{Outbound, Outgoing},
+    turns::Busy,
 };
 
 /// How long a client may take to answer a question of a server.
@@ -62,12 +63,35 @@ pub enum CallError {
     /// It could not be sent.
     #[error("cannot reach the server")]
     Unreachable(#[source] reqwest::Error),
+    /// It was not sent: too many others are running.
+    #[error("it is busy: {0}")]
+    Busy(Busy),
+    /// It was not sent: there is too much of it.
+    #[error("the arguments have {bytes} bytes, and {most} are the most that it is sent")]
+    ArgumentsTooLarge {
+        /// How much there is.
+        bytes: usize,
+        /// How much there may be.
+        most: usize,
+    },
+    /// What came back is more than is passed on.
+    #[error("its answer has {} bytes, and {most} are the most that is passed on", size(*.bytes, *.most))]
+    ResultTooLarge {
+        /// How much it is, if it was read at all.
+        bytes: Option<usize>,
+        /// How much it may be.
+        most: usize,
+    },
     /// It was not sent: too many before it had no answer.
     #[error(transparent)]
     Tripped(Tripped),
     /// What came back is no answer.
     #[error("the server's answer is unusable: {0}")]
     Garbled(String),
+}
+
+fn size(bytes: Option<usize>, most: usize) -> String {
+    bytes.map_or_else(|| format!("more than {most}"), |bytes| bytes.to_string())
 }
 
 impl CallError {
@@ -86,6 +110,8 @@ impl CallError {
             Self::Status { .. } => "status",
             Self::Unreachable(_) => "unreachable",
             Self::Tripped(_) => "tripped",
+            Self::Busy(_) => "busy",
+            Self::ArgumentsTooLarge { .. } | Self::ResultTooLarge { .. } => "too large",
             Self::Garbled(_) => "garbled",
         }
     }
@@ -236,6 +262,8 @@ struct Pending {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) server: Arc<str>,
+    /// A longer message is not read.
+    pub(crate) max_message: usize,
     outbound: Outbound,
     era: OnceLock<Era>,
     next: AtomicU64,
@@ -271,9 +299,11 @@ impl Link {
         outbound: Outbound,
         notices: mpsc::Sender<Notice>,
         talk: Arc<TalkNotes>,
+        max_message: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
             server,
+            max_message,
             outbound,
             era: OnceLock::new(),
             next: AtomicU64::new(1),

@@ -164,13 +164,14 @@ pub(crate) async fn connect(
     talk: Arc<TalkNotes>,
 ) -> Result<Connected, ConnectError> {
     let server: Arc<str> = config.name.as_str().into();
+    let max_message = config.limits.max_message();
     match &config.transport {
         TransportConfig::Stdio { command, args, env, cwd } => {
             let program = Program { command, args, env, cwd: cwd.as_deref(), supervisor };
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();
-            let link = Link::new(server, Outbound::Stdio(sender), notices, talk);
+            let link = Link::new(server, Outbound::Stdio(sender), notices, talk, max_message);
             let closing = Closing::new(&link);
             let mut process = attachable.attach(&link);
             let hello = tokio::select! {
@@ -194,25 +195,25 @@ pub(crate) async fn connect(
             }
         }
         TransportConfig::Http { url, headers, kind: HttpKind::Sse } => {
-            connect_sse(server, url, headers, notices, talk).await
+            connect_sse(server, url, headers, notices, talk, max_message).await
         }
         TransportConfig::Http { url, headers, kind } => {
             let client = Arc::new(HttpClient::new(url, headers)?);
             let outbound = Outbound::Http(Arc::clone(&client));
-            let link = Link::new(Arc::clone(&server), outbound, notices.clone(), Arc::clone(&talk));
+            let link = Link::new(Arc::clone(&server), outbound, notices.clone(), Arc::clone(&talk), max_message);
             let closing = Closing::new(&link);
             match greet_over_http(&link, &client, era).await {
                 Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto =>
                 {
-                    connect_sse(server, url, headers, notices, talk).await
+                    connect_sse(server, url, headers, notices, talk, max_message).await
                 }
                 Err(error) => Err(error),
             }
         }
         TransportConfig::Local(local) => {
-            let link = Link::new(server, Outbound::Local(Arc::clone(local)), notices, talk);
+            let link = Link::new(server, Outbound::Local(Arc::clone(local)), notices, talk, max_message);
             let closing = Closing::new(&link);
             link.settle_era(Era::Modern);
             let hello = discover(&link).await.map_err(ConnectError::Refused)?;
@@ -235,9 +236,10 @@ async fn connect_sse(
     headers: &[(String, crate::config::Secret)],
     notices: mpsc::Sender<Notice>,
     talk: Arc<TalkNotes>,
+    max_message: usize,
 ) -> Result<Connected, ConnectError> {
     let client = Arc::new(SseClient::open(url, headers).await?);
-    let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices, talk);
+    let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices, talk, max_message);
     let closing = Closing::new(&link);
     client.attach(&link).await?;
     let hello = initialize(&link).await?;

@@ -27,11 +27,13 @@ pub mod processes;
 pub mod program;
 pub mod rpc;
 mod server;
+mod skim;
 pub mod store;
 pub mod supervise;
 mod talk;
 pub mod trace;
 mod transport;
+mod turns;
 
 pub use breaker::{BreakerSettings, BreakerState, Tripped};
 pub use causes::with_causes;
@@ -42,3 +44,4 @@ pub use listing::{Item, ListKind, Lists};
 pub use server::{BreakerReport, CallCounts, FailedStart, Report, State, Upstream};
 pub use talk::Talk;
 pub use transport::local::{Answering, LocalServer};
+pub use turns::{Busy, Turn, Turns};

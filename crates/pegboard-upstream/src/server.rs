@@ -26,7 +26,7 @@ pub use self::{
 };
 use crate::{
     breaker::{Breaker, Turn},
-    config::{ServerConfig, TransportConfig},
+    config::{Limits, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice, lock},
     handshake::{ConnectError, Hello},
     headers,
@@ -34,6 +34,7 @@ use crate::{
     listing::{Item, Lists},
     talk::{Talk, TalkNotes},
     trace,
+    turns::Turns,
 };
 
 /// How long a server may take to agree to a subscription.
@@ -107,6 +108,7 @@ pub struct Upstream {
     /// How its last start failed; none if it did not.
     failed_start: Mutex<Option<Arc<FailedStart>>>,
     breaker: Breaker,
+    turns: Arc<Turns>,
     /// Where its lists are kept between runs.
     kept: OnceLock<Kept>,
     /// Whether it was started, and what was kept comes too late.
@@ -119,6 +121,7 @@ impl Upstream {
     pub(crate) fn new(config: ServerConfig, crew: Arc<Crew>) -> Arc<Self> {
         let state = if config.is_enabled { State::Starting } else { State::Disabled };
         let breaker = Breaker::new(config.breaker.unwrap_or_default());
+        let turns = Turns::new(config.limits.concurrent);
         Arc::new(Self {
             config,
             crew,
@@ -133,6 +136,7 @@ impl Upstream {
             talk: Arc::default(),
             failed_start: Mutex::default(),
             breaker,
+            turns,
             kept: OnceLock::new(),
             has_begun: Mutex::new(false),
             watched: watch::Sender::new(Vec::new()),
@@ -231,9 +235,24 @@ impl Upstream {
     /// # Errors
     /// When the server refuses, is not there, or does not answer in time.
     pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
+        self.call_for(0, make).await
+    }
+
+    /// [`call`](Self::call) on behalf of a party, which takes turns with others when there are
+    /// more calls than the server may have at a time.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call); and when it was not the call's turn in time.
+    pub async fn call_for(&self, party: u64, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
         let (span, began) = (trace::call_span(self.name()), std::time::Instant::now());
-        let outcome = self.try_call(make).instrument(span.clone()).await;
+        let work = async {
+            match self.turns.take(party, self.config.timeouts.call).await {
+                Ok(_turn) => self.try_call(make).await,
+                Err(busy) => Err(CallError::Busy(busy)),
+            }
+        };
+        let outcome = work.instrument(span.clone()).await;
         trace::called(&span, &outcome, began);
         self.notes.called(&outcome);
         outcome
@@ -245,6 +264,11 @@ impl Upstream {
         loop {
             let (link, hello) = self.connected().await?;
             let mut call = make(&hello);
+            let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
+            let Limits { argument_bytes, result_bytes, .. } = self.config.limits;
+            if bytes > argument_bytes {
+                return Err(CallError::ArgumentsTooLarge { bytes, most: argument_bytes });
+            }
             call.trace = trace::passing(&call, &hello);
             match link.request(call).await {
                 Err(CallError::SessionExpired) if !has_retried => {
@@ -257,7 +281,12 @@ impl Upstream {
                         Turn::Opened => tracing::warn!(server = self.name(), "calls are refused for a while"),
                         Turn::Closed => tracing::info!(server = self.name(), "calls pass again"),
                     }
-                    return outcome;
+                    return outcome.and_then(|result| match result.get().len() {
+                        bytes if bytes > result_bytes => {
+                            Err(CallError::ResultTooLarge { bytes: Some(bytes), most: result_bytes })
+                        }
+                        _ => Ok(result),
+                    });
                 }
             }
         }
@@ -296,6 +325,7 @@ impl Upstream {
 
     /// Waits until the server has started, and starts it if need be.
     async fn started(&self, mut connection: Connection) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
+        let failures = self.notes.failures();
         // Whoever is called has waited long enough for others to be served.
         self.crew.advance(Gate::Open);
         let refuse = |reason: &str| Err(CallError::Closed(reason.into()));
@@ -317,6 +347,10 @@ impl Upstream {
                 match &*state.borrow_and_update() {
                     State::Failed { reason, .. } => return refuse(reason),
                     State::Disabled | State::Stopped => return refuse("it was stopped"),
+                    // What woke it was one try; the next call may make another.
+                    State::Lazy if self.notes.failures() > failures => {
+                        return refuse(&self.notes.last_failure());
+                    }
                     // It may have gone to sleep after we looked.
                     State::Lazy | State::Idle => self.wake.notify_one(),
                     State::Starting | State::Ready => {}

@@ -140,9 +140,14 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome>;
 
     /// What is wrong with calling a catalog tool by its own name, if anything is.
-    fn refuse(&self, tool: &Arc<Tool>, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
-        let _ = (tool, arguments, view);
+    fn refuse(&self, tool: &Arc<Tool>, view: &View<'_>) -> Option<Outcome> {
+        let _ = (tool, view);
         None
+    }
+
+    /// Whether arguments must fit the tool's schema unless the settings say otherwise.
+    fn checks_arguments(&self) -> bool {
+        false
     }
 
     /// The names that a result of one of its searches loaded, for rebuilding a session from

@@ -96,6 +96,33 @@ impl Default for Timeouts {
     }
 }
 
+/// How much of a server is used at a time, and how much may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls at a time; others wait for their turn. 0: as many as come.
+    pub concurrent: usize,
+    /// Bytes of the arguments of a call.
+    pub argument_bytes: usize,
+    /// Bytes of its result.
+    pub result_bytes: usize,
+}
+
+/// A message may be as long as this whatever a result may be: lists are messages too.
+const MESSAGE_BYTES: usize = 64 << 20;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { concurrent: 128, argument_bytes: MESSAGE_BYTES, result_bytes: MESSAGE_BYTES }
+    }
+}
+
+impl Limits {
+    /// Bytes of a message, with what stands around a result.
+    pub(crate) fn max_message(&self) -> usize {
+        self.result_bytes.saturating_add(64 << 10).max(MESSAGE_BYTES)
+    }
+}
+
 impl TransportConfig {
     /// Whether both mean the same program or the same address, whatever it is told beside.
     pub(crate) fn is_same_place(&self, other: &Self) -> bool {
@@ -142,6 +169,8 @@ pub struct ServerConfig {
     pub is_enabled: bool,
     /// How long to wait for it.
     pub timeouts: Timeouts,
+    /// How much of it is used.
+    pub limits: Limits,
     /// The only era to try; `None` finds out.
     pub era: Option<Era>,
     /// Whether it starts only when it is called, as far as that is said.
@@ -160,6 +189,7 @@ impl ServerConfig {
             env_file: None,
             is_enabled: true,
             timeouts: Timeouts::default(),
+            limits: Limits::default(),
             era: None,
             lazy: None,
             breaker: None,

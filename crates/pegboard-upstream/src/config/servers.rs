@@ -1,9 +1,9 @@
 //! The `mcpServers` object that MCP clients have, as each of them writes it.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use super::{
-    HttpKind, Secret, ServerConfig, Timeouts, TransportConfig,
+    HttpKind, Limits, Secret, ServerConfig, Timeouts, TransportConfig,
     breaker::read_breaker,
     document::{Missing, Node, Problems},
     env_file,
@@ -213,6 +213,32 @@ const KEYS: &[Key<Draft>] = &[
         |node, server: &mut Draft, scope| server.breaker = Some(read_breaker(node, scope)),
     ),
     Key::new(
+        "maxConcurrent",
+        Kind::Count { least: 0 },
+        "Calls of the server at a time; 0 is as many as come. Others wait for their turn, each session's in their \
+         order and sessions in turn, for as long as a call may take.",
+        |node, server: &mut Draft, scope| set(&mut server.limits.concurrent, node.as_count(scope.problems)),
+    )
+    .default("128"),
+    Key::new(
+        "maxArgumentBytes",
+        Kind::Count { least: 1 },
+        "Bytes that the arguments of a call may have; a larger one is refused.",
+        |node, server: &mut Draft, scope| {
+            set(&mut server.limits.argument_bytes, node.as_count_from(1, scope.problems));
+        },
+    )
+    .default("67108864"),
+    Key::new(
+        "maxResultBytes",
+        Kind::Count { least: 1 },
+        "Bytes that a result may have; instead of a larger one the client gets an error that says so.",
+        |node, server: &mut Draft, scope| {
+            set(&mut server.limits.result_bytes, node.as_count_from(1, scope.problems));
+        },
+    )
+    .default("67108864"),
+    Key::new(
         "protocol",
         Kind::OneOf(&["auto", "legacy", "modern"]),
         "The era of MCP that it speaks: `legacy` has `initialize` and sessions (up to 2025-11-25), `modern` does \
@@ -231,6 +257,13 @@ const KEYS: &[Key<Draft>] = &[
         Kind::Text,
         "What the server is for. Searches look here too.",
         |node, server: &mut Draft, scope| server.description = node.as_text(scope.problems).map(str::to_owned),
+    ),
+    // Read by whoever checks; declared here because it stands here.
+    Key::new(
+        "validateArguments",
+        Kind::Flag,
+        "Whether the arguments of calls must fit the tools' schemas, in place of `pegboard.validateArguments`.",
+        |_, _, _| {},
     ),
     // Read by whoever has middleware; declared here because it stands here.
     Key::new(
@@ -256,6 +289,7 @@ struct Draft {
     token: Option<String>,
     is_enabled: Option<bool>,
     timeouts: Timeouts,
+    limits: Limits,
     era: Option<Era>,
     lazy: Option<bool>,
     breaker: Option<BreakerSettings>,
@@ -276,6 +310,7 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
         env_file: draft.env_path,
         is_enabled: draft.is_enabled.unwrap_or(true),
         timeouts: draft.timeouts,
+        limits: draft.limits,
         era: draft.era,
         lazy: draft.lazy,
         breaker: draft.breaker,
@@ -363,8 +398,10 @@ fn bearer(token: &str) -> String {
 }
 
 /// Changes `slot` if there is something to change it to.
-fn set(slot: &mut Duration, value: Option<Duration>) {
-    *slot = value.unwrap_or(*slot);
+fn set<T>(slot: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *slot = value;
+    }
 }
 
 /// Fills `slot`, which another key can fill as well; then both must say the same.

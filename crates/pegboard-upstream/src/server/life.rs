@@ -109,6 +109,21 @@ impl Upstream {
                         _ => "the server keeps forgetting the session".to_owned(),
                     };
                     reconnects = 0;
+                    // What it offers is known, so nobody needs it before it is called again.
+                    if self.config.is_lazy() && self.hello().is_some() {
+                        tracing::warn!(server = self.name(), reason, "a server failed; the next call starts it");
+                        self.notes.fell(&reason);
+                        // Whoever woke it this time is told, and wakes it no more.
+                        tokio::select! {
+                            biased;
+                            () = self.wake.notified() => {}
+                            () = std::future::ready(()) => {}
+                        }
+                        if !self.rest(&mut stop).await {
+                            return;
+                        }
+                        continue;
+                    }
                     let retry_in = pause(self.name(), failures);
                     failures += 1;
                     let seconds = (retry_in.as_secs_f32() * 10.0).round() / 10.0;

@@ -34,7 +34,8 @@ pub struct Report {
     pub reason: Option<String>,
     /// How long until it is tried again.
     pub retry_in_ms: Option<u64>,
-    /// The process that it runs under, if it is a program of ours that runs.
+    /// Its process, if it is a program of ours that runs. Where that cannot be told from
+    /// outside (anywhere but on Linux), the process that supervises it.
     pub pid: Option<u32>,
     /// `legacy` or `modern`, as it was last found.
     pub era: Option<String>,
@@ -62,8 +63,10 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct CallCounts {
-    /// Those that it is busy with.
+    /// Those that it is busy with, and those that wait for their turn.
     pub running: u64,
+    /// Those that wait for their turn.
+    pub waiting: u64,
     /// All of them.
     pub total: u64,
     /// Those that it did not answer. What it refuses is an answer.
@@ -90,6 +93,8 @@ pub(super) struct Notes {
     idle: Notify,
     total: AtomicU64,
     failed: AtomicU64,
+    /// How often it did not start or ended, and why last.
+    failures: Mutex<(u64, String)>,
     /// 0: none.
     pid: AtomicU32,
     last_error: Mutex<Option<String>>,
@@ -104,6 +109,7 @@ impl Default for Notes {
             idle: Notify::new(),
             total: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            failures: Mutex::default(),
             pid: AtomicU32::new(0),
             last_error: Mutex::default(),
             since: Mutex::new((SystemTime::now(), Instant::now())),
@@ -116,8 +122,24 @@ impl Notes {
     pub(super) fn entering(&self, state: &State) {
         *lock(&self.since) = (SystemTime::now(), Instant::now());
         if let State::Failed { reason, .. } = state {
-            *lock(&self.last_error) = Some(reason.clone());
+            self.fell(reason);
         }
+    }
+
+    /// Notes that it did not start, or ended without being asked to.
+    pub(super) fn fell(&self, reason: &str) {
+        *lock(&self.last_error) = Some(reason.to_owned());
+        let mut failures = lock(&self.failures);
+        *failures = (failures.0 + 1, reason.to_owned());
+    }
+
+    pub(super) fn failures(&self) -> u64 {
+        lock(&self.failures).0
+    }
+
+    /// Why it last did not start or ended.
+    pub(super) fn last_failure(&self) -> String {
+        lock(&self.failures).1.clone()
     }
 
     pub(super) fn calling(&self) {
@@ -195,6 +217,7 @@ impl Upstream {
             is_from_manifest: self.is_from_manifest(),
             calls: CallCounts {
                 running: count(&self.notes.running),
+                waiting: self.turns.waiting() as u64,
                 total: count(&self.notes.total),
                 failed: count(&self.notes.failed),
             },

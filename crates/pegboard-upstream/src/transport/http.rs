@@ -22,9 +22,6 @@ use crate::{
     trace::TraceContext,
 };
 
-/// A larger answer is refused.
-pub(super) const MAX_MESSAGE: usize = 64 << 20;
-
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 
@@ -167,7 +164,7 @@ impl HttpClient {
         if status.is_success() && is_stream(&response) {
             return self.follow(link, response, request).await;
         }
-        let body = read_bounded(response, MAX_MESSAGE).await?;
+        let body = read_bounded(response, link.max_message).await?;
         let text = std::str::from_utf8(&body).unwrap_or_default().trim();
         if text.is_empty() && (status.is_success() || request.is_none()) {
             return if status.is_success() { Ok(()) } else { Err(CallError::Status { status: status.as_u16() }) };
@@ -286,7 +283,7 @@ async fn read_stream(
     last_id: &mut Option<String>,
     pause: &mut Duration,
 ) -> Result<(), CallError> {
-    let mut reader = EventReader::new(MAX_MESSAGE);
+    let mut reader = EventReader::new(link.max_message);
     loop {
         let chunk = tokio::select! {
             chunk = response.chunk() => chunk,
@@ -294,7 +291,8 @@ async fn read_stream(
         };
         // A stream that breaks is one that ends: what is missing may be asked for again.
         let Ok(Some(chunk)) = chunk else { return Ok(()) };
-        let events = reader.push(&chunk).map_err(|error| CallError::Garbled(error.to_string()))?;
+        let too_large = |_| CallError::ResultTooLarge { bytes: None, most: link.max_message };
+        let events = reader.push(&chunk).map_err(too_large)?;
         for event in events {
             if let Some(retry) = event.retry {
                 *pause = Duration::from_millis(retry).min(MAX_RESUME_AFTER);
@@ -321,7 +319,7 @@ async fn read_bounded(mut response: Response, limit: usize) -> Result<Vec<u8>, C
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(CallError::unreachable)? {
         if body.len() + chunk.len() > limit {
-            return Err(CallError::Garbled(format!("it is larger than {limit} bytes")));
+            return Err(CallError::ResultTooLarge { bytes: None, most: limit });
         }
         body.extend_from_slice(&chunk);
     }

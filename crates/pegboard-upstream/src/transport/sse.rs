@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::{
     Outgoing,
-    http::{self, ClientError, MAX_MESSAGE},
+    http::{self, ClientError},
 };
 use crate::{
     config::Secret,
@@ -61,7 +61,7 @@ impl SseClient {
     }
 
     async fn read(self: Arc<Self>, link: Arc<Link>, mut stream: Response) {
-        let mut reader = EventReader::new(MAX_MESSAGE);
+        let mut reader = EventReader::new(link.max_message);
         loop {
             let chunk = tokio::select! {
                 chunk = stream.chunk() => chunk,

@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{
     config::Secret,
-    connection::Link,
+    connection::{CallError, Link},
     lines::{Line, Lines},
     program::{self, ProgramError},
     rpc::Message,
@@ -27,9 +27,6 @@ use crate::{
 
 /// Messages that wait to be written; more make their senders wait.
 const QUEUE: usize = 256;
-
-/// A longer line is no message; it is skipped.
-const MAX_LINE: usize = 64 << 20;
 
 /// A larger message is not copied where that can be helped.
 const LARGE: usize = 1 << 20;
@@ -95,6 +92,7 @@ struct Pipes {
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
+    is_supervised: bool,
     writer: Option<JoinHandle<()>>,
     stdout: Option<JoinHandle<()>>,
     stderr: Option<JoinHandle<()>>,
@@ -138,7 +136,8 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     let stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
     let (lines, queue) = mpsc::channel(QUEUE);
-    let process = Process { child, writer: None, stdout: None, stderr: None };
+    let is_supervised = !program.supervisor.is_empty();
+    let process = Process { child, is_supervised, writer: None, stdout: None, stderr: None };
     Ok(Started { process, sender: StdioSender { lines }, pipes: Pipes { queue, stdin, stdout, stderr } })
 }
 
@@ -168,9 +167,11 @@ impl Attachable {
 }
 
 impl Process {
-    /// Its number, as long as it runs: of the supervisor where there is one.
+    /// Its number, as long as it runs: the server's own where that can be known, else its
+    /// supervisor's.
     pub(crate) fn pid(&self) -> Option<u32> {
-        self.child.id()
+        let pid = self.child.id()?;
+        Some(if self.is_supervised { first_child(pid).unwrap_or(pid) } else { pid })
     }
 
     /// Waits until the child has ended by itself, and its last words were heard.
@@ -240,6 +241,13 @@ async fn hear_out(pipe: &mut Option<JoinHandle<()>>) {
     }
 }
 
+/// The first process that another one has started. A supervisor starts one, and adopts others
+/// only later. What is read here is memory of the kernel, not a disk.
+fn first_child(pid: u32) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}
+
 fn describe(status: ExitStatus) -> String {
     format!("the server ended with {status}")
 }
@@ -254,7 +262,7 @@ async fn write(mut queue: mpsc::Receiver<String>, mut stdin: ChildStdin) {
 }
 
 async fn read(link: Arc<Link>, stdout: ChildStdout) {
-    let mut lines = Lines::new(stdout, MAX_LINE);
+    let mut lines = Lines::new(stdout, link.max_message);
     let mut complaints = 0;
     loop {
         let line = match lines.next().await {
@@ -274,7 +282,13 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
                 shown = plain_line(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)])).into_owned();
                 std::str::from_utf8(bytes).ok().map(Message::parse_all)
             }
-            Line::TooLong => None,
+            Line::TooLong => {
+                if let Some(id) = lines.skipped_answer() {
+                    link.settle(id, Err(CallError::ResultTooLarge { bytes: None, most: link.max_message }));
+                    continue;
+                }
+                None
+            }
         };
         match message {
             Some(Ok(messages)) => messages.into_iter().for_each(|message| link.incoming(message, None)),
@@ -316,5 +330,55 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
             true => tracing::info!(target: "pegboard::server", "{text}"),
             false => tracing::debug!(target: "pegboard::server", "{text}"),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Starts a shell script as a server.
+    fn script(text: &str, supervisor: &[OsString], max_message: usize) -> (Arc<Link>, Process) {
+        let args = ["-c".to_owned(), text.to_owned()];
+        let program = Program { command: "sh", args: &args, env: &[], cwd: None, supervisor };
+        let (sender, attachable) = start(&program).expect("it starts").split();
+        let (notices, _) = mpsc::channel(1);
+        let link =
+            Link::new("s".into(), crate::transport::Outbound::Stdio(sender), notices, Arc::default(), max_message);
+        let process = attachable.attach(&link);
+        (link, process)
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_is_an_error_at_once() {
+        let answer = r#"{"result":{"text":"%0500d"},"jsonrpc":"2.0","id":1}"#;
+        let (link, process) = script(&format!("read line; printf '{answer}\\n' 0; cat > /dev/null"), &[], 400);
+        let call = crate::connection::Call::new("tools/call", crate::json::Fields::new(), Duration::from_secs(60));
+        let error = link.request(call).await.expect_err("it is too long");
+        assert_eq!(error.to_string(), "its answer has more than 400 bytes, and 400 are the most that is passed on");
+        link.close("done");
+        process.stop().await;
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_number_is_the_servers_own() {
+        let supervisor = ["sh", "-c", "\"$@\" & wait", "sh"].map(OsString::from);
+        let (_link, process) = script("exec sleep 60", &supervisor, 400);
+        let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let own = async {
+            loop {
+                let pid = process.pid().expect("it runs");
+                if name(pid).trim() == "sleep" {
+                    return pid;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let pid = tokio::time::timeout(Duration::from_secs(30), own).await.expect("it is found");
+        assert_ne!(Some(pid), process.child.id());
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a number")).expect("a number");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        process.stop().await;
     }
 }

@@ -1,7 +1,7 @@
 //! The `pegboard` section.
 
 use clap::ValueEnum;
-use pegboard_discovery::{DialectName, Exposure};
+use pegboard_discovery::{DialectName, Exposure, Validation};
 use pegboard_gateway::{ClientProfile, Prefixes, Profile};
 use pegboard_upstream::config::{
     breaker,
@@ -13,6 +13,7 @@ use pegboard_upstream::config::{
 use super::{
     Config,
     access::{SELECTION, TOKEN, read_tokens, selection_shape},
+    limits,
     middleware::Found,
     options::OPTIONS,
     state::{ServerDefaults, StateFolder},
@@ -30,6 +31,8 @@ pub(super) struct Draft {
     exposure: Option<Exposure>,
     /// What holds for servers that say nothing themselves.
     servers: ServerDefaults,
+    /// `pegboard.validateArguments`, and what servers say of their own.
+    pub(super) validation: Validation,
     /// Whether an enabled `tool_search` asks for the dialect it describes.
     has_search: bool,
 }
@@ -60,6 +63,9 @@ impl Draft {
             self.config.gateway.exposure = exposure;
         }
         self.servers.apply(&mut self.config.servers);
+        // Whatever the options of the dialects were read from.
+        self.validation.is_on.get_or_insert(true);
+        self.config.gateway.discovery.validation = self.validation;
         self.config
     }
 }
@@ -218,6 +224,21 @@ const KEYS: &[Key<Draft>] = &[
         |node, draft: &mut Draft, scope| read_tokens(node, &mut draft.config.gateway.tokens, scope),
     )
     .default("[]"),
+    Key::new(
+        "limits",
+        limits::KIND,
+        "What each caller may ask of servers, so that one cannot take it all, unless a token says otherwise.",
+        |node, draft: &mut Draft, scope| draft.config.gateway.limits = limits::read_limits(node, scope),
+    ),
+    Key::new(
+        "validateArguments",
+        Kind::Flag,
+        "Whether the arguments of a call must fit the tool's schema. One that does not is answered with what is \
+         wrong and with the schema, and its server is not called. What a schema says that is not understood here \
+         forbids nothing. A server's own `validateArguments` counts more.",
+        |node, draft: &mut Draft, scope| draft.validation.is_on = node.as_bool(scope.problems),
+    )
+    .default("true"),
     Key::new(
         "stateFolder",
         Kind::Word,

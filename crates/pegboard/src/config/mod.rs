@@ -3,6 +3,7 @@
 
 mod access;
 mod gateway;
+mod limits;
 mod markdown;
 mod middleware;
 mod options;
@@ -152,6 +153,12 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
         check_root_key(&entry, scope.problems);
     }
     draft.config.servers = read_servers(root, scope.env, scope.problems);
+    for entry in servers::entries(root, &mut Problems::new()) {
+        let own = entry.get("validateArguments").filter(|own| !own.is_null());
+        if let Some(is_on) = own.and_then(|own| own.as_bool(scope.problems)) {
+            draft.validation.servers.insert(entry.key().to_owned(), is_on);
+        }
+    }
     let mut found = Found::default();
     middleware::read(root, &mut found, scope);
     draft.take(found);

@@ -9,6 +9,7 @@ mod eras;
 mod exposure;
 mod faults;
 mod guards;
+mod limits;
 pub(crate) mod listener;
 mod passing;
 mod pressure;
