@@ -3,6 +3,7 @@
 mod bench_gateway;
 mod checks;
 mod conformance;
+mod fuzz;
 mod peers;
 mod sandbox;
 mod served;
@@ -27,6 +28,9 @@ usage: cargo xtask <task>
             what the gateway adds to a call, what a search costs, what it occupies
   bench-llm [CATALOG]
             what each delivery leaves of the tools of a conversation, and what it costs
+  fuzz [TARGET]... [--seconds N]
+            fuzz what reads from outside, each target for N seconds (600); needs a nightly
+            toolchain and cargo-fuzz, and is no part of `test`
   peers     install the MCP clients and servers that the gateway is tested against
             and bubblewrap under .tools/ (needs npm and python3, and Debian's apt-get for
             bubblewrap; instant when nothing changed)
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
                 run(name, Command::new("cargo").args(bench))
             })
         }
+        Some("fuzz") => fuzz::task(args),
         Some("peers") => peers::install().and_then(|()| sandbox::install()),
         Some("quality") => quality(&args.next().unwrap_or_else(|| "../shared/data".to_owned())),
         _ => Err(USAGE.to_owned()),

@@ -235,6 +235,17 @@ pub(crate) async fn refresh(
     Ok(())
 }
 
+/// The items on one page, and what was wrong with them.
+#[cfg(fuzzing)]
+pub(crate) fn read_page(kind: ListKind, result: &Fields) -> Result<(Vec<Item>, Vec<String>), CallError> {
+    let mut warnings = Vec::new();
+    let mut reader =
+        Reader { kind, items: Vec::new(), seen: std::collections::HashSet::new(), warnings: &mut warnings };
+    reader.page(result)?;
+    let items = std::mem::take(&mut reader.items);
+    Ok((items, warnings))
+}
+
 struct Reader<'a> {
     kind: ListKind,
     items: Vec<Item>,

@@ -4,8 +4,8 @@ use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, forget_cut, items,
-    number, text, told,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, forget_cut,
+    items, number, text, told,
 };
 
 pub(super) fn body(request: &Request) -> Map<String, Value> {
@@ -100,7 +100,7 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
             input: number(answer, "/usageMetadata/promptTokenCount"),
             cached: number(answer, "/usageMetadata/cachedContentTokenCount"),
             output: number(answer, "/usageMetadata/candidatesTokenCount")
-                + number(answer, "/usageMetadata/thoughtsTokenCount"),
+                .saturating_add(number(answer, "/usageMetadata/thoughtsTokenCount")),
         },
         echo: vec![content],
     })
@@ -131,7 +131,7 @@ impl Streamed {
             .last()
             .is_some_and(|last| is_plain(last) && is_plain(part) && last.get("thought") == part.get("thought"));
         match self.parts.last_mut() {
-            Some(last) if goes_on => last["text"] = format!("{}{}", text(last, "text"), text(part, "text")).into(),
+            Some(last) if goes_on => append(last, "text", text(part, "text")),
             _ => self.parts.push(part.clone()),
         }
         delta

@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, EnvFileError> {
     parse(&String::from_utf8(bytes).map_err(|_| EnvFileError::NoText)?)
 }
 
-fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
+pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut variables = Vec::new();
     for (at, line) in text.lines().enumerate() {

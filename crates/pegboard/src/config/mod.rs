@@ -119,7 +119,7 @@ fn read_with(path: &Path, forgive: fn(&mut Problems)) -> Result<Config, CliError
 }
 
 /// The configuration in `text`, and the mistakes in it.
-fn parse(text: &str, env: Lookup<'_>) -> (Config, Problems) {
+pub(crate) fn parse(text: &str, env: Lookup<'_>) -> (Config, Problems) {
     let mut problems = Problems::new();
     let mut draft = Draft::default();
     if let Some(document) = Document::parse(text, &mut problems) {
