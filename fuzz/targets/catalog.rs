@@ -72,6 +72,7 @@ fn check_page(kind: ListKind, fields: &Fields) {
         assert!(!item.key.is_empty() && keys.insert(item.key.as_str()), "a key is one item's");
         let read: Value = serde_json::from_str(item.raw.get()).expect("an item can be read");
         assert_eq!(read.get(kind.key()).and_then(Value::as_str), Some(item.key.as_str()));
+        assert!(read.get("name").is_some_and(Value::is_string), "people know everything by a name");
     }
     let list: Vec<&RawValue> = items.iter().map(|item| &*item.raw).collect();
     let (again, warnings) = page(kind, &Fields::new().with(kind.field(), &list)).expect("a list");

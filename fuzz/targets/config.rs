@@ -95,7 +95,9 @@ fn check_configuration(text: &str) {
             }
             TransportConfig::Http { headers, .. } => {
                 for (name, value) in headers {
-                    assert!(HeaderName::try_from(name.as_str()).is_ok() && HeaderValue::try_from(value.expose()).is_ok());
+                    assert!(
+                        HeaderName::try_from(name.as_str()).is_ok() && HeaderValue::try_from(value.expose()).is_ok()
+                    );
                 }
             }
             TransportConfig::Local(_) => unreachable!("no file configures a server in this process"),
@@ -143,7 +145,8 @@ fn check_client(file: &File<'_>) {
     for name in names.take(2).chain(["pegboard"]) {
         let key = file.servers_key();
         let others = |value: &Value| {
-            let mut value = value.clone();
+            // A file without content becomes an object.
+            let mut value = if value.is_null() { json!({}) } else { value.clone() };
             if let Some(servers) = value.get_mut(key).and_then(Value::as_object_mut) {
                 servers.shift_remove(name);
             }

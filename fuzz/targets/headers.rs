@@ -70,8 +70,7 @@ fn check_mirrored(schema: &Value) {
         let is_same = |other: &headers::MirroredParameter| other.header.eq_ignore_ascii_case(&parameter.header);
         assert!(!found[..at].iter().any(is_same), "a header stands for one parameter");
         let leaf = Value::from("x");
-        let arguments =
-            parameter.path.iter().rev().fold(leaf, |inner, key| Value::from_iter([(key.as_str(), inner)]));
+        let arguments = parameter.path.iter().rev().fold(leaf, |inner, key| Value::from_iter([(key.as_str(), inner)]));
         assert_eq!(parameter.value(&arguments).as_deref(), Some("x"), "the path leads to the value");
         let _ = parameter.value(schema);
     }

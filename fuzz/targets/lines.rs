@@ -58,11 +58,7 @@ fn expected(limit: usize, bytes: &[u8]) -> Vec<Option<Vec<u8>>> {
 struct Pipe<'a>(std::collections::VecDeque<&'a [u8]>);
 
 impl AsyncRead for Pipe<'_> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         if let Some(piece) = self.0.pop_front() {
             let (now, later) = piece.split_at(piece.len().min(buffer.remaining()));
             buffer.put_slice(now);

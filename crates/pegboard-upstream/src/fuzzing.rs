@@ -1,11 +1,6 @@
 //! Parsers of this crate that are not public, for the fuzz targets alone.
 
-use crate::{
-    CallError, Item, ListKind,
-    config::env_variables,
-    json::Fields,
-    listing, manifest,
-};
+use crate::{CallError, Item, ListKind, config::env_variables, json::Fields, listing, manifest};
 
 /// The variables of a file with `NAME=value` lines.
 ///

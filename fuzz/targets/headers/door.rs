@@ -76,7 +76,8 @@ pub(crate) fn session() -> HeaderValue {
     let house = house();
     let known = house.session.lock().expect("a lock").clone();
     known.unwrap_or_else(|| {
-        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
+        let params =
+            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
         let line = Message::request(&Id::from(1), "initialize", Some(&raw(&params)));
         let request = Request::post("/mcp").body(Body::from(line)).expect("a request");
         let response = house.runtime.block_on(house.router.clone().oneshot(request)).expect("an answer");
@@ -140,15 +141,15 @@ async fn read(body: Body) -> Vec<u8> {
 }
 
 fn check_answers(asked: &Request<Vec<u8>>, answers: &[Message]) {
-    let Some(Ok(Message::Request { id, method, params })) =
-        std::str::from_utf8(asked.body()).ok().map(Message::parse)
+    let Some(Ok(Message::Request { id, method, params })) = std::str::from_utf8(asked.body()).ok().map(Message::parse)
     else {
         return;
     };
     let [Message::Response { id: answered, outcome }] = answers else { panic!("a request has one answer") };
     // A refusal at the door may not know yet whom it refuses.
     assert!(answered.is_none() && outcome.is_err() || answered.as_ref() == Some(&id), "the answer is to this request");
-    let is_modern = params.as_deref().is_some_and(|params| params.get().contains("io.modelcontextprotocol/protocolVersion"));
+    let is_modern =
+        params.as_deref().is_some_and(|params| params.get().contains("io.modelcontextprotocol/protocolVersion"));
     if let (true, "tools/call", Ok(result)) = (is_modern, method.as_str(), outcome) {
         let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
         check_agreement(asked, result.pointer("/structuredContent").unwrap_or(&Value::Null));
@@ -161,7 +162,9 @@ fn check_agreement(asked: &Request<Vec<u8>>, called: &Value) {
     if called.get("name").and_then(Value::as_str) != Some("mirror") {
         return;
     }
-    let given = |pointer: &str| called.pointer(pointer).filter(|value| !value.is_object() && !value.is_array() && !value.is_null());
+    let given = |pointer: &str| {
+        called.pointer(pointer).filter(|value| !value.is_object() && !value.is_array() && !value.is_null())
+    };
     if let Some(region) = given("/arguments/region").and_then(Value::as_str) {
         assert_eq!(header("mcp-param-region").as_deref(), Some(region), "a text is repeated as it is");
     }

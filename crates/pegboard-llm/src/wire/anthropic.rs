@@ -4,8 +4,8 @@ use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append,
-    forget_cut, items, number, text, told,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, forget_cut,
+    items, number, text, told,
 };
 
 /// The wire wants a bound on every answer.

@@ -311,3 +311,6 @@ fn forget_cut(calls: &mut [ToolCall], is_text: bool) {
         call.arguments = Value::Null;
     }
 }
+
+#[cfg(test)]
+mod tests;
