@@ -44,10 +44,15 @@ pub struct MirroredParameter {
 }
 
 impl MirroredParameter {
+    /// The value in `arguments`, if it is one that a header can repeat.
+    pub fn argument<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
+        let value = self.path.iter().try_fold(arguments, |value, key| value.get(key))?;
+        Some(value).filter(|value| value.is_string() || value.is_boolean() || value.is_number())
+    }
+
     /// The value in `arguments`, as text.
     pub fn value(&self, arguments: &Value) -> Option<String> {
-        let value = self.path.iter().try_fold(arguments, |value, key| value.get(key))?;
-        match value {
+        match self.argument(arguments)? {
             Value::String(text) => Some(text.clone()),
             Value::Bool(flag) => Some(flag.to_string()),
             Value::Number(number) => Some(number.to_string()),

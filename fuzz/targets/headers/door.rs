@@ -16,9 +16,10 @@ use pegboard_gateway::{Gateway, GatewaySettings};
 use pegboard_upstream::{
     Answering, LocalServer,
     config::{ServerConfig, TransportConfig},
+    era::meta,
     events::EventReader,
     headers::decode,
-    json::{Raw, raw},
+    json::{Fields, Raw, raw},
     rpc::{Id, Message},
 };
 use serde_json::{Value, json};
@@ -118,7 +119,8 @@ pub(crate) fn check(request: Request<Vec<u8>>) {
         "application/json" => drop(serde_json::from_str::<Value>(text).expect("JSON")),
         _ => {}
     }
-    assert_eq!(response.status() == 405, response.headers().contains_key(header::ALLOW) && response.status() == 405);
+    let is_told = response.headers().contains_key(header::ALLOW);
+    assert!(response.status() != 405 || is_told, "who is refused a method is told the others");
 }
 
 /// All that is there of a body by now; streams go on for ever.
@@ -148,8 +150,8 @@ fn check_answers(asked: &Request<Vec<u8>>, answers: &[Message]) {
     let [Message::Response { id: answered, outcome }] = answers else { panic!("a request has one answer") };
     // A refusal at the door may not know yet whom it refuses.
     assert!(answered.is_none() && outcome.is_err() || answered.as_ref() == Some(&id), "the answer is to this request");
-    let is_modern =
-        params.as_deref().is_some_and(|params| params.get().contains("io.modelcontextprotocol/protocolVersion"));
+    let own = Fields::of_optional(params.as_deref()).object("_meta");
+    let is_modern = own.is_some_and(|own| own.has(meta::PROTOCOL_VERSION));
     if let (true, "tools/call", Ok(result)) = (is_modern, method.as_str(), outcome) {
         let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
         check_agreement(asked, result.pointer("/structuredContent").unwrap_or(&Value::Null));

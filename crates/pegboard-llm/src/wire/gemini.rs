@@ -144,6 +144,9 @@ impl Collector for Streamed {
             let (kind, message) = (text(error, "status").to_owned(), text(error, "message").to_owned());
             return Err(WireError::Reported { kind, message });
         }
+        if self.answer.is_null() && data.is_object() {
+            self.answer = json!({});
+        }
         for (key, value) in data.as_object().into_iter().flatten().filter(|(key, _)| *key != "candidates") {
             self.answer[key.as_str()] = value.clone();
         }
