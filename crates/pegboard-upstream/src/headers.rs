@@ -1,5 +1,7 @@
 //! Headers that repeat parts of a modern request.
 
+use std::collections::HashSet;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
@@ -74,10 +76,9 @@ pub fn mirrored(schema: &Value) -> Result<Vec<MirroredParameter>, String> {
     if count_marks(schema) != found.len() {
         return Err("`x-mcp-header` where it cannot be reached by properties alone".to_owned());
     }
-    for (at, one) in found.iter().enumerate() {
-        if found[..at].iter().any(|other| other.header.eq_ignore_ascii_case(&one.header)) {
-            return Err(format!("two parameters with the header `{}`", one.header));
-        }
+    let mut names = HashSet::new();
+    if let Some(twice) = found.iter().find(|one| !names.insert(one.header.to_ascii_lowercase())) {
+        return Err(format!("two parameters with the header `{}`", twice.header));
     }
     Ok(found)
 }

@@ -155,9 +155,7 @@ impl<'a> Reader<'a> {
         }
         let message = format!("the schema of `{}` has no `type`; it is an object's", shorten(name));
         self.warn(WarningKind::WrongType, message);
-        let mut mended = Fields::new().with("type", "object");
-        schema.iter().for_each(|(key, value)| mended.set(key, value.to_owned()));
-        Some(mended)
+        Some(schema.begun_with("type", "object"))
     }
 
     /// The entry without optional fields that are not what they must be: one of them would
