@@ -11,6 +11,7 @@ use crate::{
     era::{Era, LEGACY_VERSIONS, MODERN_VERSION},
     json::{Fields, Raw, raw},
     rpc::RpcError,
+    talk::TalkNotes,
     transport::{
         Outbound,
         http::{ClientError, HttpClient, is_modern_refusal},
@@ -160,6 +161,7 @@ pub(crate) async fn connect(
     era: Option<Era>,
     supervisor: &[OsString],
     notices: mpsc::Sender<Notice>,
+    talk: Arc<TalkNotes>,
 ) -> Result<Connected, ConnectError> {
     let server: Arc<str> = config.name.as_str().into();
     match &config.transport {
@@ -168,7 +170,7 @@ pub(crate) async fn connect(
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();
-            let link = Link::new(server, Outbound::Stdio(sender), notices);
+            let link = Link::new(server, Outbound::Stdio(sender), notices, talk);
             let closing = Closing::new(&link);
             let mut process = attachable.attach(&link);
             let hello = tokio::select! {
@@ -191,23 +193,26 @@ pub(crate) async fn connect(
                 }
             }
         }
-        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => connect_sse(server, url, headers, notices).await,
+        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => {
+            connect_sse(server, url, headers, notices, talk).await
+        }
         TransportConfig::Http { url, headers, kind } => {
             let client = Arc::new(HttpClient::new(url, headers)?);
-            let link = Link::new(Arc::clone(&server), Outbound::Http(Arc::clone(&client)), notices.clone());
+            let outbound = Outbound::Http(Arc::clone(&client));
+            let link = Link::new(Arc::clone(&server), outbound, notices.clone(), Arc::clone(&talk));
             let closing = Closing::new(&link);
             match greet_over_http(&link, &client, era).await {
                 Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto =>
                 {
-                    connect_sse(server, url, headers, notices).await
+                    connect_sse(server, url, headers, notices, talk).await
                 }
                 Err(error) => Err(error),
             }
         }
         TransportConfig::Local(local) => {
-            let link = Link::new(server, Outbound::Local(Arc::clone(local)), notices);
+            let link = Link::new(server, Outbound::Local(Arc::clone(local)), notices, talk);
             let closing = Closing::new(&link);
             link.settle_era(Era::Modern);
             let hello = discover(&link).await.map_err(ConnectError::Refused)?;
@@ -229,9 +234,10 @@ async fn connect_sse(
     url: &str,
     headers: &[(String, crate::config::Secret)],
     notices: mpsc::Sender<Notice>,
+    talk: Arc<TalkNotes>,
 ) -> Result<Connected, ConnectError> {
     let client = Arc::new(SseClient::open(url, headers).await?);
-    let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices);
+    let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices, talk);
     let closing = Closing::new(&link);
     client.attach(&link).await?;
     let hello = initialize(&link).await?;

@@ -9,9 +9,7 @@
 //! may share it: files are replaced whole.
 
 mod fingerprint;
-mod folder;
 mod format;
-mod key;
 #[cfg(test)]
 mod tests;
 
@@ -23,8 +21,12 @@ use std::{
 };
 
 pub(crate) use self::{fingerprint::Fingerprint, format::Seal};
-use self::{folder::Folder, key::Key};
-use crate::{config::ServerConfig, handshake::Hello, listing::Lists};
+use crate::{
+    config::ServerConfig,
+    handshake::Hello,
+    listing::Lists,
+    store::{Folder, Key, is_unfinished},
+};
 
 /// A larger manifest is neither written nor read.
 const MAX_BYTES: usize = 64 << 20;
@@ -146,7 +148,7 @@ impl Manifests {
         let now = SystemTime::now();
         for name in self.folder.names().unwrap_or_default() {
             let limit = match name.as_str() {
-                name if folder::is_unfinished(name) => UNFINISHED_FOR,
+                name if is_unfinished(name) => UNFINISHED_FOR,
                 name if is_manifest(name) && !used.iter().any(|one| one == name) => KEPT_FOR,
                 // Whatever else lies here is not ours.
                 _ => continue,

@@ -28,9 +28,12 @@ mod error;
 pub mod fuzzing;
 mod logging;
 mod output;
+mod plain;
 mod progress;
 mod rankers;
 pub mod reference;
+mod running;
+mod telemetry;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -63,7 +66,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match cli.command {
         Command::Search(args) => commands::search::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
+        Command::Status(args) => commands::status::run(&args),
         Command::Catalog(args) => commands::catalog::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
         Command::Supervise(args) => return pegboard_upstream::supervise::run(&args.command),
