@@ -4,6 +4,7 @@ mod bench_gateway;
 mod checks;
 mod conformance;
 mod debian;
+mod fuzz;
 mod peers;
 mod served;
 
@@ -33,6 +34,9 @@ usage: cargo xtask <task>
             whether its memory stays as it is (one minute of it is part of `test`)
   bench-llm [CATALOG]
             what each delivery leaves of the tools of a conversation, and what it costs
+  fuzz [TARGET]... [--seconds N]
+            fuzz what reads from outside, each target for N seconds (600); needs a nightly
+            toolchain and cargo-fuzz, and is no part of `test`
   peers     install the MCP clients and servers that the gateway is tested against
             under .tools/, and there bubblewrap and libfaketime (needs npm and python3, and
             Debian's apt-get for the last two; instant when nothing changed)
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
                 run(name, Command::new("cargo").args(bench))
             })
         }
+        Some("fuzz") => fuzz::task(args),
         Some("peers") => peers::install().and_then(|()| debian::install()),
         Some("quality") => quality(&args.next().unwrap_or_else(|| "../shared/data".to_owned())),
         _ => Err(USAGE.to_owned()),

@@ -17,6 +17,9 @@ pub mod code;
 mod compact;
 mod custom;
 mod events;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod outputs;
 mod people;
 mod program;

@@ -13,6 +13,9 @@ pub mod client;
 pub mod conversation;
 pub mod delivery;
 pub mod embeddings;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hooks;
 mod mend;
 pub mod model;

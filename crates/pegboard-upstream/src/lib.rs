@@ -16,6 +16,9 @@ pub mod connection;
 pub mod era;
 pub mod events;
 mod fleet;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 pub mod headers;
 pub mod json;

@@ -217,6 +217,21 @@ pub(crate) struct Recalled {
     pub(crate) was_silent: bool,
 }
 
+/// A manifest read and written again, for a key and a configuration that are always the same.
+#[cfg(fuzzing)]
+pub(crate) fn rewritten(file: &[u8]) -> Result<Vec<u8>, String> {
+    let (key, fingerprint) = format::always();
+    let (manifest, _) = format::decode(file, &fingerprint, &key).map_err(|error| error.to_string())?;
+    Ok(format::encode(&manifest, &fingerprint, &key).0)
+}
+
+/// `body` as a file, sealed for that key.
+#[cfg(fuzzing)]
+pub(crate) fn sealed(body: &[u8]) -> Vec<u8> {
+    let (key, fingerprint) = format::always();
+    format::sealed(body, &fingerprint, &key)
+}
+
 fn file_name(fingerprint: &Fingerprint) -> String {
     format!("{fingerprint}{ENDING}")
 }

@@ -23,6 +23,9 @@ mod commands;
 mod config;
 mod demo;
 mod error;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod logging;
 mod output;
 mod plain;

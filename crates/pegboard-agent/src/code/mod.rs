@@ -157,5 +157,11 @@ fn token() -> Result<String, getrandom::Error> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// The arguments in a body, or why there are none.
+#[cfg(fuzzing)]
+pub(crate) fn parse_arguments(body: &[u8], max_values: usize) -> Result<serde_json::Value, String> {
+    arguments::parse(body, max_values).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,12 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{breaker::BreakerSettings, era::Era, transport::local::LocalServer};
 
+/// The variables in the text of an `envFile`, or the line that is none.
+#[cfg(fuzzing)]
+pub(crate) fn env_variables(text: &str) -> Result<Vec<(String, String)>, String> {
+    env_file::parse(text).map_err(|error| error.to_string())
+}
+
 /// A text that must not appear in logs or errors: a header, a token, an environment value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);

@@ -129,5 +129,26 @@ pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Resu
     Ok((Manifest { hello, lists }, seal))
 }
 
+/// A key and a fingerprint that are always the same.
+#[cfg(fuzzing)]
+pub(super) fn always() -> (Key, Fingerprint) {
+    let key = Key::always();
+    let transport = crate::config::TransportConfig::Http {
+        url: "http://localhost".to_owned(),
+        headers: Vec::new(),
+        kind: crate::config::HttpKind::Auto,
+    };
+    let config = crate::config::ServerConfig::new("always", transport);
+    let fingerprint = Fingerprint::of(&config, &key).expect("a remote server has one");
+    (key, fingerprint)
+}
+
+/// `body` behind the line that seals it.
+#[cfg(fuzzing)]
+pub(super) fn sealed(body: &[u8], fingerprint: &Fingerprint, key: &Key) -> Vec<u8> {
+    let seal = Seal::of(body, fingerprint, key).to_hex();
+    [format!("{MAGIC} {VERSION} {seal}\n").as_bytes(), body].concat()
+}
+
 /// The first line is not longer than this.
 const MAX_LINE: usize = 256;

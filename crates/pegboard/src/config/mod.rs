@@ -138,7 +138,7 @@ pub(crate) fn examine(path: &Path) -> Result<(Config, Problems), CliError> {
 }
 
 /// The configuration in `text`, and the mistakes in it.
-fn parse(text: &str, env: Lookup<'_>) -> (Config, Problems) {
+pub(crate) fn parse(text: &str, env: Lookup<'_>) -> (Config, Problems) {
     let mut problems = Problems::new();
     let mut draft = Draft::default();
     if let Some(document) = Document::parse(text, &mut problems) {
