@@ -26,7 +26,7 @@ pub mod naming;
 pub mod ranking;
 pub mod schema;
 pub mod selection;
-mod text;
+pub mod text;
 pub mod tool;
 
 pub use cache::SnapshotCache;

@@ -23,6 +23,7 @@ use crate::{
     listen::Listeners,
     lock,
     metrics::{Metrics, Standing},
+    pins::Told,
     sessions::{ClientSession, Sessions},
     settings::{GatewaySettings, Profile},
     setup::Setups,
@@ -61,6 +62,7 @@ pub struct Gateway {
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
     pub(crate) metrics: Metrics,
+    pub(crate) told_lookalikes: Told,
     began: std::time::Instant,
     next_owner: AtomicU64,
     /// Whether the servers have had their time to start. Later on nobody waits for one.
@@ -94,8 +96,10 @@ impl Gateway {
         rankers: Rankers,
         supervisor: Vec<OsString>,
     ) -> Arc<Self> {
-        let options = FleetOptions { supervisor, manifests: settings.manifests.clone(), is_held: true };
+        let (manifests, pins) = (settings.manifests.clone(), settings.pins.clone());
+        let options = FleetOptions { supervisor, manifests, pins, is_held: true };
         let (fleet, notices) = Fleet::start_with(servers, options);
+        fleet.hide(settings.tokens.iter().map(|token| &token.secret));
         let gateway = Arc::new(Self {
             setups: Setups::new(settings, rankers),
             applied: AtomicU64::new(0),
@@ -108,6 +112,7 @@ impl Gateway {
             listeners: Listeners::default(),
             watches: Watches::default(),
             metrics: Metrics::default(),
+            told_lookalikes: Told::default(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
             started: watch::Sender::new(false),
@@ -272,6 +277,7 @@ impl Gateway {
             (directory, difference)
         });
         let Ok((directory, difference)) = made.await else { return };
+        self.tell_lookalikes(&directory);
         *self.directory.write().unwrap_or_else(std::sync::PoisonError::into_inner) = directory;
         let difference = Arc::new(difference);
         let is_news = difference.has_tools() || is_new_setup;

@@ -18,6 +18,7 @@ mod methods;
 mod metrics;
 pub mod middleware;
 mod notices;
+mod pins;
 mod sessions;
 mod settings;
 mod setup;
@@ -32,6 +33,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use gateway::{Gateway, Rankers};
 pub use http::{ENDPOINT, HEALTH, READY};
 pub use metrics::METRICS;
+pub use pins::{Lookalike, ToolName};
 pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};
 pub use setup::{Change, holders};
 

@@ -93,6 +93,8 @@ pub struct GatewaySettings {
     /// The folder in which it is kept what servers offer, so that clients can be answered
     /// before they run. `None` keeps nothing.
     pub manifests: Option<PathBuf>,
+    /// The folder in which it is kept which tools were approved. `None` approves everything.
+    pub pins: Option<PathBuf>,
     /// How long the first list waits for servers that are starting.
     pub startup_wait: Duration,
     /// Sessions at a time; the one that was used longest ago makes room.
@@ -118,6 +120,7 @@ impl Default for GatewaySettings {
             middleware: Vec::new(),
             server_middleware: Vec::new(),
             manifests: None,
+            pins: None,
             startup_wait: Duration::from_secs(10),
             max_sessions: 1000,
             session_idle: Duration::from_secs(30 * 60),

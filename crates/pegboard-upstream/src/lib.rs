@@ -22,10 +22,13 @@ pub mod json;
 pub mod lines;
 mod listing;
 mod manifest;
+mod pins;
 #[cfg(unix)]
 pub mod processes;
+mod redact;
 pub mod rpc;
 mod server;
+mod state;
 pub mod supervise;
 mod transport;
 
@@ -35,5 +38,6 @@ pub use connection::{Call, CallError, Event, Notice};
 pub use fleet::{Fleet, FleetOptions, Reconfigured};
 pub use handshake::{ConnectError, Hello};
 pub use listing::{Item, ListKind, Lists};
+pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};
 pub use server::{BreakerReport, CallCounts, Report, State, Upstream};
 pub use transport::local::{Answering, LocalServer};

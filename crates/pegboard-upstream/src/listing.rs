@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use pegboard_core::{
     Limits, RawTool,
     catalog::{Warning, WarningKind},
-    load,
+    load, text,
 };
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -121,8 +121,12 @@ impl Item {
 /// What a server offers.
 #[derive(Clone, Debug, Default)]
 pub struct Lists {
-    /// Its tools.
+    /// Its tools, as far as they may be used.
     pub tools: Arc<Vec<Item>>,
+    /// Its tools that are held back until they are approved.
+    pub held: Arc<Vec<Item>>,
+    /// All tools that it says it has.
+    pub(crate) offered: Arc<Vec<Item>>,
     /// Its prompts.
     pub prompts: Arc<Vec<Item>>,
     /// Its resources.
@@ -147,7 +151,10 @@ impl Lists {
     fn set(&mut self, kind: ListKind, items: Vec<Item>) {
         let items = Arc::new(items);
         match kind {
-            ListKind::Tools => self.tools = items,
+            ListKind::Tools => {
+                self.offered = Arc::clone(&items);
+                self.tools = items;
+            }
             ListKind::Prompts => self.prompts = items,
             ListKind::Resources => self.resources = items,
             ListKind::Templates => self.templates = items,
@@ -160,6 +167,10 @@ const MAX_ITEMS: usize = 50_000;
 
 /// Pages of one list; a server that gives more is going in circles.
 const MAX_PAGES: usize = 2_000;
+
+/// Bytes of one text of a definition: a description of a tool or of one of its parameters. The
+/// longest that are meant well have a few thousand; a longer one is cut, and says so.
+pub(crate) const MAX_TEXT: usize = 16 << 10;
 
 /// Bytes of one item.
 const MAX_ITEM_BYTES: usize = 1 << 20;
@@ -281,6 +292,7 @@ impl Reader<'_> {
             _ if is_mended => fields.to_raw(),
             _ => item.to_owned(),
         };
+        let raw = self.cleaned(&key, raw);
         if raw.get().len() > MAX_ITEM_BYTES {
             let message = format!("`{}` has {} bytes and is left out", shorten(&key), raw.get().len());
             return self.warn(WarningKind::TooLong, message);
@@ -331,16 +343,28 @@ impl Reader<'_> {
                 }
             }
         }
-        let limit = Limits::default().text_bytes;
-        if let Some(mut text) = fields.text("description").filter(|text| text.len() > limit) {
+        if let Some(text) = fields.text("description").filter(|text| text.len() > MAX_TEXT) {
             let message =
-                format!("the description of `{}` has {} bytes and is cut to {limit}", shorten(name), text.len());
+                format!("the description of `{}` has {} bytes and is cut to {MAX_TEXT}", shorten(name), text.len());
             self.warn(WarningKind::TooLong, message);
-            text.truncate(text.floor_char_boundary(limit));
-            fields.set("description", raw(&text));
+            fields.set("description", raw(&text::bounded(&text, MAX_TEXT)));
             is_mended = true;
         }
         if is_mended { fields.to_raw() } else { item.to_owned() }
+    }
+
+    /// The entry with its texts fit to be shown; called it is by its own name all the same.
+    fn cleaned(&mut self, key: &str, item: Raw) -> Raw {
+        // A URI is how a resource is read; its name is for people.
+        let clean = text::clean_definition(item.get(), "name", MAX_TEXT);
+        let Some(clean) = clean.and_then(|clean| RawValue::from_string(clean).ok()) else { return item };
+        // Line ends of Windows are not worth a word.
+        let is_news = text::clean_definition(&item.get().replace("\\r", ""), "name", MAX_TEXT).is_some();
+        if is_news {
+            let message = format!("`{}` has hidden characters or too long a text, which are left out", shorten(key));
+            self.warn(WarningKind::HiddenCharacters, message);
+        }
+        clean
     }
 
     /// The entry without optional fields that are not what they must be: one of them would
@@ -374,6 +398,6 @@ impl Reader<'_> {
     }
 }
 
-fn shorten(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(80).collect()
+fn shorten(name: &str) -> String {
+    text::brief(name, 80)
 }

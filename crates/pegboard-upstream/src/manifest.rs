@@ -8,10 +8,8 @@
 //! [`Fingerprint`], and the key that fingerprints and seals are made with. Several programs
 //! may share it: files are replaced whole.
 
-mod fingerprint;
-mod folder;
+pub(crate) mod fingerprint;
 mod format;
-mod key;
 #[cfg(test)]
 mod tests;
 
@@ -22,9 +20,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub(crate) use self::{fingerprint::Fingerprint, format::Seal};
-use self::{folder::Folder, key::Key};
-use crate::{config::ServerConfig, handshake::Hello, listing::Lists};
+pub(crate) use self::fingerprint::Fingerprint;
+use crate::{
+    config::ServerConfig,
+    handshake::Hello,
+    listing::Lists,
+    state::{Folder, Key, Seal, folder},
+};
 
 /// A larger manifest is neither written nor read.
 const MAX_BYTES: usize = 64 << 20;

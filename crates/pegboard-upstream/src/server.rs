@@ -2,6 +2,7 @@
 
 mod keeping;
 mod life;
+mod pinning;
 mod report;
 mod state;
 #[cfg(test)]
@@ -13,12 +14,13 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::text;
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::Instant,
 };
 
-use self::{keeping::Kept, report::Notes};
+use self::{keeping::Kept, pinning::Pinned, report::Notes};
 pub use self::{
     report::{BreakerReport, CallCounts, Report},
     state::State,
@@ -31,6 +33,8 @@ use crate::{
     headers,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    pins::Pins,
+    redact::{Redactor, Shared},
 };
 
 /// How long a server may take to agree to a subscription.
@@ -56,6 +60,10 @@ pub(crate) struct Crew {
     /// Where other notifications go.
     pub(crate) told: mpsc::Sender<(Arc<str>, Notice)>,
     pub(crate) gate: watch::Sender<Gate>,
+    /// Which tools were approved.
+    pub(crate) pins: Option<Arc<Pins>>,
+    /// What none of them may tell.
+    pub(crate) secrets: Shared,
 }
 
 impl Crew {
@@ -81,6 +89,9 @@ pub struct Upstream {
     state: watch::Sender<State>,
     connection: watch::Sender<Option<(Arc<Link>, Arc<Hello>)>>,
     lists: RwLock<Arc<Lists>>,
+    pinned: Mutex<Pinned>,
+    /// One look at what was approved at a time.
+    reviewing: tokio::sync::Mutex<()>,
     last_hello: Mutex<Option<Arc<Hello>>>,
     wake: Notify,
     stop: watch::Sender<bool>,
@@ -89,6 +100,8 @@ pub struct Upstream {
     breaker: Breaker,
     /// Where its lists are kept between runs.
     kept: OnceLock<Kept>,
+    /// What is not to be told of it.
+    redactor: Redactor,
     /// Whether it was started, and what was kept comes too late.
     has_begun: Mutex<bool>,
     /// Resources that clients subscribed to, for modern servers.
@@ -100,11 +113,14 @@ impl Upstream {
         let state = if config.is_enabled { State::Starting } else { State::Disabled };
         let breaker = Breaker::new(config.breaker.unwrap_or_default());
         Arc::new(Self {
+            redactor: Redactor::with(&config, crew.secrets.clone()),
             config,
             crew,
             state: watch::Sender::new(state),
             connection: watch::Sender::new(None),
             lists: RwLock::default(),
+            pinned: Mutex::default(),
+            reviewing: tokio::sync::Mutex::default(),
             last_hello: Mutex::default(),
             wake: Notify::new(),
             stop: watch::Sender::new(false),
@@ -152,9 +168,8 @@ impl Upstream {
                 info.text("description").or_else(|| info.text("title"))
             })
         };
-        let mut text = self.config.description.clone().or_else(own).unwrap_or_default();
-        text.truncate(text.floor_char_boundary(MOST));
-        text
+        let text = self.config.description.clone().or_else(own).unwrap_or_default();
+        text::bounded(&text::clean(&text), MOST).into_owned()
     }
 
     /// Whether a tool can be called: over HTTP one whose headers cannot be sent must not be.
@@ -166,7 +181,7 @@ impl Upstream {
         let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
         match schema.as_ref().map(headers::mirrored) {
             Some(Err(reason)) => {
-                tracing::warn!(server = self.name(), tool = item.key, reason, "a tool is left out");
+                tracing::warn!(server = self.name(), tool = &*text::line(&item.key), reason, "a tool is left out");
                 false
             }
             _ => true,
@@ -201,7 +216,7 @@ impl Upstream {
     pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
         let outcome = self.try_call(make).await;
-        self.notes.called(&outcome);
+        self.notes.called(&outcome, &self.redactor);
         outcome
     }
 

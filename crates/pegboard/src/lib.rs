@@ -61,6 +61,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Search(args) => commands::search::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Catalog(args) => commands::catalog::run(&args),
+        Command::Approve(args) => commands::approve::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
         Command::Supervise(args) => return pegboard_upstream::supervise::run(&args.command),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use super::{
-    HttpKind, Secret, ServerConfig, Timeouts, TransportConfig,
+    HttpKind, Pinning, Secret, ServerConfig, Timeouts, TransportConfig,
     breaker::read_breaker,
     document::{Node, Problems},
     env_file,
@@ -113,7 +113,7 @@ const KEYS: &[Key<Draft>] = &[
         Kind::Word,
         "The program to start. It speaks MCP on its standard input and output.",
         |node, server: &mut Draft, scope| {
-            server.command = node.as_word(scope.problems).map(|text| expand(node, text, scope));
+            server.command = node.as_word(scope.problems).map(|text| server.expand(node, text, scope));
         },
     ),
     Key::new("args", Kind::List(&Kind::Text), "Its arguments.", read_args).default("[]"),
@@ -131,7 +131,7 @@ const KEYS: &[Key<Draft>] = &[
         Kind::Word,
         "The folder it runs in. A relative path starts from the folder of the configuration file.",
         |node, server: &mut Draft, scope| {
-            let text = node.as_word(scope.problems).map(|text| expand(node, text, scope).text);
+            let text = node.as_word(scope.problems).map(|text| server.expand(node, text, scope).text);
             server.cwd = text.map(|text| from_workspace(&text, scope.env));
         },
     ),
@@ -210,6 +210,14 @@ const KEYS: &[Key<Draft>] = &[
         |node, server: &mut Draft, scope| server.breaker = Some(read_breaker(node, scope)),
     ),
     Key::new(
+        "pinning",
+        Kind::OneOf(Pinning::NAMES),
+        "What becomes of tools of the server that are not as they were approved, in place of `pegboard.pinning`.",
+        |node, server: &mut Draft, scope| {
+            server.pinning = node.as_one_of(Pinning::NAMES, scope.problems).and_then(Pinning::named);
+        },
+    ),
+    Key::new(
         "protocol",
         Kind::OneOf(&["auto", "legacy", "modern"]),
         "The era of MCP that it speaks: `legacy` has `initialize` and sessions (up to 2025-11-25), `modern` does \
@@ -255,6 +263,8 @@ struct Draft {
     era: Option<Era>,
     lazy: Option<bool>,
     breaker: Option<BreakerSettings>,
+    pinning: Option<Pinning>,
+    secrets: Vec<Secret>,
     description: Option<String>,
 }
 
@@ -274,14 +284,23 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
         era: draft.era,
         lazy: draft.lazy,
         breaker: draft.breaker,
+        pinning: draft.pinning,
+        secrets: draft.secrets,
         ..server
     })
 }
 
 impl Draft {
+    /// [`expand`] that takes note of what was filled in.
+    fn expand(&mut self, node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
+        let mut expanded = expand(node, text, scope);
+        self.secrets.extend(expanded.secrets.drain(..).map(Secret::new));
+        expanded
+    }
+
     fn address(&mut self, node: &Node<'_>, kind: HttpKind, scope: &mut Scope<'_>) {
         let Some(text) = node.text() else { return node.must_be(URL, scope.problems) };
-        let url = expand(node, text, scope);
+        let url = self.expand(node, text, scope);
         if url.is_complete && !is_url(&url.text) {
             node.must_be(URL, scope.problems);
         }
@@ -379,7 +398,7 @@ fn read_args(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     }
     let items = node.items();
     let texts = items.iter().filter_map(|item| item.text().map(|text| (item, text)));
-    server.args = texts.map(|(item, text)| expand(item, text, scope).text).collect();
+    server.args = texts.map(|(item, text)| server.expand(item, text, scope).text).collect();
 }
 
 fn read_env(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
@@ -392,7 +411,7 @@ fn read_env(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
             continue;
         }
         let Some(text) = entry.as_scalar(scope.problems) else { continue };
-        let value = expand(&entry, text, scope).text;
+        let value = server.expand(&entry, text, scope).text;
         if value.contains('\0') {
             scope.problems.push(entry.problem("has a character in its value that no variable can have"));
         }
@@ -424,7 +443,7 @@ fn read_type(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
 fn read_headers(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     for entry in node.as_object(scope.problems).unwrap_or_default() {
         let Some(text) = entry.as_text(scope.problems) else { continue };
-        let value = expand(&entry, text, scope).text;
+        let value = server.expand(&entry, text, scope).text;
         if !is_header_name(entry.key()) {
             scope.problems.push(entry.problem("cannot be the name of a header"));
         } else if server.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(entry.key())) {
@@ -438,7 +457,7 @@ fn read_headers(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
 
 fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     let Some(text) = node.as_word(scope.problems) else { return };
-    let token = expand(node, text, scope);
+    let token = server.expand(node, text, scope);
     if token.is_complete && (token.text.trim().is_empty() || !is_header_value(&token.text)) {
         let problem = node.problem("must be a token without line breaks");
         scope.problems.push(problem.hint("the variable may be empty"));

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::text;
 use tokio::{
     io::AsyncWriteExt,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
@@ -268,14 +269,21 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
         let mut shown = String::new();
         let message = match line {
             Line::Whole(bytes) if bytes.len() > LARGE && bytes.starts_with(b"{") => {
-                shown = readable(&String::from_utf8_lossy(&bytes[..MAX_SHOWN]));
+                let start = bytes[..MAX_LOG_LINE].to_vec();
                 let text = String::from_utf8(lines.take()).ok();
-                text.map(|text| Message::parse_large(text).map(|message| vec![message]))
+                let message = text.map(|text| Message::parse_large(text).map(|message| vec![message]));
+                if !matches!(message, Some(Ok(_))) {
+                    shown = readable(&link, &start, MAX_SHOWN);
+                }
+                message
             }
             Line::Whole(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => continue,
             Line::Whole(bytes) => {
-                shown = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)]));
-                std::str::from_utf8(bytes).ok().map(Message::parse_all)
+                let message = std::str::from_utf8(bytes).ok().map(Message::parse_all);
+                if !matches!(message, Some(Ok(_))) {
+                    shown = readable(&link, bytes, MAX_SHOWN);
+                }
+                message
             }
             Line::TooLong => None,
         };
@@ -307,7 +315,7 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
     let mut lines = Lines::new(stderr, 1 << 20);
     while let Ok(Some(line)) = lines.next().await {
         let Line::Whole(bytes) = line else { continue };
-        let text = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LOG_LINE)]));
+        let text = readable(&link, bytes, MAX_LOG_LINE);
         if text.trim().is_empty() {
             continue;
         }
@@ -320,9 +328,11 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
     }
 }
 
-/// Text without what could drive a terminal.
-fn readable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || *c == '\t').collect()
+/// What the server wrote, without what could drive a terminal and without its secrets. In this
+/// order, and cut at the end: a secret in pieces is one all the same.
+fn readable(link: &Link, bytes: &[u8], most: usize) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text::bounded(&link.redactor.redact(&text::line(&text)), most).into_owned()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::{
 
 use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, holders};
 use pegboard_http::{Guard, ListenError, Listener, Principal};
-use pegboard_upstream::{State, Upstream};
+use pegboard_upstream::{State, Upstream, config::Pinning};
 
 use self::reload::Followed;
 use crate::{
@@ -39,7 +39,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let mut config = config?;
     let state = config.state.resolve(args.state.as_deref());
     // The demo's servers are part of this program, and there at once.
-    config.gateway.manifests = state.filter(|_| args.config.is_some()).map(|state| state::manifests(&state));
+    let state = state.filter(|_| args.config.is_some());
+    config.gateway.manifests = state.as_deref().map(state::manifests);
+    config.gateway.pins = state.as_deref().map(state::pins);
     logging::start(&args.log, "info")?;
     let runtime = runtime()?;
     let served = runtime.block_on(serve(args, config, files));
@@ -82,6 +84,9 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
     }
+    if config.gateway.pins.is_none() && config.servers.iter().any(|server| server.pinning() == Pinning::Hold) {
+        warn("`pinning` holds nothing back without a folder for state, which keeps what was approved");
+    }
     let listen = listener_settings(args, &config)?;
     let max_body_bytes = config.listen.max_body_bytes;
     // Before any server is started: a taken port must not cost a fleet.
@@ -89,12 +94,13 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
         Some(settings) => Some(Listener::bind(settings).await.map_err(cannot_listen)?),
         None => None,
     };
-    let manifests = config.gateway.manifests.clone();
+    let (manifests, pins) = (config.gateway.manifests.clone(), config.gateway.pins.clone());
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
     if let Some(path) = args.config.clone() {
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen) = (config.ranker, config.listen.clone());
-        let followed = Followed { path, gateway: Arc::clone(&gateway), door, ranker, listen, manifests, files };
+        let gateway = Arc::clone(&gateway);
+        let followed = Followed { path, gateway, door, ranker, listen, manifests, pins, files };
         tokio::spawn(followed.follow());
     }
     let served = match listener {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pegboard_upstream::config::ServerConfig;
+use pegboard_upstream::config::{Pinning, ServerConfig};
 
 /// In place of a folder: nothing is kept.
 const NONE: &str = "none";
@@ -51,6 +51,11 @@ pub(crate) fn manifests(state: &Path) -> PathBuf {
     state.join("manifests")
 }
 
+/// Below the state folder: which tools were approved.
+pub(crate) fn pins(state: &Path) -> PathBuf {
+    state.join("pins")
+}
+
 /// The folder of Pegboard where each system keeps such things.
 fn usual(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     // A relative path there is a mistake, and is to be ignored.
@@ -70,6 +75,7 @@ fn usual(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 pub(super) struct ServerDefaults {
     pub(super) lazy: Option<bool>,
     pub(super) breaker: Option<pegboard_upstream::BreakerSettings>,
+    pub(super) pinning: Option<Pinning>,
 }
 
 impl ServerDefaults {
@@ -77,6 +83,7 @@ impl ServerDefaults {
         for server in servers {
             server.lazy = server.lazy.or(self.lazy);
             server.breaker = server.breaker.or(self.breaker);
+            server.pinning = server.pinning.or(self.pinning);
         }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Followed {
     pub(super) listen: ListenConfig,
     /// Where manifests are kept; that stays.
     pub(super) manifests: Option<PathBuf>,
+    /// Where approvals are kept; that stays too.
+    pub(super) pins: Option<PathBuf>,
     /// Other files whose content counts.
     pub(super) files: Vec<PathBuf>,
 }
@@ -89,6 +91,7 @@ impl Followed {
         }
         self.warn_of_the_fixed(&config.listen);
         config.gateway.manifests.clone_from(&self.manifests);
+        config.gateway.pins.clone_from(&self.pins);
         let rankers = (config.ranker != self.ranker).then(|| shared_rankers(config.ranker));
         self.ranker = config.ranker;
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;

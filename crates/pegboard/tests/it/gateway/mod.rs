@@ -7,9 +7,12 @@ mod eras;
 mod exposure;
 mod faults;
 mod guards;
+mod hostile;
 mod passing;
+mod pins;
 pub(crate) mod real;
 mod remote;
+mod secrets;
 mod starting;
 mod steps;
 
@@ -75,10 +78,16 @@ impl Served {
     }
 
     async fn spawn(folder: PathBuf, args: &[&str], address: &str) -> Self {
+        Self::spawn_with(folder, args, address, &[("PEGBOARD_LOG", "debug")]).await
+    }
+
+    /// [`start`](Self::start) with variables.
+    async fn spawn_with(folder: PathBuf, args: &[&str], address: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = command()
             .arg("serve")
             .args(args)
-            .args(["--listen", address, "--log-level", "debug"])
+            .args(["--listen", address])
+            .envs(variables.iter().copied())
             .current_dir(&folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -88,7 +97,9 @@ impl Served {
         let log = follow(child.stderr.take().expect("a pipe"));
         let mut served = Self { child, url: String::new(), log, folder };
         let line = served.logged("listening on ").await;
-        served.url = line.split("listening on ").nth(1).expect("an address").trim().to_owned();
+        let address = line.split("listening on ").nth(1).expect("an address");
+        // In a log of JSON more follows.
+        served.url = address.split('"').next().unwrap_or_default().trim().to_owned();
         served
     }
 
