@@ -12,6 +12,7 @@ use tokio::{
     sync::mpsc,
     task::{JoinHandle, JoinSet},
 };
+use tracing::Instrument as _;
 
 use crate::{
     exchange::{Caller, Exchange, cannot_answer},
@@ -111,7 +112,8 @@ impl Gateway {
         let (method, name, mirrored) = (forward.method, forward.name.clone(), forward.mirrored.clone());
         let (capabilities, log_level) = (exchange.capabilities.clone(), exchange.log_level());
         let (wants_progress, owner) = (exchange.progress.is_some(), exchange.owner);
-        let task = tokio::spawn(async move {
+        let trace = exchange.trace.clone();
+        let work = async move {
             let timeout = upstream.config().timeouts.call;
             let mut era = Era::Legacy;
             let make = |hello: &Hello| {
@@ -124,12 +126,14 @@ impl Gateway {
                     wants_progress,
                     owner,
                     events: Some(events.clone()),
+                    trace: trace.clone(),
                     ..Call::new(method, params.clone(), timeout)
                 }
             };
             let result = upstream.call(make).await;
             (result, era)
-        });
+        };
+        let task = tokio::spawn(work.in_current_span());
         Ok(Running { events: received, questions: JoinSet::new(), task: Some(task) })
     }
 
@@ -163,14 +167,15 @@ impl Gateway {
                     let exchange = exchange.clone();
                     let mut reply = reply;
                     while running.questions.try_join_next().is_some() {}
-                    running.questions.spawn(async move {
+                    let asking = async move {
                         let answer = tokio::select! {
                             answer = exchange.ask(&method, params) => answer,
                             // The server no longer wants to know.
                             () = reply.closed() => return,
                         };
                         let _ = reply.send(answer);
-                    });
+                    };
+                    running.questions.spawn(asking.in_current_span());
                 }
                 Event::Request { method, params, reply } => {
                     let suspended = Suspended { running, method, params, reply, bound_to: bound_to.clone() };

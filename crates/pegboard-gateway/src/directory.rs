@@ -17,7 +17,6 @@ use pegboard_upstream::{
 
 use crate::{
     middleware::Middleware,
-    pins::{Lookalike, lookalikes},
     settings::{GatewaySettings, Prefixes},
     uris::UriNames,
 };
@@ -51,8 +50,6 @@ pub(crate) struct Directory {
     parts: HashMap<Arc<str>, Part>,
     /// Tools that exist and must not be used until somebody approves them.
     pub(crate) held: Vec<Arc<Tool>>,
-    /// Tools whose names are alike.
-    pub(crate) lookalikes: Arc<Vec<Lookalike>>,
     /// How servers want to be used.
     pub(crate) instructions: Vec<(Arc<str>, String)>,
 }
@@ -177,12 +174,7 @@ impl Directory {
         let catalog = catalog.ordered_by(&order);
         // A snapshot that says nothing new would only make everybody work things out again.
         let is_same = |old: &Catalog| old.iter().map(Arc::as_ptr).eq(catalog.iter().map(Arc::as_ptr));
-        let known = before.catalog.clone().filter(is_same);
-        self.lookalikes = match &known {
-            Some(_) => Arc::clone(&before.lookalikes),
-            None => Arc::new(lookalikes(&all)),
-        };
-        self.catalog = known.or(Some(catalog));
+        self.catalog = before.catalog.clone().filter(is_same).or(Some(catalog));
     }
 
     fn mirror(&mut self, server: &Arc<str>, items: &[&Item]) {

@@ -8,6 +8,7 @@ use pegboard_upstream::{
     era::Era,
     json::{Fields, Raw, raw},
     rpc::{Message, RpcError},
+    trace::TraceContext,
 };
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -53,6 +54,8 @@ pub(crate) struct Exchange {
     pub(crate) outlet: Outlet,
     /// Calls of one conversation share a number.
     pub(crate) owner: u64,
+    /// Whose trace it belongs to, as the client says.
+    pub(crate) trace: TraceContext,
 }
 
 /// The levels of log messages, from the least to the most important.

@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fmt,
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -20,10 +20,12 @@ use tokio::sync::watch;
 use crate::{
     directory::{Difference, Directory},
     exchange::{Caller, Exchange, Viewer},
+    kept::KeptSessions,
     listen::Listeners,
     lock,
     metrics::{Metrics, Standing},
-    pins::Told,
+    pins::{self, Names},
+    record::Recorder,
     sessions::{ClientSession, Sessions},
     settings::{GatewaySettings, Profile},
     setup::Setups,
@@ -58,13 +60,19 @@ pub struct Gateway {
     built: watch::Sender<u64>,
     views: Mutex<HashMap<(Caller, u64, DialectName), Arc<View>>>,
     pub(crate) sessions: Sessions,
+    /// Where conversations are kept, if they are.
+    pub(crate) kept: Option<Arc<KeptSessions>>,
     pub(crate) suspended: SuspendedCalls,
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
     pub(crate) metrics: Metrics,
-    pub(crate) told_lookalikes: Told,
-    began: std::time::Instant,
+    pub(crate) names: Names,
+    /// Where it is noted what was searched for and called.
+    pub(crate) recorder: OnceLock<Recorder>,
+    pub(crate) began: std::time::Instant,
     next_owner: AtomicU64,
+    /// How many requests there were; each has its number.
+    pub(crate) requests: AtomicU64,
     /// Whether the servers have had their time to start. Later on nobody waits for one.
     started: watch::Sender<bool>,
     pub(crate) stopping: watch::Sender<bool>,
@@ -100,6 +108,7 @@ impl Gateway {
         let options = FleetOptions { supervisor, manifests, pins, is_held: true };
         let (fleet, notices) = Fleet::start_with(servers, options);
         fleet.hide(settings.tokens.iter().map(|token| &token.secret));
+        let kept = settings.sessions.as_deref().and_then(KeptSessions::open);
         let gateway = Arc::new(Self {
             setups: Setups::new(settings, rankers),
             applied: AtomicU64::new(0),
@@ -108,13 +117,16 @@ impl Gateway {
             built: watch::Sender::new(0),
             views: Mutex::default(),
             sessions: Sessions::default(),
+            kept,
             suspended: SuspendedCalls::default(),
             listeners: Listeners::default(),
             watches: Watches::default(),
             metrics: Metrics::default(),
-            told_lookalikes: Told::default(),
+            names: Names::default(),
+            recorder: OnceLock::new(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
+            requests: AtomicU64::new(0),
             started: watch::Sender::new(false),
             stopping: watch::Sender::new(false),
         });
@@ -123,6 +135,7 @@ impl Gateway {
         tokio::spawn(start_up(Arc::clone(&gateway)));
         tokio::spawn(crate::notices::pump(Arc::downgrade(&gateway), notices));
         tokio::spawn(sweep(Arc::downgrade(&gateway)));
+        tokio::spawn(pins::compare_names(Arc::downgrade(&gateway)));
         gateway
     }
 
@@ -169,8 +182,13 @@ impl Gateway {
         *self.started.borrow()
     }
 
+    /// What has happened so far, in numbers: those of [`METRICS`](crate::METRICS).
+    pub fn numbers(&self) -> Vec<crate::metrics::Family> {
+        self.metrics.families(&self.standing())
+    }
+
     /// How things stand, in numbers.
-    pub(crate) fn standing(&self) -> Standing {
+    fn standing(&self) -> Standing {
         let mut servers = std::collections::BTreeMap::new();
         for server in self.servers().iter() {
             *servers.entry(server.state().as_str()).or_default() += 1;
@@ -277,12 +295,12 @@ impl Gateway {
             (directory, difference)
         });
         let Ok((directory, difference)) = made.await else { return };
-        self.tell_lookalikes(&directory);
         *self.directory.write().unwrap_or_else(std::sync::PoisonError::into_inner) = directory;
         let difference = Arc::new(difference);
         let is_news = difference.has_tools() || is_new_setup;
         if is_news {
             lock(&self.views).clear();
+            self.record_tools();
         }
         // Whoever comes from now on sees the new directory. With nobody there yet, the first
         // list need not wait for an index that only searches need.
@@ -299,6 +317,7 @@ impl Gateway {
         self.announce("notifications/resources/list_changed", |viewer| difference.resources_for(&viewer.selection));
         // Last: who waits for the directory is not to be told of what is in it already.
         self.built.send_replace(changes);
+        self.names.news.notify_one();
         if is_news && is_awaited {
             self.renew(&difference).await;
         }
@@ -334,7 +353,7 @@ impl Gateway {
         let Some(viewer) = self.viewer(old.caller) else {
             tracing::info!(session = session.owner, "a conversation ends: its token is no longer known");
             self.sessions.remove(&session.id);
-            return self.end_session(session);
+            return self.forget_session(session);
         };
         let is_new_setup = viewer.setup != old.setup;
         // One that has begun meanwhile has it already.
@@ -375,6 +394,17 @@ impl Gateway {
                 gateway.watches.remove(&gateway, &uri).await;
             }
         });
+    }
+
+    /// Looks now and then for conversations on the disk that nobody came back to.
+    fn sweep_kept(&self, rounds: u64) {
+        const EVERY: u64 = 20;
+        if rounds.is_multiple_of(EVERY)
+            && let Some(kept) = self.kept.clone()
+        {
+            let limit = self.setup().session_keep;
+            tokio::task::spawn_blocking(move || kept.sweep(limit));
+        }
     }
 
     /// What a client can do here. Servers come and go, so everything is offered.
@@ -458,8 +488,15 @@ async fn follow(gateway: std::sync::Weak<Gateway>, mut changes: watch::Receiver<
 
 /// Forgets conversations that nobody uses.
 async fn sweep(gateway: std::sync::Weak<Gateway>) {
+    let mut rounds = 0_u64;
     loop {
-        let Some(limit) = gateway.upgrade().map(|gateway| gateway.setup().session_idle) else { return };
+        let Some(limit) = gateway.upgrade().map(|gateway| {
+            gateway.sweep_kept(rounds);
+            gateway.setup().session_idle
+        }) else {
+            return;
+        };
+        rounds += 1;
         tokio::time::sleep(SWEEP.min(limit)).await;
         let Some(gateway) = gateway.upgrade() else { return };
         for session in gateway.sessions.expire(limit) {

@@ -7,24 +7,28 @@
 //! it searches is decided by `pegboard-discovery`; nothing here ranks or phrases.
 
 mod calls;
+pub mod control;
 mod directory;
 mod exchange;
 mod gateway;
 mod handshake;
 mod http;
+mod kept;
 mod legacy;
 mod listen;
 mod methods;
-mod metrics;
+pub mod metrics;
 pub mod middleware;
 mod notices;
 mod pins;
+pub mod record;
 mod sessions;
 mod settings;
 mod setup;
 mod stdio;
 mod suspended;
 mod tools;
+mod trace;
 mod uris;
 mod watches;
 

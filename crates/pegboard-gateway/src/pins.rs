@@ -1,6 +1,10 @@
 //! Tools that are not what somebody approved, or not what they look like.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
 
 use pegboard_core::{
     Tool,
@@ -14,17 +18,23 @@ use pegboard_upstream::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::{
-    directory::Directory,
     exchange::{Exchange, text_result},
     gateway::Gateway,
     lock,
     tools::inner_name,
 };
 
+/// How long servers that start together may take before their names are compared.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// How long it may take until it is seen that the gateway is gone.
+const LOOK: Duration = Duration::from_secs(30);
+
 /// Pairs that are reported.
-pub(crate) const MAX_LOOKALIKES: usize = 200;
+const MAX_LOOKALIKES: usize = 200;
 
 /// Pairs that are named in the log at a time; the others are counted.
 const MAX_TOLD: usize = 10;
@@ -57,7 +67,7 @@ pub struct ToolName {
 }
 
 /// The pairs among these tools, given as server and name.
-pub(crate) fn lookalikes(names: &[(&str, &str)]) -> Vec<Lookalike> {
+fn lookalikes(names: &[(&str, &str)]) -> Vec<Lookalike> {
     let name = |at: usize| {
         let (server, tool) = names.get(at).copied().unwrap_or_default();
         ToolName { server: server.to_owned(), tool: tool.to_owned() }
@@ -78,9 +88,9 @@ impl Gateway {
         self.servers().iter().flat_map(|server| server.pins().iter().cloned().collect::<Vec<_>>()).collect()
     }
 
-    /// Tools of different servers whose names are alike.
+    /// Tools of different servers whose names are alike, as of a moment ago.
     pub fn lookalikes(&self) -> Arc<Vec<Lookalike>> {
-        Arc::clone(&self.directory().lookalikes)
+        Arc::clone(&lock(&self.names.found))
     }
 
     /// The answer to a call of a tool that is held back, as far as the caller would see it.
@@ -114,12 +124,13 @@ impl Gateway {
     }
 
     /// Says which names are alike, each pair once.
-    pub(crate) fn tell_lookalikes(&self, directory: &Directory) {
-        let mut told = lock(&self.told_lookalikes);
+    fn tell_lookalikes(&self) {
+        let mut told = lock(&self.names.told);
         if told.len() > MAX_REMEMBERED {
             told.clear();
         }
-        let news: Vec<&Lookalike> = directory.lookalikes.iter().filter(|pair| told.insert(key(pair))).collect();
+        let found = self.lookalikes();
+        let news: Vec<&Lookalike> = found.iter().filter(|pair| told.insert(key(pair))).collect();
         // The same name on two servers is usual; one that only looks the same is not.
         let (same, alike): (Vec<&Lookalike>, Vec<&Lookalike>) =
             news.into_iter().partition(|pair| pair.likeness == Likeness::Same.as_str());
@@ -146,8 +157,47 @@ fn key(pair: &Lookalike) -> Key {
     (pair.first.clone(), pair.second.clone())
 }
 
-/// Pairs that were told.
-pub(crate) type Told = std::sync::Mutex<HashSet<Key>>;
+/// What is known of the names of all tools.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Told when they may be others.
+    pub(crate) news: Notify,
+    found: Mutex<Arc<Vec<Lookalike>>>,
+    told: Mutex<HashSet<Key>>,
+}
+
+/// Compares the names of all tools whenever they change, for as long as the gateway lives. Not
+/// where lists are made: nobody has to wait for it, and servers that start together are looked
+/// at once.
+pub(crate) async fn compare_names(gateway: Weak<Gateway>) {
+    let mut seen = None;
+    loop {
+        // Whoever waits must not keep the gateway alive.
+        let Some(strong) = gateway.upgrade() else { return };
+        let news = tokio::time::timeout(LOOK, strong.names.news.notified()).await;
+        if news.is_err() {
+            continue;
+        }
+        drop(strong);
+        tokio::time::sleep(SETTLING).await;
+        let Some(strong) = gateway.upgrade() else { return };
+        let directory = strong.directory();
+        let Some(catalog) = directory.catalog.clone() else { continue };
+        let now = Some((catalog.version(), directory.held.len()));
+        if std::mem::replace(&mut seen, now) == now {
+            continue;
+        }
+        let found = tokio::task::spawn_blocking(move || {
+            let tools = catalog.iter().chain(&directory.held);
+            let names: Vec<(&str, &str)> =
+                tools.map(|tool| (tool.server_name().unwrap_or_default(), tool.upstream_name())).collect();
+            lookalikes(&names)
+        });
+        let Ok(found) = found.await else { return };
+        *lock(&strong.names.found) = Arc::new(found);
+        strong.tell_lookalikes();
+    }
+}
 
 /// A name in which every letter can be told from those that look like it.
 fn shown(name: &ToolName) -> String {

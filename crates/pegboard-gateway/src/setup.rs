@@ -139,6 +139,12 @@ impl Gateway {
         Change { servers: self.fleet.reconfigure(servers, GRACE).await, has_settings }
     }
 
+    /// Starts one server again. It may finish the calls that it is busy with, and later ones
+    /// wait for it. Whether there is such a server.
+    pub async fn restart_server(&self, name: &str) -> bool {
+        self.fleet.restart(name, GRACE).await
+    }
+
     /// Takes note that a new configuration was not taken over, and why.
     pub fn refuse_configuration(&self, reason: String) {
         *lock(&self.setups.refused) = Some(reason);

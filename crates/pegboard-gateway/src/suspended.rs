@@ -74,6 +74,11 @@ impl SuspendedCalls {
         result.to_raw()
     }
 
+    /// How many wait.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.by_state).values().filter(|(since, _)| since.elapsed() < KEPT).count()
+    }
+
     /// Whether a state is one of ours rather than a server's.
     pub(crate) fn is_ours(&self, state: &str) -> bool {
         state.starts_with(&self.prefix)

@@ -254,7 +254,10 @@ mod tests {
 
     #[test]
     fn tokens_are_not_shown() {
-        let guard = Guard { tokens: vec!["secret".into(), "other-secret".into()], ..Guard::default() };
+        let guard = Guard {
+            tokens: vec![(Principal(0), "secret".into()), (Principal(1), "other-secret".into())],
+            ..Guard::default()
+        };
         let shown = format!("{guard:?} {guard:#?}");
         assert!(!shown.contains("secret") && shown.contains("tokens: 2"), "{shown}");
     }

@@ -18,6 +18,7 @@ mod mend;
 pub mod model;
 mod refusal;
 pub mod rules;
+pub mod schemas;
 mod shelf;
 pub mod transcript;
 pub mod wire;

@@ -17,6 +17,7 @@ use tokio::{
     task::AbortHandle,
     time::Instant,
 };
+use tracing::Instrument as _;
 
 use crate::{
     breaker::Tripped,
@@ -25,6 +26,8 @@ use crate::{
     listing::ListKind,
     redact::Redactor,
     rpc::{Id, Message, RpcError},
+    talk::TalkNotes,
+    trace::{self, TraceContext},
     transport::{Outbound, Outgoing},
 };
 
@@ -74,6 +77,73 @@ impl CallError {
     /// An address may hold a secret; the error is told without it.
     pub(crate) fn unreachable(error: reqwest::Error) -> Self {
         Self::Unreachable(error.without_url())
+    }
+
+    /// What kind of failure it is, in one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Rpc(_) => "refused",
+            Self::Timeout(_) => "timeout",
+            Self::Closed(_) => "closed",
+            Self::SessionExpired => "expired",
+            Self::Status { .. } => "status",
+            Self::Unreachable(_) => "unreachable",
+            Self::Tripped(_) => "tripped",
+            Self::Garbled(_) => "garbled",
+        }
+    }
+
+    /// What is between us and the server, if that is why there is no answer.
+    pub fn network_fault(&self) -> Option<NetworkFault> {
+        let Self::Unreachable(error) = self else { return None };
+        let mut cause = Some(error as &(dyn std::error::Error + 'static));
+        let mut found = if error.is_timeout() { NetworkFault::Silent } else { NetworkFault::Other };
+        while let Some(error) = cause {
+            found = NetworkFault::of(error).unwrap_or(found);
+            cause = error.source();
+        }
+        Some(found)
+    }
+}
+
+/// Why a server cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NetworkFault {
+    /// Nobody knows its host.
+    UnknownHost,
+    /// Nothing listens there.
+    Refused,
+    /// It does not prove who it is, or speaks no TLS.
+    Tls,
+    /// Nothing comes back.
+    Silent,
+    /// Something else.
+    Other,
+}
+
+impl NetworkFault {
+    fn of(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        if error.downcast_ref::<rustls::Error>().is_some() {
+            return Some(Self::Tls);
+        }
+        // The resolver's error has no type of its own.
+        if error.to_string().starts_with("dns error") {
+            return Some(Self::UnknownHost);
+        }
+        let error = error.downcast_ref::<std::io::Error>()?;
+        // Nor has a handshake that the other side breaks off.
+        if error.to_string().starts_with("tls handshake") {
+            return Some(Self::Tls);
+        }
+        if error.get_ref().is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some()) {
+            return Some(Self::Tls);
+        }
+        match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => Some(Self::Refused),
+            std::io::ErrorKind::TimedOut => Some(Self::Silent),
+            _ => None,
+        }
     }
 }
 
@@ -128,6 +198,8 @@ pub struct Call {
     pub owner: u64,
     /// Where to tell of what happens meanwhile.
     pub events: Option<mpsc::Sender<Event>>,
+    /// Whose trace it belongs to, in place of what `_meta` says.
+    pub trace: TraceContext,
     /// How long to wait, counted anew from each sign of progress. `None`: for ever.
     pub timeout: Option<Duration>,
 }
@@ -145,6 +217,7 @@ impl Call {
             wants_progress: false,
             owner: 0,
             events: None,
+            trace: TraceContext::default(),
             timeout: Some(timeout),
         }
     }
@@ -176,8 +249,8 @@ pub(crate) struct Link {
     asked: Mutex<HashMap<Id, AbortHandle>>,
     notices: mpsc::Sender<Notice>,
     closed: watch::Sender<Option<Arc<str>>>,
-    /// What the server last wrote for people to read.
-    last_words: Mutex<String>,
+    /// What the server writes beside its messages.
+    talk: Arc<TalkNotes>,
     /// Lists that have changed and were not asked for again yet. Kept apart from other news,
     /// so that no flood of those can wash one away.
     changed: Mutex<BTreeSet<ListKind>>,
@@ -203,6 +276,7 @@ impl Link {
         redactor: Redactor,
         outbound: Outbound,
         notices: mpsc::Sender<Notice>,
+        talk: Arc<TalkNotes>,
     ) -> Arc<Self> {
         Arc::new(Self {
             server,
@@ -214,7 +288,7 @@ impl Link {
             asked: Mutex::default(),
             notices,
             closed: watch::Sender::new(None),
-            last_words: Mutex::default(),
+            talk,
             changed: Mutex::default(),
             changes: Notify::new(),
             has_listened: AtomicBool::new(false),
@@ -269,13 +343,20 @@ impl Link {
 
     /// Notes what the server writes for people to read.
     pub(crate) fn wrote(&self, line: &str) {
-        line.clone_into(&mut lock(&self.last_words));
+        self.talk.wrote(line);
+    }
+
+    /// Notes what the server wrote where only messages belong.
+    pub(crate) fn strayed(&self, line: &str) {
+        self.talk.strayed(line);
     }
 
     /// `reason` with what the server last wrote, which most often explains it.
     pub(crate) fn explain(&self, reason: &str) -> String {
-        let words = lock(&self.last_words);
-        if words.is_empty() { reason.to_owned() } else { format!("{reason}; it last wrote: {words}") }
+        match self.talk.last_word() {
+            Some(words) => format!("{reason}; it last wrote: {words}"),
+            None => reason.to_owned(),
+        }
     }
 
     pub(crate) fn outbound(&self) -> &Outbound {
@@ -350,6 +431,7 @@ impl Link {
             params: None,
             name: None,
             headers: Vec::new(),
+            trace: TraceContext::default(),
         };
         self.send(outgoing).await.map(drop)
     }
@@ -359,6 +441,12 @@ impl Link {
         let mut own = call.params.object("_meta").unwrap_or_default();
         for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL] {
             own.remove(key);
+        }
+        for key in trace::KEYS {
+            own.remove(key);
+        }
+        for (key, text) in call.trace.iter() {
+            own.set(key, raw(text));
         }
         own.remove("progressToken");
         if call.wants_progress {
@@ -386,6 +474,7 @@ impl Link {
             params,
             name: call.name,
             headers: call.mirrored,
+            trace: call.trace,
         }
     }
 
@@ -409,22 +498,25 @@ impl Link {
             }
             Outbound::Http(client) => {
                 let (link, client) = (Arc::clone(self), Arc::clone(client));
-                let task = tokio::spawn(async move { client.deliver(&link, outgoing).await });
+                let carry = async move { client.deliver(&link, outgoing).await };
+                let task = tokio::spawn(carry.in_current_span());
                 Ok(Some(task.abort_handle()))
             }
             Outbound::Sse(client) => {
                 let (link, client) = (Arc::clone(self), Arc::clone(client));
-                let task = tokio::spawn(async move { client.deliver(&link, outgoing).await });
+                let carry = async move { client.deliver(&link, outgoing).await };
+                let task = tokio::spawn(carry.in_current_span());
                 Ok(Some(task.abort_handle()))
             }
             Outbound::Local(server) => {
                 let (link, server) = (Arc::clone(self), Arc::clone(server));
-                let task = tokio::spawn(async move {
+                let work = async move {
                     let answer = server.answer(&outgoing.method, outgoing.params).await;
                     if let Some(id) = outgoing.request {
                         link.settle(id, answer.map_err(CallError::Rpc));
                     }
-                });
+                };
+                let task = tokio::spawn(work.in_current_span());
                 Ok(Some(task.abort_handle()))
             }
         }
@@ -587,6 +679,7 @@ impl Link {
                 params: None,
                 name: None,
                 headers: Vec::new(),
+                trace: TraceContext::default(),
             };
             if let Err(error) = link.send(outgoing).await {
                 tracing::debug!(server = %link.server, %error, "an answer could not be sent");

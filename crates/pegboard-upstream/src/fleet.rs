@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Semaphore, mpsc, watch},
     task::JoinHandle,
 };
 
@@ -92,6 +92,7 @@ impl Fleet {
             gate: watch::Sender::new(gate),
             secrets: Shared::default(),
             pins: options.pins.map(|folder| Arc::new(Pins::at(folder))),
+            starts: Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(1, usize::from))),
         });
         configs.iter().for_each(|config| crew.secrets.add_of(config));
         let servers: Vec<Arc<Upstream>> =
@@ -175,11 +176,34 @@ impl Fleet {
         done
     }
 
-    /// Tells new servers what is known of them: what was kept, or what the predecessor knew
-    /// that was reached in the same way.
+    /// Starts one server again, with the configuration that it has. It may finish the calls
+    /// that it is busy with, for at most `grace`; later ones wait for its successor. Whether
+    /// there is such a server.
+    pub async fn restart(&self, name: &str, grace: Duration) -> bool {
+        let changing = self.changing.lock().await;
+        let before = self.servers();
+        let Some(at) = before.iter().position(|server| server.name() == name).filter(|_| !*changing) else {
+            return false;
+        };
+        let old = Arc::clone(&before[at]);
+        let new = Upstream::new(old.config().clone(), Arc::clone(&self.crew));
+        self.recall_fresh(&[(Arc::clone(&new), Some(Arc::clone(&old)))]).await;
+        let mut servers = before.to_vec();
+        servers[at] = Arc::clone(&new);
+        *self.servers.write().unwrap_or_else(PoisonError::into_inner) = servers.into();
+        self.crew.changed();
+        self.follow_up(Some(old), Some(new), grace);
+        true
+    }
+
+    /// Tells new servers what is known of them: what was kept, or what their predecessors
+    /// offered. Another token is no reason to take all tools away until the server has said
+    /// the same again; another program is.
     async fn recall_fresh(&self, fresh: &[(Arc<Upstream>, Option<Arc<Upstream>>)]) {
         for (server, old) in fresh {
-            if let Some(old) = old.as_ref().filter(|old| old.config().transport == server.config().transport) {
+            if let Some(old) =
+                old.as_ref().filter(|old| old.config().transport.is_same_place(&server.config().transport))
+            {
                 server.inherit(old);
             }
         }

@@ -14,6 +14,7 @@ use crate::{
     listing::MAX_TEXT,
     redact::Redactor,
     rpc::RpcError,
+    talk::TalkNotes,
     transport::{
         Outbound,
         http::{ClientError, HttpClient, is_modern_refusal},
@@ -167,6 +168,7 @@ pub(crate) async fn connect(
     era: Option<Era>,
     supervisor: &[OsString],
     notices: mpsc::Sender<Notice>,
+    talk: Arc<TalkNotes>,
 ) -> Result<Connected, ConnectError> {
     let server: Arc<str> = config.name.as_str().into();
     match &config.transport {
@@ -175,7 +177,7 @@ pub(crate) async fn connect(
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();
-            let link = Link::new(server, redactor, Outbound::Stdio(sender), notices);
+            let link = Link::new(server, redactor, Outbound::Stdio(sender), notices, talk);
             let closing = Closing::new(&link);
             let mut process = attachable.attach(&link);
             let hello = tokio::select! {
@@ -199,25 +201,25 @@ pub(crate) async fn connect(
             }
         }
         TransportConfig::Http { url, headers, kind: HttpKind::Sse } => {
-            connect_sse(server, redactor, url, headers, notices).await
+            connect_sse(server, redactor, url, headers, notices, talk).await
         }
         TransportConfig::Http { url, headers, kind } => {
             let client = Arc::new(HttpClient::new(url, headers)?);
             let outbound = Outbound::Http(Arc::clone(&client));
-            let link = Link::new(Arc::clone(&server), redactor.clone(), outbound, notices.clone());
+            let link = Link::new(Arc::clone(&server), redactor.clone(), outbound, notices.clone(), Arc::clone(&talk));
             let closing = Closing::new(&link);
             match greet_over_http(&link, &client, era).await {
                 Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto =>
                 {
-                    connect_sse(server, redactor, url, headers, notices).await
+                    connect_sse(server, redactor, url, headers, notices, talk).await
                 }
                 Err(error) => Err(error),
             }
         }
         TransportConfig::Local(local) => {
-            let link = Link::new(server, redactor, Outbound::Local(Arc::clone(local)), notices);
+            let link = Link::new(server, redactor, Outbound::Local(Arc::clone(local)), notices, talk);
             let closing = Closing::new(&link);
             link.settle_era(Era::Modern);
             let hello = discover(&link).await.map_err(ConnectError::Refused)?;
@@ -240,9 +242,10 @@ async fn connect_sse(
     url: &str,
     headers: &[(String, crate::config::Secret)],
     notices: mpsc::Sender<Notice>,
+    talk: Arc<TalkNotes>,
 ) -> Result<Connected, ConnectError> {
     let client = Arc::new(SseClient::open(url, headers).await?);
-    let link = Link::new(server, redactor, Outbound::Sse(Arc::clone(&client)), notices);
+    let link = Link::new(server, redactor, Outbound::Sse(Arc::clone(&client)), notices, talk);
     let closing = Closing::new(&link);
     client.attach(&link).await?;
     let hello = initialize(&link).await?;

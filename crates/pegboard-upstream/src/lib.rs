@@ -25,19 +25,23 @@ mod manifest;
 mod pins;
 #[cfg(unix)]
 pub mod processes;
+pub mod program;
 mod redact;
 pub mod rpc;
 mod server;
-mod state;
+pub mod store;
 pub mod supervise;
+mod talk;
+pub mod trace;
 mod transport;
 
 pub use breaker::{BreakerSettings, BreakerState, Tripped};
 pub use causes::with_causes;
-pub use connection::{Call, CallError, Event, Notice};
+pub use connection::{Call, CallError, Event, NetworkFault, Notice};
 pub use fleet::{Fleet, FleetOptions, Reconfigured};
 pub use handshake::{ConnectError, Hello};
 pub use listing::{Item, ListKind, Lists};
 pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};
-pub use server::{BreakerReport, CallCounts, Report, State, Upstream};
+pub use server::{BreakerReport, CallCounts, FailedStart, Report, State, Upstream};
+pub use talk::Talk;
 pub use transport::local::{Answering, LocalServer};

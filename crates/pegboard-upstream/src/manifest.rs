@@ -8,7 +8,7 @@
 //! [`Fingerprint`], and the key that fingerprints and seals are made with. Several programs
 //! may share it: files are replaced whole.
 
-pub(crate) mod fingerprint;
+mod fingerprint;
 mod format;
 #[cfg(test)]
 mod tests;
@@ -20,12 +20,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub(crate) use self::fingerprint::Fingerprint;
+pub(crate) use self::{fingerprint::Fingerprint, format::Seal};
 use crate::{
     config::ServerConfig,
     handshake::Hello,
     listing::Lists,
-    state::{Folder, Key, Seal, folder},
+    store::{Folder, Key, is_unfinished},
 };
 
 /// A larger manifest is neither written nor read.
@@ -148,7 +148,7 @@ impl Manifests {
         let now = SystemTime::now();
         for name in self.folder.names().unwrap_or_default() {
             let limit = match name.as_str() {
-                name if folder::is_unfinished(name) => UNFINISHED_FOR,
+                name if is_unfinished(name) => UNFINISHED_FOR,
                 name if is_manifest(name) && !used.iter().any(|one| one == name) => KEPT_FOR,
                 // Whatever else lies here is not ours.
                 _ => continue,

@@ -6,7 +6,7 @@
 //! Whether they can be used meanwhile is [`Pinning`](crate::config::Pinning).
 //!
 //! A folder holds two files for each server, named by who the server is
-//! ([`Fingerprint::of_identity`]): the approved definitions, and what waits. Several programs
+//! ([`Fingerprint::of_identity`](crate::manifest::Fingerprint::of_identity)): the approved definitions, and what waits. Several programs
 //! may share it: files are replaced whole, and whoever changes one holds its lock.
 
 mod definition;
@@ -29,7 +29,7 @@ use std::{
 
 use self::{
     definition::Definition,
-    file::{Approved, ApprovedTool, Waiting, WaitingTool},
+    file::{Approved, ApprovedTool, Files, Waiting, WaitingTool},
 };
 pub use self::{
     file::PinKind,
@@ -38,23 +38,16 @@ pub use self::{
 use crate::{
     config::{Pinning, ServerConfig},
     listing::Item,
-    manifest::Fingerprint,
-    state::{Folder, Key, folder::Mark},
+    store::{LoadError, Stamp},
 };
 
 /// A folder of approvals.
 #[derive(Debug)]
 pub struct Pins {
     path: PathBuf,
-    opened: OnceLock<Option<Opened>>,
+    files: OnceLock<Option<Files>>,
     /// Whether it was said that nothing can be kept.
     has_warned: AtomicBool,
-}
-
-#[derive(Debug)]
-pub(crate) struct Opened {
-    folder: Folder,
-    key: Key,
 }
 
 /// What came of comparing a server's tools with what was approved.
@@ -65,7 +58,7 @@ pub(crate) struct Review {
     /// The names of the tools that must not be used.
     pub(crate) held: HashSet<String>,
     /// What the file of approvals looked like.
-    pub(crate) mark: Option<Mark>,
+    pub(crate) stamp: Option<Stamp>,
     /// Whether it is still to be written down what waits.
     pub(crate) is_unwritten: bool,
 }
@@ -87,13 +80,13 @@ pub enum PinsError {
 impl Pins {
     /// The approvals in the folder at `path`. It is made when something is to be kept.
     pub fn at(path: PathBuf) -> Self {
-        Self { path, opened: OnceLock::new(), has_warned: AtomicBool::new(false) }
+        Self { path, files: OnceLock::new(), has_warned: AtomicBool::new(false) }
     }
 
     /// Compares what a server offers with what was approved of it; on first sight everything
     /// is. Reads and writes files.
     pub(crate) fn review(&self, config: &ServerConfig, offered: &[Item], may_write: bool) -> Review {
-        let reviewed = self.opened().map(|opened| opened.review(config, offered, may_write));
+        let reviewed = self.files().map(|files| files.review(config, offered, may_write));
         match reviewed {
             Some(Ok(review)) => review,
             failed => {
@@ -108,9 +101,9 @@ impl Pins {
     }
 
     /// What a server's file of approvals looks like from outside.
-    pub(crate) fn mark(&self, config: &ServerConfig) -> Option<Mark> {
-        let opened = self.opened()?;
-        opened.folder.mark(&file::approved_name(&Fingerprint::of_identity(config, &opened.key)?))
+    pub(crate) fn stamp(&self, config: &ServerConfig) -> Option<Stamp> {
+        let files = self.files()?;
+        files.stamp(&files.id(config)?)
     }
 
     /// Everything that waits for approval, by server and tool.
@@ -122,17 +115,17 @@ impl Pins {
         if !self.path.exists() {
             return Ok(Vec::new());
         }
-        let opened = Opened::at(&self.path).map_err(failed)?;
+        let files = Files::open(&self.path).map_err(failed)?;
         let mut all = Vec::new();
-        for name in opened.folder.names().map_err(failed)? {
-            let Some(id) = name.strip_suffix(file::WAITING).and_then(Fingerprint::parse) else { continue };
-            let Some(waiting) = opened.waiting(&id) else { continue };
-            let approved = opened.approved(&id).ok().flatten().unwrap_or_default();
-            all.extend(waiting.reports(&approved).into_iter().zip(&waiting.tools).map(|(report, tool)| WaitingPin {
-                id: name.trim_end_matches(file::WAITING).to_owned(),
+        for id in files.ids().map_err(failed)? {
+            let Some(waiting) = files.waiting(&id) else { continue };
+            let approved = files.approved(&id).ok().flatten().unwrap_or_default();
+            let pin = |(report, tool): (PinReport, &WaitingTool)| WaitingPin {
+                id: id.clone(),
                 report,
                 definition: tool.raw.clone(),
-            }));
+            };
+            all.extend(waiting.reports(&approved).into_iter().zip(&waiting.tools).map(pin));
         }
         all.sort_by(|one, other| one.order().cmp(&other.order()));
         Ok(all)
@@ -144,25 +137,24 @@ impl Pins {
     /// When it cannot be written.
     pub fn approve(&self, chosen: &[&WaitingPin]) -> Result<(), PinsError> {
         let failed = |source| PinsError::Io { path: self.path.clone(), source };
-        let opened = Opened::at(&self.path).map_err(failed)?;
+        let files = Files::open(&self.path).map_err(failed)?;
         let mut by_server: BTreeMap<&str, Vec<&WaitingPin>> = BTreeMap::new();
         chosen.iter().for_each(|pin| by_server.entry(&pin.id).or_default().push(pin));
         for (id, pins) in by_server {
-            let Some(id) = Fingerprint::parse(id) else { continue };
-            opened.approve(&id, &pins).map_err(failed)?;
+            files.approve(id, &pins).map_err(failed)?;
         }
         Ok(())
     }
 
-    fn opened(&self) -> Option<&Opened> {
-        let open = || match Opened::at(&self.path) {
-            Ok(opened) => Some(opened),
+    fn files(&self) -> Option<&Files> {
+        let open = || match Files::open(&self.path) {
+            Ok(files) => Some(files),
             Err(error) => {
                 self.warn(&error);
                 None
             }
         };
-        self.opened.get_or_init(open).as_ref()
+        self.files.get_or_init(open).as_ref()
     }
 
     fn warn(&self, error: &io::Error) {
@@ -172,22 +164,16 @@ impl Pins {
     }
 }
 
-impl Opened {
-    fn at(path: &std::path::Path) -> io::Result<Self> {
-        let folder = Folder::open(path)?;
-        let key = Key::of(&folder)?;
-        Ok(Self { folder, key })
-    }
-
+impl Files {
     fn review(&self, config: &ServerConfig, offered: &[Item], may_write: bool) -> io::Result<Review> {
-        let Some(id) = Fingerprint::of_identity(config, &self.key) else { return Ok(Review::default()) };
+        let Some(id) = self.id(config) else { return Ok(Review::default()) };
         // Before it is read: a change meanwhile is seen the next time.
-        let mut mark = self.folder.mark(&file::approved_name(&id));
+        let mut stamp = self.stamp(&id);
         let approved = match self.approved(&id) {
             Ok(Some(approved)) => approved,
             Ok(None) => {
                 let approved = self.first_sight(&id, config, offered)?;
-                mark = self.folder.mark(&file::approved_name(&id));
+                stamp = self.stamp(&id);
                 approved
             }
             Err(error) => self.damaged(&id, config, offered, &error)?,
@@ -197,21 +183,21 @@ impl Opened {
         let is_held = config.pinning() == Pinning::Hold;
         let is_news = known.as_ref().map_or(!waiting.tools.is_empty(), |known| !known.is_same(&waiting));
         if is_news && may_write {
-            let _lock = self.folder.lock(&file::lock_name(&id))?;
+            let _lock = self.lock(&id)?;
             self.write_waiting(&id, &waiting)?;
         }
         let held = waiting.tools.iter().filter(|tool| is_held && tool.kind != PinKind::Removed);
         Ok(Review {
             held: held.map(|tool| tool.name.clone()).collect(),
             reports: waiting.reports(&approved),
-            mark,
+            stamp,
             is_unwritten: is_news && !may_write,
         })
     }
 
     /// Approves all that a server offers which nobody has seen before.
-    fn first_sight(&self, id: &Fingerprint, config: &ServerConfig, offered: &[Item]) -> io::Result<Approved> {
-        let _lock = self.folder.lock(&file::lock_name(id))?;
+    fn first_sight(&self, id: &str, config: &ServerConfig, offered: &[Item]) -> io::Result<Approved> {
+        let _lock = self.lock(id)?;
         // Another program may have been first.
         if let Ok(Some(approved)) = self.approved(id) {
             return Ok(approved);
@@ -227,25 +213,19 @@ impl Opened {
 
     /// Approvals that cannot be read may have been somebody's on purpose: whoever holds tools
     /// back is asked about all of them.
-    fn damaged(
-        &self,
-        id: &Fingerprint,
-        config: &ServerConfig,
-        offered: &[Item],
-        error: &io::Error,
-    ) -> io::Result<Approved> {
+    fn damaged(&self, id: &str, config: &ServerConfig, offered: &[Item], error: &LoadError) -> io::Result<Approved> {
         tracing::error!(server = config.name, %error, "it cannot be read which tools were approved");
         if config.pinning() == Pinning::Hold {
             return Ok(Approved::new(config, &[]));
         }
-        let _lock = self.folder.lock(&file::lock_name(id))?;
+        let _lock = self.lock(id)?;
         let approved = Approved::new(config, offered);
         self.write_approved(id, &approved)?;
         Ok(approved)
     }
 
-    fn approve(&self, id: &Fingerprint, pins: &[&WaitingPin]) -> io::Result<()> {
-        let _lock = self.folder.lock(&file::lock_name(id))?;
+    fn approve(&self, id: &str, pins: &[&WaitingPin]) -> io::Result<()> {
+        let _lock = self.lock(id)?;
         let mut approved = self.approved(id).ok().flatten().unwrap_or_default();
         let mut waiting = self.waiting(id).unwrap_or_default();
         if approved.server.is_empty() {

@@ -16,9 +16,10 @@ use std::{
 
 use pegboard_core::text;
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, Semaphore, mpsc, watch},
     time::Instant,
 };
+use tracing::Instrument as _;
 
 use self::{keeping::Kept, pinning::Pinned, report::Notes};
 pub use self::{
@@ -35,6 +36,8 @@ use crate::{
     listing::{Item, Lists},
     pins::Pins,
     redact::{Redactor, Shared},
+    talk::{Talk, TalkNotes},
+    trace,
 };
 
 /// How long a server may take to agree to a subscription.
@@ -64,6 +67,8 @@ pub(crate) struct Crew {
     pub(crate) pins: Option<Arc<Pins>>,
     /// What none of them may tell.
     pub(crate) secrets: Shared,
+    /// Places for servers that start without being in a hurry.
+    pub(crate) starts: Arc<Semaphore>,
 }
 
 impl Crew {
@@ -79,6 +84,18 @@ impl Crew {
             is_new
         });
     }
+}
+
+/// The connection, for whoever waits for it.
+type Connection = watch::Receiver<Option<(Arc<Link>, Arc<Hello>)>>;
+
+/// A start that failed.
+#[derive(Debug)]
+pub struct FailedStart {
+    /// Why.
+    pub error: ConnectError,
+    /// What the server wrote meanwhile.
+    pub talk: Talk,
 }
 
 /// A configured server.
@@ -97,6 +114,9 @@ pub struct Upstream {
     stop: watch::Sender<bool>,
     last_used: Mutex<Instant>,
     notes: Notes,
+    talk: Arc<TalkNotes>,
+    /// How its last start failed; none if it did not.
+    failed_start: Mutex<Option<Arc<FailedStart>>>,
     breaker: Breaker,
     /// Where its lists are kept between runs.
     kept: OnceLock<Kept>,
@@ -126,6 +146,8 @@ impl Upstream {
             stop: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
             notes: Notes::default(),
+            talk: Arc::default(),
+            failed_start: Mutex::default(),
             breaker,
             kept: OnceLock::new(),
             has_begun: Mutex::new(false),
@@ -156,6 +178,16 @@ impl Upstream {
     /// What it said of itself when it was last connected.
     pub fn hello(&self) -> Option<Arc<Hello>> {
         lock(&self.last_hello).clone()
+    }
+
+    /// What it wrote beside its messages since it was last started.
+    pub fn talk(&self) -> Talk {
+        self.talk.all()
+    }
+
+    /// How its last start failed; `None` if it did not.
+    pub fn failed_start(&self) -> Option<Arc<FailedStart>> {
+        lock(&self.failed_start).clone()
     }
 
     /// What it is for: as the configuration says, else as the server says itself.
@@ -215,7 +247,9 @@ impl Upstream {
     /// When the server refuses, is not there, or does not answer in time.
     pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
-        let outcome = self.try_call(make).await;
+        let (span, began) = (trace::call_span(self.name()), std::time::Instant::now());
+        let outcome = self.try_call(make).instrument(span.clone()).await;
+        trace::called(&span, &outcome, began);
         self.notes.called(&outcome, &self.redactor);
         outcome
     }
@@ -225,7 +259,9 @@ impl Upstream {
         let mut has_retried = false;
         loop {
             let (link, hello) = self.connected().await?;
-            match link.request(make(&hello)).await {
+            let mut call = make(&hello);
+            call.trace = trace::passing(&call, &hello);
+            match link.request(call).await {
                 Err(CallError::SessionExpired) if !has_retried => {
                     has_retried = true;
                     self.gone(&link).await;
@@ -270,6 +306,11 @@ impl Upstream {
         if let Some(ready) = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none()) {
             return Ok(ready);
         }
+        self.started(connection).instrument(trace::start_span(self.name())).await
+    }
+
+    /// Waits until the server has started, and starts it if need be.
+    async fn started(&self, mut connection: Connection) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
         // Whoever is called has waited long enough for others to be served.
         self.crew.advance(Gate::Open);
         let refuse = |reason: &str| Err(CallError::Closed(reason.into()));
@@ -277,8 +318,9 @@ impl Upstream {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
             State::Failed { reason, .. } => return refuse(&reason),
-            State::Lazy | State::Idle => self.wake.notify_one(),
-            State::Starting | State::Ready => {}
+            // One that is about to start need not wait for its turn.
+            State::Lazy | State::Idle | State::Starting => self.wake.notify_one(),
+            State::Ready => {}
         }
         let ready = async {
             let mut state = self.state.subscribe();
@@ -314,7 +356,7 @@ impl Upstream {
         let _ = tokio::time::timeout(self.config.timeouts.connect, connection.wait_for(is_other)).await;
     }
 
-    /// Takes over what is known of a predecessor that was reached in the same way.
+    /// Takes over what is known of a predecessor.
     pub(crate) fn inherit(&self, old: &Self) {
         lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();

@@ -7,7 +7,10 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pegboard_discovery::DialectName;
 
 use crate::{
-    commands::{agent::AgentArgs, approve::ApproveArgs, connect::ConnectArgs, import::ImportArgs},
+    commands::{
+        agent::AgentArgs, approve::ApproveArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs,
+        status::StatusArgs,
+    },
     rankers::RankerName,
 };
 
@@ -44,6 +47,13 @@ pub(crate) enum Command {
     /// Streamable HTTP at `/mcp`, of all protocol versions; `--stdio` for clients that
     /// start their servers themselves.
     Serve(ServeArgs),
+    /// Show how a running gateway is: servers, tools, conversations, tokens saved
+    ///
+    /// Finds the gateway that runs for this user, asks it, and prints one screen; with
+    /// several, a line for each. Where the gateway wants a token, it is read from
+    /// `--token-file`, from `PEGBOARD_TOKEN`, or from the gateway's configuration file. Exits
+    /// with 1 when a server has failed or no gateway runs.
+    Status(StatusArgs),
     /// Print the tools of the configured servers as a catalog
     ///
     /// Starts the servers, prints one tool a line, and stops them. All of their tools: what
@@ -68,6 +78,13 @@ pub(crate) enum Command {
     /// Prints what belongs into the client's configuration; `--write` puts it there and leaves
     /// everything else in that file as it is, comments included.
     Connect(ConnectArgs),
+    /// Find the usual mistakes, and say how to fix each
+    ///
+    /// Looks at the configuration and what it needs: programs, variables, files, the address to
+    /// listen on. Then starts every server, looks at its tools, and stops it again; `--offline`
+    /// starts none. Secrets are never printed. Exits with 1 when something is wrong enough that
+    /// it cannot work.
+    Doctor(DoctorArgs),
     /// Run a server and leave no process behind
     #[command(hide = true)]
     Supervise(SuperviseArgs),
@@ -98,8 +115,9 @@ pub(crate) enum Command {
     Tokens(TokensArgs),
     /// Measure rankers against labelled queries
     ///
-    /// DIR holds `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv` (query id,
-    /// tool id, relevance).
+    /// DATA is a folder with `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv`
+    /// (query id, tool id, relevance), or a file that `pegboard serve --record` has written:
+    /// then the tools that were called after a search count as relevant for it.
     Eval(EvalArgs),
     /// Measure speed and memory beside Tantivy
     ///
@@ -172,6 +190,15 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
 
+    /// Note queries and the tools that were called then, for `pegboard eval FILE`; never
+    /// arguments or results
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Note nothing more once the record is this large
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, requires = "record")]
+    pub(crate) record_limit: u64,
+
     #[command(flatten)]
     pub(crate) log: LogArgs,
 }
@@ -226,7 +253,7 @@ pub(crate) struct QueryOutputArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// What to log: off, error, warn, info, debug, trace, or a list such as
-    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`]
+    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`, off for `doctor`]
     #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG")]
     pub(crate) log_level: Option<String>,
 
@@ -370,9 +397,9 @@ pub(crate) struct TokensArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct EvalArgs {
-    /// The folder with the labelled queries
-    #[arg(value_name = "DIR")]
-    pub(crate) dir: PathBuf,
+    /// The folder with the labelled queries, or a record
+    #[arg(value_name = "DATA")]
+    pub(crate) data: PathBuf,
 
     /// Which rankers to measure; `all` for the six
     #[arg(long, value_name = "RANKER", value_delimiter = ',', default_value = "hybrid")]

@@ -25,9 +25,12 @@ mod demo;
 mod error;
 mod logging;
 mod output;
+mod plain;
 mod progress;
 mod rankers;
 pub mod reference;
+mod running;
+mod telemetry;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -60,8 +63,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match cli.command {
         Command::Search(args) => commands::search::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
+        Command::Status(args) => commands::status::run(&args),
         Command::Catalog(args) => commands::catalog::run(&args),
         Command::Approve(args) => commands::approve::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
         Command::Supervise(args) => return pegboard_upstream::supervise::run(&args.command),

@@ -44,7 +44,7 @@ fn what_drives_a_terminal_goes() {
     check("\u{1b}[", "");
     check("end\u{1b}", "end");
     check("a\u{8}\u{8}b\rc\u{0}\u{7f}d", "abcd");
-    check("\u{1b}\u{1b}[[31mx", "[31mx");
+    check("\u{1b}\u{1b}[[31mx", "31mx");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn what_nobody_sees_goes() {
     check("a\u{E0101}b\u{FE0F}c", "abc");
     check("a\u{200d}b\u{200c}c", "abc");
     check("👩\u{200d}", "👩");
-    check("👩\u{200d}\u{200d}👧", "👩👧");
+    check("👩\u{200d}\u{200d}👧", "👩\u{200d}👧");
     check("one\u{2028}two\u{85}three", "one\ntwo\nthree");
 }
 

@@ -97,6 +97,20 @@ impl Default for Timeouts {
     }
 }
 
+impl TransportConfig {
+    /// Whether both mean the same program or the same address, whatever it is told beside.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Stdio { command, args, cwd, .. },
+                Self::Stdio { command: command_2, args: args_2, cwd: cwd_2, .. },
+            ) => (command, args, cwd) == (command_2, args_2, cwd_2),
+            (Self::Http { url, .. }, Self::Http { url: url_2, .. }) => url == url_2,
+            _ => self == other,
+        }
+    }
+}
+
 impl PartialEq for TransportConfig {
     /// Whether both reach the same server in the same way.
     fn eq(&self, other: &Self) -> bool {
@@ -123,6 +137,8 @@ pub struct ServerConfig {
     pub transport: TransportConfig,
     /// What people say it does; beside what it says itself.
     pub description: Option<String>,
+    /// The file that variables of it come from beside the configuration.
+    pub env_file: Option<PathBuf>,
     /// Whether it is used at all.
     pub is_enabled: bool,
     /// How long to wait for it.
@@ -174,6 +190,7 @@ impl ServerConfig {
             name: name.into(),
             transport,
             description: None,
+            env_file: None,
             is_enabled: true,
             timeouts: Timeouts::default(),
             era: None,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use super::{
     HttpKind, Pinning, Secret, ServerConfig, Timeouts, TransportConfig,
     breaker::read_breaker,
-    document::{Node, Problems},
+    document::{Missing, Node, Problems},
     env_file,
     keys::{Key, Kind, Lookup, Scope, Section, Shape},
     variables::{Expanded, expand, from_workspace},
@@ -31,6 +31,7 @@ pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -
         if server.as_ref().is_some_and(|server| !server.is_enabled) {
             own.forgive_outside();
         }
+        own.name_server(entry.key());
         problems.append(own);
         servers.extend(server);
     }
@@ -56,12 +57,14 @@ pub fn shape() -> Shape {
 /// What `type` can be.
 const TYPES: &[&str] = &["stdio", "http", "streamable-http", "streamableHttp", "sse"];
 
-const URL: Kind = Kind::Shaped {
+/// What fits as an address.
+pub const URL: Kind = Kind::Shaped {
     pattern: r"^([Hh][Tt][Tt][Pp][Ss]?://\S|.*\$\{)",
     fits: "an address that begins with `http://` or `https://`",
 };
 
-const HEADERS: Kind = Kind::Map(&Kind::Text);
+/// What fits as headers.
+pub const HEADERS: Kind = Kind::Map(&Kind::Text);
 
 static SERVER: Section<Draft> = Section {
     // Settings of Claude Code, Cline, Copilot, Cursor, Gemini CLI, Roo Code, VS Code and
@@ -253,6 +256,7 @@ struct Draft {
     args: Vec<String>,
     env: Vec<(String, Secret)>,
     env_file: Vec<(String, Secret)>,
+    env_path: Option<PathBuf>,
     cwd: Option<PathBuf>,
     url: Option<(String, HttpKind)>,
     kind: Option<&'static str>,
@@ -279,6 +283,7 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
     let server = ServerConfig::new(entry.key(), transport);
     Some(ServerConfig {
         description: draft.description,
+        env_file: draft.env_path,
         is_enabled: draft.is_enabled.unwrap_or(true),
         timeouts: draft.timeouts,
         era: draft.era,
@@ -299,12 +304,10 @@ impl Draft {
     }
 
     fn address(&mut self, node: &Node<'_>, kind: HttpKind, scope: &mut Scope<'_>) {
-        let Some(text) = node.text() else { return node.must_be(URL, scope.problems) };
-        let url = self.expand(node, text, scope);
-        if url.is_complete && !is_url(&url.text) {
-            node.must_be(URL, scope.problems);
+        if let Some(url) = read_url(node, scope) {
+            self.secrets.extend(url.secrets.into_iter().map(Secret::new));
+            set_once(&mut self.url, Some((url.text, kind)), node, scope.problems);
         }
-        set_once(&mut self.url, Some((url.text, kind)), node, scope.problems);
     }
 
     /// How to reach the server, if its keys agree on it.
@@ -427,11 +430,13 @@ fn read_env_file(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     }
     let path = from_workspace(&path.text, scope.env);
     scope.problems.depends_on(path.clone());
-    match env_file::read(&path) {
+    let variables = env_file::read(&path);
+    server.env_path = Some(path);
+    match variables {
         Ok(variables) => {
             server.env_file = variables.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
         }
-        Err(error) => scope.problems.push(node.problem(error.to_string()).outside()),
+        Err(error) => scope.problems.push(node.problem(error.to_string()).outside(Missing::File)),
     }
 }
 
@@ -441,18 +446,30 @@ fn read_type(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
 }
 
 fn read_headers(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
+    let mut filled = Vec::new();
+    server.headers = read_header_map(node, &mut filled, scope);
+    server.secrets.extend(filled.into_iter().map(Secret::new));
+}
+
+/// Reads headers whose values may hold variables; what was filled in for these is added to
+/// `filled`.
+pub fn read_header_map(node: &Node<'_>, filled: &mut Vec<String>, scope: &mut Scope<'_>) -> Vec<(String, Secret)> {
+    let mut headers: Vec<(String, Secret)> = Vec::new();
     for entry in node.as_object(scope.problems).unwrap_or_default() {
         let Some(text) = entry.as_text(scope.problems) else { continue };
-        let value = server.expand(&entry, text, scope).text;
+        let mut value = expand(&entry, text, scope);
+        filled.append(&mut value.secrets);
+        let value = value.text;
         if !is_header_name(entry.key()) {
             scope.problems.push(entry.problem("cannot be the name of a header"));
-        } else if server.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(entry.key())) {
+        } else if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(entry.key())) {
             scope.problems.push(entry.problem("is the same header once more"));
         } else if !is_header_value(&value) {
             scope.problems.push(entry.problem("has a character in its value that no header can have"));
         }
-        server.headers.push((entry.key().to_owned(), Secret::new(value)));
+        headers.push((entry.key().to_owned(), Secret::new(value)));
     }
+    headers
 }
 
 fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
@@ -465,7 +482,21 @@ fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     set_once(&mut server.token, Some(token.text), node, scope.problems);
 }
 
-fn is_url(text: &str) -> bool {
+/// Reads an address, which may hold variables.
+pub fn read_url(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Expanded> {
+    let Some(text) = node.text() else {
+        node.must_be(URL, scope.problems);
+        return None;
+    };
+    let url = expand(node, text, scope);
+    if url.is_complete && !is_url(&url.text) {
+        node.must_be(URL, scope.problems);
+    }
+    Some(url)
+}
+
+/// Whether a text is an address that can be asked over HTTP.
+pub fn is_url(text: &str) -> bool {
     let is_scheme = |scheme: &&str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     let scheme = ["http://", "https://"].iter().find(|scheme| is_scheme(scheme));
     let host = scheme.and_then(|scheme| text.get(scheme.len()..)).unwrap_or_default();

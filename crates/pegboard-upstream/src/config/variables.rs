@@ -3,7 +3,7 @@
 use std::path::{MAIN_SEPARATOR_STR, Path, PathBuf};
 
 use super::{
-    document::{Node, Problem},
+    document::{Missing, Node, Problem},
     keys::{Lookup, Scope},
     secret_file::{self, SecretFileError},
 };
@@ -110,15 +110,15 @@ impl Refusal {
             Self::Unset(name) => node
                 .problem(format!("needs the environment variable `{name}`, which is not set"))
                 .hint(format!("set it, or write `${{{name}:-default}}`"))
-                .outside(),
+                .outside(Missing::Variable(name.clone())),
             Self::File(path, error) => node
                 .problem(format!("needs the file `{}`, which {error}", path.display()))
                 .hint("a relative path starts from the folder of the configuration file")
-                .outside(),
+                .outside(Missing::File),
             Self::Input => node
                 .problem("uses an input that only VS Code can ask for")
                 .hint("set an environment variable instead, and write `${env:NAME}`")
-                .outside(),
+                .outside(Missing::Input),
             Self::NotAName => node
                 .problem("has something in `${…}` that is not a variable")
                 .hint("write `$${` where `${` is meant literally"),

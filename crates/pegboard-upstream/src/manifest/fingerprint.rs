@@ -6,7 +6,7 @@ use crate::{
     config::{HttpKind, Secret, ServerConfig, TransportConfig},
     era::Era,
     redact::Redactor,
-    state::key::{BYTES, Key},
+    store::{BYTES, Key},
 };
 
 /// What a configuration says of how to reach a server, in 32 bytes. A configuration that
@@ -71,15 +71,6 @@ impl Fingerprint {
     /// Its bytes, for what is bound to it.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
-    }
-
-    /// The one that is written so.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut bytes = [0; BYTES];
-        for (at, byte) in bytes.iter_mut().enumerate().filter(|_| Self::is_one(text)) {
-            *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-        }
-        Self::is_one(text).then_some(Self(bytes))
     }
 
     /// Whether a text can be one.

@@ -1,8 +1,9 @@
 //! How a manifest is written.
 //!
-//! A [sealed](crate::state::sealed) file of JSON:
+//! One line says what the file is and seals the rest of it, which is JSON:
 //!
 //! ```text
+//! pegboard-manifest VERSION SEAL
 //! {"era":…,"version":…,…,"tools":[{"key":…,"raw":{…}},…],…}
 //! ```
 //!
@@ -19,15 +20,29 @@ use crate::{
     handshake::Hello,
     json::{Fields, Raw},
     listing::{Item, Lists},
-    state::{
-        Key, Seal,
-        sealed::{Broken, Kind},
-    },
+    store::{BYTES, Key, digest},
 };
 
-/// The version grows with every change of the format, and of what is done to lists before they
-/// are kept.
-const KIND: Kind = Kind { name: "pegboard-manifest", version: 2 };
+/// What every file begins with.
+const MAGIC: &str = "pegboard-manifest";
+
+/// Grows with every change of the format, and of what is done to lists before they are kept.
+const VERSION: u32 = 2;
+
+/// What binds a content to a configuration and an installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seal([u8; BYTES]);
+
+impl Seal {
+    fn of(body: &[u8], fingerprint: &Fingerprint, key: &Key) -> Self {
+        let digest = digest(body);
+        Self(key.sign("seal", [VERSION.to_le_bytes().as_slice(), fingerprint.as_bytes(), &digest]))
+    }
+
+    fn to_hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
 
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -76,15 +91,20 @@ pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) 
         resources: entries(&lists.resources),
         templates: entries(&lists.templates),
     };
-    KIND.seal(crate::json::raw(&body).get(), fingerprint.as_bytes(), key)
+    let body = crate::json::raw(&body);
+    let seal = Seal::of(body.get().as_bytes(), fingerprint, key);
+    (format!("{MAGIC} {VERSION} {}\n{}", seal.to_hex(), body.get()).into_bytes(), seal)
 }
 
 /// The manifest in a file, if it is whole and was made here for this fingerprint.
 pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Result<(Manifest, Seal), ReadError> {
-    let (body, seal) = KIND.open(bytes, fingerprint.as_bytes(), key).map_err(|broken| match broken {
-        Broken::Version => ReadError::Version,
-        Broken::Seal => ReadError::Seal,
-    })?;
+    let line = bytes.iter().take(MAX_LINE).position(|byte| *byte == b'\n').ok_or(ReadError::Version)?;
+    let (line, body) = (String::from_utf8_lossy(&bytes[..line]), &bytes[line + 1..]);
+    let sealed = line.strip_prefix(&format!("{MAGIC} {VERSION} ")).ok_or(ReadError::Version)?;
+    let seal = Seal::of(body, fingerprint, key);
+    if seal.to_hex() != sealed {
+        return Err(ReadError::Seal);
+    }
     let body: Body = serde_json::from_slice(body).map_err(ReadError::Content)?;
     let items = |entries: Vec<Entry>| -> Arc<Vec<Item>> {
         Arc::new(entries.into_iter().map(|Entry { key, raw }| Item { key, raw }).collect())
@@ -110,3 +130,6 @@ pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Resu
     };
     Ok((Manifest { hello, lists }, seal))
 }
+
+/// The first line is not longer than this.
+const MAX_LINE: usize = 256;

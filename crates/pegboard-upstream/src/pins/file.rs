@@ -1,17 +1,17 @@
 //! How approvals are written.
 
-use std::io;
+use std::{io, path::Path};
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
-use super::{Opened, PinReport, definition::Definition, diff::diff};
+use super::{PinReport, definition::Definition, diff::diff};
 use crate::{
     config::{Pinning, ServerConfig, TransportConfig},
     json::{Raw, raw},
     listing::Item,
     manifest::Fingerprint,
     redact::Redactor,
-    state::sealed::{Broken, Kind},
+    store::{Kind, LoadError, Lock, Stamp, Store},
 };
 
 /// A larger file is neither written nor read.
@@ -20,24 +20,9 @@ const MAX_BYTES: usize = 64 << 20;
 /// Bytes of what is told of where a server comes from.
 const MAX_SOURCE: usize = 200;
 
-const APPROVED: Kind = Kind { name: "pegboard-approved", version: 1 };
+const APPROVED: Kind = Kind { name: "approved", version: 1, max_bytes: MAX_BYTES };
 
-const WAITING_KIND: Kind = Kind { name: "pegboard-waiting", version: 1 };
-
-/// What the names of files end with that hold what waits.
-pub(super) const WAITING: &str = ".waiting";
-
-pub(super) fn approved_name(id: &Fingerprint) -> String {
-    format!("{id}.approved")
-}
-
-fn waiting_name(id: &Fingerprint) -> String {
-    format!("{id}{WAITING}")
-}
-
-pub(super) fn lock_name(id: &Fingerprint) -> String {
-    format!("{id}.lock")
-}
+const WAITING: Kind = Kind { name: "waiting", version: 1, max_bytes: MAX_BYTES };
 
 /// What was approved of a server.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -146,55 +131,66 @@ pub(super) fn source(config: &ServerConfig) -> String {
     pegboard_core::text::brief(&Redactor::of(config).redact(&text), MAX_SOURCE)
 }
 
-impl Opened {
+/// The files of all servers.
+#[derive(Debug)]
+pub(super) struct Files {
+    approved: Store,
+    waiting: Store,
+}
+
+impl Files {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { approved: Store::open(path, APPROVED)?, waiting: Store::open(path, WAITING)? })
+    }
+
+    /// By what the files of a server are found; servers inside this process have none.
+    pub(super) fn id(&self, config: &ServerConfig) -> Option<String> {
+        Fingerprint::of_identity(config, self.approved.key()).map(|print| print.to_string())
+    }
+
+    /// Of which servers something waits.
+    pub(super) fn ids(&self) -> io::Result<Vec<String>> {
+        let ids = self.waiting.names()?.into_iter().map(|(id, _)| id);
+        Ok(ids.filter(|id| Fingerprint::is_one(id)).collect())
+    }
+
+    /// Whoever writes has this.
+    pub(super) fn lock(&self, id: &str) -> io::Result<Lock> {
+        self.approved.lock(id)
+    }
+
+    /// What the approvals of a server look like from outside.
+    pub(super) fn stamp(&self, id: &str) -> Option<Stamp> {
+        self.approved.stamp(id)
+    }
+
     /// What was approved; `None` where nothing ever was.
-    pub(super) fn approved(&self, id: &Fingerprint) -> io::Result<Option<Approved>> {
-        self.read(&approved_name(id), APPROVED, id)
+    pub(super) fn approved(&self, id: &str) -> Result<Option<Approved>, LoadError> {
+        match self.approved.load(id) {
+            // What has our seal can be read.
+            Ok(body) => serde_json::from_slice(&body).map(Some).map_err(|_| LoadError::Version),
+            Err(LoadError::Missing) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// What waits, as far as that was written down.
-    pub(super) fn waiting(&self, id: &Fingerprint) -> Option<Waiting> {
-        self.read(&waiting_name(id), WAITING_KIND, id).ok().flatten()
+    pub(super) fn waiting(&self, id: &str) -> Option<Waiting> {
+        serde_json::from_slice(&self.waiting.load(id).ok()?).ok()
     }
 
-    pub(super) fn write_approved(&self, id: &Fingerprint, approved: &Approved) -> io::Result<()> {
-        let (bytes, _) = APPROVED.seal(raw(approved).get(), id.as_bytes(), &self.key);
-        self.write(&approved_name(id), &bytes)
+    pub(super) fn write_approved(&self, id: &str, approved: &Approved) -> io::Result<()> {
+        self.approved.save_surely(id, raw(approved).get().as_bytes())
     }
 
-    pub(super) fn write_waiting(&self, id: &Fingerprint, waiting: &Waiting) -> io::Result<()> {
-        if waiting.tools.is_empty() {
-            return match self.folder.remove(&waiting_name(id)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            };
+    pub(super) fn write_waiting(&self, id: &str, waiting: &Waiting) -> io::Result<()> {
+        if !waiting.tools.is_empty() {
+            return self.waiting.save(id, raw(waiting).get().as_bytes());
         }
-        let (bytes, _) = WAITING_KIND.seal(raw(waiting).get(), id.as_bytes(), &self.key);
-        self.write(&waiting_name(id), &bytes)
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        if bytes.len() > MAX_BYTES {
-            return Err(io::Error::other(format!(
-                "`{name}` has {} bytes, and at most {MAX_BYTES} are kept",
-                bytes.len()
-            )));
+        match self.waiting.remove(id) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
         }
-        self.folder.replace(name, bytes)
-    }
-
-    fn read<T: DeserializeOwned>(&self, name: &str, kind: Kind, id: &Fingerprint) -> io::Result<Option<T>> {
-        let bytes = match self.folder.read(name, MAX_BYTES) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => return Err(io::Error::other(format!("`{name}` has more than {MAX_BYTES} bytes"))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let (body, _) = kind.open(&bytes, id.as_bytes(), &self.key).map_err(|broken| match broken {
-            Broken::Version => io::Error::other(format!("`{name}` is of another version")),
-            Broken::Seal => io::Error::other(format!("`{name}` is damaged, or was made elsewhere")),
-        })?;
-        serde_json::from_slice(body).map(Some).map_err(io::Error::other)
     }
 }
 

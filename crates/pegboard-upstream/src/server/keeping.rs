@@ -13,8 +13,7 @@ use tokio::sync::Notify;
 use super::{Gate, Upstream};
 use crate::{
     connection::lock,
-    manifest::{Fingerprint, Manifest, Manifests, Recalled},
-    state::Seal,
+    manifest::{Fingerprint, Manifest, Manifests, Recalled, Seal},
 };
 
 /// The shortest time between two writes: a server whose lists change all the time must not

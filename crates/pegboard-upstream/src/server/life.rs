@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Gate, State, Upstream, why_not_connected};
+use super::{FailedStart, Gate, State, Upstream, why_not_connected};
 use crate::{
     config::TransportConfig,
     connection::{Call, CallError, Link, Notice, lock},
@@ -34,6 +34,9 @@ const MAX_RECONNECTS: u32 = 3;
 
 /// The shortest time between two looks at the same lists.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How long one that starts keeps others waiting that are in no hurry.
+const TURN: Duration = Duration::from_secs(3);
 
 /// Failures in a row that are told loudly.
 const LOUD_FAILURES: u32 = 3;
@@ -73,6 +76,12 @@ impl Upstream {
         // One that was never listed is started once, so that it can be.
         if self.config.is_lazy() && self.has_manifest() && !self.rest(&mut stop).await {
             return;
+        }
+        if !self.config.is_lazy() {
+            tokio::select! {
+                () = self.turn() => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
         }
         let mut failures = 0;
         let mut reconnects = 0;
@@ -141,18 +150,41 @@ impl Upstream {
         *lock(&self.has_begun) = true;
     }
 
+    /// Waits for its turn to start. Programs that start all at once keep each other waiting;
+    /// one of which it is known what it offers is in no hurry, until it is called.
+    async fn turn(&self) {
+        if !self.has_manifest() {
+            return;
+        }
+        let place = tokio::select! {
+            place = Arc::clone(&self.crew.starts).acquire_owned() => place.ok(),
+            () = self.called() => return,
+        };
+        // One that hangs must not keep others from starting.
+        let mut state = self.state.subscribe();
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(TURN, state.wait_for(State::is_settled)).await;
+            drop(place);
+        });
+    }
+
+    /// Waits until somebody calls it.
+    async fn called(&self) {
+        loop {
+            self.wake.notified().await;
+            // A word that came late, for a call that is over, is no reason to start.
+            if self.running_calls() > 0 {
+                return;
+            }
+        }
+    }
+
     /// Waits for a call; whether one has come, and not the end.
     async fn rest(&self, stop: &mut watch::Receiver<bool>) -> bool {
         self.enter(if self.config.is_lazy() { State::Lazy } else { State::Idle });
-        loop {
-            tokio::select! {
-                () = self.wake.notified() => {}
-                _ = stop.wait_for(|stop| *stop) => return false,
-            }
-            // A word that came late, for a call that is over, is no reason to start.
-            if self.running_calls() > 0 {
-                return true;
-            }
+        tokio::select! {
+            () = self.called() => true,
+            _ = stop.wait_for(|stop| *stop) => false,
         }
     }
 
@@ -182,11 +214,11 @@ impl Upstream {
                     return Ended::Reconnect;
                 }
                 *era = self.config.era;
-                return Ended::Failed(why_not_connected(&error));
+                return self.refused(error);
             }
             Err(_) => {
                 self.stayed_silent().await;
-                return Ended::Failed(why_not_connected(&ConnectError::Timeout(limit)));
+                return self.refused(ConnectError::Timeout(limit));
             }
         };
         let (Connected { link, hello, mut process, closing }, _listening) = connected;
@@ -194,6 +226,7 @@ impl Upstream {
         let tools = self.lists().tools.len();
         tracing::info!(server = self.name(), protocol = hello.version, tools, "a server is ready");
         link.set_ready();
+        *lock(&self.failed_start) = None;
         *lock(&self.last_hello) = Some(Arc::clone(&hello));
         *lock(&self.last_used) = Instant::now();
         self.notes.set_pid(process.as_ref().and_then(Process::pid));
@@ -228,6 +261,12 @@ impl Upstream {
         }
     }
 
+    fn refused(&self, error: ConnectError) -> Ended {
+        let reason = why_not_connected(&error);
+        *lock(&self.failed_start) = Some(Arc::new(FailedStart { error, talk: self.talk() }));
+        Ended::Failed(reason)
+    }
+
     fn is_child(&self) -> bool {
         matches!(self.config.transport, TransportConfig::Stdio { .. })
     }
@@ -238,8 +277,9 @@ impl Upstream {
         era: Option<Era>,
         notices: mpsc::Sender<Notice>,
     ) -> Result<(Connected, Listening), ConnectError> {
-        let redactor = self.redactor.clone();
-        let connected = handshake::connect(&self.config, redactor, era, &self.crew.supervisor, notices).await?;
+        self.talk.clear();
+        let (talk, redactor) = (Arc::clone(&self.talk), self.redactor.clone());
+        let connected = handshake::connect(&self.config, redactor, era, &self.crew.supervisor, notices, talk).await?;
         let (link, hello) = (Arc::clone(&connected.link), Arc::clone(&connected.hello));
         let listening = Listening(tokio::spawn(listen(link, hello, self.watched.subscribe())).abort_handle());
         let listed = listing::list_all(&connected.link, &connected.hello, self.config.timeouts.connect).await;

@@ -10,7 +10,7 @@ use crate::{
     connection::lock,
     listing::{Item, Lists},
     pins::{PinKind, PinReport, Pins, Review},
-    state::folder::Mark,
+    store::Stamp,
 };
 
 /// How often it is looked whether something was approved; and the shortest time between two
@@ -24,7 +24,7 @@ const MAX_TOLD: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct Pinned {
     reports: Arc<Vec<PinReport>>,
-    mark: Option<Mark>,
+    stamp: Option<Stamp>,
     written: Option<Instant>,
     is_unwritten: bool,
 }
@@ -87,14 +87,14 @@ impl Upstream {
 
     /// The lists without what is held back. What is as it was stays the same in memory.
     fn narrow(&self, mut lists: Lists, review: Review) -> Lists {
-        let Review { reports, held, mark, is_unwritten } = review;
+        let Review { reports, held, stamp, is_unwritten } = review;
         self.tell_of(&reports);
         {
             let mut pinned = lock(&self.pinned);
             if !is_unwritten {
                 pinned.written = Some(Instant::now());
             }
-            (pinned.mark, pinned.is_unwritten) = (mark, is_unwritten);
+            (pinned.stamp, pinned.is_unwritten) = (stamp, is_unwritten);
             if *pinned.reports != reports {
                 pinned.reports = Arc::new(reports);
             }
@@ -145,10 +145,10 @@ impl Upstream {
                 continue;
             }
             let (pins, config) = (Arc::clone(&pins), self.config.clone());
-            let mark = tokio::task::spawn_blocking(move || pins.mark(&config)).await.unwrap_or_default();
+            let stamp = tokio::task::spawn_blocking(move || pins.stamp(&config)).await.unwrap_or_default();
             let (is_other, is_unwritten) = {
                 let pinned = lock(&self.pinned);
-                (mark != pinned.mark, pinned.is_unwritten)
+                (stamp != pinned.stamp, pinned.is_unwritten)
             };
             if (is_other || is_unwritten) && self.look_again().await {
                 tracing::info!(server = self.name(), "what was approved has changed");

@@ -20,6 +20,7 @@ use crate::{
     headers,
     listing::ListKind,
     rpc::{Message, RpcError},
+    trace::TraceContext,
 };
 
 /// A larger answer is refused.
@@ -163,6 +164,7 @@ impl HttpClient {
                 request = request.header(format!("mcp-param-{name}"), headers::encode(value));
             }
         }
+        let request = traced(request, &self.headers, &outgoing.trace);
         let response = request.body(outgoing.line).send().await.map_err(CallError::unreachable)?;
         self.take_in(link, response, outgoing.request).await
     }
@@ -278,6 +280,14 @@ impl HttpClient {
             });
         }
     }
+}
+
+/// The request with the headers of its trace, unless the configuration has others.
+pub(super) fn traced(mut request: RequestBuilder, configured: &HeaderMap, trace: &TraceContext) -> RequestBuilder {
+    for (key, text) in trace.iter().filter(|(key, _)| !configured.contains_key(*key)) {
+        request = request.header(key, text);
+    }
+    request
 }
 
 /// Whether a refusal answers no request at all.

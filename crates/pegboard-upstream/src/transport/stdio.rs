@@ -1,10 +1,9 @@
 //! Servers that are child processes.
 
 use std::{
-    env,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     io,
-    path::{Path, PathBuf},
+    path::Path,
     process::{ExitStatus, Stdio},
     sync::Arc,
     time::Duration,
@@ -15,13 +14,14 @@ use tokio::{
     io::AsyncWriteExt,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
     sync::mpsc,
-    task::AbortHandle,
+    task::JoinHandle,
 };
 
 use crate::{
     config::Secret,
     connection::Link,
     lines::{Line, Lines},
+    program::{self, ProgramError},
     rpc::Message,
 };
 
@@ -48,6 +48,9 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// How long its supervisor may take to end what is left.
 const FORCE: Duration = Duration::from_secs(5);
+
+/// How long the last lines of a server that has ended may take to arrive.
+const HEARING: Duration = Duration::from_millis(500);
 
 /// The queue in front of a child's standard input.
 #[derive(Debug)]
@@ -92,18 +95,23 @@ struct Pipes {
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    writer: Option<AbortHandle>,
-    stderr: Option<AbortHandle>,
+    writer: Option<JoinHandle<()>>,
+    stdout: Option<JoinHandle<()>>,
+    stderr: Option<JoinHandle<()>>,
 }
 
 /// Starts the program.
 pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
-    let path = program.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| OsString::from(path.expose()));
     if let Some(cwd) = program.cwd.filter(|cwd| !cwd.is_dir()) {
         return Err(io::Error::other(format!("there is no folder `{}`", cwd.display())));
     }
-    let resolved = find_program(program.command, program.cwd, path.or_else(|| env::var_os("PATH")).as_deref())
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no program `{}`", program.command)))?;
+    let resolved = program::find(program.command, program.env, program.cwd).map_err(|error| {
+        let kind = match error {
+            ProgramError::NotExecutable(_) => io::ErrorKind::PermissionDenied,
+            ProgramError::NotFound(_) => io::ErrorKind::NotFound,
+        };
+        io::Error::new(kind, error)
+    })?;
     let mut command = match program.supervisor.split_first() {
         Some((supervisor, args)) => {
             let mut command = Command::new(supervisor);
@@ -130,7 +138,7 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     let stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
     let (lines, queue) = mpsc::channel(QUEUE);
-    let process = Process { child, writer: None, stderr: None };
+    let process = Process { child, writer: None, stdout: None, stderr: None };
     Ok(Started { process, sender: StdioSender { lines }, pipes: Pipes { queue, stdin, stdout, stderr } })
 }
 
@@ -152,9 +160,9 @@ impl Attachable {
     /// Connects the child's pipes with `link`.
     pub(crate) fn attach(mut self, link: &Arc<Link>) -> Process {
         let Pipes { queue, stdin, stdout, stderr } = self.pipes;
-        self.process.writer = Some(tokio::spawn(write(queue, stdin)).abort_handle());
-        self.process.stderr = Some(tokio::spawn(log(Arc::clone(link), stderr)).abort_handle());
-        tokio::spawn(read(Arc::clone(link), stdout));
+        self.process.writer = Some(tokio::spawn(write(queue, stdin)));
+        self.process.stderr = Some(tokio::spawn(log(Arc::clone(link), stderr)));
+        self.process.stdout = Some(tokio::spawn(read(Arc::clone(link), stdout)));
         self.process
     }
 }
@@ -165,12 +173,15 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until the child has ended by itself.
+    /// Waits until the child has ended by itself, and its last words were heard.
     pub(crate) async fn wait(&mut self) -> String {
-        match self.child.wait().await {
+        let ended = match self.child.wait().await {
             Ok(status) => describe(status),
             Err(error) => format!("cannot be waited for: {error}"),
-        }
+        };
+        hear_out(&mut self.stderr).await;
+        hear_out(&mut self.stdout).await;
+        ended
     }
 
     /// Ends the child and everything it started: first by closing its input, then by its
@@ -220,32 +231,17 @@ impl Drop for Process {
     }
 }
 
+/// Waits until a pipe of a child that has ended was read to its end.
+async fn hear_out(pipe: &mut Option<JoinHandle<()>>) {
+    if let Some(reading) = pipe {
+        // Somebody else may have the pipe open; what they write is not awaited.
+        let _ = tokio::time::timeout(HEARING, reading).await;
+        *pipe = None;
+    }
+}
+
 fn describe(status: ExitStatus) -> String {
     format!("the server ended with {status}")
-}
-
-/// The program that `command` means, as a shell would find it.
-fn find_program(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Option<PathBuf> {
-    let is_program = |file: &Path| file.metadata().is_ok_and(|data| data.is_file() && is_executable(&data));
-    if command.contains('/') || command.contains(std::path::MAIN_SEPARATOR) {
-        let file = cwd.unwrap_or(Path::new("")).join(command);
-        return is_program(&file).then_some(file);
-    }
-    let names: &[&str] = if cfg!(windows) { &["", ".exe", ".cmd", ".bat"] } else { &[""] };
-    let folders = env::split_paths(path?).collect::<Vec<_>>();
-    let files = folders.iter().flat_map(|folder| names.iter().map(move |end| folder.join(format!("{command}{end}"))));
-    files.into_iter().find(|file| is_program(file))
-}
-
-#[cfg(unix)]
-fn is_executable(data: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    data.permissions().mode() & 0o111 != 0
-}
-
-#[cfg(not(unix))]
-fn is_executable(_data: &std::fs::Metadata) -> bool {
-    true
 }
 
 async fn write(mut queue: mpsc::Receiver<String>, mut stdin: ChildStdin) {
@@ -291,6 +287,7 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
             Some(Ok(messages)) => messages.into_iter().for_each(|message| link.incoming(message, None)),
             other => {
                 complaints += 1;
+                link.strayed(&shown);
                 let reason = match other {
                     Some(Err(error)) => error.to_string(),
                     _ => "too long, or not text".to_owned(),
@@ -313,6 +310,8 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
 /// and of questions that it does not know; the last of it explains a failure.
 async fn log(link: Arc<Link>, stderr: ChildStderr) {
     let mut lines = Lines::new(stderr, 1 << 20);
+    // Around the text, not beside it: a server can write anything, but not who it is.
+    let span = tracing::error_span!("server", server = &*link.server);
     while let Ok(Some(line)) = lines.next().await {
         let Line::Whole(bytes) = line else { continue };
         let text = readable(&link, bytes, MAX_LOG_LINE);
@@ -320,11 +319,10 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
             continue;
         }
         link.wrote(text.trim());
-        if link.is_ready() {
-            tracing::info!(target: "pegboard::server", server = &*link.server, "{text}");
-        } else {
-            tracing::debug!(target: "pegboard::server", server = &*link.server, "{text}");
-        }
+        span.in_scope(|| match link.is_ready() {
+            true => tracing::info!(target: "pegboard::server", "{text}"),
+            false => tracing::debug!(target: "pegboard::server", "{text}"),
+        });
     }
 }
 
@@ -333,17 +331,4 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
 fn readable(link: &Link, bytes: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
     text::bounded(&link.redactor.redact(&text::line(&text)), most).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_found_like_a_shell_does() {
-        let path = OsString::from("/nowhere:/bin:/usr/bin");
-        assert!(find_program("sh", None, Some(&path)).is_some());
-        assert!(find_program("no-such-program-here", None, Some(&path)).is_none());
-        assert!(find_program("/bin/sh", None, None).is_some());
-    }
 }

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
         return Err(CliError::new(format!("`{}` configures no servers", args.config.display()))
             .hint("put them under `mcpServers`"));
     }
-    logging::start(&args.log, "error")?;
+    logging::start(&args.log, "error", None)?;
     let progress = Progress::waiting("starting servers");
     let longest = longest_start(&config.servers);
     let (lines, failed) = runtime()?.block_on(async {

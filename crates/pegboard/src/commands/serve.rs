@@ -1,5 +1,7 @@
 //! `pegboard serve`.
 
+mod presence;
+mod record;
 mod reload;
 
 use std::{
@@ -10,11 +12,12 @@ use std::{
     time::Duration,
 };
 
-use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, holders};
+use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, control, holders};
 use pegboard_http::{Guard, ListenError, Listener, Principal};
 use pegboard_upstream::{State, Upstream, config::Pinning};
+use tokio::sync::mpsc;
 
-use self::reload::Followed;
+use self::{presence::Presence, record::Recording, reload::Followed};
 use crate::{
     Outcome,
     cli::{LogFormat, ServeArgs},
@@ -23,10 +26,11 @@ use crate::{
     error::{CliError, say, warn},
     logging,
     rankers::shared_rankers,
+    telemetry::{Off, Telemetry},
 };
 
 /// Where the gateway listens unless told otherwise.
-const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
 /// Threads that carry requests; more bring nothing, since nothing here computes for long.
 const MAX_WORKERS: usize = 4;
@@ -37,14 +41,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
         None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Vec::new()),
     };
     let mut config = config?;
-    let state = config.state.resolve(args.state.as_deref());
     // The demo's servers are part of this program, and there at once.
-    let state = state.filter(|_| args.config.is_some());
-    config.gateway.manifests = state.as_deref().map(state::manifests);
-    config.gateway.pins = state.as_deref().map(state::pins);
-    logging::start(&args.log, "info")?;
+    let state = config.state.resolve(args.state.as_deref());
+    state::use_in(&mut config.gateway, state.as_deref().filter(|_| args.config.is_some()));
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(args, config, files));
+    let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
+    logging::start(&args.log, "info", telemetry.as_ref().ok())?;
+    let telemetry = telemetry.inspect_err(Off::log).ok();
+    let kept = Kept { state, files };
+    let served = runtime.block_on(serve(args, config, kept, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
     served.map(|()| Outcome::Yes)
@@ -79,7 +84,14 @@ fn cannot_listen(error: ListenError) -> CliError {
     }
 }
 
-async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<(), CliError> {
+/// What is on disk beside the configuration itself.
+struct Kept {
+    state: Option<PathBuf>,
+    /// Other files whose content counts.
+    files: Vec<PathBuf>,
+}
+
+async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<Telemetry>) -> Result<(), CliError> {
     let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
@@ -94,15 +106,25 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
         Some(settings) => Some(Listener::bind(settings).await.map_err(cannot_listen)?),
         None => None,
     };
-    let (manifests, pins) = (config.gateway.manifests.clone(), config.gateway.pins.clone());
+    let recording = Recording::open(args)?;
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
+    if let Some(telemetry) = &telemetry {
+        telemetry.follow(&gateway);
+    }
+    let recording = recording.map(|recording| recording.of(&gateway));
+    let mut options = control_options(args, listener.as_ref());
+    let Kept { state, files } = kept;
     if let Some(path) = args.config.clone() {
         let door = listener.as_ref().map(Listener::doorkeeper);
-        let (ranker, listen) = (config.ranker, config.listen.clone());
-        let gateway = Arc::clone(&gateway);
-        let followed = Followed { path, gateway, door, ranker, listen, manifests, pins, files };
+        let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
+        let (reload, requests) = mpsc::channel(1);
+        options.reload = Some(reload);
+        let (gateway, state) = (Arc::clone(&gateway), state.clone());
+        let followed = Followed { path, gateway, door, ranker, listen, telemetry, state, files, requests };
         tokio::spawn(followed.follow());
     }
+    let router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));
+    let presence = Presence::announce(state.as_deref(), &options, router.clone());
     let served = match listener {
         Some(listener) => {
             announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));
@@ -111,7 +133,7 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
             }
             tokio::spawn(summarise(Arc::clone(&gateway)));
             let stop = stopped(Arc::clone(&gateway), format, config.listen.shutdown_deadline);
-            listener.serve(gateway.router(max_body_bytes), stop).await;
+            listener.serve(router, stop).await;
             Ok(())
         }
         None => {
@@ -122,8 +144,22 @@ async fn serve(args: &ServeArgs, config: Config, files: Vec<PathBuf>) -> Result<
             }
         }
     };
+    drop(presence);
     gateway.stop().await;
+    if let Some(recording) = recording {
+        recording.finish(&gateway).await;
+    }
+    if let Some(telemetry) = telemetry {
+        telemetry.stop(Some(&gateway)).await;
+    }
     served
+}
+
+/// What whoever asks how the gateway is will be told of its surroundings.
+fn control_options(args: &ServeArgs, listener: Option<&Listener>) -> control::Options {
+    let endpoint = listener.map(|listener| format!("http://{}{ENDPOINT}", listener.address()));
+    let whole = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    control::Options { endpoint, configuration: args.config.as_ref().map(whole), reload: None }
 }
 
 /// Waits until somebody asks us to stop, and says what is still to be waited for.
@@ -190,7 +226,7 @@ fn guard(listen: &ListenConfig, tokens: Vec<(Principal, String)>) -> Guard {
 }
 
 /// `host:port`, or a port alone on the loopback.
-fn resolve(address: &str) -> Result<SocketAddr, CliError> {
+pub(crate) fn resolve(address: &str) -> Result<SocketAddr, CliError> {
     let full = if address.bytes().all(|byte| byte.is_ascii_digit()) && !address.is_empty() {
         format!("127.0.0.1:{address}")
     } else {
@@ -204,7 +240,7 @@ fn resolve(address: &str) -> Result<SocketAddr, CliError> {
 
 /// Waits until somebody asks us to stop.
 #[cfg(unix)]
-async fn stop_signal() {
+pub(crate) async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
         let _ = tokio::signal::ctrl_c().await;
@@ -219,7 +255,7 @@ async fn stop_signal() {
 
 /// Waits until somebody asks us to stop.
 #[cfg(not(unix))]
-async fn stop_signal() {
+pub(crate) async fn stop_signal() {
     let _ = tokio::signal::ctrl_c().await;
 }
 

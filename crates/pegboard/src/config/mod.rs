@@ -10,6 +10,7 @@ mod restrictions;
 mod schema;
 pub(crate) mod state;
 mod steps;
+pub(crate) mod telemetry;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,7 @@ use pegboard_upstream::config::{
     variables::WORKSPACE_FOLDER,
 };
 
-use self::{gateway::Draft, middleware::Found, state::StateFolder};
+use self::{gateway::Draft, middleware::Found, state::StateFolder, telemetry::TelemetryConfig};
 pub(crate) use self::{markdown::markdown, schema::schema};
 use crate::{catalogs::read_bounded, error::CliError, rankers::RankerName};
 
@@ -51,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) listen: ListenConfig,
     /// Where state is kept.
     pub(crate) state: StateFolder,
+    /// Where traces and numbers go.
+    pub(crate) telemetry: TelemetryConfig,
 }
 
 /// What a listener takes from the configuration.
@@ -103,6 +106,18 @@ pub(crate) fn read_offline(path: &Path) -> Result<Config, CliError> {
 }
 
 fn read_with(path: &Path, forgive: fn(&mut Problems), files: &mut Vec<PathBuf>) -> Result<Config, CliError> {
+    let (config, mut problems) = examine(path)?;
+    *files = problems.files().to_vec();
+    forgive(&mut problems);
+    if !problems.is_empty() {
+        let problems = problems.lines().join("\n  ");
+        return Err(CliError::new(format!("`{}` has mistakes:\n  {problems}", path.display())));
+    }
+    Ok(config)
+}
+
+/// What can be understood of a configuration, and what is wrong with it.
+pub(crate) fn examine(path: &Path) -> Result<(Config, Problems), CliError> {
     let bytes = read_bounded(path, MAX_BYTES)?;
     if bytes.len() > MAX_BYTES {
         return Err(CliError::new(format!("`{}` is larger than {MAX_BYTES} bytes", path.display())));
@@ -114,17 +129,11 @@ fn read_with(path: &Path, forgive: fn(&mut Problems), files: &mut Vec<PathBuf>) 
         WORKSPACE_FOLDER => Some(workspace.clone()),
         name => std::env::var(name).ok(),
     };
-    let (mut config, mut problems) = parse(&text, &env);
-    *files = problems.files().to_vec();
-    forgive(&mut problems);
-    if !problems.is_empty() {
-        let problems = problems.lines().join("\n  ");
-        return Err(CliError::new(format!("`{}` has mistakes:\n  {problems}", path.display())));
-    }
+    let (mut config, problems) = parse(&text, &env);
     let folder = path.parent().unwrap_or(Path::new(""));
     config.catalogs.iter_mut().for_each(|catalog| *catalog = folder.join(&*catalog));
     config.state.start_from(folder);
-    Ok(config)
+    Ok((config, problems))
 }
 
 /// The configuration in `text`, and the mistakes in it.

@@ -6,6 +6,7 @@ mod binary;
 mod cases;
 mod clients;
 mod difflib;
+mod doctor;
 mod fuzz;
 mod gateway;
 mod harness;

@@ -8,17 +8,18 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pegboard_gateway::{Change, Gateway};
+use pegboard_gateway::{Change, Gateway, control::Reload};
 use pegboard_http::Doorkeeper;
+use tokio::sync::mpsc;
 
 use crate::{
-    config::{self, Config, ListenConfig},
+    config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
     rankers::{RankerName, shared_rankers},
 };
 
 /// How often the files are looked at. Asking the system to tell us would save these looks,
 /// and misses what happens on network drives, behind links and to folders that are replaced.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// The configuration that is in use, and where it comes from.
 #[derive(Debug)]
@@ -29,12 +30,13 @@ pub(super) struct Followed {
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
     pub(super) listen: ListenConfig,
-    /// Where manifests are kept; that stays.
-    pub(super) manifests: Option<PathBuf>,
-    /// Where approvals are kept; that stays too.
-    pub(super) pins: Option<PathBuf>,
+    pub(super) telemetry: TelemetryConfig,
+    /// Where things are kept; that stays.
+    pub(super) state: Option<PathBuf>,
     /// Other files whose content counts.
     pub(super) files: Vec<PathBuf>,
+    /// Who wants the files to be read now.
+    pub(super) requests: mpsc::Receiver<Reload>,
 }
 
 impl Followed {
@@ -44,8 +46,17 @@ impl Followed {
         let mut seen = self.look().await;
         let mut unsettled = None;
         loop {
-            tokio::time::sleep(LOOK).await;
+            let asked = tokio::select! {
+                () = tokio::time::sleep(LOOK) => None,
+                Some(asked) = self.requests.recv() => Some(asked),
+            };
             let now = self.look().await;
+            if let Some(asked) = asked {
+                (seen, unsettled) = (now, None);
+                let _ = asked.send(self.reload().await);
+                self.extend(&mut seen).await;
+                continue;
+            }
             if now == seen {
                 unsettled = None;
                 continue;
@@ -57,31 +68,36 @@ impl Followed {
             }
             unsettled = None;
             seen = now;
-            self.reload().await;
-            // Files that were not looked at before count from now on.
-            let others = self.look().await;
-            seen.retain(|path, _| others.contains_key(path));
-            others.into_iter().for_each(|(path, mark)| _ = seen.entry(path).or_insert(mark));
+            let _ = self.reload().await;
+            self.extend(&mut seen).await;
         }
     }
 
-    async fn reload(&mut self) {
+    /// Files that were not looked at before count from now on.
+    async fn extend(&self, seen: &mut BTreeMap<PathBuf, Option<Mark>>) {
+        let others = self.look().await;
+        seen.retain(|path, _| others.contains_key(path));
+        others.into_iter().for_each(|(path, mark)| _ = seen.entry(path).or_insert(mark));
+    }
+
+    async fn reload(&mut self) -> Result<Change, String> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || config::read_watching(&path)).await;
-        let Ok((read, files)) = read else { return };
+        let (read, files) = read.map_err(|error| error.to_string())?;
         self.files = files;
         let taken = match read {
             Ok(config) => self.take(config).await,
             Err(error) => Err(error.in_one_line()),
         };
-        match taken {
-            Ok(change) => tell(&self.path, &change),
+        match &taken {
+            Ok(change) => tell(&self.path, change),
             Err(reason) => {
                 let file = self.path.display();
                 tracing::error!(%file, "the configuration is not taken over, and the old one stays: {reason}");
-                self.gateway.refuse_configuration(reason);
+                self.gateway.refuse_configuration(reason.clone());
             }
         }
+        taken
     }
 
     async fn take(&mut self, mut config: Config) -> Result<Change, String> {
@@ -89,9 +105,8 @@ impl Followed {
         if let Some(error) = self.door.as_ref().and_then(|door| door.check(has_tokens).err()) {
             return Err(format!("{error} ({})", error.hint()));
         }
-        self.warn_of_the_fixed(&config.listen);
-        config.gateway.manifests.clone_from(&self.manifests);
-        config.gateway.pins.clone_from(&self.pins);
+        self.warn_of_the_fixed(&config.listen, &config.telemetry);
+        config::state::use_in(&mut config.gateway, self.state.as_deref());
         let rankers = (config.ranker != self.ranker).then(|| shared_rankers(config.ranker));
         self.ranker = config.ranker;
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;
@@ -105,13 +120,17 @@ impl Followed {
     }
 
     /// Some things take another start.
-    fn warn_of_the_fixed(&mut self, listen: &ListenConfig) {
+    fn warn_of_the_fixed(&mut self, listen: &ListenConfig, telemetry: &TelemetryConfig) {
         let fixed = |listen: &ListenConfig| {
             (listen.address.clone(), listen.allow_public, listen.max_body_bytes, listen.shutdown_deadline)
         };
         if fixed(listen) != fixed(&self.listen) {
             tracing::warn!("the address and the limits of the listener change with the next start");
             self.listen = listen.clone();
+        }
+        if *telemetry != self.telemetry {
+            tracing::warn!("where telemetry goes changes with the next start");
+            self.telemetry = telemetry.clone();
         }
     }
 

@@ -89,16 +89,16 @@ impl Puppet {
     }
 
     /// Lets it start but say nothing.
-    fn hold(&self) {
+    pub(super) fn hold(&self) {
         fs::write(self.0.join("hold"), "").expect("a file");
     }
 
-    fn release(&self) {
+    pub(super) fn release(&self) {
         fs::remove_file(self.0.join("hold")).expect("it was held");
     }
 
     /// The processes that it was started as so far.
-    fn pids(&self) -> Vec<u32> {
+    pub(super) fn pids(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.0.join("pids")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }

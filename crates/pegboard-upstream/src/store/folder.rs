@@ -17,7 +17,7 @@ pub(crate) fn is_unfinished(name: &str) -> bool {
 }
 
 /// By what it is seen that a file is another one.
-pub(crate) type Mark = (Option<SystemTime>, u64, u64);
+pub(crate) type Stamp = (Option<SystemTime>, u64, u64);
 
 /// A lock that other programs respect. The system gives it back when we end.
 #[derive(Debug)]
@@ -60,15 +60,22 @@ impl Folder {
     /// Puts a file in the place of the one with this name. Whoever reads meanwhile, and
     /// whoever comes after a crash, finds the old content or the new.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let finished = self.write(name, content)?;
+        let finished = self.write(name, content, true)?;
         fs::rename(&finished.0, self.0.join(name))?;
         self.sync();
         Ok(())
     }
 
+    /// [`replace`](Self::replace) for what is written often and can be lost when the machine
+    /// itself goes down: the disk is not waited for.
+    pub(crate) fn replace_quickly(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let finished = self.write(name, content, false)?;
+        fs::rename(&finished.0, self.0.join(name))
+    }
+
     /// Adds a file unless there is one of this name; whether it was added.
     pub(crate) fn add(&self, name: &str, content: &[u8]) -> io::Result<bool> {
-        let finished = self.write(name, content)?;
+        let finished = self.write(name, content, true)?;
         let path = self.0.join(name);
         // Of several that do so at once one succeeds, with its whole content.
         match fs::hard_link(&finished.0, &path) {
@@ -81,8 +88,8 @@ impl Folder {
         Ok(true)
     }
 
-    /// A file with this content under a name of its own, on the disk.
-    fn write(&self, name: &str, content: &[u8]) -> io::Result<Unfinished> {
+    /// A file with this content under a name of its own, on the disk if it `must_last`.
+    fn write(&self, name: &str, content: &[u8], must_last: bool) -> io::Result<Unfinished> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = self.0.join(format!("{UNFINISHED}{}-{next}-{name}", std::process::id()));
@@ -95,7 +102,9 @@ impl Folder {
         let unfinished = Unfinished(path);
         file.write_all(content)?;
         // Without this a file could have its new name before it has its content.
-        file.sync_all()?;
+        if must_last {
+            file.sync_all()?;
+        }
         Ok(unfinished)
     }
 
@@ -105,7 +114,7 @@ impl Folder {
     }
 
     /// What a file looks like from outside, if it is there.
-    pub(crate) fn mark(&self, name: &str) -> Option<Mark> {
+    pub(crate) fn stamp(&self, name: &str) -> Option<Stamp> {
         let data = fs::symlink_metadata(self.0.join(name)).ok()?;
         #[cfg(unix)]
         let number = std::os::unix::fs::MetadataExt::ino(&data);
