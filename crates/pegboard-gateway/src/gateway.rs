@@ -66,7 +66,7 @@ pub struct Gateway {
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
     pub(crate) metrics: Metrics,
-    pub(crate) names: Names,
+    pub(crate) names: Arc<Names>,
     /// Where it is noted what was searched for and called.
     pub(crate) recorder: OnceLock<Recorder>,
     pub(crate) began: std::time::Instant,
@@ -122,7 +122,7 @@ impl Gateway {
             listeners: Listeners::default(),
             watches: Watches::default(),
             metrics: Metrics::default(),
-            names: Names::default(),
+            names: Arc::default(),
             recorder: OnceLock::new(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
@@ -135,7 +135,7 @@ impl Gateway {
         tokio::spawn(start_up(Arc::clone(&gateway)));
         tokio::spawn(crate::notices::pump(Arc::downgrade(&gateway), notices));
         tokio::spawn(sweep(Arc::downgrade(&gateway)));
-        tokio::spawn(pins::compare_names(Arc::downgrade(&gateway)));
+        tokio::spawn(pins::compare_names(Arc::downgrade(&gateway), Arc::clone(&gateway.names)));
         gateway
     }
 

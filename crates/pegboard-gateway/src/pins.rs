@@ -169,17 +169,13 @@ pub(crate) struct Names {
 /// Compares the names of all tools whenever they change, for as long as the gateway lives. Not
 /// where lists are made: nobody has to wait for it, and servers that start together are looked
 /// at once.
-pub(crate) async fn compare_names(gateway: Weak<Gateway>) {
+pub(crate) async fn compare_names(gateway: Weak<Gateway>, names: Arc<Names>) {
     let mut seen = None;
     loop {
         // Whoever waits must not keep the gateway alive.
-        let Some(strong) = gateway.upgrade() else { return };
-        let news = tokio::time::timeout(LOOK, strong.names.news.notified()).await;
-        if news.is_err() {
-            continue;
+        if tokio::time::timeout(LOOK, names.news.notified()).await.is_ok() {
+            tokio::time::sleep(SETTLING).await;
         }
-        drop(strong);
-        tokio::time::sleep(SETTLING).await;
         let Some(strong) = gateway.upgrade() else { return };
         let directory = strong.directory();
         let Some(catalog) = directory.catalog.clone() else { continue };
@@ -189,12 +185,12 @@ pub(crate) async fn compare_names(gateway: Weak<Gateway>) {
         }
         let found = tokio::task::spawn_blocking(move || {
             let tools = catalog.iter().chain(&directory.held);
-            let names: Vec<(&str, &str)> =
+            let all: Vec<(&str, &str)> =
                 tools.map(|tool| (tool.server_name().unwrap_or_default(), tool.upstream_name())).collect();
-            lookalikes(&names)
+            lookalikes(&all)
         });
         let Ok(found) = found.await else { return };
-        *lock(&strong.names.found) = Arc::new(found);
+        *lock(&names.found) = Arc::new(found);
         strong.tell_lookalikes();
     }
 }
