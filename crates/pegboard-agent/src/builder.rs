@@ -13,7 +13,7 @@ use pegboard_discovery::{DialectName, Session, host::people::kept_section};
 use pegboard_http::ListenError;
 use pegboard_llm::{Client, Conversation, ConversationError, Delivery, Model, client::ClientError};
 use pegboard_upstream::{
-    Fleet, ListKind,
+    Fleet, FleetOptions, ListKind,
     config::{ServerConfig, file::FileError},
 };
 use schemars::JsonSchema;
@@ -105,6 +105,7 @@ pub struct AgentBuilder {
     client: Option<Arc<dyn ModelClient>>,
     system: Option<String>,
     config: Option<PathBuf>,
+    pins: Option<PathBuf>,
     servers: Vec<ServerConfig>,
     tools: Vec<CustomTool>,
     mode: Mode,
@@ -139,6 +140,7 @@ impl AgentBuilder {
             client: None,
             system: None,
             config: None,
+            pins: None,
             servers: Vec::new(),
             tools: Vec::new(),
             mode: Mode::Auto,
@@ -170,6 +172,13 @@ impl AgentBuilder {
     /// What the model is told to be.
     pub fn system(mut self, text: impl Into<String>) -> Self {
         self.system = Some(text.into());
+        self
+    }
+
+    /// The folder in which it is kept which tools were approved; without one every tool is.
+    /// See [`Pinning`](pegboard_upstream::config::Pinning).
+    pub fn pins(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.pins = Some(folder.into());
         self
     }
 
@@ -434,7 +443,9 @@ impl AgentBuilder {
             command.push("--".into());
             command
         });
-        let (fleet, mut notices) = Fleet::start(servers, supervisor.unwrap_or_default());
+        let (supervisor, pins) = (supervisor.unwrap_or_default(), self.pins.take());
+        let (fleet, mut notices) =
+            Fleet::start_with(servers, FleetOptions { supervisor, pins, ..FleetOptions::default() });
         // What servers say of their own accord is nobody's here; it must not pile up.
         tokio::spawn(async move { while notices.recv().await.is_some() {} });
         Ok(Arc::new(fleet))

@@ -25,6 +25,7 @@ use crate::{
     listen::Listeners,
     lock,
     metrics::{Metrics, Standing},
+    pins::{self, Names},
     record::Recorder,
     sessions::{ClientSession, Sessions},
     settings::{GatewaySettings, Profile},
@@ -66,6 +67,7 @@ pub struct Gateway {
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
     pub(crate) metrics: Metrics,
+    pub(crate) names: Arc<Names>,
     /// Where it is noted what was searched for and called.
     pub(crate) recorder: OnceLock<Recorder>,
     pub(crate) limits: Limits,
@@ -104,8 +106,10 @@ impl Gateway {
         rankers: Rankers,
         supervisor: Vec<OsString>,
     ) -> Arc<Self> {
-        let options = FleetOptions { supervisor, manifests: settings.manifests.clone(), is_held: true };
+        let (manifests, pins) = (settings.manifests.clone(), settings.pins.clone());
+        let options = FleetOptions { supervisor, manifests, pins, is_held: true };
         let (fleet, notices) = Fleet::start_with(servers, options);
+        fleet.hide(settings.tokens.iter().map(|token| &token.secret));
         let kept = settings.sessions.as_deref().and_then(KeptSessions::open);
         let gateway = Arc::new(Self {
             setups: Setups::new(settings, rankers),
@@ -120,6 +124,7 @@ impl Gateway {
             listeners: Listeners::default(),
             watches: Watches::default(),
             metrics: Metrics::default(),
+            names: Arc::default(),
             recorder: OnceLock::new(),
             limits: Limits::default(),
             began: std::time::Instant::now(),
@@ -133,6 +138,7 @@ impl Gateway {
         tokio::spawn(start_up(Arc::clone(&gateway)));
         tokio::spawn(crate::notices::pump(Arc::downgrade(&gateway), notices));
         tokio::spawn(sweep(Arc::downgrade(&gateway)));
+        tokio::spawn(pins::compare_names(Arc::downgrade(&gateway), Arc::clone(&gateway.names)));
         gateway
     }
 
@@ -314,6 +320,7 @@ impl Gateway {
         self.announce("notifications/resources/list_changed", |viewer| difference.resources_for(&viewer.selection));
         // Last: who waits for the directory is not to be told of what is in it already.
         self.built.send_replace(changes);
+        self.names.news.notify_one();
         if is_news && is_awaited {
             self.renew(&difference).await;
         }

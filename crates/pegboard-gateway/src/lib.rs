@@ -21,6 +21,7 @@ mod methods;
 pub mod metrics;
 pub mod middleware;
 mod notices;
+mod pins;
 pub mod record;
 mod sessions;
 mod settings;
@@ -38,6 +39,7 @@ pub use gateway::{Gateway, Rankers};
 pub use http::{ENDPOINT, HEALTH, READY};
 pub use limits::CallLimits;
 pub use metrics::METRICS;
+pub use pins::{Lookalike, ToolName};
 pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};
 pub use setup::{Change, holders};
 

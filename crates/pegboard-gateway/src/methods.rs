@@ -335,5 +335,5 @@ fn not_found(mut error: RpcError, exchange: &Exchange, uri: &str) -> RpcError {
 
 /// Something that a client sent, fit to be sent back.
 pub(crate) fn shorten(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
+    pegboard_core::text::brief(text, 200)
 }

@@ -103,6 +103,8 @@ pub struct GatewaySettings {
     /// The folder in which it is kept what servers offer, so that clients can be answered
     /// before they run. `None` keeps nothing.
     pub manifests: Option<PathBuf>,
+    /// The folder in which it is kept which tools were approved. `None` approves everything.
+    pub pins: Option<PathBuf>,
     /// The folder in which conversations are kept, so that clients find theirs again after a
     /// restart. `None` keeps them in memory alone.
     pub sessions: Option<PathBuf>,
@@ -137,6 +139,7 @@ impl Default for GatewaySettings {
             middleware: Vec::new(),
             server_middleware: Vec::new(),
             manifests: None,
+            pins: None,
             sessions: None,
             startup_wait: Duration::from_secs(10),
             max_sessions: 1000,

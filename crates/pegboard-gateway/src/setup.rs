@@ -132,6 +132,7 @@ impl Gateway {
         settings: GatewaySettings,
         rankers: Option<Rankers>,
     ) -> Change {
+        self.fleet.hide(settings.tokens.iter().map(|token| &token.secret));
         let has_settings = self.setups.replace(settings, rankers);
         *lock(&self.setups.refused) = None;
         // It tells of a change in any case, whereupon the settings are looked at too.

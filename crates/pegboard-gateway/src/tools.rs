@@ -60,6 +60,9 @@ impl Gateway {
             return Err(RpcError::new(RpcError::INVALID_PARAMS, "`arguments` must be an object"));
         }
         self.wait_for_tool(exchange, &name, &arguments).await;
+        if let Some(refusal) = self.held_back(exchange, &name, &arguments) {
+            return Ok(refusal);
+        }
         let began = Instant::now();
         let span = if is_search(&name) { trace::search_span(&name) } else { Span::none() };
         let answer = span.in_scope(|| self.with_tools(exchange, |tools| tools.call(&name, &arguments)));
@@ -92,8 +95,7 @@ impl Gateway {
 
     /// Waits for servers that are starting, unless the tool is there already.
     async fn wait_for_tool(&self, exchange: &Exchange, name: &str, arguments: &Value) {
-        let inner = arguments.get("name").and_then(Value::as_str).filter(|_| is_meta(name));
-        let is_there = self.with_tools(exchange, |tools| tools.find(inner.unwrap_or(name)).is_some());
+        let is_there = self.with_tools(exchange, |tools| tools.find(inner_name(name, arguments)).is_some());
         if !is_there {
             self.ready().await;
         }
@@ -236,6 +238,11 @@ fn is_error(result: &RawValue) -> bool {
     text.len() < LARGE
         && text.contains("\"isError\"")
         && Fields::of(result).and_then(|fields| fields.read("isError")) == Some(true)
+}
+
+/// The tool that a call means: the one that a meta-tool is to call, or the one that it names.
+pub(crate) fn inner_name<'a>(name: &'a str, arguments: &'a Value) -> &'a str {
+    arguments.get("name").and_then(Value::as_str).filter(|_| is_meta(name)).unwrap_or(name)
 }
 
 /// Whether a name is one of a meta-tool, in any dialect.

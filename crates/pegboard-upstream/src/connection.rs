@@ -1,6 +1,7 @@
 //! One connection to a server: requests and their answers, and what comes in between.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -9,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::text;
 use serde_json::value::RawValue;
 use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
@@ -22,6 +24,7 @@ use crate::{
     era::{Era, MODERN_VERSION, meta},
     json::{Fields, Raw, raw},
     listing::ListKind,
+    redact::Redactor,
     rpc::{Id, Message, RpcError},
     talk::TalkNotes,
     trace::{self, TraceContext},
@@ -262,6 +265,8 @@ struct Pending {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) server: Arc<str>,
+    /// What is not to be told of what the server says.
+    pub(crate) redactor: Redactor,
     /// A longer message is not read.
     pub(crate) max_message: usize,
     outbound: Outbound,
@@ -296,6 +301,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Link {
     pub(crate) fn new(
         server: Arc<str>,
+        redactor: Redactor,
         outbound: Outbound,
         notices: mpsc::Sender<Notice>,
         talk: Arc<TalkNotes>,
@@ -303,6 +309,7 @@ impl Link {
     ) -> Arc<Self> {
         Arc::new(Self {
             server,
+            redactor,
             max_message,
             outbound,
             era: OnceLock::new(),
@@ -571,12 +578,19 @@ impl Link {
                 // A server that cannot tell which request it refuses means the one it got.
                 let id = id.and_then(|id| id.as_number()).or(related);
                 if let Some(id) = id {
-                    self.settle(id, outcome.map_err(CallError::Rpc));
+                    self.settle(id, outcome.map_err(|error| CallError::Rpc(self.without_secrets(error))));
                 }
             }
             Message::Notification { method, params } => self.notified(method, params, related),
             Message::Request { id, method, params } => self.asked(id, method, params, related),
         }
+    }
+
+    /// A refusal that does not repeat what the server was configured with: clients see it.
+    fn without_secrets(&self, mut error: RpcError) -> RpcError {
+        error.message = self.redactor.redacted(error.message);
+        error.data = error.data.filter(|data| matches!(self.redactor.redact(data.get()), Cow::Borrowed(_)));
+        error
     }
 
     fn notified(&self, method: String, params: Option<Raw>, related: Option<u64>) {
@@ -601,8 +615,8 @@ impl Link {
                 Some((_, events)) => Some(events),
                 // Whose it is cannot be told, and it may hold anything.
                 None => {
-                    let text: String =
-                        params.as_deref().map(|params| params.get().chars().take(500).collect()).unwrap_or_default();
+                    let text = self.redactor.redact(params.as_deref().map(RawValue::get).unwrap_or_default());
+                    let text = text::brief(&text, 500);
                     tracing::debug!(target: "pegboard::server", server = &*self.server, "{text}");
                     return;
                 }

@@ -13,9 +13,11 @@ use tokio::{
 };
 
 use crate::{
-    config::ServerConfig,
+    config::{Secret, ServerConfig},
     connection::{Notice, lock},
     manifest,
+    pins::Pins,
+    redact::Shared,
     server::{Crew, Gate, Upstream},
 };
 
@@ -31,6 +33,9 @@ pub struct FleetOptions {
     /// The folder in which it is kept what servers offer, so that it is known at the next
     /// start before they run. `None` keeps nothing.
     pub manifests: Option<PathBuf>,
+    /// The folder in which it is kept which tools were approved; see
+    /// [`Pinning`](crate::config::Pinning). `None` approves everything.
+    pub pins: Option<PathBuf>,
     /// Whether servers that have a manifest wait for [`Fleet::begin`] or for a call, for
     /// whoever has something to do first that a crowd of starting programs would slow down.
     pub is_held: bool,
@@ -85,8 +90,11 @@ impl Fleet {
             changes: watch::Sender::new(0),
             told,
             gate: watch::Sender::new(gate),
+            secrets: Shared::default(),
+            pins: options.pins.map(|folder| Arc::new(Pins::at(folder))),
             starts: Arc::new(Semaphore::new(2 * std::thread::available_parallelism().map_or(1, usize::from))),
         });
+        configs.iter().for_each(|config| crew.secrets.add_of(config));
         let servers: Vec<Arc<Upstream>> =
             configs.into_iter().map(|config| Upstream::new(config, Arc::clone(&crew))).collect();
         let mut tasks: Vec<JoinHandle<()>> =
@@ -122,6 +130,11 @@ impl Fleet {
         self.crew.changes.subscribe()
     }
 
+    /// Hides these in everything that is told of servers, beside what is configured of them.
+    pub fn hide<'a>(&self, secrets: impl IntoIterator<Item = &'a Secret>) {
+        self.crew.secrets.add(secrets);
+    }
+
     /// Goes over to another configuration. Servers of which nothing is different go on
     /// undisturbed; others are started, started again or ended, each by itself. One that
     /// leaves may finish the calls that it is busy with, for at most `grace`; its successor
@@ -138,6 +151,7 @@ impl Fleet {
         let mut fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)> = Vec::new();
         let mut servers: Vec<Arc<Upstream>> = Vec::with_capacity(configs.len());
         for config in configs {
+            self.crew.secrets.add_of(&config);
             let old = before.iter().find(|server| server.name() == config.name);
             if let Some(same) = old.filter(|old| *old.config() == config) {
                 servers.push(Arc::clone(same));
@@ -193,12 +207,18 @@ impl Fleet {
                 server.inherit(old);
             }
         }
+        let servers: Vec<Arc<Upstream>> = fresh.iter().map(|(server, _)| Arc::clone(server)).collect();
+        self.recall_kept(&servers).await;
+        review(servers).await;
+    }
+
+    async fn recall_kept(&self, fresh: &[Arc<Upstream>]) {
         let Some(folder) = self.manifests.clone() else { return };
-        let configs: Vec<ServerConfig> = fresh.iter().map(|(server, _)| server.config().clone()).collect();
+        let configs: Vec<ServerConfig> = fresh.iter().map(|server| server.config().clone()).collect();
         let read = tokio::task::spawn_blocking(move || manifest::recall(&folder, &configs)).await;
         let Ok(Some((manifests, recalled))) = read else { return };
         let manifests = Arc::new(manifests);
-        for ((server, _), recalled) in fresh.iter().zip(recalled) {
+        for (server, recalled) in fresh.iter().zip(recalled) {
             server.recall(&manifests, recalled);
         }
     }
@@ -282,6 +302,11 @@ impl Drop for Opening {
     }
 }
 
+/// Holds back what is known of servers and was not approved.
+async fn review(servers: Vec<Arc<Upstream>>) {
+    let _ = tokio::task::spawn_blocking(move || servers.iter().for_each(|server| server.review_known())).await;
+}
+
 /// Reads what was kept of the servers, and then looks for what nobody needs any more.
 async fn recall(folder: PathBuf, servers: Vec<Arc<Upstream>>, opening: Opening) {
     let configs: Vec<ServerConfig> = servers.iter().map(|server| server.config().clone()).collect();
@@ -292,6 +317,7 @@ async fn recall(folder: PathBuf, servers: Vec<Arc<Upstream>>, opening: Opening) 
     for (server, recalled) in servers.iter().zip(recalled) {
         server.recall(&manifests, recalled);
     }
+    review(servers).await;
     // All at once: whoever follows the changes takes in all of them with one look.
     opening.crew.changed();
     drop(opening);

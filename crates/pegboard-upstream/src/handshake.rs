@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, io, sync::Arc, time::Duration};
 
+use pegboard_core::text;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -10,6 +11,8 @@ use crate::{
     connection::{Call, CallError, Link, Notice},
     era::{Era, LEGACY_VERSIONS, MODERN_VERSION},
     json::{Fields, Raw, raw},
+    listing::MAX_TEXT,
+    redact::Redactor,
     rpc::RpcError,
     talk::TalkNotes,
     transport::{
@@ -29,6 +32,9 @@ pub(crate) const INITIALIZE: &str = "initialize";
 /// How long a server on a pipe may take to answer the modern question before the legacy
 /// one is asked as well.
 const PROBE: Duration = Duration::from_secs(2);
+
+/// Bytes of what is told of versions that are not known.
+const MAX_VERSIONS: usize = 200;
 
 /// What a server says of itself.
 #[derive(Clone, Debug)]
@@ -158,6 +164,7 @@ fn client_capabilities() -> Raw {
 /// The caller bounds the time; dropping the future ends the child.
 pub(crate) async fn connect(
     config: &ServerConfig,
+    redactor: Redactor,
     era: Option<Era>,
     supervisor: &[OsString],
     notices: mpsc::Sender<Notice>,
@@ -171,7 +178,7 @@ pub(crate) async fn connect(
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();
-            let link = Link::new(server, Outbound::Stdio(sender), notices, talk, max_message);
+            let link = Link::new(server, redactor, Outbound::Stdio(sender), notices, talk, max_message);
             let closing = Closing::new(&link);
             let mut process = attachable.attach(&link);
             let hello = tokio::select! {
@@ -195,25 +202,32 @@ pub(crate) async fn connect(
             }
         }
         TransportConfig::Http { url, headers, kind: HttpKind::Sse } => {
-            connect_sse(server, url, headers, notices, talk, max_message).await
+            connect_sse(server, redactor, url, headers, notices, talk, max_message).await
         }
         TransportConfig::Http { url, headers, kind } => {
             let client = Arc::new(HttpClient::new(url, headers)?);
             let outbound = Outbound::Http(Arc::clone(&client));
-            let link = Link::new(Arc::clone(&server), outbound, notices.clone(), Arc::clone(&talk), max_message);
+            let link = Link::new(
+                Arc::clone(&server),
+                redactor.clone(),
+                outbound,
+                notices.clone(),
+                Arc::clone(&talk),
+                max_message,
+            );
             let closing = Closing::new(&link);
             match greet_over_http(&link, &client, era).await {
                 Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto =>
                 {
-                    connect_sse(server, url, headers, notices, talk, max_message).await
+                    connect_sse(server, redactor, url, headers, notices, talk, max_message).await
                 }
                 Err(error) => Err(error),
             }
         }
         TransportConfig::Local(local) => {
-            let link = Link::new(server, Outbound::Local(Arc::clone(local)), notices, talk, max_message);
+            let link = Link::new(server, redactor, Outbound::Local(Arc::clone(local)), notices, talk, max_message);
             let closing = Closing::new(&link);
             link.settle_era(Era::Modern);
             let hello = discover(&link).await.map_err(ConnectError::Refused)?;
@@ -232,6 +246,7 @@ pub(crate) async fn ended_because(process: &mut Process, seen: String) -> String
 
 async fn connect_sse(
     server: Arc<str>,
+    redactor: Redactor,
     url: &str,
     headers: &[(String, crate::config::Secret)],
     notices: mpsc::Sender<Notice>,
@@ -239,7 +254,7 @@ async fn connect_sse(
     max_message: usize,
 ) -> Result<Connected, ConnectError> {
     let client = Arc::new(SseClient::open(url, headers).await?);
-    let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices, talk, max_message);
+    let link = Link::new(server, redactor, Outbound::Sse(Arc::clone(&client)), notices, talk, max_message);
     let closing = Closing::new(&link);
     client.attach(&link).await?;
     let hello = initialize(&link).await?;
@@ -351,7 +366,8 @@ async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
     let versions: Vec<String> = fields.read("supportedVersions").unwrap_or_default();
     if !versions.iter().any(|version| version == MODERN_VERSION) {
         // It knows the question but not our version of the protocol.
-        return Err(CallError::Garbled(format!("it offers the versions {versions:?}")));
+        let versions = text::brief(&versions.join(", "), MAX_VERSIONS);
+        return Err(CallError::Garbled(format!("it offers the versions `{versions}`")));
     }
     let info = fields.get("serverInfo").map(ToOwned::to_owned).or_else(|| {
         let meta = fields.object("_meta")?;
@@ -362,7 +378,7 @@ async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
         version: MODERN_VERSION.to_owned(),
         capabilities: fields.object("capabilities").unwrap_or_default(),
         server_info: info,
-        instructions: fields.text("instructions"),
+        instructions: instructions(&fields),
     })
 }
 
@@ -382,15 +398,21 @@ async fn ask_to_initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
         .ok_or_else(|| ConnectError::Refused(CallError::Garbled("`initialize` gave no object".to_owned())))?;
     let version = fields.text("protocolVersion").unwrap_or_default();
     if !LEGACY_VERSIONS.contains(&version.as_str()) {
-        return Err(ConnectError::Version(version));
+        return Err(ConnectError::Version(text::brief(&version, MAX_VERSIONS)));
     }
     Ok(Hello {
         era: Era::Legacy,
         version,
         capabilities: fields.object("capabilities").unwrap_or_default(),
         server_info: fields.get("serverInfo").map(ToOwned::to_owned),
-        instructions: fields.text("instructions"),
+        instructions: instructions(&fields),
     })
+}
+
+/// How the server wants to be used, fit to be shown.
+fn instructions(fields: &Fields) -> Option<String> {
+    let text = fields.text("instructions")?;
+    Some(text::bounded(&text::clean(&text), MAX_TEXT).into_owned())
 }
 
 /// Lets the link follow the legacy rules from now on, and says so.

@@ -122,8 +122,12 @@ impl Item {
 /// What a server offers.
 #[derive(Clone, Debug, Default)]
 pub struct Lists {
-    /// Its tools.
+    /// Its tools, as far as they may be used.
     pub tools: Arc<Vec<Item>>,
+    /// Its tools that are held back until they are approved.
+    pub held: Arc<Vec<Item>>,
+    /// All tools that it says it has.
+    pub(crate) offered: Arc<Vec<Item>>,
     /// Its prompts.
     pub prompts: Arc<Vec<Item>>,
     /// Its resources.
@@ -148,7 +152,10 @@ impl Lists {
     fn set(&mut self, kind: ListKind, items: Vec<Item>) {
         let items = Arc::new(items);
         match kind {
-            ListKind::Tools => self.tools = items,
+            ListKind::Tools => {
+                self.offered = Arc::clone(&items);
+                self.tools = items;
+            }
             ListKind::Prompts => self.prompts = items,
             ListKind::Resources => self.resources = items,
             ListKind::Templates => self.templates = items,
@@ -161,6 +168,10 @@ const MAX_ITEMS: usize = 50_000;
 
 /// Pages of one list; a server that gives more is going in circles.
 const MAX_PAGES: usize = 2_000;
+
+/// Bytes of one text of a definition: a description of a tool or of one of its parameters. The
+/// longest that are meant well have a few thousand; a longer one is cut, and says so.
+pub(crate) const MAX_TEXT: usize = 16 << 10;
 
 /// Asks for all lists that the server says it has.
 pub(crate) async fn list_all(link: &Arc<Link>, hello: &Hello, timeout: Duration) -> Result<Lists, CallError> {

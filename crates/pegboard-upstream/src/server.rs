@@ -2,6 +2,7 @@
 
 mod keeping;
 mod life;
+mod pinning;
 mod report;
 mod state;
 #[cfg(test)]
@@ -13,13 +14,14 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::text;
 use tokio::{
     sync::{Notify, Semaphore, mpsc, watch},
     time::Instant,
 };
 use tracing::Instrument as _;
 
-use self::{keeping::Kept, report::Notes};
+use self::{keeping::Kept, pinning::Pinned, report::Notes};
 pub use self::{
     report::{BreakerReport, CallCounts, Report},
     state::State,
@@ -32,6 +34,8 @@ use crate::{
     headers,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    pins::Pins,
+    redact::{Redactor, Shared},
     talk::{Talk, TalkNotes},
     trace,
     turns::Turns,
@@ -60,6 +64,10 @@ pub(crate) struct Crew {
     /// Where other notifications go.
     pub(crate) told: mpsc::Sender<(Arc<str>, Notice)>,
     pub(crate) gate: watch::Sender<Gate>,
+    /// Which tools were approved.
+    pub(crate) pins: Option<Arc<Pins>>,
+    /// What none of them may tell.
+    pub(crate) secrets: Shared,
     /// Places for servers that start without being in a hurry.
     pub(crate) starts: Arc<Semaphore>,
 }
@@ -99,6 +107,9 @@ pub struct Upstream {
     state: watch::Sender<State>,
     connection: watch::Sender<Option<(Arc<Link>, Arc<Hello>)>>,
     lists: RwLock<Arc<Lists>>,
+    pinned: Mutex<Pinned>,
+    /// One look at what was approved at a time.
+    reviewing: tokio::sync::Mutex<()>,
     last_hello: Mutex<Option<Arc<Hello>>>,
     wake: Notify,
     stop: watch::Sender<bool>,
@@ -111,6 +122,8 @@ pub struct Upstream {
     turns: Arc<Turns>,
     /// Where its lists are kept between runs.
     kept: OnceLock<Kept>,
+    /// What is not to be told of it.
+    redactor: Redactor,
     /// Whether it was started, and what was kept comes too late.
     has_begun: Mutex<bool>,
     /// Resources that clients subscribed to, for modern servers.
@@ -123,11 +136,14 @@ impl Upstream {
         let breaker = Breaker::new(config.breaker.unwrap_or_default());
         let turns = Turns::new(config.limits.concurrent);
         Arc::new(Self {
+            redactor: Redactor::with(&config, crew.secrets.clone()),
             config,
             crew,
             state: watch::Sender::new(state),
             connection: watch::Sender::new(None),
             lists: RwLock::default(),
+            pinned: Mutex::default(),
+            reviewing: tokio::sync::Mutex::default(),
             last_hello: Mutex::default(),
             wake: Notify::new(),
             stop: watch::Sender::new(false),
@@ -188,9 +204,8 @@ impl Upstream {
                 info.text("description").or_else(|| info.text("title"))
             })
         };
-        let mut text = self.config.description.clone().or_else(own).unwrap_or_default();
-        text.truncate(text.floor_char_boundary(MOST));
-        text
+        let text = self.config.description.clone().or_else(own).unwrap_or_default();
+        text::bounded(&text::clean(&text), MOST).into_owned()
     }
 
     /// Whether a tool can be called: over HTTP one whose headers cannot be sent must not be.
@@ -202,7 +217,7 @@ impl Upstream {
         let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
         match schema.as_ref().map(headers::mirrored) {
             Some(Err(reason)) => {
-                tracing::warn!(server = self.name(), tool = item.key, reason, "a tool is left out");
+                tracing::warn!(server = self.name(), tool = &*text::line(&item.key), reason, "a tool is left out");
                 false
             }
             _ => true,
@@ -254,7 +269,7 @@ impl Upstream {
         };
         let outcome = work.instrument(span.clone()).await;
         trace::called(&span, &outcome, began);
-        self.notes.called(&outcome);
+        self.notes.called(&outcome, &self.redactor);
         outcome
     }
 

@@ -7,7 +7,7 @@ mod key;
 use std::{io, path::Path, time::SystemTime};
 
 pub(crate) use self::{
-    folder::{Folder, is_unfinished},
+    folder::{Folder, Lock, Stamp, is_unfinished},
     key::{BYTES, Key, digest},
 };
 
@@ -94,13 +94,38 @@ impl Store {
     /// # Errors
     /// When it is too large or the system refuses; then the old is still there.
     pub fn save(&self, name: &str, body: &[u8]) -> io::Result<()> {
+        self.folder.replace_quickly(&self.file(name), &self.sealed(name, body)?)
+    }
+
+    /// The file with this content.
+    fn sealed(&self, name: &str, body: &[u8]) -> io::Result<Vec<u8>> {
         if body.len() > self.kind.max_bytes {
             let most = self.kind.max_bytes;
             return Err(io::Error::other(format!("it has {} bytes, and at most {most} are kept", body.len())));
         }
         let mut content = format!("{}{}\n", self.head(), self.seal(name, body)).into_bytes();
         content.extend_from_slice(body);
-        self.folder.replace_quickly(&self.file(name), &content)
+        Ok(content)
+    }
+
+    /// [`save`](Self::save) that a crash of the machine does not undo either: the disk is
+    /// waited for.
+    pub(crate) fn save_surely(&self, name: &str, body: &[u8]) -> io::Result<()> {
+        self.folder.replace(&self.file(name), &self.sealed(name, body)?)
+    }
+
+    /// What is saved under a name, as it looks from outside.
+    pub(crate) fn stamp(&self, name: &str) -> Option<Stamp> {
+        self.folder.stamp(&self.file(name))
+    }
+
+    /// Waits until nobody else has the lock with this name, and has it until it is dropped.
+    pub(crate) fn lock(&self, name: &str) -> io::Result<Lock> {
+        self.folder.lock(&format!("{name}.lock"))
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
     }
 
     /// Marks what is saved under a name as used now.

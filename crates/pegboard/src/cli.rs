@@ -7,7 +7,10 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pegboard_discovery::DialectName;
 
 use crate::{
-    commands::{agent::AgentArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs, status::StatusArgs},
+    commands::{
+        agent::AgentArgs, approve::ApproveArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs,
+        status::StatusArgs,
+    },
     rankers::RankerName,
 };
 
@@ -57,6 +60,12 @@ pub(crate) enum Command {
     /// the configuration hides from clients included. Exits with 1 when a server does not
     /// start.
     Catalog(CatalogArgs),
+    /// Approve tools that are new or have changed since their server was first seen
+    ///
+    /// What a server offers when it is first seen is approved. What differs from that later on
+    /// waits here, and cannot be used meanwhile where the configuration says `"pinning":
+    /// "hold"`. Shows what is different and asks; a gateway that runs takes an approval over.
+    Approve(ApproveArgs),
     /// Make one configuration of what your MCP clients have
     ///
     /// Finds the servers that Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex, Gemini

@@ -7,10 +7,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pegboard_upstream::{Report, Upstream};
+use pegboard_upstream::{PinReport, Report, Upstream};
 use serde::{Deserialize, Serialize};
 
-use crate::{gateway::Gateway, metrics::Times};
+use crate::{gateway::Gateway, metrics::Times, pins::Lookalike};
 
 /// The form of a [`Status`]. It changes when something is taken away or means something else,
 /// not when something is added.
@@ -40,6 +40,13 @@ pub struct Status {
     /// What was done so far; not for callers who may see only a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub totals: Option<Totals>,
+    /// Tools that are not as they were approved; not for callers who may see only a part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<PinReport>,
+    /// Tools of different servers whose names are alike; not for callers who may see only a
+    /// part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lookalikes: Vec<Lookalike>,
 }
 
 /// A gateway.
@@ -172,6 +179,8 @@ impl Gateway {
             tools: by_server.values().sum(),
             sessions: self.session_status(asking),
             totals: asking.is_whole().then(|| self.totals()),
+            pins: if asking.is_whole() { self.pins() } else { Vec::new() },
+            lookalikes: if asking.is_whole() { self.lookalikes().to_vec() } else { Vec::new() },
         }
     }
 

@@ -6,6 +6,7 @@ mod env_file;
 pub mod file;
 pub mod keys;
 mod problems;
+mod secret_file;
 pub mod servers;
 mod values;
 pub mod variables;
@@ -183,6 +184,38 @@ pub struct ServerConfig {
     pub lazy: Option<bool>,
     /// When its calls are refused, as far as that is said.
     pub breaker: Option<BreakerSettings>,
+    /// What becomes of tools that are not as they were approved, as far as that is said.
+    pub pinning: Option<Pinning>,
+    /// Values that were filled in from variables and files, wherever they stand. They are
+    /// hidden in what is told of the server.
+    pub secrets: Vec<Secret>,
+}
+
+/// What becomes of tools that are not as they were approved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pinning {
+    /// Nobody looks.
+    Off,
+    /// They are used, and reported.
+    #[default]
+    Warn,
+    /// They are not there until they are approved.
+    Hold,
+}
+
+impl Pinning {
+    /// The names that configurations use.
+    pub const NAMES: &'static [&'static str] = &["warn", "hold", "off"];
+
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "off" => Some(Self::Off),
+            "warn" => Some(Self::Warn),
+            "hold" => Some(Self::Hold),
+            _ => None,
+        }
+    }
 }
 
 impl ServerConfig {
@@ -199,6 +232,8 @@ impl ServerConfig {
             era: None,
             lazy: None,
             breaker: None,
+            pinning: None,
+            secrets: Vec::new(),
         }
     }
 

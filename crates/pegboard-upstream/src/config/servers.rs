@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use super::{
-    HttpKind, Limits, Secret, ServerConfig, Timeouts, TransportConfig,
+    HttpKind, Limits, Pinning, Secret, ServerConfig, Timeouts, TransportConfig,
     breaker::read_breaker,
     document::{Missing, Node, Problems},
     env_file,
@@ -116,7 +116,7 @@ const KEYS: &[Key<Draft>] = &[
         Kind::Word,
         "The program to start. It speaks MCP on its standard input and output.",
         |node, server: &mut Draft, scope| {
-            server.command = node.as_word(scope.problems).map(|text| expand(node, text, scope));
+            server.command = node.as_word(scope.problems).map(|text| server.expand(node, text, scope));
         },
     ),
     Key::new("args", Kind::List(&Kind::Text), "Its arguments.", read_args).default("[]"),
@@ -134,7 +134,7 @@ const KEYS: &[Key<Draft>] = &[
         Kind::Word,
         "The folder it runs in. A relative path starts from the folder of the configuration file.",
         |node, server: &mut Draft, scope| {
-            let text = node.as_word(scope.problems).map(|text| expand(node, text, scope).text);
+            let text = node.as_word(scope.problems).map(|text| server.expand(node, text, scope).text);
             server.cwd = text.map(|text| from_workspace(&text, scope.env));
         },
     ),
@@ -239,6 +239,14 @@ const KEYS: &[Key<Draft>] = &[
     )
     .default("67108864"),
     Key::new(
+        "pinning",
+        Kind::OneOf(Pinning::NAMES),
+        "What becomes of tools of the server that are not as they were approved, in place of `pegboard.pinning`.",
+        |node, server: &mut Draft, scope| {
+            server.pinning = node.as_one_of(Pinning::NAMES, scope.problems).and_then(Pinning::named);
+        },
+    ),
+    Key::new(
         "protocol",
         Kind::OneOf(&["auto", "legacy", "modern"]),
         "The era of MCP that it speaks: `legacy` has `initialize` and sessions (up to 2025-11-25), `modern` does \
@@ -293,6 +301,8 @@ struct Draft {
     era: Option<Era>,
     lazy: Option<bool>,
     breaker: Option<BreakerSettings>,
+    pinning: Option<Pinning>,
+    secrets: Vec<Secret>,
     description: Option<String>,
 }
 
@@ -314,14 +324,24 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
         era: draft.era,
         lazy: draft.lazy,
         breaker: draft.breaker,
+        pinning: draft.pinning,
+        secrets: draft.secrets,
         ..server
     })
 }
 
 impl Draft {
+    /// [`expand`] that takes note of what was filled in.
+    fn expand(&mut self, node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
+        let mut expanded = expand(node, text, scope);
+        self.secrets.extend(expanded.secrets.drain(..).map(Secret::new));
+        expanded
+    }
+
     fn address(&mut self, node: &Node<'_>, kind: HttpKind, scope: &mut Scope<'_>) {
         if let Some(url) = read_url(node, scope) {
-            set_once(&mut self.url, Some((url, kind)), node, scope.problems);
+            self.secrets.extend(url.secrets.into_iter().map(Secret::new));
+            set_once(&mut self.url, Some((url.text, kind)), node, scope.problems);
         }
     }
 
@@ -418,7 +438,7 @@ fn read_args(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     }
     let items = node.items();
     let texts = items.iter().filter_map(|item| item.text().map(|text| (item, text)));
-    server.args = texts.map(|(item, text)| expand(item, text, scope).text).collect();
+    server.args = texts.map(|(item, text)| server.expand(item, text, scope).text).collect();
 }
 
 fn read_env(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
@@ -431,7 +451,7 @@ fn read_env(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
             continue;
         }
         let Some(text) = entry.as_scalar(scope.problems) else { continue };
-        let value = expand(&entry, text, scope).text;
+        let value = server.expand(&entry, text, scope).text;
         if value.contains('\0') {
             scope.problems.push(entry.problem("has a character in its value that no variable can have"));
         }
@@ -463,15 +483,20 @@ fn read_type(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
 }
 
 fn read_headers(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
-    server.headers = read_header_map(node, scope);
+    let mut filled = Vec::new();
+    server.headers = read_header_map(node, &mut filled, scope);
+    server.secrets.extend(filled.into_iter().map(Secret::new));
 }
 
-/// Reads headers whose values may hold variables.
-pub fn read_header_map(node: &Node<'_>, scope: &mut Scope<'_>) -> Vec<(String, Secret)> {
+/// Reads headers whose values may hold variables; what was filled in for these is added to
+/// `filled`.
+pub fn read_header_map(node: &Node<'_>, filled: &mut Vec<String>, scope: &mut Scope<'_>) -> Vec<(String, Secret)> {
     let mut headers: Vec<(String, Secret)> = Vec::new();
     for entry in node.as_object(scope.problems).unwrap_or_default() {
         let Some(text) = entry.as_text(scope.problems) else { continue };
-        let value = expand(&entry, text, scope).text;
+        let mut value = expand(&entry, text, scope);
+        filled.append(&mut value.secrets);
+        let value = value.text;
         if !is_header_name(entry.key()) {
             scope.problems.push(entry.problem("cannot be the name of a header"));
         } else if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(entry.key())) {
@@ -486,7 +511,7 @@ pub fn read_header_map(node: &Node<'_>, scope: &mut Scope<'_>) -> Vec<(String, S
 
 fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     let Some(text) = node.as_word(scope.problems) else { return };
-    let token = expand(node, text, scope);
+    let token = server.expand(node, text, scope);
     if token.is_complete && (token.text.trim().is_empty() || !is_header_value(&token.text)) {
         let problem = node.problem("must be a token without line breaks");
         scope.problems.push(problem.hint("the variable may be empty"));
@@ -495,7 +520,7 @@ fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
 }
 
 /// Reads an address, which may hold variables.
-pub fn read_url(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<String> {
+pub fn read_url(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Expanded> {
     let Some(text) = node.text() else {
         node.must_be(URL, scope.problems);
         return None;
@@ -504,7 +529,7 @@ pub fn read_url(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<String> {
     if url.is_complete && !is_url(&url.text) {
         node.must_be(URL, scope.problems);
     }
-    Some(url.text)
+    Some(url)
 }
 
 /// Whether a text is an address that can be asked over HTTP.

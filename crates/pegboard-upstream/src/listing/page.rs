@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use pegboard_core::{
-    Limits,
     catalog::{Warning, WarningKind},
+    text,
 };
 use serde_json::{json, value::RawValue};
 
-use super::{Item, ListKind, MAX_ITEMS};
+use super::{Item, ListKind, MAX_ITEMS, MAX_TEXT};
 use crate::{
     connection::CallError,
     json::{Fields, Raw, raw},
@@ -95,6 +95,7 @@ impl<'a> Reader<'a> {
             _ if is_mended => fields.to_raw(),
             _ => item.to_owned(),
         };
+        let raw = self.cleaned(&key, raw);
         if raw.get().len() > MAX_ITEM_BYTES {
             let message = format!("`{}` has {} bytes and is left out", shorten(&key), raw.get().len());
             return self.warn(WarningKind::TooLong, message);
@@ -121,13 +122,11 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        let limit = Limits::default().text_bytes;
-        if let Some(mut text) = fields.text("description").filter(|text| text.len() > limit) {
+        if let Some(text) = fields.text("description").filter(|text| text.len() > MAX_TEXT) {
             let message =
-                format!("the description of `{}` has {} bytes and is cut to {limit}", shorten(name), text.len());
+                format!("the description of `{}` has {} bytes and is cut to {MAX_TEXT}", shorten(name), text.len());
             self.warn(WarningKind::TooLong, message);
-            text.truncate(text.floor_char_boundary(limit));
-            fields.set("description", raw(&text));
+            fields.set("description", raw(&text::bounded(&text, MAX_TEXT)));
             is_mended = true;
         }
         if is_mended { fields.to_raw() } else { item.to_owned() }
@@ -156,6 +155,20 @@ impl<'a> Reader<'a> {
         let message = format!("the schema of `{}` has no `type`; it is an object's", shorten(name));
         self.warn(WarningKind::WrongType, message);
         Some(schema.begun_with("type", "object"))
+    }
+
+    /// The entry with its texts fit to be shown; called it is by its own name all the same.
+    fn cleaned(&mut self, key: &str, item: Raw) -> Raw {
+        // A URI is how a resource is read; its name is for people.
+        let clean = text::clean_definition(item.get(), "name", MAX_TEXT);
+        let Some(clean) = clean.and_then(|clean| RawValue::from_string(clean).ok()) else { return item };
+        // Line ends of Windows are not worth a word.
+        let is_news = text::clean_definition(&item.get().replace("\\r", ""), "name", MAX_TEXT).is_some();
+        if is_news {
+            let message = format!("`{}` has hidden characters or too long a text, which are left out", shorten(key));
+            self.warn(WarningKind::HiddenCharacters, message);
+        }
+        clean
     }
 
     /// The entry without optional fields that are not what they must be: one of them would
@@ -190,8 +203,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn shorten(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(80).collect()
+fn shorten(name: &str) -> String {
+    text::brief(name, 80)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use crate::{
 const MAGIC: &str = "pegboard-manifest";
 
 /// Grows with every change of the format, and of what is done to lists before they are kept.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What binds a content to a configuration and an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) 
         capabilities: hello.capabilities.clone(),
         server_info: hello.server_info.clone(),
         instructions: hello.instructions.clone(),
-        tools: entries(&lists.tools),
+        tools: entries(&lists.offered),
         prompts: entries(&lists.prompts),
         resources: entries(&lists.resources),
         templates: entries(&lists.templates),
@@ -119,12 +119,14 @@ pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Resu
         server_info: body.server_info,
         instructions: body.instructions,
     };
+    let tools = items(body.tools);
     let lists = Lists {
-        tools: items(body.tools),
+        offered: Arc::clone(&tools),
+        tools,
         prompts: items(body.prompts),
         resources: items(body.resources),
         templates: items(body.templates),
-        warnings: Vec::new(),
+        ..Lists::default()
     };
     Ok((Manifest { hello, lists }, seal))
 }

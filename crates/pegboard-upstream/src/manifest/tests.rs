@@ -81,6 +81,7 @@ fn manifest(tools: &[&str]) -> Manifest {
     };
     let lists = Lists {
         tools: items(tools),
+        offered: items(tools),
         prompts: items(&[r#"{"name":"p"}"#]),
         resources: items(&[r#"{"uri":"a://b","name":"r"}"#]),
         ..Lists::default()

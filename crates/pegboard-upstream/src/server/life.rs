@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pegboard_core::naming::fnv1a;
+use pegboard_core::{naming::fnv1a, text};
 use serde_json::json;
 use tokio::{
     sync::{mpsc, watch},
@@ -44,6 +44,9 @@ const LOUD_FAILURES: u32 = 3;
 /// A server that ran this long has not failed to start.
 const STEADY: Duration = Duration::from_secs(30);
 
+/// Bytes of the reason that is told for a failure.
+const MAX_REASON: usize = 2000;
+
 /// Notifications of a server that wait to be looked at.
 const NOTICES: usize = 1024;
 
@@ -56,7 +59,9 @@ impl Upstream {
         tokio::select! {
             () = self.lives() => {}
             () = self.keep() => {}
+            () = self.watch_approvals() => {}
         }
+        self.write_waiting().await;
         self.save().await;
         self.enter(State::Stopped);
     }
@@ -105,7 +110,7 @@ impl Upstream {
                 Ended::Reconnect if reconnects < MAX_RECONNECTS => reconnects += 1,
                 Ended::Reconnect | Ended::Failed(_) => {
                     let reason = match ended {
-                        Ended::Failed(reason) => reason,
+                        Ended::Failed(reason) => text::brief(&self.redactor.redact(&reason), MAX_REASON),
                         _ => "the server keeps forgetting the session".to_owned(),
                     };
                     reconnects = 0;
@@ -288,14 +293,14 @@ impl Upstream {
         notices: mpsc::Sender<Notice>,
     ) -> Result<(Connected, Listening), ConnectError> {
         self.talk.clear();
-        let talk = Arc::clone(&self.talk);
-        let connected = handshake::connect(&self.config, era, &self.crew.supervisor, notices, talk).await?;
+        let (talk, redactor) = (Arc::clone(&self.talk), self.redactor.clone());
+        let connected = handshake::connect(&self.config, redactor, era, &self.crew.supervisor, notices, talk).await?;
         let (link, hello) = (Arc::clone(&connected.link), Arc::clone(&connected.hello));
         let listening = Listening(tokio::spawn(listen(link, hello, self.watched.subscribe())).abort_handle());
         let listed = listing::list_all(&connected.link, &connected.hello, self.config.timeouts.connect).await;
         match listed {
             Ok(lists) => {
-                self.publish(lists);
+                self.publish(lists).await;
                 Ok((connected, listening))
             }
             Err(error) => {
@@ -310,7 +315,7 @@ impl Upstream {
 
     /// Takes in what the server offers. What is as it was stays the same in memory, so that
     /// nobody takes it for new.
-    fn publish(&self, mut lists: Lists) {
+    async fn publish(&self, mut lists: Lists) {
         for warning in &lists.warnings {
             tracing::warn!(server = self.name(), "{warning}");
         }
@@ -321,11 +326,12 @@ impl Upstream {
                 *list = Arc::clone(old);
             }
         };
-        keep(&mut lists.tools, &before.tools);
+        keep(&mut lists.offered, &before.offered);
+        lists.tools = Arc::clone(&lists.offered);
         keep(&mut lists.prompts, &before.prompts);
         keep(&mut lists.resources, &before.resources);
         keep(&mut lists.templates, &before.templates);
-        *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(lists);
+        self.take_in(lists).await;
     }
 
     /// Follows what the server says of its own accord.
@@ -346,7 +352,7 @@ impl Upstream {
                     tracing::warn!(server = self.name(), %error, "`{}` failed; the old list stays", kind.method());
                 }
             }
-            self.publish(lists);
+            self.publish(lists).await;
             self.learned();
             self.crew.changed();
             // Several changes at once are one, and a server that changes all the time is

@@ -15,6 +15,7 @@ use super::{State, Upstream};
 use crate::{
     connection::{CallError, lock},
     era::Era,
+    redact::Redactor,
 };
 
 /// How a server is at one moment. Times are in milliseconds.
@@ -43,6 +44,8 @@ pub struct Report {
     pub protocol: Option<String>,
     /// How many tools it offers.
     pub tools: usize,
+    /// How many tools of it are held back until they are approved.
+    pub held: usize,
     /// How many prompts.
     pub prompts: usize,
     /// How many resources.
@@ -166,12 +169,12 @@ impl Notes {
     }
 
     /// Notes how a call ended.
-    pub(super) fn called<T>(&self, outcome: &Result<T, CallError>) {
+    pub(super) fn called<T>(&self, outcome: &Result<T, CallError>, redactor: &Redactor) {
         match outcome {
             Ok(_) | Err(CallError::Rpc(_)) => {}
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                *lock(&self.last_error) = Some(crate::with_causes(error));
+                *lock(&self.last_error) = Some(redactor.redacted(crate::with_causes(error)));
             }
         }
     }
@@ -211,6 +214,7 @@ impl Upstream {
             era: hello.as_ref().map(|hello| era(hello.era).to_owned()),
             protocol: hello.as_ref().map(|hello| hello.version.clone()),
             tools: lists.tools.len(),
+            held: lists.held.len(),
             prompts: lists.prompts.len(),
             resources: lists.resources.len(),
             templates: lists.templates.len(),

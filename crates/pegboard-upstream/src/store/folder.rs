@@ -16,6 +16,15 @@ pub(crate) fn is_unfinished(name: &str) -> bool {
     name.starts_with(UNFINISHED)
 }
 
+/// By what it is seen that a file is another one.
+pub(crate) type Stamp = (Option<SystemTime>, u64, u64);
+
+/// A lock that other programs respect. The system gives it back when we end.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
 /// A folder of ours.
 #[derive(Debug)]
 pub(crate) struct Folder(PathBuf);
@@ -102,6 +111,26 @@ impl Folder {
     /// When a file was last written or marked.
     pub(crate) fn modified(&self, name: &str) -> io::Result<SystemTime> {
         fs::symlink_metadata(self.0.join(name))?.modified()
+    }
+
+    /// What a file looks like from outside, if it is there.
+    pub(crate) fn stamp(&self, name: &str) -> Option<Stamp> {
+        let data = fs::symlink_metadata(self.0.join(name)).ok()?;
+        #[cfg(unix)]
+        let number = std::os::unix::fs::MetadataExt::ino(&data);
+        #[cfg(not(unix))]
+        let number = 0;
+        Some((data.modified().ok(), data.len(), number))
+    }
+
+    /// Waits until nobody else has the lock with this name, and has it until it is dropped.
+    pub(crate) fn lock(&self, name: &str) -> io::Result<Lock> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        for_owner(&mut options);
+        let file = options.open(self.0.join(name))?;
+        file.lock()?;
+        Ok(Lock { _file: file })
     }
 
     /// Marks a file as used now.

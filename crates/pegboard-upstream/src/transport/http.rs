@@ -8,6 +8,7 @@ use std::{
 use reqwest::{
     Method, RequestBuilder, Response, StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    redirect::{Action, Attempt, Policy},
 };
 
 use super::Outgoing;
@@ -25,6 +26,9 @@ use crate::{
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 
+/// How often we may be sent somewhere else.
+const MAX_REDIRECTS: usize = 10;
+
 /// How often a broken stream is taken up again before its request is given up.
 const MAX_RESUMES: usize = 5;
 
@@ -37,8 +41,9 @@ const MAX_RESUME_AFTER: Duration = Duration::from_secs(30);
 /// Why a client cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    #[error("`{0}` is not a URL of a server")]
-    Url(String),
+    // Without the address itself: there may be a secret in it.
+    #[error("`url` is not the address of a server")]
+    Url,
     #[error("`{0}` is not a header, or its value is not")]
     Header(String),
     #[error("cannot set up HTTP")]
@@ -63,6 +68,7 @@ pub(super) fn client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, H
     let builder = reqwest::Client::builder()
         .connect_timeout(Duration::from_secs(15))
         .tcp_nodelay(true)
+        .redirect(Policy::custom(follow_within_host))
         .user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION")));
     let mut map = HeaderMap::new();
     for (name, value) in headers {
@@ -75,9 +81,25 @@ pub(super) fn client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, H
     Ok((builder.build().map_err(ClientError::Http)?, map))
 }
 
+/// Headers hold secrets, and go wherever we are sent: to the same host, and not in the clear
+/// once they were not.
+fn follow_within_host(attempt: Attempt<'_>) -> Action {
+    let is_fine = attempt.previous().last().is_some_and(|from| {
+        let to = attempt.url();
+        from.host_str() == to.host_str() && (from.scheme() != "https" || to.scheme() == "https")
+    });
+    if attempt.previous().len() > MAX_REDIRECTS {
+        attempt.error("redirected too often")
+    } else if is_fine {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
+}
+
 pub(super) fn parse_url(url: &str) -> Result<reqwest::Url, ClientError> {
     let parsed = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    parsed.ok_or_else(|| ClientError::Url(url.to_owned()))
+    parsed.ok_or(ClientError::Url)
 }
 
 impl HttpClient {

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_core::plain_line;
+use pegboard_core::text;
 use tokio::{
     io::AsyncWriteExt,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
@@ -273,14 +273,21 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
         let mut shown = String::new();
         let message = match line {
             Line::Whole(bytes) if bytes.len() > LARGE && bytes.starts_with(b"{") => {
-                shown = plain_line(&String::from_utf8_lossy(&bytes[..MAX_SHOWN])).into_owned();
+                let start = bytes[..MAX_LOG_LINE].to_vec();
                 let text = String::from_utf8(lines.take()).ok();
-                text.map(|text| Message::parse_large(text).map(|message| vec![message]))
+                let message = text.map(|text| Message::parse_large(text).map(|message| vec![message]));
+                if !matches!(message, Some(Ok(_))) {
+                    shown = readable(&link, &start, MAX_SHOWN);
+                }
+                message
             }
             Line::Whole(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => continue,
             Line::Whole(bytes) => {
-                shown = plain_line(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)])).into_owned();
-                std::str::from_utf8(bytes).ok().map(Message::parse_all)
+                let message = std::str::from_utf8(bytes).ok().map(Message::parse_all);
+                if !matches!(message, Some(Ok(_))) {
+                    shown = readable(&link, bytes, MAX_SHOWN);
+                }
+                message
             }
             Line::TooLong => {
                 if let Some(id) = lines.skipped_answer() {
@@ -321,7 +328,7 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
     let span = tracing::error_span!("server", server = &*link.server);
     while let Ok(Some(line)) = lines.next().await {
         let Line::Whole(bytes) = line else { continue };
-        let text = plain_line(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LOG_LINE)])).into_owned();
+        let text = readable(&link, bytes, MAX_LOG_LINE);
         if text.trim().is_empty() {
             continue;
         }
@@ -331,6 +338,13 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
             false => tracing::debug!(target: "pegboard::server", "{text}"),
         });
     }
+}
+
+/// What the server wrote, without what could drive a terminal and without its secrets. In this
+/// order, and cut at the end: a secret in pieces is one all the same.
+fn readable(link: &Link, bytes: &[u8], most: usize) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text::bounded(&link.redactor.redact(&text::line(&text)), most).into_owned()
 }
 
 #[cfg(test)]
@@ -343,8 +357,14 @@ mod tests {
         let program = Program { command: "sh", args: &args, env: &[], cwd: None, supervisor };
         let (sender, attachable) = start(&program).expect("it starts").split();
         let (notices, _) = mpsc::channel(1);
-        let link =
-            Link::new("s".into(), crate::transport::Outbound::Stdio(sender), notices, Arc::default(), max_message);
+        let link = Link::new(
+            "s".into(),
+            crate::redact::Redactor::default(),
+            crate::transport::Outbound::Stdio(sender),
+            notices,
+            Arc::default(),
+            max_message,
+        );
         let process = attachable.attach(&link);
         (link, process)
     }

@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub(crate) mod agent;
+pub(crate) mod approve;
 pub(crate) mod bench;
 pub(crate) mod catalog;
 pub(crate) mod completions;

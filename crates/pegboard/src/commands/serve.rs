@@ -14,7 +14,7 @@ use std::{
 
 use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, control, holders};
 use pegboard_http::{Guard, ListenError, Listener, Principal};
-use pegboard_upstream::{State, Upstream};
+use pegboard_upstream::{State, Upstream, config::Pinning};
 use tokio::sync::mpsc;
 
 use self::{presence::Presence, record::Recording, reload::Followed};
@@ -95,6 +95,9 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
+    }
+    if config.gateway.pins.is_none() && config.servers.iter().any(|server| server.pinning() == Pinning::Hold) {
+        warn("`pinning` holds nothing back without a folder for state, which keeps what was approved");
     }
     let listen = listener_settings(args, &config)?;
     let max_body_bytes = config.listen.max_body_bytes;

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use pegboard_discovery::{DialectName, Exposure, Validation};
 use pegboard_gateway::{ClientProfile, Prefixes, Profile};
 use pegboard_upstream::config::{
-    breaker,
+    Pinning, breaker,
     document::Node,
     keys::{Key, Kind, Scope, Section},
     variables::expand,
@@ -242,7 +242,8 @@ const KEYS: &[Key<Draft>] = &[
     Key::new(
         "stateFolder",
         Kind::Word,
-        "Where it is kept what servers offer, so that clients are answered before they run; `none` keeps nothing. \
+        "Where it is kept what servers offer, so that clients are answered before they run, and which tools were \
+         approved; `none` keeps nothing. \
          A relative path starts from the folder of the configuration file. Without it, `pegboard` in \
          `XDG_STATE_HOME` or `~/.local/state`, on macOS in `~/Library/Application Support`, on Windows in \
          `LOCALAPPDATA`.",
@@ -265,6 +266,18 @@ const KEYS: &[Key<Draft>] = &[
          otherwise.",
         |node, draft: &mut Draft, scope| draft.servers.breaker = Some(breaker::read_breaker(node, scope)),
     ),
+    Key::new(
+        "pinning",
+        Kind::OneOf(Pinning::NAMES),
+        "What becomes of tools that are not as they were approved: what a server offers when it is first seen is \
+         approved, and so is what `pegboard approve` is told. Others, new tools of a known server among them, are \
+         used and reported (`warn`), or neither shown nor called until they are approved (`hold`); `off` does not \
+         look. A server's own `pinning` counts more. Needs a `stateFolder`.",
+        |node, draft: &mut Draft, scope| {
+            draft.servers.pinning = node.as_one_of(Pinning::NAMES, scope.problems).and_then(Pinning::named);
+        },
+    )
+    .default("\"warn\""),
     Key::new(
         "telemetry",
         Kind::Object(telemetry::shape),

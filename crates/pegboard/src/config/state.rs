@@ -6,7 +6,7 @@ use std::{
 };
 
 use pegboard_gateway::GatewaySettings;
-use pegboard_upstream::config::ServerConfig;
+use pegboard_upstream::config::{Pinning, ServerConfig};
 
 /// In place of a folder: nothing is kept.
 const NONE: &str = "none";
@@ -51,6 +51,12 @@ impl StateFolder {
 pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
     gateway.manifests = state.map(|state| state.join("manifests"));
     gateway.sessions = state.map(|state| state.join("sessions"));
+    gateway.pins = state.map(pins);
+}
+
+/// Below the state folder: which tools were approved.
+pub(crate) fn pins(state: &Path) -> PathBuf {
+    state.join("pins")
 }
 
 /// The folder of Pegboard where each system keeps such things.
@@ -72,6 +78,7 @@ fn usual(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 pub(super) struct ServerDefaults {
     pub(super) lazy: Option<bool>,
     pub(super) breaker: Option<pegboard_upstream::BreakerSettings>,
+    pub(super) pinning: Option<Pinning>,
 }
 
 impl ServerDefaults {
@@ -79,6 +86,7 @@ impl ServerDefaults {
         for server in servers {
             server.lazy = server.lazy.or(self.lazy);
             server.breaker = server.breaker.or(self.breaker);
+            server.pinning = server.pinning.or(self.pinning);
         }
     }
 }

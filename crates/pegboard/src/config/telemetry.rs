@@ -57,7 +57,7 @@ const KEYS: &[Key<TelemetryConfig>] = &[
         URL,
         "The collector, such as `http://127.0.0.1:4318`; `/v1/traces` and `/v1/metrics` are put behind it. Without it \
          nothing is sent.",
-        |node, telemetry: &mut TelemetryConfig, scope| telemetry.endpoint = read_url(node, scope),
+        |node, telemetry: &mut TelemetryConfig, scope| telemetry.endpoint = read_url(node, scope).map(|url| url.text),
     ),
     Key::new("protocol", Kind::OneOf(&[PROTOCOL]), "The form in which it is sent.", |node, _, scope| {
         let _ = node.as_one_of(&[PROTOCOL], scope.problems);
@@ -67,7 +67,9 @@ const KEYS: &[Key<TelemetryConfig>] = &[
         "headers",
         HEADERS,
         "Headers that every request to the collector carries; `${VARIABLE}` keeps secrets out of the file.",
-        |node, telemetry: &mut TelemetryConfig, scope| telemetry.headers = read_header_map(node, scope),
+        |node, telemetry: &mut TelemetryConfig, scope| {
+            telemetry.headers = read_header_map(node, &mut Vec::new(), scope);
+        },
     )
     .default("{}"),
     Key::new(

@@ -3,7 +3,10 @@
 use std::io::{IsTerminal, stdout};
 
 use anstyle::{AnsiColor, Style};
-use pegboard_gateway::control::{ServerStatus, Status};
+use pegboard_gateway::{
+    ToolName,
+    control::{ServerStatus, Status},
+};
 
 use super::words::{long, short, some};
 use crate::{
@@ -31,6 +34,10 @@ const MAX_NOTE_LINES: usize = 3;
 
 /// Clients that are named; the rest is counted.
 const MAX_CLIENTS: usize = 5;
+
+/// Tools that wait for approval and are shown, and lines of what is different about each.
+const MAX_PINS: usize = 5;
+const MAX_DIFF_LINES: usize = 6;
 
 /// How wide a screen can be.
 pub(super) fn width() -> usize {
@@ -63,6 +70,7 @@ pub(super) fn screen(status: &Status, width: usize) -> String {
     servers(status, &mut text);
     sessions(status, &mut text);
     totals(status, &mut text);
+    pins(status, &mut text);
     text.text
 }
 
@@ -179,6 +187,29 @@ fn totals(status: &Status, text: &mut Text) {
     if totals.suspended_calls > 0 {
         let calls = some(totals.suspended_calls as u64, "call waits", "calls wait");
         text.wrapped(WAITING, 0, &format!("{calls} for input of a client"), MAX_NOTE_LINES);
+    }
+}
+
+/// Tools that are not what somebody approved, or not what they look like.
+fn pins(status: &Status, text: &mut Text) {
+    if !status.pins.is_empty() {
+        let tools = some(status.pins.len() as u64, "tool waits", "tools wait");
+        let words = format!("{tools} for approval: `pegboard approve` shows all of it");
+        text.wrapped(WAITING, 0, &words, MAX_NOTE_LINES);
+    }
+    for pin in status.pins.iter().take(MAX_PINS) {
+        let held = if pin.is_held { ", held back" } else { "" };
+        let (server, tool) = (one_line(&pin.server), one_line(&pin.tool));
+        text.line(PLAIN, &format!("  {server} {tool}  {}{held}", pin.kind.as_str()));
+        for line in pin.diff.iter().take(MAX_DIFF_LINES) {
+            text.line(FAINT, &format!("    {line}"));
+        }
+    }
+    let alike = status.lookalikes.iter().filter(|pair| pair.likeness != "same").collect::<Vec<_>>();
+    for pair in alike.iter().take(MAX_PINS) {
+        let name = |name: &ToolName| format!("{} of {}", one_line(&name.tool), one_line(&name.server));
+        let words = format!("{} looks like {} ({})", name(&pair.second), name(&pair.first), pair.likeness);
+        text.wrapped(WAITING, 0, &words, MAX_NOTE_LINES);
     }
 }
 

@@ -112,3 +112,35 @@ fn a_line_for_each_change() {
     next(&value);
     insta::assert_snapshot!(shown);
 }
+
+#[test]
+fn what_waits_for_approval() {
+    let value = json!({
+        "format": 1,
+        "pins": [
+            {"server": "bank", "tool": "pay", "kind": "changed", "isHeld": true, "since": 1,
+             "diff": ["description:", "- Pays.", "+ Pays, and sends the key along."]},
+            {"server": "bank", "tool": "more", "kind": "new", "isHeld": false, "since": 1, "diff": ["description:", "+ More."]},
+        ],
+        "lookalikes": [
+            {"first": {"server": "bank", "tool": "pay"}, "second": {"server": "thief", "tool": "p\u{430}y"}, "likeness": "confusable"},
+            {"first": {"server": "bank", "tool": "list"}, "second": {"server": "thief", "tool": "list"}, "likeness": "same"},
+        ]
+    });
+    let shown = anstream::adapter::strip_str(&screen::screen(&status(value), 80)).to_string();
+    let lines: Vec<&str> = shown.lines().skip_while(|line| !line.contains("approval")).collect();
+    assert_eq!(
+        lines,
+        [
+            "2 tools wait for approval: `pegboard approve` shows all of it",
+            "  bank pay  changed, held back",
+            "    description:",
+            "    - Pays.",
+            "    + Pays, and sends the key along.",
+            "  bank more  new",
+            "    description:",
+            "    + More.",
+            "p\u{430}y of thief looks like pay of bank (confusable)",
+        ]
+    );
+}

@@ -9,15 +9,18 @@ mod eras;
 mod exposure;
 mod faults;
 mod guards;
+mod hostile;
 mod limits;
 pub(crate) mod listener;
 mod passing;
+mod pins;
 mod pressure;
 pub(crate) mod real;
 mod record;
 mod reloading;
 mod remote;
 mod returning;
+mod secrets;
 mod starting;
 mod status;
 mod steps;
@@ -87,14 +90,15 @@ impl Served {
     }
 
     async fn spawn(folder: PathBuf, args: &[&str], address: &str) -> Self {
-        Self::spawn_with(folder, args, address, &[]).await
+        Self::spawn_with(folder, args, address, &[("PEGBOARD_LOG", "debug")]).await
     }
 
+    /// [`start`](Self::start) with variables.
     async fn spawn_with(folder: PathBuf, args: &[&str], address: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = command()
             .arg("serve")
             .args(args)
-            .args(["--listen", address, "--log-level", "debug"])
+            .args(["--listen", address])
             .envs(variables.iter().copied())
             .current_dir(&folder)
             .stdin(Stdio::null())

@@ -35,7 +35,7 @@ impl Stage {
     }
 
     /// [`serve`](Self::serve) for several at a time.
-    async fn serve_as(&self, name: &str, config: &Value) -> Served {
+    pub(super) async fn serve_as(&self, name: &str, config: &Value) -> Served {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-starting-{}-{name}", self.test));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a temporary folder");
@@ -84,7 +84,7 @@ impl Puppet {
     }
 
     /// With what the fixture is started from now on.
-    fn set_args(&self, args: &str) {
+    pub(super) fn set_args(&self, args: &str) {
         fs::write(self.0.join("args"), args).expect("a file");
     }
 
