@@ -13,7 +13,8 @@ use pegboard_discovery::{DialectName, Session, host::people::kept_section};
 use pegboard_http::ListenError;
 use pegboard_llm::{Client, Conversation, ConversationError, Delivery, Model, client::ClientError};
 use pegboard_upstream::{
-    Fleet, ListKind,
+    Fleet, FleetOptions, ListKind,
+    auth::Logins,
     config::{ServerConfig, file::FileError},
 };
 use schemars::JsonSchema;
@@ -106,6 +107,7 @@ pub struct AgentBuilder {
     system: Option<String>,
     config: Option<PathBuf>,
     servers: Vec<ServerConfig>,
+    logins: Option<Logins>,
     tools: Vec<CustomTool>,
     mode: Mode,
     search: ToolSearch,
@@ -140,6 +142,7 @@ impl AgentBuilder {
             system: None,
             config: None,
             servers: Vec::new(),
+            logins: None,
             tools: Vec::new(),
             mode: Mode::Auto,
             search: ToolSearch::default(),
@@ -182,6 +185,12 @@ impl AgentBuilder {
     /// Further servers.
     pub fn servers(mut self, servers: impl IntoIterator<Item = ServerConfig>) -> Self {
         self.servers.extend(servers);
+        self
+    }
+
+    /// Where logins to remote servers are kept; without them, none are used.
+    pub fn logins(mut self, logins: Logins) -> Self {
+        self.logins = Some(logins);
         self
     }
 
@@ -434,7 +443,9 @@ impl AgentBuilder {
             command.push("--".into());
             command
         });
-        let (fleet, mut notices) = Fleet::start(servers, supervisor.unwrap_or_default());
+        let supervisor = supervisor.unwrap_or_default();
+        let options = FleetOptions { supervisor, logins: self.logins.clone(), ..FleetOptions::default() };
+        let (fleet, mut notices) = Fleet::start_with(servers, options);
         // What servers say of their own accord is nobody's here; it must not pile up.
         tokio::spawn(async move { while notices.recv().await.is_some() {} });
         Ok(Arc::new(fleet))

@@ -92,7 +92,8 @@ impl Gateway {
         rankers: Rankers,
         supervisor: Vec<OsString>,
     ) -> Arc<Self> {
-        let options = FleetOptions { supervisor, manifests: settings.manifests.clone(), is_held: true };
+        let (manifests, logins) = (settings.manifests.clone(), settings.logins.clone());
+        let options = FleetOptions { supervisor, manifests, logins, is_held: true };
         let (fleet, notices) = Fleet::start_with(servers, options);
         let gateway = Arc::new(Self {
             settings,

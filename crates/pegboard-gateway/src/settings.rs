@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use pegboard_core::{Selection, naming::Style};
 use pegboard_discovery::{DialectName, Exposure};
-use pegboard_upstream::config::Secret;
+use pegboard_upstream::{auth::Logins, config::Secret};
 
 use crate::middleware::Middleware;
 
@@ -93,6 +93,8 @@ pub struct GatewaySettings {
     /// The folder in which it is kept what servers offer, so that clients can be answered
     /// before they run. `None` keeps nothing.
     pub manifests: Option<PathBuf>,
+    /// Where logins to remote servers are kept. `None` uses none.
+    pub logins: Option<Logins>,
     /// How long the first list waits for servers that are starting.
     pub startup_wait: Duration,
     /// Sessions at a time; the one that was used longest ago makes room.
@@ -118,6 +120,7 @@ impl Default for GatewaySettings {
             middleware: Vec::new(),
             server_middleware: Vec::new(),
             manifests: None,
+            logins: None,
             startup_wait: Duration::from_secs(10),
             max_sessions: 1000,
             session_idle: Duration::from_secs(30 * 60),

@@ -17,6 +17,7 @@ use tokio::{
 };
 
 use crate::{
+    auth::NeedsLogin,
     breaker::Tripped,
     era::{Era, MODERN_VERSION, meta},
     json::{Fields, Raw, raw},
@@ -56,6 +57,9 @@ pub enum CallError {
         /// The status.
         status: u16,
     },
+    /// The server wants a login, and there is none that it takes.
+    #[error(transparent)]
+    Login(NeedsLogin),
     /// It could not be sent.
     #[error("cannot reach the server")]
     Unreachable(#[source] reqwest::Error),

@@ -6,6 +6,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::{
+    auth::Bearer,
     config::{HttpKind, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice},
     era::{Era, LEGACY_VERSIONS, MODERN_VERSION},
@@ -101,7 +102,7 @@ impl From<OpenError> for ConnectError {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Client(error) => error.into(),
-            OpenError::Unreachable(error) => Self::Refused(CallError::Unreachable(error)),
+            OpenError::Unreachable(error) => Self::Refused(error),
             OpenError::NoStream { status } => Self::Refused(CallError::Status { status }),
             OpenError::NoEndpoint => Self::Closed("the server did not name an endpoint for messages".into()),
         }
@@ -152,15 +153,25 @@ fn client_capabilities() -> Raw {
     raw(&json!({"roots": {"listChanged": false}, "sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}}))
 }
 
+/// What it takes to connect a server, beside its configuration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Means<'a> {
+    /// The command line that keeps its processes from outliving us.
+    pub(crate) supervisor: &'a [OsString],
+    /// Its login, where it can have one.
+    pub(crate) bearer: Option<&'a Arc<Bearer>>,
+}
+
 /// Connects a server and finds out what it speaks.
 ///
 /// The caller bounds the time; dropping the future ends the child.
 pub(crate) async fn connect(
     config: &ServerConfig,
     era: Option<Era>,
-    supervisor: &[OsString],
+    means: Means<'_>,
     notices: mpsc::Sender<Notice>,
 ) -> Result<Connected, ConnectError> {
+    let Means { supervisor, bearer } = means;
     let server: Arc<str> = config.name.as_str().into();
     match &config.transport {
         TransportConfig::Stdio { command, args, env, cwd } => {
@@ -191,9 +202,12 @@ pub(crate) async fn connect(
                 }
             }
         }
-        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => connect_sse(server, url, headers, notices).await,
+        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => {
+            let client = SseClient::open(url, headers, bearer).await?;
+            connect_sse(server, client, notices).await
+        }
         TransportConfig::Http { url, headers, kind } => {
-            let client = Arc::new(HttpClient::new(url, headers)?);
+            let client = Arc::new(HttpClient::new(url, headers, bearer)?);
             let link = Link::new(Arc::clone(&server), Outbound::Http(Arc::clone(&client)), notices.clone());
             let closing = Closing::new(&link);
             match greet_over_http(&link, &client, era).await {
@@ -201,7 +215,8 @@ pub(crate) async fn connect(
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto =>
                 {
-                    connect_sse(server, url, headers, notices).await
+                    let client = SseClient::open(url, headers, bearer).await?;
+                    connect_sse(server, client, notices).await
                 }
                 Err(error) => Err(error),
             }
@@ -226,11 +241,10 @@ pub(crate) async fn ended_because(process: &mut Process, seen: String) -> String
 
 async fn connect_sse(
     server: Arc<str>,
-    url: &str,
-    headers: &[(String, crate::config::Secret)],
+    client: SseClient,
     notices: mpsc::Sender<Notice>,
 ) -> Result<Connected, ConnectError> {
-    let client = Arc::new(SseClient::open(url, headers).await?);
+    let client = Arc::new(client);
     let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices);
     let closing = Closing::new(&link);
     client.attach(&link).await?;
@@ -307,7 +321,7 @@ async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option
             Err(CallError::Status { status: status @ (401 | 403) }) => {
                 return Err(refused(CallError::Status { status }));
             }
-            Err(CallError::Unreachable(error)) => return Err(refused(CallError::Unreachable(error))),
+            Err(error @ (CallError::Unreachable(_) | CallError::Login(_))) => return Err(refused(error)),
             Err(_) => {}
         }
         client.forget_session();

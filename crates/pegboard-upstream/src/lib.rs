@@ -9,6 +9,7 @@
 //! model: a proxy must not lose fields that it does not know, reorder keys or rewrite
 //! numbers, must speak two eras on one pipe, and one of the transports has left that crate.
 
+pub mod auth;
 mod breaker;
 mod causes;
 pub mod config;
@@ -16,6 +17,7 @@ pub mod connection;
 pub mod era;
 pub mod events;
 mod fleet;
+mod folder;
 mod handshake;
 pub mod headers;
 pub mod json;

@@ -9,7 +9,6 @@
 //! may share it: files are replaced whole.
 
 mod fingerprint;
-mod folder;
 mod format;
 mod key;
 #[cfg(test)]
@@ -22,9 +21,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub(crate) use self::{fingerprint::Fingerprint, format::Seal};
-use self::{folder::Folder, key::Key};
-use crate::{config::ServerConfig, handshake::Hello, listing::Lists};
+use self::key::Key;
+pub(crate) use self::{fingerprint::Fingerprint, format::Seal, key::digest};
+use crate::{
+    config::ServerConfig,
+    folder::{self, Folder},
+    handshake::Hello,
+    listing::Lists,
+};
 
 /// A larger manifest is neither written nor read.
 const MAX_BYTES: usize = 64 << 20;

@@ -24,6 +24,7 @@ pub use self::{
     state::State,
 };
 use crate::{
+    auth::{Bearer, Logins},
     breaker::{Breaker, Turn},
     config::{ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice, lock},
@@ -51,6 +52,7 @@ pub(crate) enum Gate {
 #[derive(Debug)]
 pub(crate) struct Crew {
     pub(crate) supervisor: Vec<OsString>,
+    pub(crate) logins: Option<Logins>,
     /// Counts changes of lists and state, for whoever watches the whole fleet.
     pub(crate) changes: watch::Sender<u64>,
     /// Where other notifications go.
@@ -87,6 +89,8 @@ pub struct Upstream {
     last_used: Mutex<Instant>,
     notes: Notes,
     breaker: Breaker,
+    /// Its login, where it can have one.
+    bearer: Option<Arc<Bearer>>,
     /// Where its lists are kept between runs.
     kept: OnceLock<Kept>,
     /// Whether it was started, and what was kept comes too late.
@@ -99,6 +103,7 @@ impl Upstream {
     pub(crate) fn new(config: ServerConfig, crew: Arc<Crew>) -> Arc<Self> {
         let state = if config.is_enabled { State::Starting } else { State::Disabled };
         let breaker = Breaker::new(config.breaker.unwrap_or_default());
+        let bearer = crew.logins.as_ref().and_then(|logins| Bearer::of(&config, logins));
         Arc::new(Self {
             config,
             crew,
@@ -111,6 +116,7 @@ impl Upstream {
             last_used: Mutex::new(Instant::now()),
             notes: Notes::default(),
             breaker,
+            bearer,
             kept: OnceLock::new(),
             has_begun: Mutex::new(false),
             watched: watch::Sender::new(Vec::new()),

@@ -5,6 +5,7 @@ pub mod document;
 mod env_file;
 pub mod file;
 pub mod keys;
+mod oauth;
 mod problems;
 pub mod servers;
 mod values;
@@ -96,6 +97,26 @@ impl Default for Timeouts {
     }
 }
 
+/// Who we are to those who give logins for a remote server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OAuthConfig {
+    /// The client's id; without one we register.
+    pub client_id: Option<String>,
+    /// Its secret, if it has one.
+    pub client_secret: Option<Secret>,
+    /// What to ask for; nothing leaves it to the server.
+    pub scopes: Vec<String>,
+    /// The port on this machine that a browser comes back to; any unless it is said.
+    pub callback_port: Option<u16>,
+}
+
+impl OAuthConfig {
+    /// The secret of a client, if it is the configured one.
+    pub(crate) fn secret_of(&self, client_id: &str) -> Option<&Secret> {
+        self.client_secret.as_ref().filter(|_| self.client_id.as_deref() == Some(client_id))
+    }
+}
+
 /// One configured server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -115,6 +136,8 @@ pub struct ServerConfig {
     pub lazy: Option<bool>,
     /// When its calls are refused, as far as that is said.
     pub breaker: Option<BreakerSettings>,
+    /// How to get a login, if it wants one.
+    pub oauth: OAuthConfig,
 }
 
 impl ServerConfig {
@@ -129,6 +152,7 @@ impl ServerConfig {
             era: None,
             lazy: None,
             breaker: None,
+            oauth: OAuthConfig::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use super::{
-    HttpKind, Secret, ServerConfig, Timeouts, TransportConfig,
+    HttpKind, OAuthConfig, Secret, ServerConfig, Timeouts, TransportConfig,
     breaker::read_breaker,
     document::{Node, Problems},
     env_file,
@@ -89,7 +89,6 @@ static SERVER: Section<Draft> = Section {
         "name",
         "note",
         "notes",
-        "oauth",
         "oauthScopes",
         "sandbox",
         "sandboxEnabled",
@@ -164,6 +163,14 @@ const KEYS: &[Key<Draft>] = &[
         read_token,
     ),
     Key::new("bearerToken", Kind::Word, "The same as `authorizationToken`.", read_token),
+    Key::new(
+        "oauth",
+        super::oauth::KIND,
+        "Who Pegboard is to those who give logins for a remote server, for `pegboard login`. Only needed where \
+         programs cannot register themselves.",
+        |node, server: &mut Draft, scope| super::oauth::read(node, &mut server.oauth, scope),
+    )
+    .default("{}"),
     Key::new("disabled", Kind::Flag, "Leaves the server out.", |node, server: &mut Draft, scope| {
         let is_disabled = node.as_bool(scope.problems);
         set_once(&mut server.is_enabled, is_disabled.map(|it| !it), node, scope.problems);
@@ -256,6 +263,7 @@ struct Draft {
     lazy: Option<bool>,
     breaker: Option<BreakerSettings>,
     description: Option<String>,
+    oauth: OAuthConfig,
 }
 
 fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> {
@@ -274,6 +282,7 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
         era: draft.era,
         lazy: draft.lazy,
         breaker: draft.breaker,
+        oauth: draft.oauth,
         ..server
     })
 }

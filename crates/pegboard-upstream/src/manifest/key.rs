@@ -8,7 +8,7 @@ use rustls::crypto::{
     tls13::{Hkdf, OkmBlock},
 };
 
-use super::folder::Folder;
+use crate::folder::Folder;
 
 /// The file of the key.
 const FILE: &str = "key";
@@ -61,7 +61,7 @@ impl Key {
 }
 
 /// SHA-256, for what is too long to be copied into a message.
-pub(super) fn digest(bytes: &[u8]) -> [u8; BYTES] {
+pub(crate) fn digest(bytes: &[u8]) -> [u8; BYTES] {
     first_bytes(hash().hash(bytes).as_ref())
 }
 

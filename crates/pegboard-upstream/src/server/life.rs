@@ -16,7 +16,7 @@ use crate::{
     config::TransportConfig,
     connection::{Call, CallError, Link, Notice, lock},
     era::Era,
-    handshake::{self, ConnectError, Connected, Hello},
+    handshake::{self, ConnectError, Connected, Hello, Means},
     json::Fields,
     listing::{self, Item, Lists},
     rpc::RpcError,
@@ -115,10 +115,19 @@ impl Upstream {
                     self.enter(State::Failed { reason, retry_in });
                     tokio::select! {
                         () = tokio::time::sleep(retry_in) => {}
+                        () = self.logged_in() => failures = 0,
                         _ = stop.wait_for(|stop| *stop) => return,
                     }
                 }
             }
+        }
+    }
+
+    /// Returns when somebody has logged in to a server that waits for it.
+    async fn logged_in(&self) {
+        match &self.bearer {
+            Some(bearer) => bearer.changed().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -230,7 +239,11 @@ impl Upstream {
         era: Option<Era>,
         notices: mpsc::Sender<Notice>,
     ) -> Result<(Connected, Listening), ConnectError> {
-        let connected = handshake::connect(&self.config, era, &self.crew.supervisor, notices).await?;
+        if let Some(bearer) = &self.bearer {
+            bearer.look_again().await;
+        }
+        let means = Means { supervisor: &self.crew.supervisor, bearer: self.bearer.as_ref() };
+        let connected = handshake::connect(&self.config, era, means, notices).await?;
         let (link, hello) = (Arc::clone(&connected.link), Arc::clone(&connected.hello));
         let listening = Listening(tokio::spawn(listen(link, hello, self.watched.subscribe())).abort_handle());
         let listed = listing::list_all(&connected.link, &connected.hello, self.config.timeouts.connect).await;

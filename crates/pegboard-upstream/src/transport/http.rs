@@ -8,10 +8,12 @@ use std::{
 use reqwest::{
     Method, RequestBuilder, Response, StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    redirect::Policy,
 };
 
 use super::Outgoing;
 use crate::{
+    auth::{self, Bearer},
     config::Secret,
     connection::{CallError, Link, lock},
     era::{Era, MODERN_VERSION},
@@ -36,6 +38,9 @@ const RESUME_AFTER: Duration = Duration::from_millis(500);
 /// The longest that a server can make us wait.
 const MAX_RESUME_AFTER: Duration = Duration::from_secs(30);
 
+/// How often a server may send us on to another of its addresses.
+const MAX_REDIRECTS: usize = 10;
+
 /// Why a client cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
@@ -53,6 +58,7 @@ pub(crate) struct HttpClient {
     client: reqwest::Client,
     url: reqwest::Url,
     headers: HeaderMap,
+    bearer: Option<Arc<Bearer>>,
     session: Mutex<Option<HeaderValue>>,
     /// The version that legacy requests name once it is agreed on.
     version: Mutex<Option<HeaderValue>>,
@@ -65,7 +71,28 @@ pub(super) fn client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, H
     let builder = reqwest::Client::builder()
         .connect_timeout(Duration::from_secs(15))
         .tcp_nodelay(true)
+        .redirect(redirects())
         .user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION")));
+    Ok((builder.build().map_err(ClientError::Http)?, header_map(headers)?))
+}
+
+/// Another host must not get what is meant for this one; the same may ask for encryption.
+fn redirects() -> Policy {
+    Policy::custom(|attempt| {
+        let Some(last) = attempt.previous().last() else { return attempt.follow() };
+        let is_same_origin = last.origin() == attempt.url().origin();
+        let is_encrypted_now = last.scheme() == "http" && attempt.url().scheme() == "https";
+        let is_upgrade = is_encrypted_now && last.host() == attempt.url().host();
+        if attempt.previous().len() > MAX_REDIRECTS || !(is_same_origin || is_upgrade) {
+            attempt.stop()
+        } else {
+            attempt.follow()
+        }
+    })
+}
+
+/// Headers as they are configured.
+pub(crate) fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, ClientError> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         let wrong = || ClientError::Header(name.clone());
@@ -74,7 +101,7 @@ pub(super) fn client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, H
         value.set_sensitive(true);
         map.append(key, value);
     }
-    Ok((builder.build().map_err(ClientError::Http)?, map))
+    Ok(map)
 }
 
 pub(super) fn parse_url(url: &str) -> Result<reqwest::Url, ClientError> {
@@ -83,10 +110,15 @@ pub(super) fn parse_url(url: &str) -> Result<reqwest::Url, ClientError> {
 }
 
 impl HttpClient {
-    pub(crate) fn new(url: &str, headers: &[(String, Secret)]) -> Result<Self, ClientError> {
+    pub(crate) fn new(
+        url: &str,
+        headers: &[(String, Secret)],
+        bearer: Option<&Arc<Bearer>>,
+    ) -> Result<Self, ClientError> {
         let url = parse_url(url)?;
         let (client, headers) = client(headers)?;
-        Ok(Self { client, url, headers, session: Mutex::default(), version: Mutex::default() })
+        let (session, version) = (Mutex::default(), Mutex::default());
+        Ok(Self { client, url, headers, bearer: bearer.cloned(), session, version })
     }
 
     /// The version that requests name from now on.
@@ -104,7 +136,10 @@ impl HttpClient {
         let request = outgoing.request;
         let outcome = self.exchange(link, outgoing).await;
         match (request, outcome) {
-            (Some(id), Err(error)) => link.settle(id, Err(error)),
+            (Some(id), Err(error)) => {
+                give_up_without_login(link, self.bearer.as_deref(), &error);
+                link.settle(id, Err(error));
+            }
             (Some(id), Ok(())) if link.is_pending(id) => {
                 link.settle(id, Err(CallError::Garbled("it ended without an answer".to_owned())));
             }
@@ -126,6 +161,10 @@ impl HttpClient {
         request
     }
 
+    async fn send(&self, request: RequestBuilder) -> Result<Response, CallError> {
+        auth::send(self.bearer.as_ref(), request).await
+    }
+
     async fn exchange(&self, link: &Arc<Link>, outgoing: Outgoing) -> Result<(), CallError> {
         let era = outgoing.era;
         let mut request = self
@@ -141,7 +180,7 @@ impl HttpClient {
                 request = request.header(format!("mcp-param-{name}"), headers::encode(value));
             }
         }
-        let response = request.body(outgoing.line).send().await.map_err(CallError::unreachable)?;
+        let response = self.send(request.body(outgoing.line)).await?;
         self.take_in(link, response, outgoing.request).await
     }
 
@@ -198,7 +237,7 @@ impl HttpClient {
             let (false, Some(id), true) = (is_answered, &last_id, link.era() == Some(Era::Legacy)) else { break };
             tokio::time::sleep(pause).await;
             let resume = self.builder(Method::GET, link.era()).header(ACCEPT, "text/event-stream");
-            let resumed = resume.header("last-event-id", id).send().await.map_err(CallError::unreachable)?;
+            let resumed = self.send(resume.header("last-event-id", id)).await?;
             if !resumed.status().is_success() || !is_stream(&resumed) {
                 return Err(CallError::Status { status: resumed.status().as_u16() });
             }
@@ -217,7 +256,7 @@ impl HttpClient {
             if let Some(id) = &last_id {
                 request = request.header("last-event-id", id);
             }
-            match request.send().await {
+            match self.send(request).await {
                 Ok(response) if response.status().is_success() && is_stream(&response) => {
                     streams += 1;
                     pause = RESUME_AFTER;
@@ -251,10 +290,19 @@ impl HttpClient {
         let request = self.builder(Method::DELETE, Some(Era::Legacy)).header(SESSION, session);
         // At the end of the process there is nobody left to wait for it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let bearer = self.bearer.clone();
             runtime.spawn(async move {
-                let _ = request.timeout(Duration::from_secs(2)).send().await;
+                let _ = auth::send(bearer.as_ref(), request.timeout(Duration::from_secs(2))).await;
             });
         }
+    }
+}
+
+/// Gives a connection up whose login has ended: what is called over it will not work until
+/// somebody logs in again. One that never had a login may do for other calls.
+pub(super) fn give_up_without_login(link: &Link, bearer: Option<&Bearer>, error: &CallError) {
+    if matches!(error, CallError::Login(_)) && link.is_ready() && bearer.is_some_and(Bearer::has_shown) {
+        link.close(error.to_string());
     }
 }
 

@@ -7,6 +7,8 @@ pub(crate) mod completions;
 pub(crate) mod connect;
 pub(crate) mod eval;
 pub(crate) mod import;
+pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod man;
 pub(crate) mod search;
 pub(crate) mod serve;

@@ -34,7 +34,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     };
     let state = config.state.resolve(args.state.as_deref());
     // The demo's servers are part of this program, and there at once.
-    config.gateway.manifests = state.filter(|_| args.config.is_some()).map(|state| state::manifests(&state));
+    let state = state.filter(|_| args.config.is_some());
+    config.gateway.manifests = state.as_deref().map(state::manifests);
+    config.gateway.logins = state.as_deref().map(state::logins);
     logging::start(&args.log, "info")?;
     let runtime = runtime()?;
     let served = runtime.block_on(serve(args, config));

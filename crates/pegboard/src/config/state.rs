@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pegboard_upstream::config::ServerConfig;
+use pegboard_upstream::{auth::Logins, config::ServerConfig};
 
 /// In place of a folder: nothing is kept.
 const NONE: &str = "none";
@@ -49,6 +49,11 @@ impl StateFolder {
 /// Below the state folder: what servers offer.
 pub(crate) fn manifests(state: &Path) -> PathBuf {
     state.join("manifests")
+}
+
+/// Below the state folder: logins to remote servers.
+pub(crate) fn logins(state: &Path) -> Logins {
+    Logins::at(state.join("logins"))
 }
 
 /// The folder of Pegboard where each system keeps such things.

@@ -12,17 +12,17 @@ use std::{
 const UNFINISHED: &str = ".writing-";
 
 /// Whether a file is one that somebody was still writing.
-pub(super) fn is_unfinished(name: &str) -> bool {
+pub(crate) fn is_unfinished(name: &str) -> bool {
     name.starts_with(UNFINISHED)
 }
 
 /// A folder of ours.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// Opens the folder, and makes it and those above it where they are missing.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         if !path.is_dir() {
             make(path)?;
         }
@@ -30,12 +30,12 @@ impl Folder {
         Ok(Self(path.to_owned()))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// The content of a file; `None` if it has more than `most` bytes.
-    pub(super) fn read(&self, name: &str, most: usize) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn read(&self, name: &str, most: usize) -> io::Result<Option<Vec<u8>>> {
         let path = self.0.join(name);
         // Before it is opened: a pipe would keep us waiting.
         let data = fs::symlink_metadata(&path)?;
@@ -50,7 +50,7 @@ impl Folder {
 
     /// Puts a file in the place of the one with this name. Whoever reads meanwhile, and
     /// whoever comes after a crash, finds the old content or the new.
-    pub(super) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let finished = self.write(name, content)?;
         fs::rename(&finished.0, self.0.join(name))?;
         self.sync();
@@ -58,7 +58,7 @@ impl Folder {
     }
 
     /// Adds a file unless there is one of this name; whether it was added.
-    pub(super) fn add(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+    pub(crate) fn add(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         let finished = self.write(name, content)?;
         let path = self.0.join(name);
         // Of several that do so at once one succeeds, with its whole content.
@@ -91,21 +91,21 @@ impl Folder {
     }
 
     /// When a file was last written or marked.
-    pub(super) fn modified(&self, name: &str) -> io::Result<SystemTime> {
+    pub(crate) fn modified(&self, name: &str) -> io::Result<SystemTime> {
         fs::symlink_metadata(self.0.join(name))?.modified()
     }
 
     /// Marks a file as used now.
-    pub(super) fn touch(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn touch(&self, name: &str) -> io::Result<()> {
         OpenOptions::new().append(true).open(self.0.join(name))?.set_modified(SystemTime::now())
     }
 
-    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.0.join(name))
     }
 
     /// The names of what is in it, as far as it can be ours.
-    pub(super) fn names(&self) -> io::Result<Vec<String>> {
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let entries = fs::read_dir(&self.0)?.flatten();
         Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
