@@ -252,8 +252,11 @@ impl State {
         let (id, client) = match (basic, one(form, "client_id")) {
             (Some(proof), _) => {
                 let is_it = |(id, client): &(&String, &Client)| {
-                    let pair = |secret: &String| base64(format!("{}:{}", encode(id), encode(secret)).as_bytes());
-                    client.secret.as_ref().is_some_and(|secret| pair(secret) == proof)
+                    // A space is written in two ways.
+                    client.secret.as_ref().is_some_and(|secret| {
+                        let pair = format!("{}:{}", encode(id), encode(secret));
+                        [pair.replace("%20", "+"), pair].iter().any(|pair| base64(pair.as_bytes()) == proof)
+                    })
                 };
                 self.clients.iter().find(is_it).ok_or(unknown)?
             }

@@ -137,8 +137,9 @@ impl HttpClient {
         let outcome = self.exchange(link, outgoing).await;
         match (request, outcome) {
             (Some(id), Err(error)) => {
-                give_up_without_login(link, self.bearer.as_deref(), &error);
+                let ended = ended_login(link, self.bearer.as_deref(), &error);
                 link.settle(id, Err(error));
+                ended.into_iter().for_each(|reason| link.close(reason));
             }
             (Some(id), Ok(())) if link.is_pending(id) => {
                 link.settle(id, Err(CallError::Garbled("it ended without an answer".to_owned())));
@@ -298,12 +299,11 @@ impl HttpClient {
     }
 }
 
-/// Gives a connection up whose login has ended: what is called over it will not work until
+/// Why a connection is to be given up because its login has ended: nothing will work on it until
 /// somebody logs in again. One that never had a login may do for other calls.
-pub(super) fn give_up_without_login(link: &Link, bearer: Option<&Bearer>, error: &CallError) {
-    if matches!(error, CallError::Login(_)) && link.is_ready() && bearer.is_some_and(Bearer::has_shown) {
-        link.close(error.to_string());
-    }
+pub(super) fn ended_login(link: &Link, bearer: Option<&Bearer>, error: &CallError) -> Option<String> {
+    let had_login = link.is_ready() && bearer.is_some_and(Bearer::has_shown);
+    (had_login && matches!(error, CallError::Login(_))).then(|| error.to_string())
 }
 
 /// Whether a refusal answers no request at all.

@@ -116,15 +116,16 @@ impl SseClient {
                 match auth::send(self.bearer.as_ref(), request).await {
                     Ok(response) if response.status().is_success() => Ok(()),
                     Ok(response) => Err(CallError::Status { status: response.status().as_u16() }),
-                    Err(error) => {
-                        http::give_up_without_login(link, self.bearer.as_deref(), &error);
-                        Err(error)
-                    }
+                    Err(error) => Err(error),
                 }
             }
         };
         match (outgoing.request, outcome) {
-            (Some(id), Err(error)) => link.settle(id, Err(error)),
+            (Some(id), Err(error)) => {
+                let ended = http::ended_login(link, self.bearer.as_deref(), &error);
+                link.settle(id, Err(error));
+                ended.into_iter().for_each(|reason| link.close(reason));
+            }
             (None, Err(error)) => tracing::debug!(server = %link.server, %error, "a message was not taken"),
             _ => {}
         }

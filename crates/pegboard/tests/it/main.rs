@@ -9,6 +9,7 @@ mod difflib;
 mod fuzz;
 mod gateway;
 mod harness;
+mod login;
 mod quality;
 mod reference;
 mod regressions;
