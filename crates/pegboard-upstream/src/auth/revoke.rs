@@ -1,6 +1,6 @@
 //! The end of a login, for whoever gave it (RFC 7009).
 
-use reqwest::{Url, header::CONTENT_TYPE};
+use reqwest::{StatusCode, Url, header::CONTENT_TYPE};
 
 use super::{
     error::{LoginError, told},
@@ -22,18 +22,24 @@ pub(super) async fn revoke(grant: &Grant, oauth: &OAuthConfig, server: &Url) -> 
     let tokens = [("refresh_token", grant.refresh_token.as_ref()), ("access_token", Some(&grant.access_token))];
     for (kind, token) in tokens {
         let Some(token) = token else { continue };
-        let mut form = vec![("token", token.as_str()), ("token_type_hint", kind), ("client_id", &grant.client_id)];
-        let mut request = http.client().post(endpoint.clone());
-        match secret {
-            Some(secret) if is_in_body => form.push(("client_secret", secret)),
-            Some(secret) => request = request.basic_auth(encode(&grant.client_id), Some(encode(secret))),
-            None => {}
+        let form = [("token", token.as_str()), ("token_type_hint", kind), ("client_id", &grant.client_id)];
+        let send = async |more: Option<(&str, &str)>| {
+            let form: Vec<(&str, &str)> = form.into_iter().chain(more).collect();
+            let mut request = http.client().post(endpoint.clone());
+            if let Some(secret) = secret.filter(|_| !is_in_body) {
+                request = request.basic_auth(encode(&grant.client_id), Some(encode(secret)));
+            }
+            let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form_body(&form));
+            let (response, _) = http.send(request.build().map_err(HttpError::SetUp)?).await?;
+            Ok::<StatusCode, HttpError>(response.status())
+        };
+        let mut status = send(secret.filter(|_| is_in_body).map(|secret| ("client_secret", secret))).await?;
+        if status == StatusCode::BAD_REQUEST && secret.is_none() {
+            // The Python SDK wants to be told that there is no secret.
+            status = send(Some(("client_secret", ""))).await?;
         }
-        let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form_body(&form));
-        let request = request.build().map_err(HttpError::SetUp)?;
-        let (response, _) = http.send(request).await?;
-        if !response.status().is_success() {
-            return Err(LoginError::Revoke { issuer: told(&grant.issuer), status: response.status().as_u16() });
+        if !status.is_success() {
+            return Err(LoginError::Revoke { issuer: told(&grant.issuer), status: status.as_u16() });
         }
     }
     Ok(true)
