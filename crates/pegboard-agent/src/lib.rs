@@ -26,6 +26,7 @@ mod settings;
 pub mod shell;
 mod sources;
 mod state;
+mod trace;
 mod unescape;
 
 pub use agent::{Agent, Answer, ModelClient, Reached, Run, RunError, Speaking};

@@ -34,4 +34,5 @@ pub use catalog::Catalog;
 pub use load::Limits;
 pub use ranking::{Fallback, Field, Hit, Query, QueryError, Ranker, Ranking, Reason};
 pub use selection::Selection;
+pub use text::plain_line;
 pub use tool::{Annotations, Origin, RawTool, Risk, Server, Tool};

@@ -12,9 +12,10 @@ use tokio::{
     sync::mpsc,
     task::{JoinHandle, JoinSet},
 };
+use tracing::Instrument as _;
 
 use crate::{
-    exchange::{Exchange, cannot_answer},
+    exchange::{Caller, Exchange, cannot_answer},
     gateway::Gateway,
     suspended::{Suspended, SuspendedCalls},
 };
@@ -63,7 +64,7 @@ impl Gateway {
     /// What the server refuses, as it says it; and what went wrong on the way.
     pub(crate) async fn forward(&self, exchange: &Exchange, forward: Forward) -> Result<Raw, ForwardError> {
         let state = forward.params.text("requestState").filter(|state| self.suspended.is_ours(state));
-        let bound_to = (exchange.viewer.token, forward.server.to_string(), identity(&forward));
+        let bound_to = (exchange.viewer.caller, forward.server.to_string(), identity(&forward));
         if let Some(state) = state {
             let suspended = self.suspended.take(&state, &bound_to)?;
             let Some(answer) = SuspendedCalls::answer(&forward.params) else {
@@ -105,13 +106,14 @@ impl Gateway {
     }
 
     fn start_call(&self, exchange: &Exchange, forward: &Forward, params: Fields) -> Result<Running, ForwardError> {
-        let upstream = self.fleet.find(&forward.server).cloned();
+        let upstream = self.fleet.find(&forward.server);
         let upstream = upstream.ok_or_else(|| RpcError::new(RpcError::INTERNAL, "the server is gone"))?;
         let (events, received) = mpsc::channel(EVENTS);
         let (method, name, mirrored) = (forward.method, forward.name.clone(), forward.mirrored.clone());
         let (capabilities, log_level) = (exchange.capabilities.clone(), exchange.log_level());
         let (wants_progress, owner) = (exchange.progress.is_some(), exchange.owner);
-        let task = tokio::spawn(async move {
+        let trace = exchange.trace.clone();
+        let work = async move {
             let timeout = upstream.config().timeouts.call;
             let mut era = Era::Legacy;
             let make = |hello: &Hello| {
@@ -124,12 +126,14 @@ impl Gateway {
                     wants_progress,
                     owner,
                     events: Some(events.clone()),
+                    trace: trace.clone(),
                     ..Call::new(method, params.clone(), timeout)
                 }
             };
             let result = upstream.call(make).await;
             (result, era)
-        });
+        };
+        let task = tokio::spawn(work.in_current_span());
         Ok(Running { events: received, questions: JoinSet::new(), task: Some(task) })
     }
 
@@ -138,7 +142,7 @@ impl Gateway {
         &self,
         exchange: &Exchange,
         mut running: Running,
-        bound_to: &(usize, String, String),
+        bound_to: &(Caller, String, String),
     ) -> Result<Driven, ForwardError> {
         loop {
             let Some(task) = running.task.as_mut() else {
@@ -163,14 +167,15 @@ impl Gateway {
                     let exchange = exchange.clone();
                     let mut reply = reply;
                     while running.questions.try_join_next().is_some() {}
-                    running.questions.spawn(async move {
+                    let asking = async move {
                         let answer = tokio::select! {
                             answer = exchange.ask(&method, params) => answer,
                             // The server no longer wants to know.
                             () = reply.closed() => return,
                         };
                         let _ = reply.send(answer);
-                    });
+                    };
+                    running.questions.spawn(asking.in_current_span());
                 }
                 Event::Request { method, params, reply } => {
                     let suspended = Suspended { running, method, params, reply, bound_to: bound_to.clone() };

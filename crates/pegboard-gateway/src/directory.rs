@@ -57,6 +57,8 @@ struct Part {
     tools: Arc<Vec<Item>>,
     names: Vec<String>,
     description: String,
+    /// What was done to it on the way, in words.
+    middleware: String,
 }
 
 /// What differs between two directories.
@@ -94,9 +96,9 @@ impl Difference {
 impl Directory {
     /// The directory of a fleet; what `before` has in common with it is shared.
     pub(crate) fn new(fleet: &Fleet, settings: &GatewaySettings, before: &Self) -> Self {
-        let servers: Vec<(&Arc<Upstream>, Arc<Lists>)> =
-            fleet.servers().iter().map(|server| (server, server.lists())).collect();
-        let enabled = fleet.servers().iter().filter(|server| server.config().is_enabled).count();
+        let all = fleet.servers();
+        let servers: Vec<(&Arc<Upstream>, Arc<Lists>)> = all.iter().map(|server| (server, server.lists())).collect();
+        let enabled = all.iter().filter(|server| server.config().is_enabled).count();
         let is_prefixed = match settings.prefixes {
             Prefixes::Always => true,
             Prefixes::Never => false,
@@ -142,10 +144,15 @@ impl Directory {
         for ((server, lists), items) in servers.iter().zip(&kept) {
             let name: Arc<str> = server.name().into();
             let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
-            let part = Part { tools: Arc::clone(&lists.tools), names: shown, description: server.description() };
+            let middleware = settings.middleware_of(server.name());
+            let part = Part {
+                tools: Arc::clone(&lists.tools),
+                names: shown,
+                description: server.description(),
+                middleware: format!("{middleware:?}"),
+            };
             self.mirror(&name, items);
             if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
-                let middleware = settings.middleware_of(server.name());
                 let tools = items.iter().zip(&part.names).filter_map(|(item, shown)| tool(item, shown, middleware));
                 let server =
                     Server { name: name.to_string(), description: part.description.clone(), origin: Origin::Mcp };
@@ -282,7 +289,10 @@ fn changed_servers(new: &[&Vec<Entry>], old: &[&Vec<Entry>]) -> BTreeSet<Arc<str
 
 impl Part {
     fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.tools, &other.tools) && self.names == other.names && self.description == other.description
+        Arc::ptr_eq(&self.tools, &other.tools)
+            && self.names == other.names
+            && self.description == other.description
+            && self.middleware == other.middleware
     }
 }
 

@@ -25,6 +25,12 @@ impl Profile {
             Self::Passthrough => "passthrough",
         }
     }
+
+    /// The one with this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let dialects = DialectName::ALL.iter().map(|dialect| Self::Dialect(*dialect));
+        dialects.chain([Self::Passthrough]).find(|profile| profile.as_str() == name)
+    }
 }
 
 impl Default for Profile {
@@ -95,12 +101,17 @@ pub struct GatewaySettings {
     pub manifests: Option<PathBuf>,
     /// Where logins to remote servers are kept. `None` uses none.
     pub logins: Option<Logins>,
+    /// The folder in which conversations are kept, so that clients find theirs again after a
+    /// restart. `None` keeps them in memory alone.
+    pub sessions: Option<PathBuf>,
     /// How long the first list waits for servers that are starting.
     pub startup_wait: Duration,
     /// Sessions at a time; the one that was used longest ago makes room.
     pub max_sessions: usize,
-    /// How long an unused session is kept.
+    /// How long an unused session is kept in memory.
     pub session_idle: Duration,
+    /// How long an unused session is kept in its folder.
+    pub session_keep: Duration,
     /// Items of a list that are sent at once; 0 sends everything.
     pub page_size: usize,
 }
@@ -121,15 +132,23 @@ impl Default for GatewaySettings {
             server_middleware: Vec::new(),
             manifests: None,
             logins: None,
+            sessions: None,
             startup_wait: Duration::from_secs(10),
             max_sessions: 1000,
             session_idle: Duration::from_secs(30 * 60),
+            session_keep: Duration::from_secs(24 * 3600),
             page_size: 0,
         }
     }
 }
 
 impl GatewaySettings {
+    /// Whether both say the same. What is not shown of secrets is looked at.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let secrets = |settings: &Self| settings.tokens.iter().map(|token| token.secret.clone()).collect::<Vec<_>>();
+        secrets(self) == secrets(other) && format!("{self:?}") == format!("{other:?}")
+    }
+
     /// What happens to the lists and calls of this server.
     pub fn middleware_of(&self, server: &str) -> &[Middleware] {
         let own = self.server_middleware.iter().find(|(name, _)| name == server);

@@ -15,6 +15,7 @@ use tokio::{
     task::AbortHandle,
     time::Instant,
 };
+use tracing::Instrument as _;
 
 use crate::{
     auth::NeedsLogin,
@@ -23,6 +24,7 @@ use crate::{
     json::{Fields, Raw, raw},
     listing::ListKind,
     rpc::{Id, Message, RpcError},
+    trace::{self, TraceContext},
     transport::{Outbound, Outgoing},
 };
 
@@ -75,6 +77,21 @@ impl CallError {
     /// An address may hold a secret; the error is told without it.
     pub(crate) fn unreachable(error: reqwest::Error) -> Self {
         Self::Unreachable(error.without_url())
+    }
+
+    /// What kind of failure it is, in one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Rpc(_) => "refused",
+            Self::Timeout(_) => "timeout",
+            Self::Closed(_) => "closed",
+            Self::SessionExpired => "expired",
+            Self::Status { .. } => "status",
+            Self::Login(_) => "login",
+            Self::Unreachable(_) => "unreachable",
+            Self::Tripped(_) => "tripped",
+            Self::Garbled(_) => "garbled",
+        }
     }
 }
 
@@ -129,6 +146,8 @@ pub struct Call {
     pub owner: u64,
     /// Where to tell of what happens meanwhile.
     pub events: Option<mpsc::Sender<Event>>,
+    /// Whose trace it belongs to, in place of what `_meta` says.
+    pub trace: TraceContext,
     /// How long to wait, counted anew from each sign of progress. `None`: for ever.
     pub timeout: Option<Duration>,
 }
@@ -146,6 +165,7 @@ impl Call {
             wants_progress: false,
             owner: 0,
             events: None,
+            trace: TraceContext::default(),
             timeout: Some(timeout),
         }
     }
@@ -343,6 +363,7 @@ impl Link {
             params: None,
             name: None,
             headers: Vec::new(),
+            trace: TraceContext::default(),
         };
         self.send(outgoing).await.map(drop)
     }
@@ -352,6 +373,12 @@ impl Link {
         let mut own = call.params.object("_meta").unwrap_or_default();
         for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL] {
             own.remove(key);
+        }
+        for key in trace::KEYS {
+            own.remove(key);
+        }
+        for (key, text) in call.trace.iter() {
+            own.set(key, raw(text));
         }
         own.remove("progressToken");
         if call.wants_progress {
@@ -379,6 +406,7 @@ impl Link {
             params,
             name: call.name,
             headers: call.mirrored,
+            trace: call.trace,
         }
     }
 
@@ -402,22 +430,25 @@ impl Link {
             }
             Outbound::Http(client) => {
                 let (link, client) = (Arc::clone(self), Arc::clone(client));
-                let task = tokio::spawn(async move { client.deliver(&link, outgoing).await });
+                let carry = async move { client.deliver(&link, outgoing).await };
+                let task = tokio::spawn(carry.in_current_span());
                 Ok(Some(task.abort_handle()))
             }
             Outbound::Sse(client) => {
                 let (link, client) = (Arc::clone(self), Arc::clone(client));
-                let task = tokio::spawn(async move { client.deliver(&link, outgoing).await });
+                let carry = async move { client.deliver(&link, outgoing).await };
+                let task = tokio::spawn(carry.in_current_span());
                 Ok(Some(task.abort_handle()))
             }
             Outbound::Local(server) => {
                 let (link, server) = (Arc::clone(self), Arc::clone(server));
-                let task = tokio::spawn(async move {
+                let work = async move {
                     let answer = server.answer(&outgoing.method, outgoing.params).await;
                     if let Some(id) = outgoing.request {
                         link.settle(id, answer.map_err(CallError::Rpc));
                     }
-                });
+                };
+                let task = tokio::spawn(work.in_current_span());
                 Ok(Some(task.abort_handle()))
             }
         }
@@ -573,6 +604,7 @@ impl Link {
                 params: None,
                 name: None,
                 headers: Vec::new(),
+                trace: TraceContext::default(),
             };
             if let Err(error) = link.send(outgoing).await {
                 tracing::debug!(server = %link.server, %error, "an answer could not be sent");

@@ -10,7 +10,6 @@
 
 mod fingerprint;
 mod format;
-mod key;
 #[cfg(test)]
 mod tests;
 
@@ -21,13 +20,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use self::key::Key;
-pub(crate) use self::{fingerprint::Fingerprint, format::Seal, key::digest};
+pub(crate) use self::{fingerprint::Fingerprint, format::Seal};
 use crate::{
     config::ServerConfig,
-    folder::{self, Folder},
     handshake::Hello,
     listing::Lists,
+    store::{Folder, Key, is_unfinished},
 };
 
 /// A larger manifest is neither written nor read.
@@ -150,7 +148,7 @@ impl Manifests {
         let now = SystemTime::now();
         for name in self.folder.names().unwrap_or_default() {
             let limit = match name.as_str() {
-                name if folder::is_unfinished(name) => UNFINISHED_FOR,
+                name if is_unfinished(name) => UNFINISHED_FOR,
                 name if is_manifest(name) && !used.iter().any(|one| one == name) => KEPT_FOR,
                 // Whatever else lies here is not ours.
                 _ => continue,

@@ -14,9 +14,10 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, Semaphore, mpsc, watch},
     time::Instant,
 };
+use tracing::Instrument as _;
 
 use self::{keeping::Kept, report::Notes};
 pub use self::{
@@ -32,6 +33,7 @@ use crate::{
     headers,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    trace,
 };
 
 /// How long a server may take to agree to a subscription.
@@ -58,6 +60,8 @@ pub(crate) struct Crew {
     /// Where other notifications go.
     pub(crate) told: mpsc::Sender<(Arc<str>, Notice)>,
     pub(crate) gate: watch::Sender<Gate>,
+    /// Places for servers that start without being in a hurry.
+    pub(crate) starts: Arc<Semaphore>,
 }
 
 impl Crew {
@@ -74,6 +78,9 @@ impl Crew {
         });
     }
 }
+
+/// The connection, for whoever waits for it.
+type Connection = watch::Receiver<Option<(Arc<Link>, Arc<Hello>)>>;
 
 /// A configured server.
 #[derive(Debug)]
@@ -206,7 +213,9 @@ impl Upstream {
     /// When the server refuses, is not there, or does not answer in time.
     pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
-        let outcome = self.try_call(make).await;
+        let (span, began) = (trace::call_span(self.name()), std::time::Instant::now());
+        let outcome = self.try_call(make).instrument(span.clone()).await;
+        trace::called(&span, &outcome, began);
         self.notes.called(&outcome);
         outcome
     }
@@ -216,7 +225,9 @@ impl Upstream {
         let mut has_retried = false;
         loop {
             let (link, hello) = self.connected().await?;
-            match link.request(make(&hello)).await {
+            let mut call = make(&hello);
+            call.trace = trace::passing(&call, &hello);
+            match link.request(call).await {
                 Err(CallError::SessionExpired) if !has_retried => {
                     has_retried = true;
                     self.gone(&link).await;
@@ -261,6 +272,11 @@ impl Upstream {
         if let Some(ready) = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none()) {
             return Ok(ready);
         }
+        self.started(connection).instrument(trace::start_span(self.name())).await
+    }
+
+    /// Waits until the server has started, and starts it if need be.
+    async fn started(&self, mut connection: Connection) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
         // Whoever is called has waited long enough for others to be served.
         self.crew.advance(Gate::Open);
         let refuse = |reason: &str| Err(CallError::Closed(reason.into()));
@@ -268,8 +284,9 @@ impl Upstream {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
             State::Failed { reason, .. } => return refuse(&reason),
-            State::Lazy | State::Idle => self.wake.notify_one(),
-            State::Starting | State::Ready => {}
+            // One that is about to start need not wait for its turn.
+            State::Lazy | State::Idle | State::Starting => self.wake.notify_one(),
+            State::Ready => {}
         }
         let ready = async {
             let mut state = self.state.subscribe();
@@ -305,6 +322,28 @@ impl Upstream {
         let _ = tokio::time::timeout(self.config.timeouts.connect, connection.wait_for(is_other)).await;
     }
 
+    /// Takes over what is known of a predecessor.
+    pub(crate) fn inherit(&self, old: &Self) {
+        lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
+        *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();
+    }
+
+    /// Ends it when it has answered the calls that it is busy with, or after `grace`.
+    pub(crate) async fn retire(&self, grace: Duration) {
+        let mut stop = self.stop.subscribe();
+        tokio::select! {
+            _ = tokio::time::timeout(grace, self.notes.quiet()) => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+        self.stop();
+        self.stopped().await;
+    }
+
+    /// Whether nothing of it runs any more, for good.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(*self.state.borrow(), State::Stopped | State::Disabled)
+    }
+
     /// Ends it for good.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
@@ -329,7 +368,7 @@ impl<'a> Using<'a> {
 
 impl Drop for Using<'_> {
     fn drop(&mut self) {
-        self.0.notes.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.notes.finished();
         *lock(&self.0.last_used) = Instant::now();
     }
 }

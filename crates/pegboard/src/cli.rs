@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pegboard_discovery::DialectName;
 
 use crate::{
-    commands::{agent::AgentArgs, connect::ConnectArgs, import::ImportArgs},
+    commands::{agent::AgentArgs, connect::ConnectArgs, import::ImportArgs, status::StatusArgs},
     rankers::RankerName,
 };
 
@@ -56,6 +56,13 @@ pub(crate) enum Command {
     /// Removes what `login` has kept, and tells whoever gave the login, where that is possible.
     /// Exits with 1 when there was none.
     Logout(LogoutArgs),
+    /// Show how a running gateway is: servers, tools, conversations, tokens saved
+    ///
+    /// Finds the gateway that runs for this user, asks it, and prints one screen; with
+    /// several, a line for each. Where the gateway wants a token, it is read from
+    /// `--token-file`, from `PEGBOARD_TOKEN`, or from the gateway's configuration file. Exits
+    /// with 1 when a server has failed or no gateway runs.
+    Status(StatusArgs),
     /// Print the tools of the configured servers as a catalog
     ///
     /// Starts the servers, prints one tool a line, and stops them. All of their tools: what
@@ -104,8 +111,9 @@ pub(crate) enum Command {
     Tokens(TokensArgs),
     /// Measure rankers against labelled queries
     ///
-    /// DIR holds `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv` (query id,
-    /// tool id, relevance).
+    /// DATA is a folder with `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv`
+    /// (query id, tool id, relevance), or a file that `pegboard serve --record` has written:
+    /// then the tools that were called after a search count as relevant for it.
     Eval(EvalArgs),
     /// Measure speed and memory beside Tantivy
     ///
@@ -177,6 +185,15 @@ pub(crate) struct ServeArgs {
     /// [default: `pegboard` in the user's folder for state]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
+
+    /// Note queries and the tools that were called then, for `pegboard eval FILE`; never
+    /// arguments or results
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Note nothing more once the record is this large
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, requires = "record")]
+    pub(crate) record_limit: u64,
 
     #[command(flatten)]
     pub(crate) log: LogArgs,
@@ -420,9 +437,9 @@ pub(crate) struct TokensArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct EvalArgs {
-    /// The folder with the labelled queries
-    #[arg(value_name = "DIR")]
-    pub(crate) dir: PathBuf,
+    /// The folder with the labelled queries, or a record
+    #[arg(value_name = "DATA")]
+    pub(crate) data: PathBuf,
 
     /// Which rankers to measure; `all` for the six
     #[arg(long, value_name = "RANKER", value_delimiter = ',', default_value = "hybrid")]

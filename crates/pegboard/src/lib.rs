@@ -25,9 +25,12 @@ mod demo;
 mod error;
 mod logging;
 mod output;
+mod plain;
 mod progress;
 mod rankers;
 pub mod reference;
+mod running;
+mod telemetry;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -62,6 +65,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Serve(args) => commands::serve::run(&args),
         Command::Login(args) => commands::login::run(&args),
         Command::Logout(args) => commands::logout::run(&args),
+        Command::Status(args) => commands::status::run(&args),
         Command::Catalog(args) => commands::catalog::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),

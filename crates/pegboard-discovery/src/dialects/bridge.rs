@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Dialect, View, named};
 use crate::{
-    outcome::{Effect, Outcome, Searched, ToolDefinition},
+    outcome::{Effect, Outcome, ToolDefinition},
     prompt,
     signature::signature,
     tokens::estimate_tokens,
@@ -189,12 +189,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
             hits.insert(0, (tool, name));
             hits.truncate(view.settings.hits_per_query);
         }
-        searched.push(Searched {
-            query: query.clone(),
-            tools: view.tools().count(),
-            matches: ranking.total,
-            kept: hits.len(),
-        });
+        searched.push(view.searched(query, ranking.total, hits.iter().map(|(tool, _)| tool)));
         if hits.is_empty() {
             text.push_str("No tool fits; try other words.\n");
         }

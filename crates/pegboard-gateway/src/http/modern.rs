@@ -11,9 +11,11 @@ use pegboard_upstream::{
     headers,
     json::{Fields, Raw},
     rpc::{Message, RpcError},
+    trace::TraceContext,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use super::{
     Arrival, OUTLET, VERSION,
@@ -23,9 +25,15 @@ use super::{
 use crate::{
     exchange::{Exchange, Viewer, level},
     gateway::Gateway,
+    trace::Opening,
 };
 
-pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, message: Message) -> Response<Body> {
+pub(super) async fn post(
+    gateway: &Arc<Gateway>,
+    arrival: &Arrival,
+    message: Message,
+    opening: Opening,
+) -> Response<Body> {
     let (id, method, params) = match message {
         Message::Request { id, method, params } => (id, method, params),
         // Nothing that is no request means anything here.
@@ -39,16 +47,17 @@ pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, message: Mes
         Ok(checked) => checked,
         Err(error) => return refuse(status_of(&error), Some(&id), &error),
     };
-    let exchange = gateway.modern_exchange(arrival.viewer.clone(), &checked, outlet);
+    let exchange = gateway.modern_exchange(arrival.viewer.clone(), &checked, opening.trace, outlet);
     if let Err(error) = gateway.check_mirrored(&exchange, &arrival.headers, &method, &checked.params).await {
         return refuse(status_of(&error), Some(&id), &error);
     }
     let (gateway, request) = (Arc::clone(gateway), id.clone());
-    let task = tokio::spawn(async move {
+    let work = async move {
         let outcome = gateway.answer(&exchange, &request, &method, params).await;
         let status = outcome.as_ref().map_or_else(|error| status_of(error).as_u16(), |_| 200);
         Answer { status, line: Message::response(Some(&request), outcome.as_deref()) }
-    });
+    };
+    let task = tokio::spawn(work.in_current_span());
     // A client that closes its stream has cancelled.
     let guard = AbortOnDrop(task.abort_handle());
     body::respond(messages, task, true, Some(guard)).await
@@ -147,7 +156,13 @@ fn says(header: &str, value: &str) -> bool {
 
 impl Gateway {
     /// What a modern request depends on.
-    pub(crate) fn modern_exchange(&self, viewer: Viewer, checked: &Checked, outlet: mpsc::Sender<String>) -> Exchange {
+    pub(crate) fn modern_exchange(
+        &self,
+        viewer: Viewer,
+        checked: &Checked,
+        trace: TraceContext,
+        outlet: mpsc::Sender<String>,
+    ) -> Exchange {
         Exchange {
             era: Era::Modern,
             viewer,
@@ -157,6 +172,7 @@ impl Gateway {
             progress: checked.own.get("progressToken").map(ToOwned::to_owned),
             outlet,
             owner: self.next_owner(),
+            trace,
         }
     }
 

@@ -16,7 +16,7 @@ pub enum LoginError {
     Configured(String),
     /// An address is not to be trusted with a login, or cannot be reached.
     #[error(transparent)]
-    Http(Hidden),
+    Http(AskError),
     /// It lets everybody in.
     #[error("the server does not ask for a login (HTTP status {status})")]
     NotAsked {
@@ -97,11 +97,11 @@ pub enum LoginError {
 /// Why something could not be asked.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct Hidden(HttpError);
+pub struct AskError(HttpError);
 
 impl From<HttpError> for LoginError {
     fn from(error: HttpError) -> Self {
-        Self::Http(Hidden(error))
+        Self::Http(AskError(error))
     }
 }
 

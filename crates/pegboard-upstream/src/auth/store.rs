@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::now;
-use crate::{folder::Folder, manifest::digest};
+use crate::store::{Folder, digest};
 
 /// The form of the files that this build writes and reads.
 const VERSION: u32 = 1;

@@ -97,6 +97,37 @@ impl Default for Timeouts {
     }
 }
 
+impl TransportConfig {
+    /// Whether both mean the same program or the same address, whatever it is told beside.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Stdio { command, args, cwd, .. },
+                Self::Stdio { command: command_2, args: args_2, cwd: cwd_2, .. },
+            ) => (command, args, cwd) == (command_2, args_2, cwd_2),
+            (Self::Http { url, .. }, Self::Http { url: url_2, .. }) => url == url_2,
+            _ => self == other,
+        }
+    }
+}
+
+impl PartialEq for TransportConfig {
+    /// Whether both reach the same server in the same way.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Stdio { command, args, env, cwd },
+                Self::Stdio { command: command_2, args: args_2, env: env_2, cwd: cwd_2 },
+            ) => (command, args, env, cwd) == (command_2, args_2, env_2, cwd_2),
+            (Self::Http { url, headers, kind }, Self::Http { url: url_2, headers: headers_2, kind: kind_2 }) => {
+                (url, headers, kind) == (url_2, headers_2, kind_2)
+            }
+            (Self::Local(one), Self::Local(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
 /// Who we are to those who give logins for a remote server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OAuthConfig {
@@ -118,7 +149,7 @@ impl OAuthConfig {
 }
 
 /// One configured server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// The name that its tools carry.
     pub name: String,

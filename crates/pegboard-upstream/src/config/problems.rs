@@ -1,6 +1,6 @@
 //! What is wrong with a file, all of it at once.
 
-use std::fmt;
+use std::{fmt, path::PathBuf};
 
 /// One mistake, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +43,11 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The mistakes of one file.
+/// The mistakes of one file, and what else was looked at for it.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
+    /// Other files that it names and whose content counts.
+    files: Vec<PathBuf>,
     listed: Vec<Problem>,
     /// Mistakes beyond [`Self::MOST`], those of the file and those around it.
     left_out: usize,
@@ -75,9 +77,22 @@ impl Problems {
 
     /// Takes note of all that another reader found.
     pub fn append(&mut self, other: Self) {
+        self.files.extend(other.files);
         other.listed.into_iter().for_each(|problem| self.push(problem));
         self.left_out += other.left_out;
         self.left_out_outside += other.left_out_outside;
+    }
+
+    /// Takes note of another file whose content counts, whether it can be read or not.
+    pub fn depends_on(&mut self, file: PathBuf) {
+        if !self.files.contains(&file) {
+            self.files.push(file);
+        }
+    }
+
+    /// The other files whose content counts.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// Whether more are only counted; then nobody needs to look for hints.

@@ -56,12 +56,14 @@ pub fn shape() -> Shape {
 /// What `type` can be.
 const TYPES: &[&str] = &["stdio", "http", "streamable-http", "streamableHttp", "sse"];
 
-const URL: Kind = Kind::Shaped {
+/// What fits as an address.
+pub const URL: Kind = Kind::Shaped {
     pattern: r"^([Hh][Tt][Tt][Pp][Ss]?://\S|.*\$\{)",
     fits: "an address that begins with `http://` or `https://`",
 };
 
-const HEADERS: Kind = Kind::Map(&Kind::Text);
+/// What fits as headers.
+pub const HEADERS: Kind = Kind::Map(&Kind::Text);
 
 static SERVER: Section<Draft> = Section {
     // Settings of Claude Code, Cline, Copilot, Cursor, Gemini CLI, Roo Code, VS Code and
@@ -289,12 +291,9 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
 
 impl Draft {
     fn address(&mut self, node: &Node<'_>, kind: HttpKind, scope: &mut Scope<'_>) {
-        let Some(text) = node.text() else { return node.must_be(URL, scope.problems) };
-        let url = expand(node, text, scope);
-        if url.is_complete && !is_url(&url.text) {
-            node.must_be(URL, scope.problems);
+        if let Some(url) = read_url(node, scope) {
+            set_once(&mut self.url, Some((url, kind)), node, scope.problems);
         }
-        set_once(&mut self.url, Some((url.text, kind)), node, scope.problems);
     }
 
     /// How to reach the server, if its keys agree on it.
@@ -415,7 +414,9 @@ fn read_env_file(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     if !path.is_complete {
         return;
     }
-    match env_file::read(&from_workspace(&path.text, scope.env)) {
+    let path = from_workspace(&path.text, scope.env);
+    scope.problems.depends_on(path.clone());
+    match env_file::read(&path) {
         Ok(variables) => {
             server.env_file = variables.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
         }
@@ -429,18 +430,25 @@ fn read_type(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
 }
 
 fn read_headers(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
+    server.headers = read_header_map(node, scope);
+}
+
+/// Reads headers whose values may hold variables.
+pub fn read_header_map(node: &Node<'_>, scope: &mut Scope<'_>) -> Vec<(String, Secret)> {
+    let mut headers: Vec<(String, Secret)> = Vec::new();
     for entry in node.as_object(scope.problems).unwrap_or_default() {
         let Some(text) = entry.as_text(scope.problems) else { continue };
         let value = expand(&entry, text, scope).text;
         if !is_header_name(entry.key()) {
             scope.problems.push(entry.problem("cannot be the name of a header"));
-        } else if server.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(entry.key())) {
+        } else if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(entry.key())) {
             scope.problems.push(entry.problem("is the same header once more"));
         } else if !is_header_value(&value) {
             scope.problems.push(entry.problem("has a character in its value that no header can have"));
         }
-        server.headers.push((entry.key().to_owned(), Secret::new(value)));
+        headers.push((entry.key().to_owned(), Secret::new(value)));
     }
+    headers
 }
 
 fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
@@ -453,7 +461,21 @@ fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     set_once(&mut server.token, Some(token.text), node, scope.problems);
 }
 
-fn is_url(text: &str) -> bool {
+/// Reads an address, which may hold variables.
+pub fn read_url(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<String> {
+    let Some(text) = node.text() else {
+        node.must_be(URL, scope.problems);
+        return None;
+    };
+    let url = expand(node, text, scope);
+    if url.is_complete && !is_url(&url.text) {
+        node.must_be(URL, scope.problems);
+    }
+    Some(url.text)
+}
+
+/// Whether a text is an address that can be asked over HTTP.
+pub fn is_url(text: &str) -> bool {
     let is_scheme = |scheme: &&str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     let scheme = ["http://", "https://"].iter().find(|scheme| is_scheme(scheme));
     let host = scheme.and_then(|scheme| text.get(scheme.len()..)).unwrap_or_default();

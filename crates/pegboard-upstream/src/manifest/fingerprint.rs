@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::key::{BYTES, Key};
+use crate::store::{BYTES, Key};
 use crate::{
     config::{HttpKind, Secret, ServerConfig, TransportConfig},
     era::Era,

@@ -14,15 +14,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Fingerprint, Manifest, ReadError,
-    key::{BYTES, Key, digest},
-};
+use super::{Fingerprint, Manifest, ReadError};
 use crate::{
     era::Era,
     handshake::Hello,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    store::{BYTES, Key, digest},
 };
 
 /// What every file begins with.

@@ -259,7 +259,7 @@ fn what_cannot_be_written_is_told_once() {
     assert_eq!(manifests.save(&fingerprint, &manifest(&[]), None), None);
     assert!(manifests.has_warned.load(Ordering::Relaxed));
     assert_eq!(manifests.save(&fingerprint, &manifest(&[]), None), None);
-    assert!(place.names().iter().all(|name| !folder::is_unfinished(name)), "{:?}", place.names());
+    assert!(place.names().iter().all(|name| !is_unfinished(name)), "{:?}", place.names());
 }
 
 #[test]

@@ -35,6 +35,9 @@ const MAX_RECONNECTS: u32 = 3;
 /// The shortest time between two looks at the same lists.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// How long one that starts keeps others waiting that are in no hurry.
+const TURN: Duration = Duration::from_secs(3);
+
 /// Failures in a row that are told loudly.
 const LOUD_FAILURES: u32 = 3;
 
@@ -69,10 +72,19 @@ impl Upstream {
         if self.config.is_lazy() && self.has_manifest() && !self.rest(&mut stop).await {
             return;
         }
+        if !self.config.is_lazy() {
+            tokio::select! {
+                () = self.turn() => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+        }
         let mut failures = 0;
         let mut reconnects = 0;
         let mut era = self.config.era;
         loop {
+            if *stop.borrow() {
+                return;
+            }
             self.enter(State::Starting);
             let began = Instant::now();
             let ended = self.live(&mut era).await;
@@ -142,18 +154,41 @@ impl Upstream {
         *lock(&self.has_begun) = true;
     }
 
+    /// Waits for its turn to start. Programs that start all at once keep each other waiting;
+    /// one of which it is known what it offers is in no hurry, until it is called.
+    async fn turn(&self) {
+        if !self.has_manifest() {
+            return;
+        }
+        let place = tokio::select! {
+            place = Arc::clone(&self.crew.starts).acquire_owned() => place.ok(),
+            () = self.called() => return,
+        };
+        // One that hangs must not keep others from starting.
+        let mut state = self.state.subscribe();
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(TURN, state.wait_for(State::is_settled)).await;
+            drop(place);
+        });
+    }
+
+    /// Waits until somebody calls it.
+    async fn called(&self) {
+        loop {
+            self.wake.notified().await;
+            // A word that came late, for a call that is over, is no reason to start.
+            if self.running_calls() > 0 {
+                return;
+            }
+        }
+    }
+
     /// Waits for a call; whether one has come, and not the end.
     async fn rest(&self, stop: &mut watch::Receiver<bool>) -> bool {
         self.enter(if self.config.is_lazy() { State::Lazy } else { State::Idle });
-        loop {
-            tokio::select! {
-                () = self.wake.notified() => {}
-                _ = stop.wait_for(|stop| *stop) => return false,
-            }
-            // A word that came late, for a call that is over, is no reason to start.
-            if self.running_calls() > 0 {
-                return true;
-            }
+        tokio::select! {
+            () = self.called() => true,
+            _ = stop.wait_for(|stop| *stop) => false,
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use super::{State, Upstream};
 use crate::{
@@ -86,6 +86,8 @@ pub struct BreakerReport {
 #[derive(Debug)]
 pub(super) struct Notes {
     pub(super) running: AtomicU64,
+    /// Told when the last running call has ended.
+    idle: Notify,
     total: AtomicU64,
     failed: AtomicU64,
     /// 0: none.
@@ -99,6 +101,7 @@ impl Default for Notes {
     fn default() -> Self {
         Self {
             running: AtomicU64::new(0),
+            idle: Notify::new(),
             total: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             pid: AtomicU32::new(0),
@@ -120,6 +123,24 @@ impl Notes {
     pub(super) fn calling(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);
         self.total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a call is over, whoever ended it.
+    pub(super) fn finished(&self) {
+        if self.running.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.idle.notify_waiters();
+        }
+    }
+
+    /// Waits until no call runs.
+    pub(super) async fn quiet(&self) {
+        loop {
+            let idle = self.idle.notified();
+            if self.running.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            idle.await;
+        }
     }
 
     /// Notes how a call ended.

@@ -21,6 +21,7 @@ use crate::{
     headers,
     listing::ListKind,
     rpc::{Message, RpcError},
+    trace::TraceContext,
 };
 
 /// A larger answer is refused.
@@ -181,6 +182,7 @@ impl HttpClient {
                 request = request.header(format!("mcp-param-{name}"), headers::encode(value));
             }
         }
+        let request = traced(request, &self.headers, &outgoing.trace);
         let response = self.send(request.body(outgoing.line)).await?;
         self.take_in(link, response, outgoing.request).await
     }
@@ -304,6 +306,14 @@ impl HttpClient {
 pub(super) fn ended_login(link: &Link, bearer: Option<&Bearer>, error: &CallError) -> Option<String> {
     let had_login = link.is_ready() && bearer.is_some_and(Bearer::has_shown);
     (had_login && matches!(error, CallError::Login(_))).then(|| error.to_string())
+}
+
+/// The request with the headers of its trace, unless the configuration has others.
+pub(super) fn traced(mut request: RequestBuilder, configured: &HeaderMap, trace: &TraceContext) -> RequestBuilder {
+    for (key, text) in trace.iter().filter(|(key, _)| !configured.contains_key(*key)) {
+        request = request.header(key, text);
+    }
+    request
 }
 
 /// Whether a refusal answers no request at all.

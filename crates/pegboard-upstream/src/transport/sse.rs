@@ -112,6 +112,7 @@ impl SseClient {
             None => Err(CallError::Closed("the server has named no endpoint".into())),
             Some(endpoint) => {
                 let request = self.client.post(endpoint).headers(self.headers.clone());
+                let request = http::traced(request, &self.headers, &outgoing.trace);
                 let request = request.header(CONTENT_TYPE, "application/json").body(outgoing.line);
                 match auth::send(self.bearer.as_ref(), request).await {
                     Ok(response) if response.status().is_success() => Ok(()),

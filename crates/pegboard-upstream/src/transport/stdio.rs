@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::plain_line;
 use tokio::{
     io::AsyncWriteExt,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
@@ -268,13 +269,13 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
         let mut shown = String::new();
         let message = match line {
             Line::Whole(bytes) if bytes.len() > LARGE && bytes.starts_with(b"{") => {
-                shown = readable(&String::from_utf8_lossy(&bytes[..MAX_SHOWN]));
+                shown = plain_line(&String::from_utf8_lossy(&bytes[..MAX_SHOWN])).into_owned();
                 let text = String::from_utf8(lines.take()).ok();
                 text.map(|text| Message::parse_large(text).map(|message| vec![message]))
             }
             Line::Whole(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => continue,
             Line::Whole(bytes) => {
-                shown = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)]));
+                shown = plain_line(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)])).into_owned();
                 std::str::from_utf8(bytes).ok().map(Message::parse_all)
             }
             Line::TooLong => None,
@@ -305,24 +306,20 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
 /// and of questions that it does not know; the last of it explains a failure.
 async fn log(link: Arc<Link>, stderr: ChildStderr) {
     let mut lines = Lines::new(stderr, 1 << 20);
+    // Around the text, not beside it: a server can write anything, but not who it is.
+    let span = tracing::error_span!("server", server = &*link.server);
     while let Ok(Some(line)) = lines.next().await {
         let Line::Whole(bytes) = line else { continue };
-        let text = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LOG_LINE)]));
+        let text = plain_line(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LOG_LINE)])).into_owned();
         if text.trim().is_empty() {
             continue;
         }
         link.wrote(text.trim());
-        if link.is_ready() {
-            tracing::info!(target: "pegboard::server", server = &*link.server, "{text}");
-        } else {
-            tracing::debug!(target: "pegboard::server", server = &*link.server, "{text}");
-        }
+        span.in_scope(|| match link.is_ready() {
+            true => tracing::info!(target: "pegboard::server", "{text}"),
+            false => tracing::debug!(target: "pegboard::server", "{text}"),
+        });
     }
-}
-
-/// Text without what could drive a terminal.
-fn readable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || *c == '\t').collect()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
         return Err(CliError::new(format!("`{}` configures no servers", args.config.display()))
             .hint("put them under `mcpServers`"));
     }
-    logging::start(&args.log, "error")?;
+    logging::start(&args.log, "error", None)?;
     let progress = Progress::waiting("starting servers");
     let logins = config.state.resolve(args.state.as_deref()).as_deref().map(state::logins);
     let longest = longest_start(&config.servers);
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
         fleet.settled(longest).await;
         let mut lines = String::new();
         let mut failed = Vec::new();
-        for server in fleet.servers() {
+        for server in fleet.servers().iter() {
             match server.state() {
                 State::Ready => print(server, &mut lines),
                 State::Disabled => {}

@@ -13,4 +13,5 @@ pub(crate) mod man;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod session;
+pub(crate) mod status;
 pub(crate) mod tokens;

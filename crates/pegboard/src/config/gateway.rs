@@ -16,6 +16,7 @@ use super::{
     middleware::Found,
     options::OPTIONS,
     state::{ServerDefaults, StateFolder},
+    telemetry,
 };
 use crate::rankers::RankerName;
 
@@ -244,6 +245,12 @@ const KEYS: &[Key<Draft>] = &[
         |node, draft: &mut Draft, scope| draft.servers.breaker = Some(breaker::read_breaker(node, scope)),
     ),
     Key::new(
+        "telemetry",
+        Kind::Object(telemetry::shape),
+        "Where traces and numbers go.",
+        |node, draft: &mut Draft, scope| telemetry::SECTION.read(node, &mut draft.config.telemetry, scope),
+    ),
+    Key::new(
         "startupWait",
         TIME,
         "How long the first list of a client waits for servers that are starting and are not known from before.",
@@ -273,12 +280,22 @@ const KEYS: &[Key<Draft>] = &[
     Key::new(
         "sessionIdle",
         Kind::Duration { may_be_zero: false },
-        "How long an unused session is kept.",
+        "How long an unused session is kept in memory.",
         |node, draft: &mut Draft, scope| {
             set(&mut draft.config.gateway.session_idle, node.as_duration(false, scope.problems));
         },
     )
     .default("\"30m\""),
+    Key::new(
+        "sessionKeep",
+        TIME,
+        "How long a client that comes back with the name of its session finds what it had loaded, also after a \
+         restart of the gateway. It is kept in the state folder; without one, for `sessionIdle`.",
+        |node, draft: &mut Draft, scope| {
+            set(&mut draft.config.gateway.session_keep, node.as_duration(true, scope.problems));
+        },
+    )
+    .default("\"24h\""),
     Key::new(
         "pageSize",
         COUNT,

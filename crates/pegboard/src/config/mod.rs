@@ -10,6 +10,7 @@ mod restrictions;
 mod schema;
 pub(crate) mod state;
 mod steps;
+pub(crate) mod telemetry;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,7 @@ use pegboard_upstream::config::{
     variables::WORKSPACE_FOLDER,
 };
 
-use self::{gateway::Draft, middleware::Found, state::StateFolder};
+use self::{gateway::Draft, middleware::Found, state::StateFolder, telemetry::TelemetryConfig};
 pub(crate) use self::{markdown::markdown, schema::schema};
 use crate::{catalogs::read_bounded, error::CliError, rankers::RankerName};
 
@@ -51,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) listen: ListenConfig,
     /// Where state is kept.
     pub(crate) state: StateFolder,
+    /// Where traces and numbers go.
+    pub(crate) telemetry: TelemetryConfig,
 }
 
 /// What a listener takes from the configuration.
@@ -85,16 +88,24 @@ impl Default for ListenConfig {
 
 /// Reads a configuration; all that is wrong with it is reported at once.
 pub(crate) fn read(path: &Path) -> Result<Config, CliError> {
-    read_with(path, |_| {})
+    read_with(path, |_| {}, &mut Vec::new())
+}
+
+/// [`read`] for whoever reads again when something changes; also the other files whose content
+/// counts.
+pub(crate) fn read_watching(path: &Path) -> (Result<Config, CliError>, Vec<PathBuf>) {
+    let mut files = Vec::new();
+    let read = read_with(path, |_| {}, &mut files);
+    (read, files)
 }
 
 /// [`read`] for commands that start no server: a variable that is not set, or another file
 /// that is not there, is no concern of theirs.
 pub(crate) fn read_offline(path: &Path) -> Result<Config, CliError> {
-    read_with(path, Problems::forgive_outside)
+    read_with(path, Problems::forgive_outside, &mut Vec::new())
 }
 
-fn read_with(path: &Path, forgive: fn(&mut Problems)) -> Result<Config, CliError> {
+fn read_with(path: &Path, forgive: fn(&mut Problems), files: &mut Vec<PathBuf>) -> Result<Config, CliError> {
     let bytes = read_bounded(path, MAX_BYTES)?;
     if bytes.len() > MAX_BYTES {
         return Err(CliError::new(format!("`{}` is larger than {MAX_BYTES} bytes", path.display())));
@@ -107,6 +118,7 @@ fn read_with(path: &Path, forgive: fn(&mut Problems)) -> Result<Config, CliError
         name => std::env::var(name).ok(),
     };
     let (mut config, mut problems) = parse(&text, &env);
+    *files = problems.files().to_vec();
     forgive(&mut problems);
     if !problems.is_empty() {
         let problems = problems.lines().join("\n  ");

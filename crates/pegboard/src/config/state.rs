@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use pegboard_gateway::GatewaySettings;
 use pegboard_upstream::{auth::Logins, config::ServerConfig};
 
 /// In place of a folder: nothing is kept.
@@ -46,9 +47,11 @@ impl StateFolder {
     }
 }
 
-/// Below the state folder: what servers offer.
-pub(crate) fn manifests(state: &Path) -> PathBuf {
-    state.join("manifests")
+/// Lets a gateway keep its things below the state folder.
+pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
+    gateway.manifests = state.map(|state| state.join("manifests"));
+    gateway.sessions = state.map(|state| state.join("sessions"));
+    gateway.logins = state.map(logins);
 }
 
 /// Below the state folder: logins to remote servers.

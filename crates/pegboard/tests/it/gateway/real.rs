@@ -23,7 +23,7 @@ pub(crate) fn tools() -> Option<PathBuf> {
 }
 
 #[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
-fn skipped() {
+pub(super) fn skipped() {
     eprintln!("SKIPPED: no real clients and servers here; `cargo xtask peers` installs them");
 }
 

@@ -51,15 +51,22 @@ impl Folder {
     /// Puts a file in the place of the one with this name. Whoever reads meanwhile, and
     /// whoever comes after a crash, finds the old content or the new.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let finished = self.write(name, content)?;
+        let finished = self.write(name, content, true)?;
         fs::rename(&finished.0, self.0.join(name))?;
         self.sync();
         Ok(())
     }
 
+    /// [`replace`](Self::replace) for what is written often and can be lost when the machine
+    /// itself goes down: the disk is not waited for.
+    pub(crate) fn replace_quickly(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let finished = self.write(name, content, false)?;
+        fs::rename(&finished.0, self.0.join(name))
+    }
+
     /// Adds a file unless there is one of this name; whether it was added.
     pub(crate) fn add(&self, name: &str, content: &[u8]) -> io::Result<bool> {
-        let finished = self.write(name, content)?;
+        let finished = self.write(name, content, true)?;
         let path = self.0.join(name);
         // Of several that do so at once one succeeds, with its whole content.
         match fs::hard_link(&finished.0, &path) {
@@ -72,8 +79,8 @@ impl Folder {
         Ok(true)
     }
 
-    /// A file with this content under a name of its own, on the disk.
-    fn write(&self, name: &str, content: &[u8]) -> io::Result<Unfinished> {
+    /// A file with this content under a name of its own, on the disk if it `must_last`.
+    fn write(&self, name: &str, content: &[u8], must_last: bool) -> io::Result<Unfinished> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = self.0.join(format!("{UNFINISHED}{}-{next}-{name}", std::process::id()));
@@ -86,7 +93,9 @@ impl Folder {
         let unfinished = Unfinished(path);
         file.write_all(content)?;
         // Without this a file could have its new name before it has its content.
-        file.sync_all()?;
+        if must_last {
+            file.sync_all()?;
+        }
         Ok(unfinished)
     }
 

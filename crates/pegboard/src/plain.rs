@@ -2,7 +2,7 @@
 
 /// Takes what steers a terminal out of a text that comes in pieces, wherever these are cut.
 #[derive(Debug, Default)]
-pub(super) struct Cleaner {
+pub(crate) struct Cleaner {
     inside: Inside,
 }
 
@@ -22,7 +22,7 @@ enum Inside {
 
 impl Cleaner {
     /// The next piece, without escape sequences and other controls.
-    pub(super) fn clean(&mut self, piece: &str) -> String {
+    pub(crate) fn clean(&mut self, piece: &str) -> String {
         piece.chars().filter(|c| self.keeps(*c)).collect()
     }
 
@@ -49,7 +49,7 @@ impl Cleaner {
 }
 
 /// A text without what steers a terminal.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     Cleaner::default().clean(text)
 }
 
@@ -57,14 +57,14 @@ pub(super) fn clean(text: &str) -> String {
 const MAX_LINE: usize = 4000;
 
 /// The beginning of a text on one line of at most `width` columns.
-pub(super) fn one_line(text: &str, width: usize) -> String {
+pub(crate) fn one_line(text: &str, width: usize) -> String {
     let words = clean(&text.chars().take(MAX_LINE).collect::<String>());
     cut(&words.split_whitespace().collect::<Vec<_>>().join(" "), width)
 }
 
 /// A line in which what steers a terminal can be seen. Whoever decides about it must not be
 /// shown less than there is.
-pub(super) fn visible(line: &str) -> String {
+pub(crate) fn visible(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
     for c in line.chars() {
         if is_plain(c) && c != '\n' { shown.push(c) } else { shown.extend(c.escape_unicode()) }
@@ -73,7 +73,7 @@ pub(super) fn visible(line: &str) -> String {
 }
 
 /// The beginning of a line, as far as it fits.
-pub(super) fn cut(line: &str, width: usize) -> String {
+pub(crate) fn cut(line: &str, width: usize) -> String {
     let mut used = 0;
     let mut end = 0;
     for (at, c) in line.char_indices() {
@@ -90,7 +90,7 @@ pub(super) fn cut(line: &str, width: usize) -> String {
 }
 
 /// JSON on one line, with everything escaped that steers a terminal: still the same JSON.
-pub(super) fn json_line(value: &serde_json::Value) -> String {
+pub(crate) fn json_line(value: &serde_json::Value) -> String {
     let text = value.to_string();
     let mut line = String::with_capacity(text.len() + 1);
     for c in text.chars() {
@@ -110,6 +110,11 @@ fn is_plain(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let breaks = matches!(c, '\u{2028}' | '\u{2029}');
     matches!(c, '\n' | '\t') || !(c.is_control() || turns || breaks)
+}
+
+/// How many columns a line takes, rather too many than too few.
+pub(crate) fn columns_of(line: &str) -> usize {
+    line.chars().map(columns).sum()
 }
 
 /// How many columns a character takes, rather too many than too few.

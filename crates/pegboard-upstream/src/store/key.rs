@@ -8,13 +8,13 @@ use rustls::crypto::{
     tls13::{Hkdf, OkmBlock},
 };
 
-use crate::folder::Folder;
+use super::folder::Folder;
 
 /// The file of the key.
 const FILE: &str = "key";
 
 /// Bytes of a key, and of everything that is made with it.
-pub(super) const BYTES: usize = 32;
+pub(crate) const BYTES: usize = 32;
 
 /// Random bytes that an installation keeps for itself.
 ///
@@ -23,7 +23,7 @@ pub(super) const BYTES: usize = 32;
 /// is well known, and many passwords are short. With a key that only the owner can read,
 /// there is nothing to try out; a backup or a listing of the folder without it says nothing.
 /// The same key seals the content, so that a file that was not written here is not believed.
-pub(super) struct Key([u8; BYTES]);
+pub(crate) struct Key([u8; BYTES]);
 
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Key {
 
 impl Key {
     /// The key of a folder; a new one where there is none, or none that can be one.
-    pub(super) fn of(folder: &Folder) -> io::Result<Self> {
+    pub(crate) fn of(folder: &Folder) -> io::Result<Self> {
         match read(folder)? {
             Some(key) => Ok(key),
             None => {
@@ -50,7 +50,7 @@ impl Key {
 
     /// HMAC-SHA-256 of the parts. Each is preceded by its length, so that no two lists of
     /// parts are the same bytes; `purpose` keeps apart what is made for different ends.
-    pub(super) fn sign<'a>(&self, purpose: &'a str, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; BYTES] {
+    pub(crate) fn sign<'a>(&self, purpose: &'a str, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; BYTES] {
         let mut message = Vec::new();
         for part in [purpose.as_bytes()].into_iter().chain(parts) {
             message.extend_from_slice(&(part.len() as u64).to_le_bytes());
