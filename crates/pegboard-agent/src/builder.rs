@@ -14,6 +14,7 @@ use pegboard_http::ListenError;
 use pegboard_llm::{Client, Conversation, ConversationError, Delivery, Model, client::ClientError};
 use pegboard_upstream::{
     Fleet, FleetOptions, ListKind,
+    auth::Logins,
     config::{ServerConfig, file::FileError},
 };
 use schemars::JsonSchema;
@@ -107,6 +108,7 @@ pub struct AgentBuilder {
     config: Option<PathBuf>,
     pins: Option<PathBuf>,
     servers: Vec<ServerConfig>,
+    logins: Option<Logins>,
     tools: Vec<CustomTool>,
     mode: Mode,
     search: ToolSearch,
@@ -142,6 +144,7 @@ impl AgentBuilder {
             config: None,
             pins: None,
             servers: Vec::new(),
+            logins: None,
             tools: Vec::new(),
             mode: Mode::Auto,
             search: ToolSearch::default(),
@@ -191,6 +194,12 @@ impl AgentBuilder {
     /// Further servers.
     pub fn servers(mut self, servers: impl IntoIterator<Item = ServerConfig>) -> Self {
         self.servers.extend(servers);
+        self
+    }
+
+    /// Where logins to remote servers are kept; without them, none are used.
+    pub fn logins(mut self, logins: Logins) -> Self {
+        self.logins = Some(logins);
         self
     }
 
@@ -443,9 +452,9 @@ impl AgentBuilder {
             command.push("--".into());
             command
         });
-        let (supervisor, pins) = (supervisor.unwrap_or_default(), self.pins.take());
-        let (fleet, mut notices) =
-            Fleet::start_with(servers, FleetOptions { supervisor, pins, ..FleetOptions::default() });
+        let (supervisor, pins, logins) = (supervisor.unwrap_or_default(), self.pins.take(), self.logins.clone());
+        let options = FleetOptions { supervisor, pins, logins, ..FleetOptions::default() };
+        let (fleet, mut notices) = Fleet::start_with(servers, options);
         // What servers say of their own accord is nobody's here; it must not pile up.
         tokio::spawn(async move { while notices.recv().await.is_some() {} });
         Ok(Arc::new(fleet))

@@ -106,8 +106,8 @@ impl Gateway {
         rankers: Rankers,
         supervisor: Vec<OsString>,
     ) -> Arc<Self> {
-        let (manifests, pins) = (settings.manifests.clone(), settings.pins.clone());
-        let options = FleetOptions { supervisor, manifests, pins, is_held: true };
+        let (manifests, pins, logins) = (settings.manifests.clone(), settings.pins.clone(), settings.logins.clone());
+        let options = FleetOptions { supervisor, manifests, pins, logins, is_held: true };
         let (fleet, notices) = Fleet::start_with(servers, options);
         fleet.hide(settings.tokens.iter().map(|token| &token.secret));
         let kept = settings.sessions.as_deref().and_then(KeptSessions::open);

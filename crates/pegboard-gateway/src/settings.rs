@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use pegboard_core::{Selection, naming::Style};
 use pegboard_discovery::{DialectName, Exposure, Validation};
-use pegboard_upstream::config::Secret;
+use pegboard_upstream::{auth::Logins, config::Secret};
 
 use crate::{limits::CallLimits, middleware::Middleware};
 
@@ -105,6 +105,8 @@ pub struct GatewaySettings {
     pub manifests: Option<PathBuf>,
     /// The folder in which it is kept which tools were approved. `None` approves everything.
     pub pins: Option<PathBuf>,
+    /// Where logins to remote servers are kept. `None` uses none.
+    pub logins: Option<Logins>,
     /// The folder in which conversations are kept, so that clients find theirs again after a
     /// restart. `None` keeps them in memory alone.
     pub sessions: Option<PathBuf>,
@@ -140,6 +142,7 @@ impl Default for GatewaySettings {
             server_middleware: Vec::new(),
             manifests: None,
             pins: None,
+            logins: None,
             sessions: None,
             startup_wait: Duration::from_secs(10),
             max_sessions: 1000,

@@ -20,6 +20,7 @@ use tokio::{
 use tracing::Instrument as _;
 
 use crate::{
+    auth::NeedsLogin,
     breaker::Tripped,
     era::{Era, MODERN_VERSION, meta},
     json::{Fields, Raw, raw},
@@ -63,6 +64,9 @@ pub enum CallError {
         /// The status.
         status: u16,
     },
+    /// The server wants a login, and there is none that it takes.
+    #[error(transparent)]
+    Login(NeedsLogin),
     /// It could not be sent.
     #[error("cannot reach the server")]
     Unreachable(#[source] reqwest::Error),
@@ -111,6 +115,7 @@ impl CallError {
             Self::Closed(_) => "closed",
             Self::SessionExpired => "expired",
             Self::Status { .. } => "status",
+            Self::Login(_) => "login",
             Self::Unreachable(_) => "unreachable",
             Self::Tripped(_) => "tripped",
             Self::Busy(_) => "busy",

@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use crate::{
+    auth::Logins,
     config::{Secret, ServerConfig},
     connection::{Notice, lock},
     manifest,
@@ -36,6 +37,8 @@ pub struct FleetOptions {
     /// The folder in which it is kept which tools were approved; see
     /// [`Pinning`](crate::config::Pinning). `None` approves everything.
     pub pins: Option<PathBuf>,
+    /// Where logins to remote servers are kept. `None` uses none.
+    pub logins: Option<Logins>,
     /// Whether servers that have a manifest wait for [`Fleet::begin`] or for a call, for
     /// whoever has something to do first that a crowd of starting programs would slow down.
     pub is_held: bool,
@@ -87,6 +90,7 @@ impl Fleet {
         let gate = if options.manifests.is_some() { Gate::Reading } else { Gate::Open };
         let crew = Arc::new(Crew {
             supervisor: options.supervisor,
+            logins: options.logins,
             changes: watch::Sender::new(0),
             told,
             gate: watch::Sender::new(gate),

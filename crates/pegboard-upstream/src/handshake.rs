@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::{
+    auth::Bearer,
     config::{HttpKind, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice},
     era::{Era, LEGACY_VERSIONS, MODERN_VERSION},
@@ -108,7 +109,7 @@ impl From<OpenError> for ConnectError {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Client(error) => error.into(),
-            OpenError::Unreachable(error) => Self::Refused(CallError::Unreachable(error)),
+            OpenError::Unreachable(error) => Self::Refused(error),
             OpenError::NoStream { status } => Self::Refused(CallError::Status { status }),
             OpenError::NoEndpoint => Self::Closed("the server did not name an endpoint for messages".into()),
         }
@@ -159,26 +160,55 @@ fn client_capabilities() -> Raw {
     raw(&json!({"roots": {"listChanged": false}, "sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}}))
 }
 
+/// What it takes to connect a server, beside its configuration.
+#[derive(Debug)]
+pub(crate) struct Means<'a> {
+    /// The command line that keeps its processes from outliving us.
+    pub(crate) supervisor: &'a [OsString],
+    /// Its login, where it can have one.
+    pub(crate) bearer: Option<&'a Arc<Bearer>>,
+    /// What is not to be told of what it says.
+    pub(crate) redactor: Redactor,
+    /// Where it is noted what it writes beside its messages.
+    pub(crate) talk: Arc<TalkNotes>,
+}
+
+/// What every connection of a server has, however it is reached.
+#[derive(Clone, Debug)]
+struct Terms {
+    server: Arc<str>,
+    redactor: Redactor,
+    notices: mpsc::Sender<Notice>,
+    talk: Arc<TalkNotes>,
+    max_message: usize,
+}
+
+impl Terms {
+    fn link(&self, outbound: Outbound) -> Arc<Link> {
+        let Self { server, redactor, notices, talk, max_message } = self.clone();
+        Link::new(server, redactor, outbound, notices, talk, max_message)
+    }
+}
+
 /// Connects a server and finds out what it speaks.
 ///
 /// The caller bounds the time; dropping the future ends the child.
 pub(crate) async fn connect(
     config: &ServerConfig,
-    redactor: Redactor,
     era: Option<Era>,
-    supervisor: &[OsString],
+    means: Means<'_>,
     notices: mpsc::Sender<Notice>,
-    talk: Arc<TalkNotes>,
 ) -> Result<Connected, ConnectError> {
+    let Means { supervisor, bearer, redactor, talk } = means;
     let server: Arc<str> = config.name.as_str().into();
-    let max_message = config.limits.max_message();
+    let terms = Terms { server, redactor, notices, talk, max_message: config.limits.max_message() };
     match &config.transport {
         TransportConfig::Stdio { command, args, env, cwd } => {
             let program = Program { command, args, env, cwd: cwd.as_deref(), supervisor };
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();
-            let link = Link::new(server, redactor, Outbound::Stdio(sender), notices, talk, max_message);
+            let link = terms.link(Outbound::Stdio(sender));
             let closing = Closing::new(&link);
             let mut process = attachable.attach(&link);
             let hello = tokio::select! {
@@ -202,32 +232,26 @@ pub(crate) async fn connect(
             }
         }
         TransportConfig::Http { url, headers, kind: HttpKind::Sse } => {
-            connect_sse(server, redactor, url, headers, notices, talk, max_message).await
+            let client = SseClient::open(url, headers, bearer).await?;
+            connect_sse(terms, client).await
         }
         TransportConfig::Http { url, headers, kind } => {
-            let client = Arc::new(HttpClient::new(url, headers)?);
-            let outbound = Outbound::Http(Arc::clone(&client));
-            let link = Link::new(
-                Arc::clone(&server),
-                redactor.clone(),
-                outbound,
-                notices.clone(),
-                Arc::clone(&talk),
-                max_message,
-            );
+            let client = Arc::new(HttpClient::new(url, headers, bearer)?);
+            let link = terms.link(Outbound::Http(Arc::clone(&client)));
             let closing = Closing::new(&link);
             match greet_over_http(&link, &client, era).await {
                 Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto =>
                 {
-                    connect_sse(server, redactor, url, headers, notices, talk, max_message).await
+                    let client = SseClient::open(url, headers, bearer).await?;
+                    connect_sse(terms, client).await
                 }
                 Err(error) => Err(error),
             }
         }
         TransportConfig::Local(local) => {
-            let link = Link::new(server, redactor, Outbound::Local(Arc::clone(local)), notices, talk, max_message);
+            let link = terms.link(Outbound::Local(Arc::clone(local)));
             let closing = Closing::new(&link);
             link.settle_era(Era::Modern);
             let hello = discover(&link).await.map_err(ConnectError::Refused)?;
@@ -244,17 +268,9 @@ pub(crate) async fn ended_because(process: &mut Process, seen: String) -> String
     tokio::time::timeout(ENDING, process.wait()).await.unwrap_or(seen)
 }
 
-async fn connect_sse(
-    server: Arc<str>,
-    redactor: Redactor,
-    url: &str,
-    headers: &[(String, crate::config::Secret)],
-    notices: mpsc::Sender<Notice>,
-    talk: Arc<TalkNotes>,
-    max_message: usize,
-) -> Result<Connected, ConnectError> {
-    let client = Arc::new(SseClient::open(url, headers).await?);
-    let link = Link::new(server, redactor, Outbound::Sse(Arc::clone(&client)), notices, talk, max_message);
+async fn connect_sse(terms: Terms, client: SseClient) -> Result<Connected, ConnectError> {
+    let client = Arc::new(client);
+    let link = terms.link(Outbound::Sse(Arc::clone(&client)));
     let closing = Closing::new(&link);
     client.attach(&link).await?;
     let hello = initialize(&link).await?;
@@ -330,7 +346,7 @@ async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option
             Err(CallError::Status { status: status @ (401 | 403) }) => {
                 return Err(refused(CallError::Status { status }));
             }
-            Err(CallError::Unreachable(error)) => return Err(refused(CallError::Unreachable(error))),
+            Err(error @ (CallError::Unreachable(_) | CallError::Login(_))) => return Err(refused(error)),
             Err(_) => {}
         }
         client.forget_session();

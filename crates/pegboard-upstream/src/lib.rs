@@ -7,8 +7,10 @@
 //!
 //! The wire is spoken here directly, on raw JSON, and not through the MCP crate's typed
 //! model: a proxy must not lose fields that it does not know, reorder keys or rewrite
-//! numbers, must speak two eras on one pipe, and one of the transports has left that crate.
+//! numbers, must speak two eras on one pipe, and one of the transports has left that crate. Its
+//! OAuth is used, in one file of [`auth`].
 
+pub mod auth;
 mod breaker;
 mod causes;
 pub mod config;

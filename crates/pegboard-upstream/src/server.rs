@@ -27,6 +27,7 @@ pub use self::{
     state::State,
 };
 use crate::{
+    auth::{Bearer, Logins},
     breaker::{Breaker, Turn},
     config::{Limits, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice, lock},
@@ -59,6 +60,7 @@ pub(crate) enum Gate {
 #[derive(Debug)]
 pub(crate) struct Crew {
     pub(crate) supervisor: Vec<OsString>,
+    pub(crate) logins: Option<Logins>,
     /// Counts changes of lists and state, for whoever watches the whole fleet.
     pub(crate) changes: watch::Sender<u64>,
     /// Where other notifications go.
@@ -120,6 +122,8 @@ pub struct Upstream {
     failed_start: Mutex<Option<Arc<FailedStart>>>,
     breaker: Breaker,
     turns: Arc<Turns>,
+    /// Its login, where it can have one.
+    bearer: Option<Arc<Bearer>>,
     /// Where its lists are kept between runs.
     kept: OnceLock<Kept>,
     /// What is not to be told of it.
@@ -135,6 +139,7 @@ impl Upstream {
         let state = if config.is_enabled { State::Starting } else { State::Disabled };
         let breaker = Breaker::new(config.breaker.unwrap_or_default());
         let turns = Turns::new(config.limits.concurrent);
+        let bearer = crew.logins.as_ref().and_then(|logins| Bearer::of(&config, logins));
         Arc::new(Self {
             redactor: Redactor::with(&config, crew.secrets.clone()),
             config,
@@ -153,6 +158,7 @@ impl Upstream {
             failed_start: Mutex::default(),
             breaker,
             turns,
+            bearer,
             kept: OnceLock::new(),
             has_begun: Mutex::new(false),
             watched: watch::Sender::new(Vec::new()),

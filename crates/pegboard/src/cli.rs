@@ -47,6 +47,18 @@ pub(crate) enum Command {
     /// Streamable HTTP at `/mcp`, of all protocol versions; `--stdio` for clients that
     /// start their servers themselves.
     Serve(ServeArgs),
+    /// Log in to a remote server
+    ///
+    /// Asks the server who gives logins for it, opens a browser there (OAuth 2.1), and keeps what
+    /// comes of it for you alone. From then on `serve`, `catalog` and `agent` use it, and renew it;
+    /// a gateway that runs finds it within a second. Exits with 1 when the login is refused or
+    /// nobody logs in.
+    Login(LoginArgs),
+    /// Forget the login to a remote server
+    ///
+    /// Removes what `login` has kept, and tells whoever gave the login, where that is possible.
+    /// Exits with 1 when there was none.
+    Logout(LogoutArgs),
     /// Show how a running gateway is: servers, tools, conversations, tokens saved
     ///
     /// Finds the gateway that runs for this user, asks it, and prints one screen; with
@@ -185,7 +197,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) allow_public: bool,
 
-    /// Where to keep what servers offer, for the next start; `none` keeps nothing
+    /// Where to keep what servers offer, for the next start, and logins; `none` keeps nothing
     /// [default: `pegboard` in the user's folder for state]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
@@ -204,10 +216,54 @@ pub(crate) struct ServeArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// The name of the server in the configuration
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+
+    /// The configuration
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: PathBuf,
+
+    /// Print the address instead of opening a browser. Where the browser is on another machine,
+    /// paste the address of the page that it cannot open in the end
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+
+    /// How long to wait for you
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) timeout: u64,
+
+    /// Where to keep the login [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogoutArgs {
+    /// The name of the server in the configuration
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+
+    /// The configuration
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: PathBuf,
+
+    /// Where the login is kept [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CatalogArgs {
     /// The configuration
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     pub(crate) config: PathBuf,
+
+    /// Where logins to remote servers are kept; `none` uses none
+    /// [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
 
     #[command(flatten)]
     pub(crate) log: LogArgs,

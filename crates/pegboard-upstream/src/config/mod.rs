@@ -5,6 +5,7 @@ pub mod document;
 mod env_file;
 pub mod file;
 pub mod keys;
+mod oauth;
 mod problems;
 mod secret_file;
 pub mod servers;
@@ -161,6 +162,26 @@ impl PartialEq for TransportConfig {
     }
 }
 
+/// Who we are to those who give logins for a remote server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OAuthConfig {
+    /// The client's id; without one we register.
+    pub client_id: Option<String>,
+    /// Its secret, if it has one.
+    pub client_secret: Option<Secret>,
+    /// What to ask for; nothing leaves it to the server.
+    pub scopes: Vec<String>,
+    /// The port on this machine that a browser comes back to; any unless it is said.
+    pub callback_port: Option<u16>,
+}
+
+impl OAuthConfig {
+    /// The secret of a client, if it is the configured one.
+    pub(crate) fn secret_of(&self, client_id: &str) -> Option<&Secret> {
+        self.client_secret.as_ref().filter(|_| self.client_id.as_deref() == Some(client_id))
+    }
+}
+
 /// One configured server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
@@ -189,6 +210,8 @@ pub struct ServerConfig {
     /// Values that were filled in from variables and files, wherever they stand. They are
     /// hidden in what is told of the server.
     pub secrets: Vec<Secret>,
+    /// How to get a login, if it wants one.
+    pub oauth: OAuthConfig,
 }
 
 /// What becomes of tools that are not as they were approved.
@@ -234,6 +257,7 @@ impl ServerConfig {
             breaker: None,
             pinning: None,
             secrets: Vec::new(),
+            oauth: OAuthConfig::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use super::{
-    HttpKind, Limits, Pinning, Secret, ServerConfig, Timeouts, TransportConfig,
+    HttpKind, Limits, OAuthConfig, Pinning, Secret, ServerConfig, Timeouts, TransportConfig,
     breaker::read_breaker,
     document::{Missing, Node, Problems},
     env_file,
@@ -92,7 +92,6 @@ static SERVER: Section<Draft> = Section {
         "name",
         "note",
         "notes",
-        "oauth",
         "oauthScopes",
         "sandbox",
         "sandboxEnabled",
@@ -167,6 +166,14 @@ const KEYS: &[Key<Draft>] = &[
         read_token,
     ),
     Key::new("bearerToken", Kind::Word, "The same as `authorizationToken`.", read_token),
+    Key::new(
+        "oauth",
+        super::oauth::KIND,
+        "Who Pegboard is to those who give logins for a remote server, for `pegboard login`. Only needed where \
+         programs cannot register themselves.",
+        |node, server: &mut Draft, scope| super::oauth::read(node, &mut server.oauth, scope),
+    )
+    .default("{}"),
     Key::new("disabled", Kind::Flag, "Leaves the server out.", |node, server: &mut Draft, scope| {
         let is_disabled = node.as_bool(scope.problems);
         set_once(&mut server.is_enabled, is_disabled.map(|it| !it), node, scope.problems);
@@ -304,6 +311,7 @@ struct Draft {
     pinning: Option<Pinning>,
     secrets: Vec<Secret>,
     description: Option<String>,
+    oauth: OAuthConfig,
 }
 
 fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> {
@@ -326,6 +334,7 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
         breaker: draft.breaker,
         pinning: draft.pinning,
         secrets: draft.secrets,
+        oauth: draft.oauth,
         ..server
     })
 }

@@ -16,7 +16,7 @@ use crate::{
     config::TransportConfig,
     connection::{Call, CallError, Link, Notice, lock},
     era::Era,
-    handshake::{self, ConnectError, Connected, Hello},
+    handshake::{self, ConnectError, Connected, Hello, Means},
     json::Fields,
     listing::{self, Item, Lists},
     rpc::RpcError,
@@ -147,10 +147,19 @@ impl Upstream {
                     self.enter(State::Failed { reason, retry_in });
                     tokio::select! {
                         () = tokio::time::sleep(retry_in) => {}
+                        () = self.logged_in() => failures = 0,
                         _ = stop.wait_for(|stop| *stop) => return,
                     }
                 }
             }
+        }
+    }
+
+    /// Returns when somebody has logged in to a server that waits for it.
+    async fn logged_in(&self) {
+        match &self.bearer {
+            Some(bearer) => bearer.changed().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -293,8 +302,16 @@ impl Upstream {
         notices: mpsc::Sender<Notice>,
     ) -> Result<(Connected, Listening), ConnectError> {
         self.talk.clear();
-        let (talk, redactor) = (Arc::clone(&self.talk), self.redactor.clone());
-        let connected = handshake::connect(&self.config, redactor, era, &self.crew.supervisor, notices, talk).await?;
+        if let Some(bearer) = &self.bearer {
+            bearer.look_again().await;
+        }
+        let means = Means {
+            supervisor: &self.crew.supervisor,
+            bearer: self.bearer.as_ref(),
+            redactor: self.redactor.clone(),
+            talk: Arc::clone(&self.talk),
+        };
+        let connected = handshake::connect(&self.config, era, means, notices).await?;
         let (link, hello) = (Arc::clone(&connected.link), Arc::clone(&connected.hello));
         let listening = Listening(tokio::spawn(listen(link, hello, self.watched.subscribe())).abort_handle());
         let listed = listing::list_all(&connected.link, &connected.hello, self.config.timeouts.connect).await;

@@ -8,11 +8,12 @@ use std::{
 use reqwest::{
     Method, RequestBuilder, Response, StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
-    redirect::{Action, Attempt, Policy},
+    redirect::Policy,
 };
 
 use super::Outgoing;
 use crate::{
+    auth::{self, Bearer},
     config::Secret,
     connection::{CallError, Link, lock},
     era::{Era, MODERN_VERSION},
@@ -56,6 +57,7 @@ pub(crate) struct HttpClient {
     client: reqwest::Client,
     url: reqwest::Url,
     headers: HeaderMap,
+    bearer: Option<Arc<Bearer>>,
     session: Mutex<Option<HeaderValue>>,
     /// The version that legacy requests name once it is agreed on.
     version: Mutex<Option<HeaderValue>>,
@@ -68,8 +70,28 @@ pub(super) fn client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, H
     let builder = reqwest::Client::builder()
         .connect_timeout(Duration::from_secs(15))
         .tcp_nodelay(true)
-        .redirect(Policy::custom(follow_within_host))
+        .redirect(redirects())
         .user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION")));
+    Ok((builder.build().map_err(ClientError::Http)?, header_map(headers)?))
+}
+
+/// Another host must not get what is meant for this one; the same may ask for encryption.
+fn redirects() -> Policy {
+    Policy::custom(|attempt| {
+        let Some(last) = attempt.previous().last() else { return attempt.follow() };
+        let is_same_origin = last.origin() == attempt.url().origin();
+        let is_encrypted_now = last.scheme() == "http" && attempt.url().scheme() == "https";
+        let is_upgrade = is_encrypted_now && last.host() == attempt.url().host();
+        if attempt.previous().len() > MAX_REDIRECTS || !(is_same_origin || is_upgrade) {
+            attempt.stop()
+        } else {
+            attempt.follow()
+        }
+    })
+}
+
+/// Headers as they are configured.
+pub(crate) fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, ClientError> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         let wrong = || ClientError::Header(name.clone());
@@ -78,23 +100,7 @@ pub(super) fn client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, H
         value.set_sensitive(true);
         map.append(key, value);
     }
-    Ok((builder.build().map_err(ClientError::Http)?, map))
-}
-
-/// Headers hold secrets, and go wherever we are sent: to the same host, and not in the clear
-/// once they were not.
-fn follow_within_host(attempt: Attempt<'_>) -> Action {
-    let is_fine = attempt.previous().last().is_some_and(|from| {
-        let to = attempt.url();
-        from.host_str() == to.host_str() && (from.scheme() != "https" || to.scheme() == "https")
-    });
-    if attempt.previous().len() > MAX_REDIRECTS {
-        attempt.error("redirected too often")
-    } else if is_fine {
-        attempt.follow()
-    } else {
-        attempt.stop()
-    }
+    Ok(map)
 }
 
 pub(super) fn parse_url(url: &str) -> Result<reqwest::Url, ClientError> {
@@ -103,10 +109,15 @@ pub(super) fn parse_url(url: &str) -> Result<reqwest::Url, ClientError> {
 }
 
 impl HttpClient {
-    pub(crate) fn new(url: &str, headers: &[(String, Secret)]) -> Result<Self, ClientError> {
+    pub(crate) fn new(
+        url: &str,
+        headers: &[(String, Secret)],
+        bearer: Option<&Arc<Bearer>>,
+    ) -> Result<Self, ClientError> {
         let url = parse_url(url)?;
         let (client, headers) = client(headers)?;
-        Ok(Self { client, url, headers, session: Mutex::default(), version: Mutex::default() })
+        let (session, version) = (Mutex::default(), Mutex::default());
+        Ok(Self { client, url, headers, bearer: bearer.cloned(), session, version })
     }
 
     /// The version that requests name from now on.
@@ -124,7 +135,11 @@ impl HttpClient {
         let request = outgoing.request;
         let outcome = self.exchange(link, outgoing).await;
         match (request, outcome) {
-            (Some(id), Err(error)) => link.settle(id, Err(error)),
+            (Some(id), Err(error)) => {
+                let ended = ended_login(link, self.bearer.as_deref(), &error);
+                link.settle(id, Err(error));
+                ended.into_iter().for_each(|reason| link.close(reason));
+            }
             (Some(id), Ok(())) if link.is_pending(id) => {
                 link.settle(id, Err(CallError::Garbled("it ended without an answer".to_owned())));
             }
@@ -146,6 +161,10 @@ impl HttpClient {
         request
     }
 
+    async fn send(&self, request: RequestBuilder) -> Result<Response, CallError> {
+        auth::send(self.bearer.as_ref(), request).await
+    }
+
     async fn exchange(&self, link: &Arc<Link>, outgoing: Outgoing) -> Result<(), CallError> {
         let era = outgoing.era;
         let mut request = self
@@ -162,7 +181,7 @@ impl HttpClient {
             }
         }
         let request = traced(request, &self.headers, &outgoing.trace);
-        let response = request.body(outgoing.line).send().await.map_err(CallError::unreachable)?;
+        let response = self.send(request.body(outgoing.line)).await?;
         self.take_in(link, response, outgoing.request).await
     }
 
@@ -219,7 +238,7 @@ impl HttpClient {
             let (false, Some(id), true) = (is_answered, &last_id, link.era() == Some(Era::Legacy)) else { break };
             tokio::time::sleep(pause).await;
             let resume = self.builder(Method::GET, link.era()).header(ACCEPT, "text/event-stream");
-            let resumed = resume.header("last-event-id", id).send().await.map_err(CallError::unreachable)?;
+            let resumed = self.send(resume.header("last-event-id", id)).await?;
             if !resumed.status().is_success() || !is_stream(&resumed) {
                 return Err(CallError::Status { status: resumed.status().as_u16() });
             }
@@ -238,7 +257,7 @@ impl HttpClient {
             if let Some(id) = &last_id {
                 request = request.header("last-event-id", id);
             }
-            match request.send().await {
+            match self.send(request).await {
                 Ok(response) if response.status().is_success() && is_stream(&response) => {
                     streams += 1;
                     pause = RESUME_AFTER;
@@ -272,11 +291,19 @@ impl HttpClient {
         let request = self.builder(Method::DELETE, Some(Era::Legacy)).header(SESSION, session);
         // At the end of the process there is nobody left to wait for it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let bearer = self.bearer.clone();
             runtime.spawn(async move {
-                let _ = request.timeout(Duration::from_secs(2)).send().await;
+                let _ = auth::send(bearer.as_ref(), request.timeout(Duration::from_secs(2))).await;
             });
         }
     }
+}
+
+/// Why a connection is to be given up because its login has ended: nothing will work on it until
+/// somebody logs in again. One that never had a login may do for other calls.
+pub(super) fn ended_login(link: &Link, bearer: Option<&Bearer>, error: &CallError) -> Option<String> {
+    let had_login = link.is_ready() && bearer.is_some_and(Bearer::has_shown);
+    (had_login && matches!(error, CallError::Login(_))).then(|| error.to_string())
 }
 
 /// The request with the headers of its trace, unless the configuration has others.

@@ -9,6 +9,8 @@ pub(crate) mod connect;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod import;
+pub(crate) mod login;
+pub(crate) mod logout;
 pub(crate) mod man;
 pub(crate) mod search;
 pub(crate) mod serve;

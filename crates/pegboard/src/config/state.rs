@@ -6,7 +6,10 @@ use std::{
 };
 
 use pegboard_gateway::GatewaySettings;
-use pegboard_upstream::config::{Pinning, ServerConfig};
+use pegboard_upstream::{
+    auth::Logins,
+    config::{Pinning, ServerConfig},
+};
 
 /// In place of a folder: nothing is kept.
 const NONE: &str = "none";
@@ -52,11 +55,17 @@ pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
     gateway.manifests = state.map(|state| state.join("manifests"));
     gateway.sessions = state.map(|state| state.join("sessions"));
     gateway.pins = state.map(pins);
+    gateway.logins = state.map(logins);
 }
 
 /// Below the state folder: which tools were approved.
 pub(crate) fn pins(state: &Path) -> PathBuf {
     state.join("pins")
+}
+
+/// Below the state folder: logins to remote servers.
+pub(crate) fn logins(state: &Path) -> Logins {
+    Logins::at(state.join("logins"))
 }
 
 /// The folder of Pegboard where each system keeps such things.

@@ -10,6 +10,7 @@ mod doctor;
 mod fuzz;
 mod gateway;
 mod harness;
+mod login;
 mod quality;
 mod reference;
 mod regressions;

@@ -81,7 +81,7 @@ pub(super) fn builder(
     person: Person,
 ) -> Result<AgentBuilder, CliError> {
     let approval = if args.yes { Approval::Never } else { args.approve.into() };
-    let state = config.state.resolve(env::var("PEGBOARD_STATE").ok().as_deref());
+    let state = config.state.resolve(args.state.as_deref());
     let mut builder = Agent::builder(model)
         .tool_search(tool_search(args, &config, dialect))
         .mode(mode)
@@ -100,7 +100,7 @@ pub(super) fn builder(
         builder = builder.denied([format!("human:{}", HostTool::AskHuman.name())]);
     }
     if let Some(state) = state {
-        builder = builder.pins(state::pins(&state));
+        builder = builder.pins(state::pins(&state)).logins(state::logins(&state));
     }
     if let Some(program) = program() {
         builder = builder.program(program);

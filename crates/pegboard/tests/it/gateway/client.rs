@@ -15,7 +15,7 @@ pub(crate) fn http() -> reqwest::Client {
     builder().build().expect("a client")
 }
 
-fn builder() -> reqwest::ClientBuilder {
+pub(crate) fn builder() -> reqwest::ClientBuilder {
     // Another test of this process may have chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()

@@ -1,7 +1,7 @@
 //! The gateway from the outside: the binary with real processes behind it and a client in
 //! front of it.
 
-mod client;
+pub(crate) mod client;
 mod clocks;
 mod control;
 mod doors;
@@ -87,6 +87,13 @@ impl Served {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-{test}"));
         std::fs::create_dir_all(&folder).expect("a temporary folder");
         Self::spawn(folder, &[], "127.0.0.1:0").await
+    }
+
+    /// Serves a configuration that lies in `folder`, which is removed in the end, with its state
+    /// in another.
+    pub(crate) async fn start_in(folder: PathBuf, file: &Path, state: &Path) -> Self {
+        let path = |path: &Path| path.to_str().expect("a path").to_owned();
+        Self::spawn(folder, &[&path(file), "--state", &path(state)], "127.0.0.1:0").await
     }
 
     async fn spawn(folder: PathBuf, args: &[&str], address: &str) -> Self {
