@@ -9,6 +9,7 @@ mod difflib;
 mod doctor;
 mod fuzz;
 mod gateway;
+mod guide;
 mod harness;
 mod login;
 mod quality;
