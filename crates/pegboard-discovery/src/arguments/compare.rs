@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
+
+use super::Verdict::{self, Maybe, Yes};
 
 /// Whether both are the same value; 1 and 1.0 are.
 pub(super) fn is_equal(a: &Value, b: &Value) -> bool {
@@ -51,4 +53,64 @@ pub(super) fn is_type(value: &Value, kind: &str) -> Option<bool> {
         "null" => value.is_null(),
         _ => return None,
     })
+}
+
+/// A number is compared with what a keyword says.
+pub(super) fn number_keyword(key: &str, rule: &Value, rules: &Map<String, Value>, number: &Number) -> Verdict {
+    // In draft 4 a flag beside the bound, which then is not itself allowed.
+    let is_strict = |flag: &str| rules.get(flag) == Some(&Value::Bool(true));
+    let Value::Number(bound) = rule else {
+        return match (key, rule) {
+            ("exclusiveMinimum" | "exclusiveMaximum", Value::Bool(_)) => Yes,
+            _ => of_another_kind(key),
+        };
+    };
+    let Some(order) = order(number, bound) else { return Maybe };
+    match key {
+        "minimum" => (order.is_gt() || order.is_eq() && !is_strict("exclusiveMinimum")).into(),
+        "maximum" => (order.is_lt() || order.is_eq() && !is_strict("exclusiveMaximum")).into(),
+        "exclusiveMinimum" => order.is_gt().into(),
+        "exclusiveMaximum" => order.is_lt().into(),
+        "multipleOf" => is_multiple(number, bound).into(),
+        _ => of_another_kind(key),
+    }
+}
+
+/// Whether a length keeps a bound, which may be written as `3.0`.
+pub(super) fn within(is_least: bool, bound: &Value, length: usize) -> Verdict {
+    let Value::Number(bound) = bound else { return Maybe };
+    match order(&Number::from(length), bound) {
+        Some(order) if is_least => order.is_ge().into(),
+        Some(order) => order.is_le().into(),
+        None => Maybe,
+    }
+}
+
+/// What a keyword says of values that it is not about, if it is one that we know.
+pub(super) fn of_another_kind(key: &str) -> Verdict {
+    match key {
+        "minimum"
+        | "maximum"
+        | "exclusiveMinimum"
+        | "exclusiveMaximum"
+        | "multipleOf"
+        | "minLength"
+        | "maxLength"
+        | "pattern"
+        | "items"
+        | "prefixItems"
+        | "additionalItems"
+        | "contains"
+        | "minItems"
+        | "maxItems"
+        | "uniqueItems"
+        | "properties"
+        | "patternProperties"
+        | "additionalProperties"
+        | "propertyNames"
+        | "required"
+        | "minProperties"
+        | "maxProperties" => Yes,
+        _ => Maybe,
+    }
 }

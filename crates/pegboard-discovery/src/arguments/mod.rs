@@ -11,6 +11,7 @@
 mod cache;
 mod compare;
 mod explain;
+mod kinds;
 mod refusal;
 mod schema;
 #[cfg(test)]

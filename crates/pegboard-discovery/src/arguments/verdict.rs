@@ -1,9 +1,9 @@
 //! Following a schema through a value, with a budget.
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use super::{
-    compare::{is_equal, is_multiple, is_type, order},
+    compare::{is_equal, is_type, number_keyword, of_another_kind},
     schema::Schema,
 };
 
@@ -12,12 +12,6 @@ const STEPS: usize = 50_000;
 
 /// How deep it may go. References that lead back to themselves end here.
 const DEPTH: usize = 96;
-
-/// Bytes of a text that a pattern is tried on.
-const MAX_MATCHED: usize = 16 << 10;
-
-/// Items among which equal ones are looked for.
-const MAX_UNIQUE: usize = 200;
 
 /// Whether a value fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +27,7 @@ pub enum Verdict {
 use Verdict::{Maybe, No, Yes};
 
 impl Verdict {
-    fn and(self, other: Self) -> Self {
+    pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (No, _) | (_, No) => No,
             (Yes, Yes) => Yes,
@@ -41,7 +35,7 @@ impl Verdict {
         }
     }
 
-    fn or(self, other: Self) -> Self {
+    pub(super) fn or(self, other: Self) -> Self {
         match (self, other) {
             (Yes, _) | (_, Yes) => Yes,
             (No, No) => No,
@@ -49,7 +43,7 @@ impl Verdict {
         }
     }
 
-    fn not(self) -> Self {
+    pub(super) fn not(self) -> Self {
         match self {
             Yes => No,
             No => Yes,
@@ -79,7 +73,7 @@ impl Schema {
 
 /// One look at a value.
 pub(super) struct Look<'a> {
-    schema: &'a Schema,
+    pub(super) schema: &'a Schema,
     steps: usize,
     depth: usize,
 }
@@ -95,7 +89,7 @@ impl<'a> Look<'a> {
     }
 
     /// Takes so many steps, if they are left.
-    fn take(&mut self, steps: usize) -> bool {
+    pub(super) fn take(&mut self, steps: usize) -> bool {
         self.steps = self.steps.saturating_sub(steps);
         self.steps > 0
     }
@@ -159,33 +153,7 @@ impl<'a> Look<'a> {
                 _ => Maybe,
             },
             "const" => is_equal(rule, value).into(),
-            "allOf" => match rule {
-                Value::Array(all) => all.iter().fold(Yes, |verdict, one| match verdict {
-                    No => No,
-                    verdict => verdict.and(self.check(one, value)),
-                }),
-                _ => Maybe,
-            },
-            "anyOf" => match rule {
-                Value::Array(any) => self.any(any, |look, one| look.check(one, value)),
-                _ => Maybe,
-            },
-            "oneOf" => match rule {
-                Value::Array(forms) => self.one_of(forms, value),
-                _ => Maybe,
-            },
-            "not" => self.check(rule, value).not(),
-            "if" => {
-                let consequence = |look: &mut Self, key| rules.get(key).map_or(Yes, |rule| look.check(rule, value));
-                match self.check(rule, value) {
-                    Yes => consequence(self, "then"),
-                    No => consequence(self, "else"),
-                    Maybe => {
-                        let (then, otherwise) = (consequence(self, "then"), consequence(self, "else"));
-                        if then == No && otherwise == No { No } else { Maybe }
-                    }
-                }
-            }
+            "allOf" | "anyOf" | "oneOf" | "not" | "if" => self.combination(key, rule, rules, value),
             "dependentRequired" | "dependentSchemas" | "dependencies" => self.dependencies(rule, value),
             // What these say is said by another keyword, or is meant for people.
             "then" | "else" | "minContains" | "maxContains" | "title" | "description" | "default" | "examples"
@@ -198,6 +166,31 @@ impl<'a> Look<'a> {
                 Value::Object(object) => self.object_keyword(key, rule, rules, object),
                 Value::Null | Value::Bool(_) => of_another_kind(key),
             },
+        }
+    }
+
+    /// Whether `value` fits several schemas as a keyword wants it.
+    fn combination(&mut self, key: &str, rule: &Value, rules: &Map<String, Value>, value: &Value) -> Verdict {
+        match (key, rule) {
+            ("allOf", Value::Array(all)) => all.iter().fold(Yes, |verdict, one| match verdict {
+                No => No,
+                verdict => verdict.and(self.check(one, value)),
+            }),
+            ("anyOf", Value::Array(any)) => self.any(any, |look, one| look.check(one, value)),
+            ("oneOf", Value::Array(forms)) => self.one_of(forms, value),
+            ("not", rule) => self.check(rule, value).not(),
+            ("if", rule) => {
+                let consequence = |look: &mut Self, key| rules.get(key).map_or(Yes, |rule| look.check(rule, value));
+                match self.check(rule, value) {
+                    Yes => consequence(self, "then"),
+                    No => consequence(self, "else"),
+                    Maybe => {
+                        let (then, otherwise) = (consequence(self, "then"), consequence(self, "else"));
+                        if then == No && otherwise == No { No } else { Maybe }
+                    }
+                }
+            }
+            _ => Maybe,
         }
     }
 
@@ -243,240 +236,5 @@ impl<'a> Look<'a> {
             }
             rule => verdict.and(self.check(rule, value)),
         })
-    }
-
-    fn text_keyword(&mut self, key: &str, rule: &Value, text: &str) -> Verdict {
-        match key {
-            "minLength" | "maxLength" => {
-                if !self.take(1 + text.len() / 256) {
-                    return Maybe;
-                }
-                within(key == "minLength", rule, text.chars().count())
-            }
-            "pattern" => match rule.as_str() {
-                Some(pattern) => self.matches(pattern, text),
-                None => Maybe,
-            },
-            _ => of_another_kind(key),
-        }
-    }
-
-    /// Whether a pattern is found in a text.
-    pub(super) fn matches(&mut self, pattern: &str, text: &str) -> Verdict {
-        if text.len() > MAX_MATCHED || !self.take(1 + text.len() / 64) {
-            return Maybe;
-        }
-        self.schema.pattern(pattern).map(|pattern| pattern.is_match(text)).into()
-    }
-
-    fn array_keyword(&mut self, key: &str, rule: &Value, rules: &Map<String, Value>, items: &[Value]) -> Verdict {
-        match key {
-            "minItems" | "maxItems" => within(key == "minItems", rule, items.len()),
-            "prefixItems" => self.each_of(rule, items),
-            // Before 2020-12 a list of schemas here is what `prefixItems` is now.
-            "items" if rule.is_array() => self.each_of(rule, items),
-            "items" => {
-                let before = rules.get("prefixItems").and_then(Value::as_array).map_or(0, Vec::len);
-                self.all(items.iter().skip(before), rule)
-            }
-            "additionalItems" => match rules.get("items") {
-                Some(Value::Array(before)) => self.all(items.iter().skip(before.len()), rule),
-                _ => Yes,
-            },
-            "contains" => self.contains(rule, rules, items),
-            "uniqueItems" => match rule {
-                Value::Bool(true) => self.is_unique(items),
-                Value::Bool(false) => Yes,
-                _ => Maybe,
-            },
-            _ => of_another_kind(key),
-        }
-    }
-
-    /// Whether the first items fit a list of schemas.
-    fn each_of(&mut self, rules: &Value, items: &[Value]) -> Verdict {
-        let Value::Array(rules) = rules else { return Maybe };
-        let pairs = rules.iter().zip(items);
-        pairs.fold(Yes, |verdict, (rule, item)| if verdict == No { No } else { verdict.and(self.check(rule, item)) })
-    }
-
-    /// Whether all values fit one schema.
-    fn all<'v>(&mut self, values: impl IntoIterator<Item = &'v Value>, rule: &Value) -> Verdict {
-        let mut verdict = Yes;
-        for value in values {
-            if !self.take(1) {
-                return verdict.and(Maybe);
-            }
-            verdict = verdict.and(self.check(rule, value));
-            if verdict == No {
-                return No;
-            }
-        }
-        verdict
-    }
-
-    fn contains(&mut self, rule: &Value, rules: &Map<String, Value>, items: &[Value]) -> Verdict {
-        let count = |key| rules.get(key).and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
-        let (least, most) = (count("minContains").unwrap_or(1), count("maxContains").unwrap_or(usize::MAX));
-        let (mut fitting, mut unclear) = (0, 0);
-        for item in items {
-            if !self.take(1) {
-                return Maybe;
-            }
-            match self.check(rule, item) {
-                Yes => fitting += 1,
-                Maybe => unclear += 1,
-                No => {}
-            }
-        }
-        if fitting > most || fitting + unclear < least {
-            return No;
-        }
-        if unclear == 0 { Yes } else { Maybe }
-    }
-
-    fn is_unique(&mut self, items: &[Value]) -> Verdict {
-        if items.len() > MAX_UNIQUE || !self.take(items.len() * items.len() / 8) {
-            return Maybe;
-        }
-        let is_again = |(at, item): (usize, &Value)| items[..at].iter().any(|other| is_equal(other, item));
-        (!items.iter().enumerate().any(is_again)).into()
-    }
-
-    fn object_keyword(
-        &mut self,
-        key: &str,
-        rule: &Value,
-        rules: &Map<String, Value>,
-        object: &Map<String, Value>,
-    ) -> Verdict {
-        match (key, rule) {
-            ("properties", Value::Object(properties)) => {
-                // Whichever is shorter is gone through.
-                let mut verdict = Yes;
-                for (name, value) in object {
-                    if !self.take(1) {
-                        return verdict.and(Maybe);
-                    }
-                    if let Some(rule) = properties.get(name) {
-                        verdict = verdict.and(self.check(rule, value));
-                    }
-                    if verdict == No {
-                        return No;
-                    }
-                }
-                verdict
-            }
-            ("patternProperties", Value::Object(patterns)) => {
-                let mut verdict = Yes;
-                for (pattern, rule) in patterns {
-                    for (name, value) in object {
-                        let concerns = self.matches(pattern, name);
-                        let fits = if concerns == No { Yes } else { self.check(rule, value) };
-                        verdict = verdict.and(if concerns == Maybe && fits == No { Maybe } else { fits });
-                        if verdict == No || !self.take(1) {
-                            return verdict.and(if verdict == No { No } else { Maybe });
-                        }
-                    }
-                }
-                verdict
-            }
-            ("additionalProperties", rule) => {
-                let mut verdict = Yes;
-                for (name, value) in object {
-                    if !self.take(1) {
-                        return verdict.and(Maybe);
-                    }
-                    let is_further = self.is_further(name, rules);
-                    let fits = if is_further == No { Yes } else { self.check(rule, value) };
-                    verdict = verdict.and(if is_further == Maybe && fits == No { Maybe } else { fits });
-                    if verdict == No {
-                        return No;
-                    }
-                }
-                verdict
-            }
-            ("propertyNames", rule) => {
-                let names: Vec<Value> = object.keys().map(|name| Value::String(name.clone())).collect();
-                self.all(&names, rule)
-            }
-            // In old drafts a flag of the property.
-            ("required", Value::Array(names)) => {
-                let has = |name: &Value| name.as_str().is_none_or(|name| object.contains_key(name));
-                if self.take(names.len()) { names.iter().all(has).into() } else { Maybe }
-            }
-            ("minProperties" | "maxProperties", rule) => within(key == "minProperties", rule, object.len()),
-            _ => of_another_kind(key),
-        }
-    }
-
-    /// Whether a property is one that nothing else speaks of.
-    pub(super) fn is_further(&mut self, name: &str, rules: &Map<String, Value>) -> Verdict {
-        if rules.get("properties").and_then(Value::as_object).is_some_and(|known| known.contains_key(name)) {
-            return No;
-        }
-        let patterns = rules.get("patternProperties").and_then(Value::as_object);
-        let patterns = patterns.into_iter().flat_map(|patterns| patterns.keys());
-        patterns.fold(No, |verdict, pattern| verdict.or(self.matches(pattern, name))).not()
-    }
-}
-
-/// A number is compared with what a keyword says.
-fn number_keyword(key: &str, rule: &Value, rules: &Map<String, Value>, number: &Number) -> Verdict {
-    // In draft 4 a flag beside the bound, which then is not itself allowed.
-    let is_strict = |flag: &str| rules.get(flag) == Some(&Value::Bool(true));
-    let Value::Number(bound) = rule else {
-        return match (key, rule) {
-            ("exclusiveMinimum" | "exclusiveMaximum", Value::Bool(_)) => Yes,
-            _ => of_another_kind(key),
-        };
-    };
-    let Some(order) = order(number, bound) else { return Maybe };
-    match key {
-        "minimum" => (order.is_gt() || order.is_eq() && !is_strict("exclusiveMinimum")).into(),
-        "maximum" => (order.is_lt() || order.is_eq() && !is_strict("exclusiveMaximum")).into(),
-        "exclusiveMinimum" => order.is_gt().into(),
-        "exclusiveMaximum" => order.is_lt().into(),
-        "multipleOf" => is_multiple(number, bound).into(),
-        _ => of_another_kind(key),
-    }
-}
-
-/// Whether a length keeps a bound, which may be written as `3.0`.
-fn within(is_least: bool, bound: &Value, length: usize) -> Verdict {
-    let Value::Number(bound) = bound else { return Maybe };
-    match order(&Number::from(length), bound) {
-        Some(order) if is_least => order.is_ge().into(),
-        Some(order) => order.is_le().into(),
-        None => Maybe,
-    }
-}
-
-/// What a keyword says of values that it is not about, if it is one that we know.
-fn of_another_kind(key: &str) -> Verdict {
-    match key {
-        "minimum"
-        | "maximum"
-        | "exclusiveMinimum"
-        | "exclusiveMaximum"
-        | "multipleOf"
-        | "minLength"
-        | "maxLength"
-        | "pattern"
-        | "items"
-        | "prefixItems"
-        | "additionalItems"
-        | "contains"
-        | "minItems"
-        | "maxItems"
-        | "uniqueItems"
-        | "properties"
-        | "patternProperties"
-        | "additionalProperties"
-        | "propertyNames"
-        | "required"
-        | "minProperties"
-        | "maxProperties" => Yes,
-        _ => Maybe,
     }
 }
