@@ -27,7 +27,7 @@ use crate::{
 const MAGIC: &str = "pegboard-manifest";
 
 /// Grows with every change of the format, and of what is done to lists before they are kept.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What binds a content to a configuration and an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
