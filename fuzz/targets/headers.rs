@@ -11,10 +11,10 @@ mod door;
 #[path = "headers/guards.rs"]
 mod guards;
 
-use axum::http::{HeaderName, HeaderValue, Method, Request, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use libfuzzer_sys::fuzz_target;
 use pegboard_fuzz::text;
-use pegboard_upstream::headers;
+use pegboard_upstream::{headers, trace::TraceContext};
 use serde_json::Value;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -30,6 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
             check_mirrored(&schema);
         }
     }
+    check_trace(request.headers());
     guards::check(&request);
     door::check(request);
 });
@@ -60,6 +61,18 @@ fn check_encoding(value: &str) {
     if let Some(decoded) = headers::decode(value) {
         assert_eq!(headers::decode(&headers::encode(&decoded)), Some(decoded));
     }
+}
+
+/// What is passed on of a trace is well-formed: whoever reads it takes all of it.
+fn check_trace(headers: &HeaderMap) {
+    let context = TraceContext::read(|key| headers.get(key)?.to_str().ok().map(str::to_owned));
+    let texts: Vec<(&str, &str)> = context.iter().collect();
+    for (_, text) in &texts {
+        assert!(HeaderValue::try_from(*text).is_ok() && text.len() <= 8192, "a text of a trace is a header");
+    }
+    let find = |key: &str| texts.iter().find(|(name, _)| *name == key).map(|(_, text)| (*text).to_owned());
+    assert_eq!(TraceContext::read(find), context, "what is passed on is taken over whole");
+    assert!(context.trace_id().is_none_or(|id| id.len() == 32));
 }
 
 /// Parameters that headers repeat are such that headers can.

@@ -1,14 +1,14 @@
 //! Who may come in, once more and in the plainest way.
 
 use axum::http::{Request, header};
-use pegboard_http::{Guard, Refusal};
+use pegboard_http::{Guard, Principal, Refusal};
 
 const TOKENS: [&str; 2] = ["first-token", "second token"];
 
 pub(crate) fn check(request: &Request<Vec<u8>>) {
-    let tokens: Vec<String> = TOKENS.map(str::to_owned).into();
+    let tokens = TOKENS.iter().enumerate().map(|(at, token)| (Principal(at), (*token).to_owned())).collect();
     let open = Guard::default();
-    let closed = Guard { tokens: tokens.clone(), open_paths: vec!["/health".to_owned()], ..Guard::default() };
+    let closed = Guard { tokens, open_paths: vec!["/health".to_owned()], ..Guard::default() };
     let named =
         Guard { allowed_hosts: vec!["tools.example".to_owned(), "other.example:8080".to_owned()], ..Guard::default() };
     let is_addressed = |allows: &dyn Fn(&str) -> bool| {

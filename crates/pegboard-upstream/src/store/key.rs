@@ -50,7 +50,7 @@ impl Key {
 
     /// The same one for everybody, which protects nothing.
     #[cfg(fuzzing)]
-    pub(super) fn always() -> Self {
+    pub(crate) fn always() -> Self {
         Self([7; BYTES])
     }
 
