@@ -195,7 +195,7 @@ fn what_is_damaged_or_somebody_elses_is_not_used() {
     check(&whole[..20], "it is of another version");
     check(b"", "it is of another version");
     check(&[&whole[..], b" "].concat(), seal);
-    let newer = String::from_utf8_lossy(&whole).replacen("manifest 1", "manifest 2", 1);
+    let newer = String::from_utf8_lossy(&whole).replacen("manifest 2", "manifest 3", 1);
     check(newer.as_bytes(), "it is of another version");
     check(&vec![b'x'; 1 << 20], "it is of another version");
     // Under another name it is another server's.
