@@ -167,12 +167,18 @@ impl NetworkFault {
         if error.to_string().starts_with("tls handshake") {
             return Some(Self::Tls);
         }
-        if error.get_ref().is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some()) {
-            return Some(Self::Tls);
+        let mut inner = error.get_ref();
+        while let Some(error) = inner {
+            if error.downcast_ref::<rustls::Error>().is_some() {
+                return Some(Self::Tls);
+            }
+            inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         }
         match error.kind() {
             std::io::ErrorKind::ConnectionRefused => Some(Self::Refused),
             std::io::ErrorKind::TimedOut => Some(Self::Silent),
+            // While a connection is made nothing else is read than a handshake.
+            std::io::ErrorKind::InvalidData => Some(Self::Tls),
             _ => None,
         }
     }

@@ -256,6 +256,7 @@ fn places() -> Vec<Place> {
         place(child("exposure", &pegboard), json!({}), |it| json!({"pegboard": {"exposure": it}})),
         place(child("selection", &pegboard), json!({}), |it| json!({"pegboard": {"selection": it}})),
         place(child("settings", &pegboard), json!({}), |it| json!({"pegboard": {"settings": it}})),
+        place(child("limits", &pegboard), json!({}), |it| json!({"pegboard": {"limits": it}})),
         place(child("telemetry", &pegboard), json!({}), |it| json!({"pegboard": {"telemetry": it}})),
         place(child("circuitBreaker", &pegboard), json!({}), |it| json!({"pegboard": {"circuitBreaker": it}})),
         place(

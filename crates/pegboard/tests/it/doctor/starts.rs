@@ -34,9 +34,9 @@ fn bad_starts() {
         &json!({"mcpServers": servers}),
         &[],
         &[
-            "error start-failed dies: it ends before it answers: the server ended with exit status: 7|[31mstarting \
-             with •••|Cannot find module|→ build the server",
-            "warning stdout-noise noisy: |(1 line)|[\"Listening |•••\"]|→ let it log to standard error",
+            "error start-failed dies: it ends before it answers: the server ended with exit status: 7|starting \
+             with [hidden]|Cannot find module|→ build the server",
+            "warning stdout-noise noisy: |(1 line)|[\"Listening |[hidden]\"]|→ let it log to standard error",
             "warning duplicate-tools noisy: |the same 1 tool as `good`",
             "error start-failed prints: |exit status: 1|→ correct `args`",
             "warning stdout-noise prints: |Usage: prints DIR",

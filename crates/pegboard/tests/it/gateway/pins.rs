@@ -152,7 +152,13 @@ async fn a_warning_keeps_everything_in_use() {
     served.logged("a tool has changed since it was approved").await;
     session.call("change_tools", json!({"name": "added"})).await.result();
     served.logged("a tool is new since its server was approved").await;
-    assert!(text(&session.call("added", json!({})).await).contains("added was called"));
+    // It is told of a moment before it is taken in.
+    let called = async {
+        while !text(&session.call("added", json!({})).await).contains("added was called") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::PATIENCE, called).await.expect("it is there");
     let reports = waiting(&stage.state(), &["new added", "changed test_dynamic_tool"]).await;
     assert_eq!(reports[0]["isHeld"], false);
     end(served).await;

@@ -137,7 +137,10 @@ async fn serve(test: &str, config: &Value, args: &[&str]) -> Served {
     all.extend(args);
     let (all, folder) = (all.iter().map(|&arg| arg.to_owned()).collect::<Vec<_>>(), folder.clone());
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let variables: Vec<(&str, &str)> = [("PEGBOARD_LOG", "trace")].into_iter().chain(VARIABLES).collect();
+    // What nobody has configured is no secret that we know of.
+    let text = config.to_string();
+    let used = VARIABLES.into_iter().filter(|(name, _)| text.contains(name));
+    let variables: Vec<(&str, &str)> = [("PEGBOARD_LOG", "trace")].into_iter().chain(used).collect();
     Served::spawn_with(folder, &all, "127.0.0.1:0", &variables).await
 }
 

@@ -334,7 +334,8 @@ fn forger() -> Value {
 #[tokio::test]
 async fn the_log_as_json() {
     let config = json!({"mcpServers": {"pipe": forger()}, "pegboard": {"exposure": "never"}});
-    let mut served = Served::start_with("json-log", &config, &["--log-format", "json"], &[]).await;
+    let mut served =
+        Served::start_with("json-log", &config, &["--log-format", "json", "--log-level", "debug"], &[]).await;
     let legacy = Legacy::begin(&served.url, "evil\n{\"level\":\"ERROR\"}\u{1b}[31m", json!({})).await;
     legacy.call("echo", json!({})).await.result();
     legacy.call("no\nsuch", json!({})).await;
