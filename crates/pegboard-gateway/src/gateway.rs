@@ -312,7 +312,7 @@ impl Gateway {
             self.renew(&difference).await;
         }
         if is_new_setup {
-            self.listeners.renew(|viewer| self.viewer(viewer.caller));
+            self.renew_listeners();
         }
         let has_tools = |viewer: &Viewer| is_new_setup || difference.tools_for(&viewer.selection);
         self.listeners.changed("notifications/tools/list_changed", has_tools);
@@ -366,6 +366,9 @@ impl Gateway {
         let view = self.view(&viewer, Self::dialect(session.profile, Era::Legacy));
         let shows_everything = session.profile == Profile::Passthrough || !view.is_search_on;
         let may_differ = is_new_setup || difference.tools_for(&viewer.selection);
+        if is_new_setup {
+            self.drop_subscriptions(session, &viewer);
+        }
         session.set_viewer(viewer);
         let is_changed = {
             let mut tools = lock(&session.tools);
@@ -376,6 +379,34 @@ impl Gateway {
         // What is shown can also change with the settings alone.
         if is_changed || (may_differ && (shows_everything || is_new_setup)) {
             session.announce("notifications/tools/list_changed");
+        }
+    }
+
+    /// Whether a resource is one that may be seen, or nobody's.
+    pub(crate) fn may_follow(&self, viewer: &Viewer, uri: &str) -> bool {
+        let owner = self.directory().resource(uri);
+        owner.is_none_or(|(server, _)| viewer.selection.allows_server(&server))
+    }
+
+    /// Ends the subscriptions to what may no longer be seen.
+    fn drop_subscriptions(self: &Arc<Self>, session: &ClientSession, viewer: &Viewer) {
+        let mut gone = Vec::new();
+        lock(&session.subscriptions).retain(|uri| {
+            let may_stay = self.may_follow(viewer, uri);
+            if !may_stay {
+                gone.push(uri.clone());
+            }
+            may_stay
+        });
+        let gateway = Arc::clone(self);
+        if !gone.is_empty()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                for uri in gone {
+                    gateway.watches.remove(&gateway, &uri).await;
+                }
+            });
         }
     }
 

@@ -163,7 +163,7 @@ impl Gateway {
         let session = Arc::clone(session);
         let save = move || {
             // One at a time, so that an older state does not replace a newer one.
-            let mut saved = lock(&session.saved);
+            let _writing = lock(&session.writing);
             let (tools, changes) = {
                 let tools = lock(&session.tools);
                 (tools.to_json(), tools.list_changes())
@@ -178,7 +178,7 @@ impl Gateway {
                 tools,
             };
             kept.save(&session.id, &written);
-            *saved = Some(changes);
+            session.saved.store(changes, Ordering::Relaxed);
         };
         let _ = tokio::task::spawn_blocking(save).await;
     }
@@ -186,7 +186,7 @@ impl Gateway {
     /// [`keep`](Self::keep) if the tools of the conversation are others than those on the disk.
     pub(crate) async fn keep_if_changed(&self, session: &Arc<ClientSession>) {
         let changes = lock(&session.tools).list_changes();
-        if self.kept.is_some() && *lock(&session.saved) != Some(changes) {
+        if self.kept.is_some() && session.saved.load(Ordering::Relaxed) != changes {
             self.keep(session).await;
         }
     }
@@ -214,6 +214,11 @@ impl Gateway {
         if let Some(level) = written.log_level {
             session.set_log_level(&level);
         }
+        // Before it is there: it is the one that was used longest ago.
+        for old in self.sessions.surplus(self.setup().max_sessions.saturating_sub(1)) {
+            tracing::warn!(session = old.owner, "a conversation makes room for a newer one");
+            self.end_session(&old);
+        }
         let (session, is_new) = self.sessions.readmit(Arc::new(session));
         if is_new {
             self.welcome_back(&session, written.subscriptions).await;
@@ -223,7 +228,8 @@ impl Gateway {
 
     async fn welcome_back(self: &Arc<Self>, session: &Arc<ClientSession>, subscriptions: Vec<String>) {
         tracing::info!(session = session.owner, client = session.client, "a conversation goes on");
-        for uri in subscriptions {
+        let viewer = session.viewer();
+        for uri in subscriptions.into_iter().filter(|uri| self.may_follow(&viewer, uri)) {
             lock(&session.subscriptions).insert(uri.clone());
             self.watches.add(self, &uri).await;
         }
@@ -235,10 +241,6 @@ impl Gateway {
             "notifications/resources/list_changed",
         ] {
             session.announce(method);
-        }
-        for old in self.sessions.surplus(self.setup().max_sessions) {
-            tracing::warn!(session = old.owner, "a conversation makes room for a newer one");
-            self.end_session(&old);
         }
     }
 

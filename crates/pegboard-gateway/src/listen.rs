@@ -60,11 +60,14 @@ impl Listeners {
     }
 
     /// Goes on under other settings; whoever has no business here any more hears nothing.
-    pub(crate) fn renew(&self, viewer: impl Fn(&Viewer) -> Option<Viewer>) {
+    fn renew(&self, viewer: impl Fn(&Viewer) -> Option<Viewer>, may_follow: impl Fn(&Viewer, &str) -> bool) {
         let mut listeners = lock(&self.all);
         for one in listeners.iter_mut() {
             match viewer(&one.viewer) {
-                Some(viewer) => one.viewer = viewer,
+                Some(viewer) => {
+                    one.uris.retain(|uri| may_follow(&viewer, uri));
+                    one.viewer = viewer;
+                }
                 None => {
                     one.methods.clear();
                     one.uris.clear();
@@ -91,6 +94,11 @@ const FLAGS: [(&str, &str); 3] = [
 ];
 
 impl Gateway {
+    /// Lets those who listen go on under the settings of now.
+    pub(crate) fn renew_listeners(&self) {
+        self.listeners.renew(|viewer| self.viewer(viewer.caller), |viewer, uri| self.may_follow(viewer, uri));
+    }
+
     /// Serves one `subscriptions/listen` until the client leaves or the gateway stops.
     pub(crate) async fn listen(
         self: &Arc<Self>,
@@ -130,6 +138,10 @@ impl Gateway {
         };
         listener.tell("notifications/subscriptions/acknowledged", Fields::new().with("notifications", &agreed));
         lock(&self.listeners.all).push(listener);
+        // The settings may have changed since it was asked who this is.
+        if self.setup().number != exchange.viewer.setup {
+            self.renew_listeners();
+        }
         let _leaving = Leaving { gateway: Arc::clone(self), number, uris: uris.clone() };
         for uri in &uris {
             self.watches.add(self, uri).await;

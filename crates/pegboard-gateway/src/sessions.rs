@@ -59,8 +59,10 @@ pub(crate) struct ClientSession {
     used: Mutex<Instant>,
     /// When the mark of its last use on the disk was renewed.
     marked: Mutex<Instant>,
-    /// For which count of its list's changes it was last saved.
-    pub(crate) saved: Mutex<Option<u64>>,
+    /// For which count of its list's changes it was last saved; the greatest number before that.
+    pub(crate) saved: AtomicU64,
+    /// Held while it is written, by threads that may wait for a disk.
+    pub(crate) writing: Mutex<()>,
 }
 
 impl fmt::Debug for ClientSession {
@@ -105,7 +107,8 @@ impl ClientSession {
             subscriptions: Mutex::default(),
             used: Mutex::new(Instant::now()),
             marked: Mutex::new(Instant::now()),
-            saved: Mutex::default(),
+            saved: AtomicU64::new(u64::MAX),
+            writing: Mutex::default(),
         }
     }
 

@@ -453,7 +453,12 @@ impl Link {
         // A greeting is never taken back.
         let is_greeting = [crate::handshake::DISCOVER, crate::handshake::INITIALIZE].contains(&call.method.as_str());
         let mut guard = CancelOnDrop { link: self, id, task: None, is_done: false, is_greeting };
-        guard.task = self.send(self.outgoing(id, call)).await?;
+        let sending = self.send(self.outgoing(id, call));
+        // A server that reads nothing must not keep its callers for ever.
+        guard.task = match timeout {
+            Some(limit) => tokio::time::timeout(limit, sending).await.map_err(|_| CallError::Timeout(limit))??,
+            None => sending.await?,
+        };
         let result = match timeout {
             Some(timeout) => wait(answered, timeout, &active, || self.is_asking(id)).await,
             None => answered.await.unwrap_or_else(|_| Err(CallError::Closed("closed".into()))),
@@ -699,8 +704,16 @@ impl Link {
     }
 
     fn asked(self: &Arc<Self>, id: Id, method: String, params: Option<Raw>, related: Option<u64>) {
-        if lock(&self.asked).len() >= MAX_QUESTIONS {
-            return self.close("the server asks too much at once");
+        {
+            let asked = lock(&self.asked);
+            if asked.len() >= MAX_QUESTIONS {
+                drop(asked);
+                return self.close("the server asks too much at once");
+            }
+            if asked.contains_key(&id) {
+                drop(asked);
+                return tracing::warn!(server = %self.server, "a question that was asked already is not asked again");
+            }
         }
         let (call, caller) = self.caller(related).unzip();
         self.count_question(call, 1);

@@ -2,7 +2,7 @@
 
 mod page;
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use pegboard_core::{Limits, RawTool, catalog::WarningKind, load};
 use serde_json::value::RawValue;
@@ -107,16 +107,51 @@ impl Item {
 
     /// [`to_tool`](Self::to_tool) of a definition that carries the name `shown` already.
     pub fn read_tool(definition: &RawValue, shown: &str, key: &str) -> Option<RawTool> {
-        let loaded = load::parse(shown, definition.get().as_bytes(), &Limits::default()).ok()?;
+        let read = of_protocol(definition);
+        let loaded = load::parse(shown, read.get().as_bytes(), &Limits::default()).ok()?;
         let mut tool = loaded.tools.into_iter().next()?;
+        // Clients get what the server wrote.
+        tool.original = Some(definition.to_owned());
         // What a server says of identities and other names is not its to say.
         tool.id = None;
+        shown.clone_into(&mut tool.name);
         tool.aliases = if shown == key { Vec::new() } else { vec![key.to_owned()] };
         tool.upstream_name = Some(key.to_owned());
         tool.location = None;
         tool.server_description = None;
         Some(tool)
     }
+}
+
+/// Keys that catalog files know and the protocol does not: what is said there would be shown
+/// and searched without having been compared with what was approved.
+const NOT_OF_PROTOCOL: [&str; 12] = [
+    "function",
+    "id",
+    "server",
+    "server_description",
+    "input_schema",
+    "parameters",
+    "output_schema",
+    "prompt_instructions",
+    "search_hint",
+    "category",
+    "aliases",
+    "deferred",
+];
+
+/// The definition without them.
+fn of_protocol(definition: &RawValue) -> Cow<'_, RawValue> {
+    // Few have any; looking is cheaper than taking all of them apart.
+    let may_have = |key: &&str| definition.get().contains(&format!("\"{key}\""));
+    if !NOT_OF_PROTOCOL.iter().any(|key| may_have(&key)) && !definition.get().contains("\\u") {
+        return Cow::Borrowed(definition);
+    }
+    let Some(mut fields) = Fields::of(definition) else { return Cow::Borrowed(definition) };
+    for key in NOT_OF_PROTOCOL {
+        fields.remove(key);
+    }
+    Cow::Owned(fields.to_raw())
 }
 
 /// What a server offers.
@@ -165,6 +200,9 @@ impl Lists {
 
 /// Items of one list; a server that offers more is cut off, with a warning.
 const MAX_ITEMS: usize = 50_000;
+
+/// Bytes of one list.
+const MAX_LIST_BYTES: usize = 64 << 20;
 
 /// Pages of one list; a server that gives more is going in circles.
 const MAX_PAGES: usize = 2_000;
@@ -220,7 +258,7 @@ pub(crate) async fn refresh(
         if cursor.is_none() {
             break;
         }
-        if page >= MAX_PAGES || reader.items.len() >= MAX_ITEMS {
+        if page >= MAX_PAGES || reader.items.len() >= MAX_ITEMS || reader.bytes > MAX_LIST_BYTES {
             reader.warn(WarningKind::TooLong, format!("only the first {} are used", reader.items.len()));
             break;
         }

@@ -139,7 +139,7 @@ impl Upstream {
         let state = if config.is_enabled { State::Starting } else { State::Disabled };
         let breaker = Breaker::new(config.breaker.unwrap_or_default());
         let turns = Turns::new(config.limits.concurrent);
-        let bearer = crew.logins.as_ref().and_then(|logins| Bearer::of(&config, logins));
+        let bearer = crew.logins.as_ref().and_then(|logins| Bearer::of(&config, logins, crew.secrets.clone()));
         Arc::new(Self {
             redactor: Redactor::with(&config, crew.secrets.clone()),
             config,

@@ -1,5 +1,7 @@
 //! What a model is told of a call that was not made.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -27,7 +29,8 @@ pub(super) fn write(schema: Option<&Schema>, given: &Value, mistakes: &[Mistake]
     let mut text = format!("`{}` was not called: {}", call.name, mistakes_listed.join("; "));
     let Some(schema) = schema else { return text };
     text.push_str(&format!("\nschema: {}", shown(&schema.root, mistakes)));
-    let arguments = corrected(&mut Look::new(schema), schema, &schema.root, given, DEPTH);
+    let arguments =
+        Example { look: Look::new(schema), schema, left: MAX_EXAMPLE }.corrected(&schema.root, given, DEPTH);
     let example = if call.is_wrapped { json!({"name": call.name, "arguments": arguments}) } else { arguments };
     let example = example.to_string();
     if example.len() <= MAX_EXAMPLE {
@@ -95,28 +98,72 @@ fn bare(schema: &Value) -> Value {
     }
 }
 
-/// The given arguments with what is missing filled in and what does not fit replaced.
-fn corrected(look: &mut Look<'_>, schema: &Schema, rules: &Value, given: &Value, depth: usize) -> Value {
-    let mut arguments = Map::new();
-    let required = rules.get("required").and_then(Value::as_array).into_iter().flatten();
-    let required: Vec<&str> = required.filter_map(Value::as_str).collect();
-    for (name, property) in rules.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let value = given.get(name);
-        let fits = |value: &&Value| is_short(value) && look.check(property, value) != Verdict::No;
-        match value.filter(fits) {
-            Some(value) => {
-                arguments.insert(name.clone(), value.clone());
+/// An example on its way. Schemas can be made so that a few lines of them mean millions of
+/// values, so that what is made of them is counted.
+struct Example<'a> {
+    look: Look<'a>,
+    schema: &'a Schema,
+    /// Bytes that may still be written, roughly.
+    left: usize,
+}
+
+impl Example<'_> {
+    /// The given arguments with what is missing filled in and what does not fit replaced.
+    fn corrected(&mut self, rules: &Value, given: &Value, depth: usize) -> Value {
+        let mut arguments = Map::new();
+        let required = rules.get("required").and_then(Value::as_array).into_iter().flatten();
+        let required: HashSet<&str> = required.filter_map(Value::as_str).collect();
+        for (name, property) in rules.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            if self.left == 0 {
+                break;
             }
-            None if required.contains(&name.as_str()) || value.is_some() => {
-                arguments.insert(name.clone(), placeholder(look, schema, property, depth));
+            let value = given.get(name);
+            let fits = |value: &&Value| is_short(value) && self.look.check(property, value) != Verdict::No;
+            match value.filter(fits) {
+                Some(value) => {
+                    self.left = self.left.saturating_sub(name.len() + 2);
+                    arguments.insert(name.clone(), value.clone());
+                }
+                None if required.contains(name.as_str()) || value.is_some() => {
+                    self.left = self.left.saturating_sub(name.len() + 2);
+                    arguments.insert(name.clone(), self.placeholder(property, depth));
+                }
+                None => {}
             }
-            None => {}
         }
-        if arguments.len() > MAX_EXAMPLE / 8 {
-            break;
+        Value::Object(arguments)
+    }
+
+    /// A value that fits a schema as far as its type tells.
+    fn placeholder(&mut self, rules: &Value, depth: usize) -> Value {
+        let first = |key: &str| rules.get(key).and_then(|list| list.get(0));
+        let given = rules.get("const").or(first("enum")).or(rules.get("default")).or(first("examples"));
+        if let Some(value) = given.filter(|value| is_short(value)) {
+            return value.clone();
+        }
+        self.left = self.left.saturating_sub(1);
+        if depth == 0 || self.left == 0 {
+            return Value::Null;
+        }
+        let target = rules.get("$ref").and_then(Value::as_str).and_then(|reference| self.schema.target(reference));
+        if let Some(inner) = target.or(first("anyOf")).or(first("oneOf")).or(first("allOf")) {
+            return self.placeholder(inner, depth - 1);
+        }
+        let kind = match rules.get("type") {
+            Some(Value::String(kind)) => kind.as_str(),
+            Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str).unwrap_or("string"),
+            None if rules.get("properties").is_some() => "object",
+            _ => "string",
+        };
+        match kind {
+            "integer" | "number" => rules.get("minimum").cloned().unwrap_or(json!(1)),
+            "boolean" => json!(true),
+            "array" => json!([self.placeholder(rules.get("items").unwrap_or(&Value::Null), depth - 1)]),
+            "object" => self.corrected(rules, &json!({}), depth - 1),
+            "null" => Value::Null,
+            _ => json!("…"),
         }
     }
-    Value::Object(arguments)
 }
 
 /// Whether a value is short enough to be repeated; a long one is not written out to find out.
@@ -128,34 +175,4 @@ fn is_short(value: &Value) -> bool {
         _ => 0,
     };
     pieces <= MAX_ECHOED_VALUE && value.to_string().len() <= MAX_ECHOED_VALUE
-}
-
-/// A value that fits a schema as far as its type tells.
-fn placeholder(look: &mut Look<'_>, schema: &Schema, rules: &Value, depth: usize) -> Value {
-    let first = |key: &str| rules.get(key).and_then(|list| list.get(0));
-    let given = rules.get("const").or(first("enum")).or(rules.get("default")).or(first("examples"));
-    if let Some(value) = given.filter(|value| is_short(value)) {
-        return value.clone();
-    }
-    if depth == 0 {
-        return Value::Null;
-    }
-    let target = rules.get("$ref").and_then(Value::as_str).and_then(|reference| schema.target(reference));
-    if let Some(inner) = target.or(first("anyOf")).or(first("oneOf")).or(first("allOf")) {
-        return placeholder(look, schema, inner, depth - 1);
-    }
-    let kind = match rules.get("type") {
-        Some(Value::String(kind)) => kind.as_str(),
-        Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str).unwrap_or("string"),
-        None if rules.get("properties").is_some() => "object",
-        _ => "string",
-    };
-    match kind {
-        "integer" | "number" => rules.get("minimum").cloned().unwrap_or(json!(1)),
-        "boolean" => json!(true),
-        "array" => json!([placeholder(look, schema, rules.get("items").unwrap_or(&Value::Null), depth - 1)]),
-        "object" => corrected(look, schema, rules, &json!({}), depth - 1),
-        "null" => Value::Null,
-        _ => json!("…"),
-    }
 }

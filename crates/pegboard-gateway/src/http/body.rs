@@ -48,6 +48,13 @@ pub(super) async fn respond(
     reads_events: bool,
     guard: Option<AbortOnDrop>,
 ) -> Response<Body> {
+    if !reads_events {
+        // Nobody hears it: a question is told so at once, or goes to the stream.
+        drop(messages);
+        let answer = task.await;
+        drop(guard);
+        return answer.map_or_else(|_| super::status(StatusCode::NO_CONTENT), whole);
+    }
     loop {
         let first = tokio::select! {
             biased;
@@ -60,7 +67,7 @@ pub(super) async fn respond(
                 };
             }
         };
-        if let (Some(first), true) = (first, reads_events) {
+        if let Some(first) = first {
             return event_response(EventBody::answering(first, messages, task, guard));
         }
     }

@@ -152,6 +152,9 @@ async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> 
     let (arrival, method) = (Arrival { headers: parts.headers, viewer }, parts.method);
     // Read before its span begins: whose trace it belongs to stands in it.
     let sent = read(&door, &arrival, &method, body).await;
+    // A body can take its time; meanwhile somebody may have lost what they could see.
+    let Some(viewer) = door.gateway.viewer(caller) else { return status(StatusCode::UNAUTHORIZED) };
+    let arrival = Arrival { viewer, ..arrival };
     let span = sent.span(&door.gateway);
     let work = async move {
         let response = dispatch(&door.gateway, arrival, sent).await;

@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use reqwest::{
@@ -21,12 +21,16 @@ use super::{
     store::{Grant, Logins},
 };
 use crate::{
-    config::{OAuthConfig, ServerConfig, TransportConfig},
+    config::{OAuthConfig, Secret, ServerConfig, TransportConfig},
     connection::{CallError, lock},
+    redact::Shared,
 };
 
 /// How often it is looked whether somebody has logged in meanwhile, while a server waits for it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long a renewal that failed is not tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
 
 /// A server lets nobody in without a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +67,8 @@ pub(crate) struct Bearer {
     is_refused: AtomicBool,
     /// Why the login was not renewed.
     trouble: Mutex<Option<String>>,
+    /// What nobody may tell: tokens belong to it.
+    secrets: Shared,
 }
 
 /// What is known of a login.
@@ -70,6 +76,8 @@ pub(crate) struct Bearer {
 struct Known {
     grant: Option<Grant>,
     has_looked: bool,
+    /// When a renewal last failed: an authority that does not answer is not asked by every call.
+    failed: Option<Instant>,
 }
 
 impl Known {
@@ -82,7 +90,7 @@ impl Known {
 impl Bearer {
     /// For servers that are reached over HTTP. What the configuration says of `Authorization`
     /// counts more than a login.
-    pub(crate) fn of(server: &ServerConfig, logins: &Logins) -> Option<Arc<Self>> {
+    pub(crate) fn of(server: &ServerConfig, logins: &Logins, secrets: Shared) -> Option<Arc<Self>> {
         let TransportConfig::Http { url, headers, .. } = &server.transport else { return None };
         if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
             return None;
@@ -99,6 +107,7 @@ impl Bearer {
             has_shown: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
             trouble: Mutex::default(),
+            secrets,
         }))
     }
 
@@ -155,17 +164,28 @@ impl Bearer {
         if let Some(token) = known.usable(refused).filter(|_| known.has_looked) {
             return Some(token);
         }
-        *known = Known { grant: self.read().await, has_looked: true };
-        let can_renew = known.grant.as_ref().is_some_and(|grant| grant.refresh_token.is_some());
+        *known = Known { grant: self.read().await, has_looked: true, failed: known.failed };
+        self.hide(known.grant.as_ref());
+        let is_worth_it = known.failed.is_none_or(|then| then.elapsed() >= TRY_AGAIN);
+        let can_renew = is_worth_it && known.grant.as_ref().is_some_and(|grant| grant.refresh_token.is_some());
         if known.usable(refused).is_none() && can_renew {
             let _held = self.logins.hold(&self.url).await;
             known.grant = self.read().await;
             if let Some(grant) = known.grant.take_if(|grant| is_to_renew(grant, refused)) {
                 known.grant = Some(self.renew(grant).await);
+                known.failed = lock(&self.trouble).is_some().then(Instant::now);
+                self.hide(known.grant.as_ref());
             }
         }
         // One that is about to expire is better than none.
         known.grant.as_ref().and_then(header).filter(|token| Some(token) != refused)
+    }
+
+    /// Keeps tokens out of whatever is told of servers.
+    fn hide(&self, grant: Option<&Grant>) {
+        let Some(grant) = grant else { return };
+        let tokens = [Some(&grant.access_token), grant.refresh_token.as_ref()];
+        self.secrets.add(&tokens.into_iter().flatten().map(Secret::new).collect::<Vec<_>>());
     }
 
     /// The login with new tokens, or what is left of it.

@@ -39,6 +39,8 @@ pub enum Kind {
         /// The smallest that makes sense.
         least: usize,
     },
+    /// A port, 1 to 65535.
+    Port,
     /// A number from 0 to 1.
     Share,
     /// Seconds, or a text with a unit.
@@ -85,6 +87,7 @@ impl Kind {
             Self::Flag => "true or false".into(),
             Self::Count { least: 0 } => "a whole number that is not negative".into(),
             Self::Count { least } => format!("a whole number from {least} on"),
+            Self::Port => "a port, 1 to 65535".into(),
             Self::Share => "a number from 0 to 1".into(),
             Self::Duration { may_be_zero: true } => "a number of seconds, or a text such as `30s` or `5m`".into(),
             Self::Duration { .. } => "a number of seconds above 0, or a text such as `30s` or `5m`".into(),

@@ -75,7 +75,7 @@ const KEYS: &[Key<OAuthConfig>] = &[
     .default("[]"),
     Key::new(
         "callbackPort",
-        Kind::Count { least: 1 },
+        Kind::Port,
         "The port on this machine that the browser comes back to, at `http://127.0.0.1:PORT/callback`, for \
          applications that are registered with a fixed one. Any free port unless it is given.",
         |node, config: &mut OAuthConfig, scope| {

@@ -8,7 +8,7 @@ use pegboard_core::{
 };
 use serde_json::{json, value::RawValue};
 
-use super::{Item, ListKind, MAX_ITEMS, MAX_TEXT};
+use super::{Item, ListKind, MAX_ITEMS, MAX_LIST_BYTES, MAX_TEXT};
 use crate::{
     connection::CallError,
     json::{Fields, Raw, raw},
@@ -43,6 +43,8 @@ pub(crate) fn read_page(kind: ListKind, result: &Fields) -> Result<(Vec<Item>, V
 pub(super) struct Reader<'a> {
     kind: ListKind,
     pub(super) items: Vec<Item>,
+    /// Bytes of them.
+    pub(super) bytes: usize,
     seen: HashSet<String>,
     warnings: &'a mut Vec<String>,
 }
@@ -50,7 +52,7 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// A reader of lists of this kind.
     pub(super) fn new(kind: ListKind, warnings: &'a mut Vec<String>) -> Self {
-        Self { kind, items: Vec::new(), seen: HashSet::new(), warnings }
+        Self { kind, items: Vec::new(), bytes: 0, seen: HashSet::new(), warnings }
     }
 
     /// Takes in one page.
@@ -100,6 +102,10 @@ impl<'a> Reader<'a> {
             let message = format!("`{}` has {} bytes and is left out", shorten(&key), raw.get().len());
             return self.warn(WarningKind::TooLong, message);
         }
+        if self.bytes > MAX_LIST_BYTES {
+            return self.warn(WarningKind::TooLong, format!("`{}` is left out: the list is too large", shorten(&key)));
+        }
+        self.bytes += raw.get().len();
         self.items.push(Item { key, raw });
     }
 

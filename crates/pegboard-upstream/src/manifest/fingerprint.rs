@@ -52,7 +52,18 @@ impl Fingerprint {
     /// The fingerprint of who a server is, and not of what it is let in with: its name, and its
     /// program with the arguments or its address. Another token makes no other server of it.
     pub(crate) fn of_identity(config: &ServerConfig, key: &Key) -> Option<Self> {
-        let redactor = Redactor::of(config);
+        // What was filled in, and not all of the environment: a word that stands there too must
+        // not make another server of this one.
+        let plain = match &config.transport {
+            TransportConfig::Stdio { command, args, cwd, .. } => TransportConfig::Stdio {
+                command: command.clone(),
+                args: args.clone(),
+                env: Vec::new(),
+                cwd: cwd.clone(),
+            },
+            other => other.clone(),
+        };
+        let redactor = Redactor::of(&ServerConfig { transport: plain, ..config.clone() });
         let hidden = |text: &str| redactor.redact(text).into_owned().into_bytes();
         let mut parts: Vec<Vec<u8>> = vec![hidden(&config.name)];
         match &config.transport {

@@ -53,7 +53,12 @@ impl Upstream {
         if let Some((manifest, its)) = kept {
             seal = Some(its);
             *lock(&self.last_hello) = Some(Arc::new(manifest.hello));
-            *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(manifest.lists);
+            let mut lists = manifest.lists;
+            // Nothing is used before it was held against what was approved.
+            if self.holds_unseen() {
+                (lists.tools, lists.held) = (Arc::default(), Arc::clone(&lists.offered));
+            }
+            *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(lists);
             tracing::debug!(server = self.name(), tools = self.lists().tools.len(), "a server is known from before");
         }
         let _ = self.kept.set(Kept {

@@ -43,6 +43,11 @@ impl Upstream {
         self.crew.pins.as_ref().filter(|_| is_pinned)
     }
 
+    /// Whether tools must not be used before they were compared with what was approved.
+    pub(super) fn holds_unseen(&self) -> bool {
+        self.approvals().is_some() && self.config.pinning() == Pinning::Hold
+    }
+
     /// Takes in lists, without the tools that must not be used.
     pub(super) async fn take_in(&self, lists: Lists) {
         let _reviewing = self.reviewing.lock().await;
@@ -65,12 +70,15 @@ impl Upstream {
         let may_write = lock(&self.pinned).written.is_none_or(|then| then.elapsed() >= LOOK);
         let (config, offered) = (self.config.clone(), Arc::clone(&lists.offered));
         let review = tokio::task::spawn_blocking(move || pins.review(&config, &offered, may_write)).await;
-        self.narrow(lists, review.unwrap_or_default())
+        let review = review.unwrap_or_else(|_| self.nothing_seen(&lists));
+        self.narrow(lists, review)
     }
 
     /// [`look_again`](Self::look_again) before it runs. Reads files.
     pub(crate) fn review_known(&self) {
         let Some(pins) = self.approvals() else { return };
+        // Who has come first has newer lists, and has looked itself.
+        let Ok(_reviewing) = self.reviewing.try_lock() else { return };
         let lists = Lists::clone(&self.lists());
         // What nothing is known of was not seen yet.
         if lists.offered.is_empty() {
@@ -79,6 +87,12 @@ impl Upstream {
         let review = pins.review(&self.config, &lists.offered, true);
         let lists = self.narrow(lists, review);
         self.replace_lists(lists);
+    }
+
+    /// What follows when nobody could look: where things are held, everything is.
+    fn nothing_seen(&self, lists: &Lists) -> Review {
+        let offered = if self.holds_unseen() { &lists.offered[..] } else { &[] };
+        Review { held: offered.iter().map(|item| item.key.clone()).collect(), ..Review::default() }
     }
 
     fn replace_lists(&self, lists: Lists) {

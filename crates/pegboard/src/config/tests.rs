@@ -265,6 +265,11 @@ fn places() -> Vec<Place> {
             |it| json!({"mcpServers": {"s": {"command": "x", "circuitBreaker": it}}}),
         ),
         place(
+            child("oauth", &servers::shape()),
+            json!({"clientId": "a"}),
+            |it| json!({"mcpServers": {"s": {"url": "http://x", "oauth": it}}}),
+        ),
+        place(
             child("tokens", &pegboard),
             json!({"name": "a", "token": "b"}),
             |it| json!({"pegboard": {"tokens": [it]}}),

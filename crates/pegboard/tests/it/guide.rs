@@ -70,9 +70,12 @@ impl Reader {
     fn new(tools: &Path) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
         let _ = fs::remove_dir_all(&folder);
-        for below in ["bin", "home", "work"] {
+        for below in ["bin", "home/.cursor", "work"] {
             fs::create_dir_all(folder.join(below)).expect("a folder");
         }
+        // Somebody who had a client before.
+        let client = r#"{"mcpServers": {"clock": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
+        fs::write(folder.join("home/.cursor/mcp.json"), client).expect("a file");
         let tools = tools.display();
         // What these would fetch is installed already, at the versions that the tests pin.
         let npx = format!(
@@ -129,7 +132,7 @@ impl Reader {
         let found = tokio::time::timeout(PATIENCE, following.wait_for(|log| fits(log, &expected))).await.is_ok();
         self.running = Some(child);
         // What follows on the page is read when the servers have started.
-        let ready = format!("until curl -sf http://127.0.0.1:{}/ready; do sleep 0.1; done", self.port);
+        let ready = format!("until curl -sfo /dev/null http://127.0.0.1:{}/ready; do sleep 0.1; done", self.port);
         let ready = tokio::time::timeout(PATIENCE, self.command(&ready).status()).await.is_ok();
         if found && ready { Ok(()) } else { Err(log.borrow().clone()) }
     }
