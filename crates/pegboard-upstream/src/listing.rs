@@ -144,7 +144,7 @@ const NOT_OF_PROTOCOL: [&str; 12] = [
 fn of_protocol(definition: &RawValue) -> Cow<'_, RawValue> {
     // Few have any; looking is cheaper than taking all of them apart.
     let may_have = |key: &&str| definition.get().contains(&format!("\"{key}\""));
-    if !NOT_OF_PROTOCOL.iter().any(|key| may_have(&key)) && !definition.get().contains("\\u") {
+    if !NOT_OF_PROTOCOL.iter().any(may_have) && !definition.get().contains("\\u") {
         return Cow::Borrowed(definition);
     }
     let Some(mut fields) = Fields::of(definition) else { return Cow::Borrowed(definition) };

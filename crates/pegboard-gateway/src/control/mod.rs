@@ -121,7 +121,7 @@ async fn reload(State(desk): State<Desk>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
     let asking = match changing(&desk, &parts) {
         Ok(asking) => asking,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     if !asking.is_whole() {
         return refuse(StatusCode::FORBIDDEN, "this token is restricted, and the configuration is everybody's");
@@ -150,7 +150,7 @@ async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Re
     let (parts, _) = request.into_parts();
     let asking = match changing(&desk, &parts) {
         Ok(asking) => asking,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let is_theirs = asking.is_whole() || asking.selection().allows_server(&name);
     let found = desk.gateway.servers().iter().find(|server| server.name() == name).filter(|_| is_theirs).cloned();
@@ -167,15 +167,15 @@ async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Re
 }
 
 /// Whoever asks for a change, if they may.
-fn changing(desk: &Desk, parts: &Parts) -> Result<Asking, Response<Body>> {
-    let asking = Asking::of(&desk.gateway, parts).ok_or_else(unknown_caller)?;
+fn changing(desk: &Desk, parts: &Parts) -> Result<Asking, Box<Response<Body>>> {
+    let asking = Asking::of(&desk.gateway, parts).ok_or_else(|| Box::new(unknown_caller()))?;
     if asking.caller() == Caller::Anybody && is_from_page(&parts.headers) {
-        return Err(refuse(StatusCode::FORBIDDEN, "a web page needs a token to change something"));
+        return Err(refuse(StatusCode::FORBIDDEN, "a web page needs a token to change something").into());
     }
     // What a page can send without asking first is never JSON.
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().is_none_or(|kind| !kind.trim().eq_ignore_ascii_case("application/json")) {
-        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type: application/json` is required"));
+        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type: application/json` is required").into());
     }
     Ok(asking)
 }

@@ -158,7 +158,8 @@ fn says(header: &str, argument: &Value) -> bool {
             let is_same = |given: f64| number.as_f64().is_some_and(|number| number == given && number.abs() < EXACT);
             header == number.to_string() || header.parse().is_ok_and(is_same)
         }
-        argument => header == argument.to_string(),
+        Value::Bool(flag) => header.parse() == Ok(*flag),
+        argument => argument.to_string().as_str() == header,
     }
 }
 

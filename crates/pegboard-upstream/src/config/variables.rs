@@ -271,7 +271,7 @@ mod tests {
         let (expanded, problems) = expanded(&format!("Bearer ${{file:{}}} of ${{TOKEN}} at ${{HOME}}", path.display()));
         assert_eq!((expanded.text.as_str(), problems.len()), ("Bearer s3cret of t0p at /home/ada", 0));
         assert_eq!(expanded.secrets, ["s3cret", "t0p"]);
-        assert_eq!(problems.files(), [path.clone()]);
+        assert_eq!(problems.files(), std::slice::from_ref(&path));
         std::fs::remove_file(path).expect("it was there");
     }
 

@@ -88,9 +88,9 @@ pub(crate) fn run(args: &ApproveArgs) -> Result<Outcome, CliError> {
 
 fn print(reports: &[PinReport], is_json: bool, text: &dyn Fn(&[PinReport]) -> String) -> Result<Outcome, CliError> {
     if is_json {
-        output::json(&reports)?
+        output::json(&reports)?;
     } else {
-        output::text(&text(reports))?
+        output::text(&text(reports))?;
     }
     Ok(Outcome::Yes)
 }

@@ -37,7 +37,8 @@ impl Stage {
 
     /// Configures one server, `far`.
     fn configure(&self, server: Value) -> &Self {
-        let config = json!({"mcpServers": {"far": server}, "pegboard": {"exposure": "never"}});
+        let mut config = json!({"mcpServers": {}, "pegboard": {"exposure": "never"}});
+        config["mcpServers"]["far"] = server;
         fs::write(self.file(), config.to_string()).expect("a temporary file");
         self
     }

@@ -70,7 +70,7 @@ impl Door {
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
         // What is on this machine is not reached through another one.
         let builder = if is_far { builder() } else { builder().no_proxy() };
-        Self::new(url.clone(), url, token, builder)
+        Self::new(&url.clone(), url, token, builder)
     }
 
     /// A gateway with a control socket.
@@ -78,7 +78,7 @@ impl Door {
     pub(super) fn behind(socket: PathBuf) -> Result<Self, CliError> {
         let name = socket.display().to_string();
         let builder = builder().no_proxy().unix_socket(socket);
-        Self::new(name, "http://localhost".to_owned(), None, builder)
+        Self::new(&name, "http://localhost".to_owned(), None, builder)
     }
 
     /// A gateway with a control socket.
@@ -88,14 +88,9 @@ impl Door {
             .hint("a gateway that listens can be asked with `--url`"))
     }
 
-    fn new(
-        name: String,
-        url: String,
-        token: Option<String>,
-        builder: reqwest::ClientBuilder,
-    ) -> Result<Self, CliError> {
+    fn new(name: &str, url: String, token: Option<String>, builder: reqwest::ClientBuilder) -> Result<Self, CliError> {
         let client = builder.build().map_err(|error| CliError::new("cannot ask over HTTP").because(error))?;
-        Ok(Self { name: plain::one_line(&name, MAX_REASON), url, token, client })
+        Ok(Self { name: plain::one_line(name, MAX_REASON), url, token, client })
     }
 
     pub(super) async fn status(&self) -> Result<Status, AskError> {

@@ -9,9 +9,9 @@ fn status(value: Value) -> Status {
     serde_json::from_value(value).expect("a status")
 }
 
-fn server(name: &str, state: &str, more: Value) -> Value {
+fn server(name: &str, state: &str, mut more: Value) -> Value {
     let mut server = json!({"name": name, "state": state, "breaker": {"state": "closed"}});
-    server.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    server.as_object_mut().expect("an object").append(more.as_object_mut().expect("an object"));
     server
 }
 
