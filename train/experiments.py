@@ -1,8 +1,9 @@
-"""What was tried: students of many settings, each family left out in turn, all folds at a time.
+"""What was tried: students of many settings, each family left out in turn.
 
-`python experiments.py PREPARED MINILM OUT PLAN SECONDS [TEACHER_STEPS]` where PLAN names a list
-below. Figures go to OUT/results.jsonl; the arrays of the settings called `default` to
-OUT/model-FOLD.npz.
+`python experiments.py PREPARED MINILM OUT SECONDS PLAN [WORKERS [FOLDS]]`, where PLAN is a JSON
+list of `[label, changes to the default settings]`. Figures go to OUT/results.jsonl, the arrays of
+each student to OUT/LABEL/FOLD.npz. What does not depend on the settings is kept in OUT and used
+again.
 """
 
 from __future__ import annotations
@@ -20,38 +21,10 @@ import torch
 import torch.multiprocessing as mp
 
 import folds as fd
-import sets as st
 import student as sd
 from prepare import TRAINED
 
-FOLDS = (*TRAINED, fd.HELD_OUT, fd.EVERYTHING)
-
-
-def plan(name: str) -> list[tuple[str, dict]]:
-    """Settings to try, each as what differs from the defaults."""
-    if name == "smoke":
-        return [("default", {"steps": 2, "copy_steps": 2}), ("stage 2 only", {"copy_steps": 0, "steps": 2})]
-    if name == "second":
-        return [
-            ("default", {}),
-            ("copy only", {"steps": 0}),
-            ("fast table", {"table_rate": 1e-3}),
-            ("no teacher in stage 2", {"distil": 0.0, "distil_real": 0.0}),
-            ("teacher only", {"alone": 0.0, "fused": 0.0, "selfsup": 0.0}),
-            ("fused only", {"alone": 0.0}),
-            ("no fused", {"fused": 0.0}),
-            ("no selfsup", {"selfsup": 0.0}),
-            ("drop .3", {"drop": 0.3}),
-            ("slow table, weights", {"table_rate": 1e-4, "weight_rate": 3e-3}),
-            ("no phrases", {"phrases": False}),
-            ("stage 2 only", {"copy_steps": 0}),
-            ("copy longer", {"copy_steps": 4000}),
-            ("longer", {"steps": 2000}),
-            ("length .25", {"length_power": 0.25}),
-            ("length .75", {"length_power": 0.75}),
-            ("128 dims", {"dims": 128}),
-        ]
-    raise SystemExit(f"no plan `{name}`")
+FOLDS = (fd.EVERYTHING, *TRAINED, fd.HELD_OUT)
 
 
 def report(out: Path, **line) -> None:
@@ -60,42 +33,56 @@ def report(out: Path, **line) -> None:
         print(json.dumps(line), file=file)
 
 
-def work(rank: int, folds: tuple[str, ...], prepared: Path, minilm: Path, out: Path, name: str, until: float, steps: int):
-    """One fold: its teacher, then all settings until the time is up."""
+def taught(world: fd.World, chosen: fd.Fold, minilm: Path, out: Path):
+    """The teacher of a fold, from disk if it was there already."""
+    path = out / f"teacher-{chosen.name}.pt"
+    if path.exists():
+        return torch.load(path, weights_only=False, map_location=world.device)
+    found = fd.teacher_of(world, chosen, minilm, 300, 4, 11)
+    for key, rows in chosen.measured.items():
+        data = world.labelled[key]
+        figures = sd.figures(data, rows, found.similarities(data, rows, 0.6))
+        report(out, config="teacher", fold=chosen.name, set=key, figures=figures)
+    torch.save(found, path)
+    return found
+
+
+def work(rank: int, workers: int, folds: list[str], prepared: Path, minilm: Path, out: Path, plan: list, until: float):
+    """Every setting on the folds of this worker, until the time is up."""
     try:
         torch.set_num_threads(2)
+        torch.backends.cuda.matmul.allow_tf32 = True
         began = time.time()
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         world = fd.load_world(prepared, device)
-        fold_name = folds[rank]
-        chosen = fd.fold(world, fold_name)
-        taught = fd.teacher_of(world, chosen, minilm, steps, 4, 11)
-        for key, rows in chosen.measured.items():
-            data = world.labelled[key]
-            for share in (0.0, 0.5, 0.7):
-                similar = taught.similarities(data, rows, share)
-                report(out, config=f"teacher, requests {share}", fold=fold_name, set=key, figures=sd.figures(data, rows, similar))
-        print(fold_name, "teacher", round(time.time() - began, 1), flush=True)
+        print(rank, "loaded", round(time.time() - began, 1), flush=True)
+        own = [fd.fold(world, name) for name in folds[rank::workers]]
+        teachers = {}
+        for chosen in own:
+            teachers[chosen.name] = taught(world, chosen, minilm, out)
+            print(rank, chosen.name, "teacher", round(time.time() - began, 1), flush=True)
         starts: dict[tuple, sd.Student] = {}
-        for label, changes in plan(name):
-            if time.time() > until or (fold_name == fd.EVERYTHING and label != "default"):
+        for label, changes in plan:
+            if time.time() > until:
                 break
-            began = time.time()
+            (out / label).mkdir(exist_ok=True)
             config = dataclasses.replace(sd.Config(), **changes)
-            first = (config.copy_steps, config.phrases, config.length_power, config.dims, config.drop)
-            if first not in starts:
-                starts[first] = fd.start(world, chosen, taught, config)
-            copied = time.time() - began
-            model = copy.deepcopy(starts[first])
-            model.config = config
-            if config.steps:
-                sd.train(model, chosen.learned, chosen.unlabelled, chosen.rows, taught)
-            for key, rows in chosen.measured.items():
-                found = sd.measure(model, world.labelled[key], rows)
-                report(out, config=label, changes=changes, fold=fold_name, set=key, figures=found, alpha=round(model.alpha.exp().item(), 3), seconds=[round(copied, 1), round(time.time() - began, 1)])
-            if label == "default":
-                np.savez(out / f"model-{fold_name}.npz", **sd.arrays(model))
-                print(fold_name, "default", round(copied, 1), round(time.time() - began, 1), model.field_weight.exp().tolist(), flush=True)
+            for chosen in own:
+                begun = time.time()
+                first = (chosen.name, config.copy_steps, config.phrases, config.length_power, config.dims, config.drop)
+                if first not in starts:
+                    starts[first] = fd.start(world, chosen, teachers[chosen.name], config)
+                copied = round(time.time() - begun, 1)
+                model = copy.deepcopy(starts[first])
+                model.config = config
+                if config.steps:
+                    sd.train(model, chosen.learned, chosen.unlabelled, chosen.rows, teachers[chosen.name])
+                seconds = [copied, round(time.time() - begun, 1)]
+                for key, rows in chosen.measured.items():
+                    found = sd.measure(model, world.labelled[key], rows)
+                    report(out, config=label, changes=changes, fold=chosen.name, set=key, figures=found, seconds=seconds)
+                np.savez(out / label / f"{chosen.name}.npz", **sd.arrays(model))
+                print(rank, label, chosen.name, seconds, round(time.time() - began), flush=True)
     except Exception:
         traceback.print_exc()
         raise
@@ -119,12 +106,12 @@ def summarise(path: Path) -> None:
 
 def main() -> None:
     prepared, minilm, out = map(Path, sys.argv[1:4])
-    name, seconds = sys.argv[4], float(sys.argv[5])
-    steps = int(sys.argv[6]) if len(sys.argv) > 6 else 300
-    folds = tuple(sys.argv[7].split(",")) if len(sys.argv) > 7 else FOLDS
+    seconds, plan = float(sys.argv[4]), json.loads(Path(sys.argv[5]).read_text())
+    workers = int(sys.argv[6]) if len(sys.argv) > 6 else 3
+    folds = sys.argv[7].split(",") if len(sys.argv) > 7 else list(FOLDS)
     out.mkdir(parents=True, exist_ok=True)
     mp.set_start_method("spawn")
-    mp.spawn(work, (folds, prepared, minilm, out, name, time.time() + seconds, steps), nprocs=len(folds))
+    mp.spawn(work, (workers, folds, prepared, minilm, out, plan, time.time() + seconds), nprocs=workers)
     summarise(out / "results.jsonl")
 
 

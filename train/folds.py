@@ -37,6 +37,8 @@ def load_world(folder: Path, device: torch.device) -> World:
     vocabulary = (folder / "vocabulary.txt").read_text(encoding="utf-8").split("\n")[:-1]
     labelled = {name: st.load(folder, name, device) for name in TRAINED}
     unlabelled = {name: st.load(folder, name, device) for name in UNLABELLED}
+    for data in (*labelled.values(), *unlabelled.values()):
+        data.trained = st.trained(data)
     return World(labelled, unlabelled, texts, vocabulary, device)
 
 

@@ -39,6 +39,79 @@ class Bags:
 
 
 @dataclass
+class Padded:
+    """Lists of different tokens with their counts, filled up to one width: training knows all
+    sizes beforehand and never waits for the device."""
+
+    ids: torch.Tensor
+    counts: torch.Tensor
+
+    def take(self, rows: torch.Tensor) -> Padded:
+        """The lists of `rows`."""
+        return Padded(self.ids[rows], self.counts[rows])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+PADDING_TOKENS = 20_000
+"""Padding is spread over so many tokens."""
+
+
+def padded(bags: Bags, width: int) -> Padded:
+    """The first `width` different tokens of each list, and at the end an empty list."""
+    ids, offsets = bags.ids.cpu().numpy(), bags.offsets.cpu().numpy()
+    # Padding weighs nothing, but all of it on one token would make every gradient wait for that row.
+    found = np.random.default_rng(0).integers(0, PADDING_TOKENS, (len(bags) + 1, width))
+    counts = np.zeros((len(bags) + 1, width), np.float32)
+    for row in range(len(bags)):
+        different: dict[int, int] = {}
+        for token in ids[offsets[row] : offsets[row + 1]].tolist():
+            different[token] = different.get(token, 0) + 1
+        kept = list(different.items())[:width]
+        if kept:
+            found[row, : len(kept)], counts[row, : len(kept)] = zip(*kept, strict=True)
+    device = bags.ids.device
+    return Padded(torch.from_numpy(found).to(device), torch.from_numpy(counts).to(device))
+
+
+TRAINED_WIDTHS = (12, 64, 24, 40, 6, 24)
+"""Different tokens of each field that training looks at."""
+
+
+@dataclass
+class Trained:
+    """A set as training sees it."""
+
+    tools: Padded
+    queries: Padded | None = None
+    parts: Padded | None = None
+    parts_of: torch.Tensor | None = None
+    """Queries by requests: the number of each request, the last one (empty) where there is none."""
+
+
+def trained(data: Set, most_parts: int = 8) -> Trained:
+    """Fills up the lists of a set."""
+    device = data.tools.ids.device
+    fields = []
+    for field, width in enumerate(TRAINED_WIDTHS):
+        rows = torch.arange(field, len(data.tools), N_FIELDS, device=device)
+        fields.append(padded(data.tools.take(rows), width))
+    tools = Padded(torch.cat([own.ids[:-1] for own in fields], 1), torch.cat([own.counts[:-1] for own in fields], 1))
+    found = Trained(tools)
+    if data.queries is not None:
+        found.queries, found.parts = padded(data.queries, 64), padded(data.parts, 24)
+        parts_of = np.full((data.n_queries, most_parts), len(data.parts))
+        used = np.zeros(data.n_queries, np.int64)
+        for part, owner in enumerate(data.part_owner.tolist()):
+            if used[owner] < most_parts:
+                parts_of[owner, used[owner]] = part
+                used[owner] += 1
+        found.parts_of = torch.from_numpy(parts_of).to(device)
+    return found
+
+
+@dataclass
 class Set:
     """One set: tools by field, queries as a whole and by request, labels and lexical scores."""
 
@@ -51,6 +124,7 @@ class Set:
     """Queries by tools, true where labelled."""
     lexical: torch.Tensor | None = None
     """Queries by tools, the lexical score of each hit."""
+    trained: Trained | None = None
     words: torch.Tensor | None = None
     unmatched: torch.Tensor | None = None
 

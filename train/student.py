@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from sets import N_FIELDS, Bags, Set, mixed, recall, relative
+from sets import N_FIELDS, TRAINED_WIDTHS, Padded, Set, recall, relative
 from teacher import Teacher
 
 
@@ -28,28 +28,31 @@ class Config:
     drop: float = 0.15
     """The share of tokens that are left out of queries and tools in training."""
 
-    copy_steps: int = 1500
+    copy_steps: int = 800
     """Of the first stage, which copies the teacher's vectors."""
     copy_batch: int = 2048
     copy_rate: float = 3e-3
     phrases: bool = True
 
-    steps: int = 800
+    steps: int = 600
     """Of the second stage, which learns to rank."""
     batch: int = 128
-    table_rate: float = 3e-4
+    table_rate: float = 1e-3
     map_rate: float = 3e-4
     weight_rate: float = 1e-2
     alone: float = 1.0
     """Weight of the loss of the model by itself."""
     fused: float = 1.0
     """Weight of the loss together with the lexical scores."""
-    selfsup: float = 0.2
+    selfsup: float = 0.5
     distil: float = 1.0
     """Weight of agreeing with the teacher on made-up queries."""
     distil_real: float = 1.0
     """Weight of agreeing with the teacher on labelled queries."""
-    hard: int = 6
+    sampled: int = 1024
+    """Tools that a step looks at."""
+    selfsup_batch: int = 384
+    hard: int = 8
     """Sampled tools for each query, from those that the lexical ranker or the teacher ranks high."""
 
 
@@ -65,6 +68,9 @@ class Student(nn.Module):
         self.tool_weight = nn.Parameter(tool_weight.clamp(min=1e-3).log())
         field_weight = torch.tensor([1.5, 1.0, 0.5, 0.5, 0.7, 0.3], device=table.device)
         self.field_weight = nn.Parameter(field_weight.log())
+        field_of = [field for field, width in enumerate(TRAINED_WIDTHS) for _ in range(width)]
+        self.register_buffer("field_of", torch.tensor(field_of, device=table.device))
+        self.register_buffer("member", F.one_hot(self.field_of, N_FIELDS).float())
         self.alpha = nn.Parameter(torch.tensor(math.log(2.0), device=table.device))
         self.sharpness = nn.Parameter(torch.tensor(math.log(8.0), device=table.device))
 
@@ -78,46 +84,48 @@ class Student(nn.Module):
             return weights * (torch.rand_like(weights) >= self.config.drop)
         return weights
 
-    def queries(self, table: torch.Tensor, bags: Bags) -> torch.Tensor:
+    def queries(self, table: torch.Tensor, lists: Padded) -> torch.Tensor:
         """A unit vector for each query."""
-        weights = self.drop(self.query_weight[bags.ids].exp())
-        pooled = F.embedding_bag(bags.ids, table, bags.offsets[:-1], mode="sum", per_sample_weights=weights)
-        return F.normalize(pooled, dim=-1)
+        weights = self.drop(self.query_weight[lists.ids].exp() * lists.counts)
+        return F.normalize(pool(table, lists.ids, weights), dim=-1)
 
-    def pooled_fields(self, table: torch.Tensor, bags: Bags) -> torch.Tensor:
-        """Tools by fields by dimensions: what each field adds to its tool."""
-        weights = self.drop(self.tool_weight[bags.ids].exp())
-        pooled = F.embedding_bag(bags.ids, table, bags.offsets[:-1], mode="sum", per_sample_weights=weights)
-        running = torch.cat([weights.new_zeros(1, dtype=torch.float64), weights.double().cumsum(0)])
-        totals = (running[bags.offsets[1:]] - running[bags.offsets[:-1]]).float()
-        pooled = pooled / (totals + 1.0).pow(self.config.length_power)[:, None]
-        return pooled.view(-1, N_FIELDS, pooled.shape[1]) * self.field_weight.exp()[None, :, None]
-
-    def tools(self, table: torch.Tensor, data: Set, chosen: torch.Tensor | None = None) -> torch.Tensor:
-        """A unit vector for each tool, or for each of the `chosen`."""
-        bags = data.tools if chosen is None else data.tools.take(fields_of(chosen))
-        return F.normalize(self.pooled_fields(table, bags).sum(1), dim=-1)
+    def tools(self, table: torch.Tensor, lists: Padded, left_out: torch.Tensor | None = None) -> torch.Tensor:
+        """A unit vector for each tool; of its field `left_out` nothing is taken."""
+        weights = self.drop(self.tool_weight[lists.ids].exp() * lists.counts)
+        if left_out is not None:
+            weights = weights * (self.field_of[None] != left_out[:, None])
+        totals = weights @ self.member
+        factors = self.field_weight.exp() / (totals + 1.0).pow(self.config.length_power)
+        return F.normalize(pool(table, lists.ids, weights * factors[:, self.field_of]), dim=-1)
 
     def similarities(self, table: torch.Tensor, data: Set, rows: torch.Tensor, tools: torch.Tensor) -> torch.Tensor:
         """Queries of `rows` by tools: the whole query mixed with its best request."""
-        whole = self.queries(table, data.queries.take(rows)) @ tools.T
-        if self.config.requests == 0 or len(data.parts) == 0:
+        own = data.trained
+        whole = self.queries(table, own.queries.take(rows)) @ tools.T
+        if self.config.requests == 0:
             return whole
-        own = torch.isin(data.part_owner, rows).nonzero().squeeze(1)
-        parts = torch.zeros(len(data.parts), tools.shape[0], device=tools.device)
-        parts = parts.index_copy(0, own, self.queries(table, data.parts.take(own)) @ tools.T)
-        return mixed(data, rows, self.config.requests, whole, parts)
+        chosen = own.parts_of[rows]
+        parts = self.queries(table, own.parts.take(chosen.reshape(-1))) @ tools.T
+        there = (chosen < len(own.parts) - 1)[..., None]
+        best = parts.view(*chosen.shape, -1).masked_fill(~there, -1.0).amax(1)
+        share = self.config.requests
+        return torch.where(there.any(1), (1 - share) * whole + share * best, whole)
 
 
-def fields_of(tools: torch.Tensor) -> torch.Tensor:
-    """The rows of all fields of `tools`."""
-    return (tools[:, None] * N_FIELDS + torch.arange(N_FIELDS, device=tools.device)).reshape(-1)
+def pool(table: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Weighted sums of token vectors."""
+    rows = table.index_select(0, ids.reshape(-1)).view(*ids.shape, -1)
+    return torch.bmm(weights[:, None, :], rows).squeeze(1)
 
 
 def copy_teacher(model: Student, sets: list[Set], rows: dict, teacher: Teacher, project) -> None:
     """First stage: vectors of texts should lie where the teacher's, made smaller by `project`, lie."""
     config = model.config
-    sources = [(data.queries.take(rows[data.name]), teacher.queries[data.name][rows[data.name]]) for data in sets if data.n_queries]
+    sources = [
+        (data.trained.queries.take(rows[data.name]), teacher.queries[data.name][rows[data.name]])
+        for data in sets
+        if data.n_queries
+    ]
     sources += [teacher.made_up[data.name] for data in sets]
     if config.phrases:
         sources.append(teacher.phrases)
@@ -147,8 +155,8 @@ def copy_teacher(model: Student, sets: list[Set], rows: dict, teacher: Teacher, 
             wanted.append(target[chosen])
         loss = alignment(torch.cat(vectors), torch.cat(wanted), config)
         data = sets[int(torch.multinomial(tool_sizes, 1, generator=generator))]
-        chosen = torch.randint(data.n_tools, (384,), generator=generator).to(device).unique()
-        loss = loss + alignment(model.tools(model.vectors, data, chosen), tool_targets[data.name][chosen], config)
+        chosen = torch.randint(data.n_tools, (384,), generator=generator).to(device)
+        loss = loss + alignment(model.tools(model.vectors, data.trained.tools.take(chosen)), tool_targets[data.name][chosen], config)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -175,27 +183,18 @@ def loss_of(logits: torch.Tensor, relevant: torch.Tensor) -> torch.Tensor:
 
 
 def selfsup_loss(model: Student, table: torch.Tensor, data: Set, chosen: torch.Tensor, tools: torch.Tensor):
-    """A part of a tool must find the rest of it: its name, or a stretch of its description."""
-    device = tools.device
-    count = min(model.config.batch, len(chosen))
-    places = torch.randperm(len(chosen), device=device)[:count]
-    rows = chosen[places]
-    field = torch.where(torch.rand(count, device=device) < 0.5, 0, 1)
-    asked = data.tools.take(rows * N_FIELDS + field)
-    lengths = asked.offsets[1:] - asked.offsets[:-1]
-    start = (torch.rand(count, device=device) * (lengths - 12).clamp(min=1)).long()
-    within = torch.arange(len(asked.ids), device=device) - torch.repeat_interleave(asked.offsets[:-1] + start, lengths)
-    kept = (within >= 0) & (within < 12)
-    owner = torch.repeat_interleave(torch.arange(count, device=device), lengths)
-    counts = torch.zeros(count, dtype=torch.long, device=device).index_add_(0, owner, kept.long())
-    offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    query = model.queries(table, Bags(asked.ids[kept], offsets))
-    fields = model.pooled_fields(table, data.tools.take(fields_of(rows)))
-    rest = fields * (torch.arange(N_FIELDS, device=device)[None] != field[:, None])[..., None]
-    rest = F.normalize(rest.sum(1), dim=-1)
-    usable = (counts > 0) & (rest.norm(dim=-1) > 0)
+    """A part of a tool must find the rest of it: its name, or a third of its description."""
+    count = min(model.config.selfsup_batch, len(chosen))
+    places = torch.randperm(len(chosen), device=tools.device)[:count]
+    lists = data.trained.tools.take(chosen[places])
+    field = (torch.rand(count, device=tools.device) < 0.5).long()
+    asked = (model.field_of[None] == field[:, None]).float()
+    kept = asked * torch.where(field[:, None] == 1, (torch.rand_like(asked) < 0.3).float(), 1.0)
+    query = model.queries(table, Padded(lists.ids, lists.counts * kept))
+    rest = model.tools(table, lists, field)
+    usable = ((lists.counts * kept).sum(1) > 0) & (rest.norm(dim=-1) > 0)
     logits = query @ tools.T
-    logits = logits.index_put((torch.arange(count, device=device), places), (query * rest).sum(1))
+    logits = logits.index_put((torch.arange(count, device=tools.device), places), (query * rest).sum(1))
     each = F.cross_entropy(logits * model.config.scale, places, reduction="none")
     return (each * usable).sum() / usable.sum().clamp(min=1)
 
@@ -221,8 +220,8 @@ def train(model: Student, sets: list[Set], unlabelled: list[Set], rows: dict, te
         loss = labelled_loss(model, table, data, rows[data.name], wanted[data.name], generator)
         if config.selfsup + config.distil > 0:
             other = every[int(torch.multinomial(tool_shares, 1, generator=generator))]
-            chosen = torch.randperm(other.n_tools, generator=generator)[:640].to(table.device)
-            tools = model.tools(table, other, chosen)
+            chosen = torch.randperm(other.n_tools, generator=generator)[: config.sampled].to(table.device)
+            tools = model.tools(table, other.trained.tools.take(chosen))
             if config.selfsup > 0:
                 loss = loss + config.selfsup * selfsup_loss(model, table, other, chosen, tools)
             if config.distil > 0:
@@ -242,16 +241,16 @@ def labelled_loss(model, table, data: Set, rows: torch.Tensor, wanted: torch.Ten
     config = model.config
     batch = rows[torch.randperm(len(rows), generator=generator)[: config.batch].to(rows.device)]
     relevant, lexical = data.relevant[batch], relative(data.lexical[batch])
-    if data.n_tools > 1200:
-        likely = lexical.pow(2) + F.softmax(wanted[batch] * config.scale, 1) + 1e-5
+    lists = data.trained.tools
+    target = wanted[batch]
+    if data.n_tools > config.sampled:
+        likely = lexical.pow(2) + F.softmax(target * config.scale, 1) + 1e-5
         hard = torch.multinomial(likely, config.hard).flatten()
-        random = torch.randint(data.n_tools, (256,), generator=generator).to(rows.device)
+        random = torch.randint(data.n_tools, (512,), generator=generator).to(rows.device)
         chosen = torch.cat([relevant.any(0).nonzero().squeeze(1), hard, random]).unique()
-        relevant, lexical, target = relevant[:, chosen], lexical[:, chosen], wanted[batch][:, chosen]
-        tools = model.tools(table, data, chosen)
-    else:
-        target = wanted[batch]
-        tools = model.tools(table, data)
+        relevant, lexical, target = relevant[:, chosen], lexical[:, chosen], target[:, chosen]
+        lists = lists.take(chosen)
+    tools = model.tools(table, lists)
     similar = model.similarities(table, data, batch, tools)
     loss = config.alone * loss_of(similar * config.scale, relevant)
     if config.fused > 0:
@@ -301,4 +300,8 @@ def figures(data: Set, rows: torch.Tensor, similar: torch.Tensor) -> dict[str, f
 def measure(model: Student, data: Set, rows: torch.Tensor) -> dict[str, float]:
     """`figures` of a student."""
     table = model.table()
-    return figures(data, rows, model.similarities(table, data, rows, model.tools(table, data)))
+    lists = data.trained.tools
+    chunks = [model.tools(table, lists.take(torch.arange(at, min(at + 2048, len(lists)), device=rows.device))) for at in range(0, len(lists), 2048)]
+    tools = torch.cat(chunks)
+    similar = torch.cat([model.similarities(table, data, some, tools) for some in rows.split(256)])
+    return figures(data, rows, similar)

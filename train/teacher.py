@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from transformers import AutoModel, AutoTokenizer
 
 from prepare import teacher_text
-from sets import N_FIELDS, Bags, Set, mixed, relative
+from sets import N_FIELDS, Bags, Padded, Set, mixed, padded, relative
 
 TOOL_TOKENS = 112
 QUERY_TOKENS = 72
@@ -60,11 +60,11 @@ class Teacher:
 
     words: torch.Tensor
     """One for each entry of the vocabulary."""
-    phrases: tuple[Bags, torch.Tensor]
+    phrases: tuple[Padded, torch.Tensor]
     tools: dict[str, torch.Tensor] = field(default_factory=dict)
     queries: dict[str, torch.Tensor] = field(default_factory=dict)
     parts: dict[str, torch.Tensor] = field(default_factory=dict)
-    made_up: dict[str, tuple[Bags, torch.Tensor]] = field(default_factory=dict)
+    made_up: dict[str, tuple[Padded, torch.Tensor]] = field(default_factory=dict)
 
     def similarities(self, data: Set, rows: torch.Tensor, share: float) -> torch.Tensor:
         """Queries of `rows` by tools, mixed like the student's."""
@@ -110,10 +110,11 @@ def teach(encoder: Encoder, sets: list[Set], texts: dict, vocabulary: list[str],
     """Encodes words, phrases, tools, queries, and `made_up` queries for each tool."""
     generator = torch.Generator().manual_seed(seed)
 
-    def encoded(lists: list[list[int]]) -> tuple[Bags, torch.Tensor]:
+    def encoded(lists: list[list[int]]) -> tuple[Padded, torch.Tensor]:
         offsets = torch.tensor([0] + [len(entry) for entry in lists]).cumsum(0).to(encoder.device)
         bags = Bags(torch.tensor([token for entry in lists for token in entry]).to(encoder.device), offsets)
-        return bags, encoder.encode(encoder.tokens([spell(entry, vocabulary) for entry in lists], 40))
+        vectors = encoder.encode(encoder.tokens([spell(entry, vocabulary) for entry in lists], 40))
+        return padded(bags, 16).take(torch.arange(len(lists), device=encoder.device)), vectors
 
     counts = sum(torch.bincount(data.tools.ids, minlength=len(vocabulary)) for data in sets)
     taught = Teacher(words_of(encoder, vocabulary), encoded(make_phrases(vocabulary, counts.cpu(), generator)))
@@ -147,12 +148,12 @@ def make_up(data: Set, count: int, generator: torch.Generator) -> list[list[int]
 
 
 def make_phrases(vocabulary: list[str], counts: torch.Tensor, generator: torch.Generator) -> list[list[int]]:
-    """Every word four times, among one to four others: so that also words of no tool are taught."""
+    """Every word three times, among one to four others: so that also words of no tool are taught."""
     whole = torch.tensor([not entry.startswith("##") and len(entry) > 1 for entry in vocabulary])
     words = whole.nonzero().squeeze(1)
     common = (counts.float() + 0.5).sqrt() * whole
     lists: list[list[int]] = []
-    for _ in range(4):
+    for _ in range(3):
         others = torch.multinomial(common, 4 * len(words), replacement=True, generator=generator).view(-1, 4)
         uniform = words[torch.randint(len(words), (len(words), 2), generator=generator)]
         others[:, :1] = uniform[:, :1]
