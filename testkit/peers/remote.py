@@ -1,15 +1,27 @@
 """A remote server on the `mcp` packages from PyPI, for tests of the HTTP transports.
 
-    remote.py PORT
+    remote.py PORT [--login]
 
-Serves Streamable HTTP of both eras at /mcp.
+Serves Streamable HTTP of both eras at /mcp; with --login only to those who have logged in, which
+everybody may.
 """
 
 import sys
 
 from fastmcp import Context, FastMCP
+from fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
+from mcp.server.auth.settings import ClientRegistrationOptions, RevocationOptions
 
-server = FastMCP("remote", instructions="Adds numbers and reads a note.")
+auth = None
+if "--login" in sys.argv:
+    auth = InMemoryOAuthProvider(
+        base_url=f"http://127.0.0.1:{sys.argv[1]}",
+        client_registration_options=ClientRegistrationOptions(enabled=True, valid_scopes=["tools"]),
+        revocation_options=RevocationOptions(enabled=True),
+        required_scopes=["tools"],
+    )
+
+server = FastMCP("remote", instructions="Adds numbers and reads a note.", auth=auth)
 
 
 @server.tool

@@ -19,6 +19,7 @@ An MCP server over stdin and stdout for tests.
       linger                 stay for a minute after the end of input
       no-type                leave `type` out of input schemas
       duplicates             list two tools of the same name
+      hostile                say what drives terminals and what nobody sees, wherever something is said
   --help                     print this
 ";
 
@@ -43,6 +44,7 @@ pub(crate) enum Fault {
     Linger,
     NoType,
     Duplicates,
+    Hostile,
 }
 
 /// The settings of one run.
@@ -109,7 +111,8 @@ fn fault(word: &str) -> Result<Fault, String> {
         "linger" => Ok(Fault::Linger),
         "no-type" => Ok(Fault::NoType),
         "duplicates" => Ok(Fault::Duplicates),
-        _ => Err(format!("`{word}` is no fault: hang, garbage, exit, linger, no-type, duplicates")),
+        "hostile" => Ok(Fault::Hostile),
+        _ => Err(format!("`{word}` is no fault: hang, garbage, exit, linger, no-type, duplicates, hostile")),
     }
 }
 

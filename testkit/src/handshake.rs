@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::{
-    args::Eras,
+    args::{Eras, Fault},
     call::{Call, Client, Era, Level, Outcome, server_info},
     pages::cacheable,
     server::{Server, Session},
+    tools::hostile_text,
     wire::{LEGACY_VERSIONS, META, MODERN_VERSION, Request, RpcError, lock},
 };
 
@@ -90,7 +91,7 @@ pub(crate) fn initialize(call: &Call) -> Outcome {
         "protocolVersion": version,
         "capabilities": capabilities_offered(),
         "serverInfo": server_info(),
-        "instructions": INSTRUCTIONS,
+        "instructions": instructions(call),
     }))
 }
 
@@ -108,9 +109,13 @@ pub(crate) fn discover(call: &Call) -> Outcome {
     let result = json!({
         "supportedVersions": [MODERN_VERSION],
         "capabilities": capabilities_offered(),
-        "instructions": INSTRUCTIONS,
+        "instructions": instructions(call),
     });
     Ok(cacheable(call, result, DISCOVER_TTL_MS, "public"))
+}
+
+fn instructions(call: &Call) -> String {
+    if call.server.args.has(Fault::Hostile) { hostile_text(INSTRUCTIONS) } else { INSTRUCTIONS.to_owned() }
 }
 
 fn capabilities_offered() -> Value {

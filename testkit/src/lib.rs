@@ -2,8 +2,9 @@
 //!
 //! [`provider`] is a scripted LLM provider: it speaks the wires of five of them, answers
 //! from a script and refuses what they would refuse. It is also the program
-//! `pegboard-provider`. The package's other program, `pegboard-fixture`, is an MCP server
-//! of its own. Neither shares code with the product, so that a mistake in one is not
+//! `pegboard-provider`. [`authority`] gives logins for an MCP server and refuses what real
+//! ones refuse. The package's other program, `pegboard-fixture`, is an MCP server
+//! of its own. None shares code with the product, so that a mistake in one is not
 //! repeated, and thereby hidden, in the other.
 //!
 //! ```
@@ -14,4 +15,5 @@
 //! assert!(provider.requests().is_empty());
 //! ```
 
+pub mod authority;
 pub mod provider;

@@ -19,6 +19,7 @@ use crate::{
     dispatch,
     questions::Questions,
     subscriptions::Subscriptions,
+    tools::hostile_text,
     wire::{Output, log},
 };
 
@@ -58,6 +59,9 @@ pub(crate) struct Session {
 /// Serves until the input ends.
 pub(crate) fn run(args: Args) -> ExitCode {
     log("ready");
+    if args.has(Fault::Hostile) {
+        log(&hostile_text("hostile words"));
+    }
     let server = Arc::new(Server {
         output: Output::new(args.has(Fault::Garbage)),
         args,

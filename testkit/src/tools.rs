@@ -4,6 +4,7 @@ mod asking;
 mod content;
 mod extras;
 mod forms;
+mod hostile;
 mod synthetic;
 
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use crate::{
 };
 
 pub(crate) use content::PNG;
+pub(crate) use hostile::text as hostile_text;
 
 /// One tool.
 struct Tool {
@@ -30,6 +32,9 @@ pub(crate) fn list(call: &Call) -> Outcome {
     let args = &call.server.args;
     let mut items: Vec<Value> = offered(call).map(definition).collect();
     items.extend(synthetic::definitions(call));
+    if args.has(Fault::Hostile) {
+        items.extend(hostile::definitions());
+    }
     if args.has(Fault::Duplicates) {
         items.push(json!({
             "name": items[0]["name"],
@@ -49,10 +54,11 @@ pub(crate) fn list(call: &Call) -> Outcome {
 pub(crate) fn call(call: &Call) -> Outcome {
     let name = call.param("name")?;
     let tool = offered(call).find(|tool| tool.name == name);
+    let hostile = || hostile::run(name).filter(|_| call.server.args.has(Fault::Hostile));
     let outcome = match tool {
         Some(tool) => (tool.run)(call),
         None if synthetic::exists(call, name) => Ok(text_result(&format!("{name} was called"))),
-        None => Err(RpcError::invalid_params(format!("unknown tool: `{name}`")).into()),
+        None => hostile().unwrap_or_else(|| Err(RpcError::invalid_params(format!("unknown tool: `{name}`")).into())),
     };
     match outcome {
         Err(Stop::Failed(text)) => {

@@ -1,5 +1,8 @@
 //! What the gateway costs: a call beside a direct one, a search, memory, a start.
 
+pub(crate) mod real;
+mod sessions;
+pub(crate) mod soak;
 mod starting;
 
 use std::{
@@ -51,6 +54,7 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
     ));
     say(&format!("a search over {tools} tools: {cpu:.2} ms of processor time (goal: at most 1)"));
     say(&format!("resident with {tools} tools: {resident:.1} MB (goal: at most 40)"));
+    sessions::run(&json!({"fixture": {"command": fixture, "args": catalog(fleet.unwrap_or(FLEET))?}}))?;
     starting::run(&fixture, fleet.unwrap_or(FLEET))
 }
 
@@ -150,7 +154,7 @@ fn expect_result(message: &Value) -> Result<(), String> {
 }
 
 /// A conversation over one connection that stays open. By hand, so that the client costs
-/// as little as possible.
+/// as little as possible; it reads no streams, and says so.
 struct Session {
     stream: std::cell::RefCell<BufReader<TcpStream>>,
     host: String,
@@ -184,7 +188,7 @@ impl Session {
         let session = if self.id.is_empty() { String::new() } else { format!("mcp-session-id: {}\r\n", self.id) };
         let request = format!(
             "POST /mcp HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
-             accept: application/json, text/event-stream\r\n{session}content-length: {}\r\n\r\n{body}",
+             accept: application/json\r\n{session}content-length: {}\r\n\r\n{body}",
             self.host,
             body.len()
         );
@@ -231,13 +235,7 @@ const QUERIES: [&str; 8] = [
 /// Searches among many tools: times, processor time of one in milliseconds, resident
 /// memory in megabytes, and the number of tools.
 fn searches(fixture: &Path, fleet: &str) -> Result<(Vec<f64>, f64, f64, u64), String> {
-    let args = if Path::new(fleet).exists() {
-        let fleet = Path::new(fleet).canonicalize().map_err(|error| error.to_string())?;
-        json!(["--catalog", fleet])
-    } else {
-        say(&format!("no `{fleet}`: measured on synthetic tools"));
-        json!(["--tools", "2500"])
-    };
+    let args = catalog(fleet)?;
     let config = json!({
         "mcpServers": {"fixture": {"command": fixture, "args": args}},
         "pegboard": {"dialect": "bridge"},
@@ -262,6 +260,16 @@ fn searches(fixture: &Path, fleet: &str) -> Result<(Vec<f64>, f64, f64, u64), St
         answer.split("\r\n\r\n").nth(1).and_then(|body| serde_json::from_str::<Value>(body).ok()).unwrap_or_default()
     };
     Ok((times, cpu, resident_mb(gateway.pid()), health["tools"].as_u64().unwrap_or_default()))
+}
+
+/// What lets the fixture offer many tools.
+fn catalog(fleet: &str) -> Result<Value, String> {
+    if Path::new(fleet).exists() {
+        let fleet = Path::new(fleet).canonicalize().map_err(|error| error.to_string())?;
+        return Ok(json!(["--catalog", fleet]));
+    }
+    say(&format!("no `{fleet}`: measured on synthetic tools"));
+    Ok(json!(["--tools", "2500"]))
 }
 
 /// Processor time of a process so far, in milliseconds.

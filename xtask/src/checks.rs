@@ -1,8 +1,11 @@
 //! What `Cargo.toml` files must not say: arrows between crates that point the wrong way,
-//! a runtime or a network where there is none, a licence that binds our users.
+//! a runtime or a network where there is none, a licence that binds our users. And a crate
+//! that is to stay behind one file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
     process::Command,
 };
 
@@ -53,6 +56,9 @@ const QUIET: [&str; 4] = ["pegboard-core", "pegboard-engine", "pegboard-tantivy"
 /// What a runtime or a network stack is made of.
 const LOUD: [&str; 7] = ["tokio", "mio", "hyper", "reqwest", "axum", "rmcp", "rustls"];
 
+/// The only file that knows the MCP crate.
+const RMCP_FILE: &str = "pegboard-upstream/src/auth/oauth.rs";
+
 /// Licences that ask no more than attribution.
 const LICENCES: [&str; 14] = [
     "MIT",
@@ -77,6 +83,7 @@ pub(crate) fn run() -> Result<(), String> {
     check_arrows(&metadata, &mut problems);
     check_quiet(&metadata, &mut problems);
     check_licences(&metadata, &mut problems);
+    check_fence(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates"), &mut problems);
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }
 
@@ -152,6 +159,20 @@ fn check_licences(metadata: &Value, problems: &mut Vec<String>) {
         let licence = text(package, "license");
         if !is_permissive(licence) {
             problems.push(format!("`{}` has the licence `{licence}`", text(package, "name")));
+        }
+    }
+}
+
+/// A crate that moves fast is named in one file, so that its next version changes one file.
+fn check_fence(folder: &Path, problems: &mut Vec<String>) {
+    for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            check_fence(&path, problems);
+        } else if path.extension().is_some_and(|it| it == "rs") && !path.ends_with(RMCP_FILE) {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            if text.contains("rmcp::") {
+                problems.push(format!("`{}` must not use `rmcp`: only `{RMCP_FILE}` does", path.display()));
+            }
         }
     }
 }

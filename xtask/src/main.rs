@@ -3,8 +3,9 @@
 mod bench_gateway;
 mod checks;
 mod conformance;
+mod debian;
+mod fuzz;
 mod peers;
-mod sandbox;
 mod served;
 
 use std::{
@@ -25,11 +26,20 @@ usage: cargo xtask <task>
             search on and off (part of `test`)
   bench-gateway [CATALOG]
             what the gateway adds to a call, what a search costs, what it occupies
+  bench-real
+            twenty real servers from npm and PyPI (installed under .tools/) behind one gateway:
+            start, first list, first call and memory; cold, from manifests, lazily
+  soak [SECONDS]
+            200 requests a second to the gateway, for twenty minutes unless told otherwise:
+            whether its memory stays as it is (one minute of it is part of `test`)
   bench-llm [CATALOG]
             what each delivery leaves of the tools of a conversation, and what it costs
+  fuzz [TARGET]... [--seconds N]
+            fuzz what reads from outside, each target for N seconds (600); needs a nightly
+            toolchain and cargo-fuzz, and is no part of `test`
   peers     install the MCP clients and servers that the gateway is tested against
-            and bubblewrap under .tools/ (needs npm and python3, and Debian's apt-get for
-            bubblewrap; instant when nothing changed)
+            under .tools/, and there bubblewrap and libfaketime (needs npm and python3, and
+            Debian's apt-get for the last two; instant when nothing changed)
 ";
 
 fn main() -> ExitCode {
@@ -44,6 +54,16 @@ fn main() -> ExitCode {
             step("build", cargo(&packages))
                 .and_then(|()| step("gateway", |_: &str| bench_gateway::run(args.next().as_deref())))
         }
+        Some("bench-real") => {
+            let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
+            step("build", cargo(&packages)).and_then(|()| step("real servers", |_: &str| bench_gateway::real::run()))
+        }
+        Some("soak") => {
+            let seconds = args.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(20 * 60);
+            let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
+            step("build", cargo(&packages))
+                .and_then(|()| step("under load", |_: &str| bench_gateway::soak::run("release", seconds)))
+        }
         Some("bench-llm") => {
             let catalog = args.next().unwrap_or_else(|| "../shared/data/fleet/tools.jsonl".to_owned());
             let catalog = std::path::absolute(&catalog).map_or(catalog, |path| path.display().to_string());
@@ -52,7 +72,8 @@ fn main() -> ExitCode {
                 run(name, Command::new("cargo").args(bench))
             })
         }
-        Some("peers") => peers::install().and_then(|()| sandbox::install()),
+        Some("fuzz") => fuzz::task(args),
+        Some("peers") => peers::install().and_then(|()| debian::install()),
         Some("quality") => quality(&args.next().unwrap_or_else(|| "../shared/data".to_owned())),
         _ => Err(USAGE.to_owned()),
     };
@@ -70,13 +91,14 @@ fn test() -> Result<(), String> {
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     step("dependency directions and licences", |_: &str| checks::run())?;
     step("real clients and servers", |_: &str| peers::install())?;
-    step("sandbox", |_: &str| sandbox::install())?;
+    step("packages of this Debian", |_: &str| debian::install())?;
     if has_nextest() {
         step("tests", cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]))?;
     } else {
         step("tests", cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]))?;
     }
     step("conformance", |_: &str| conformance::run())?;
+    step("a minute under load", |_: &str| bench_gateway::soak::run("debug", 60))?;
     step("doc tests", cargo(&["test", "--workspace", "--doc"]))?;
     step("documentation", |name: &str| {
         run(

@@ -21,7 +21,7 @@ struct Part {
     install: fn(&Site) -> Result<(), String>,
 }
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 5] = [
     Part {
         folder: "npm",
         manifests: &["package.json", "package-lock.json"],
@@ -29,6 +29,7 @@ const PARTS: [Part; 4] = [
         install: npm,
     },
     Part { folder: "python", manifests: &["requirements.txt"], proof: "bin/python", install: python },
+    Part { folder: "python-otel", manifests: &["requirements-otel.txt"], proof: "bin/python", install: python },
     Part { folder: "python-servers", manifests: &["requirements-servers.txt"], proof: "bin/python", install: python },
     Part {
         folder: "python-sdks",
@@ -38,6 +39,14 @@ const PARTS: [Part; 4] = [
         install: sdks,
     },
 ];
+
+/// What only a benchmark needs.
+const BENCH: Part = Part {
+    folder: "npm-bench",
+    manifests: &["bench/package.json", "bench/package-lock.json"],
+    proof: "node_modules/tavily-mcp/build/index.js",
+    install: npm,
+};
 
 /// Where a part comes from and goes to.
 struct Site {
@@ -69,6 +78,12 @@ pub(crate) fn install() -> Result<(), String> {
             .collect()
     });
     if problems.is_empty() { prepare_scratch(&tools.join("scratch")) } else { Err(problems.join("\n")) }
+}
+
+/// Installs more servers, for the benchmark that starts twenty.
+pub(crate) fn install_bench() -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    bring_up_to_date(&BENCH, &root.join("testkit/peers"), &root.join(".tools"))
 }
 
 fn bring_up_to_date(part: &Part, peers: &Path, tools: &Path) -> Result<(), String> {

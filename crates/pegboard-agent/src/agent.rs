@@ -247,8 +247,8 @@ impl Agent {
 
     /// The servers that do not work, each with what is known about it.
     pub fn failures(&self) -> Vec<(String, String)> {
-        let servers = self.fleet().servers().iter();
-        let failed = servers.filter_map(|server| match server.state() {
+        let servers = self.fleet().servers();
+        let failed = servers.iter().filter_map(|server| match server.state() {
             ServerState::Failed { reason, .. } => Some((server.name().to_owned(), reason)),
             ServerState::Starting => Some((server.name().to_owned(), "it is still starting".to_owned())),
             _ => None,

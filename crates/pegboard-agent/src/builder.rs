@@ -13,7 +13,8 @@ use pegboard_discovery::{DialectName, Session, host::people::kept_section};
 use pegboard_http::ListenError;
 use pegboard_llm::{Client, Conversation, ConversationError, Delivery, Model, client::ClientError};
 use pegboard_upstream::{
-    Fleet, ListKind,
+    Fleet, FleetOptions, ListKind,
+    auth::Logins,
     config::{ServerConfig, file::FileError},
 };
 use schemars::JsonSchema;
@@ -105,7 +106,9 @@ pub struct AgentBuilder {
     client: Option<Arc<dyn ModelClient>>,
     system: Option<String>,
     config: Option<PathBuf>,
+    pins: Option<PathBuf>,
     servers: Vec<ServerConfig>,
+    logins: Option<Logins>,
     tools: Vec<CustomTool>,
     mode: Mode,
     search: ToolSearch,
@@ -139,7 +142,9 @@ impl AgentBuilder {
             client: None,
             system: None,
             config: None,
+            pins: None,
             servers: Vec::new(),
+            logins: None,
             tools: Vec::new(),
             mode: Mode::Auto,
             search: ToolSearch::default(),
@@ -173,6 +178,13 @@ impl AgentBuilder {
         self
     }
 
+    /// The folder in which it is kept which tools were approved; without one every tool is.
+    /// See [`Pinning`](pegboard_upstream::config::Pinning).
+    pub fn pins(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.pins = Some(folder.into());
+        self
+    }
+
     /// The servers under `mcpServers` of a file, as every MCP client has them.
     pub fn mcp_config(mut self, path: impl Into<PathBuf>) -> Self {
         self.config = Some(path.into());
@@ -182,6 +194,12 @@ impl AgentBuilder {
     /// Further servers.
     pub fn servers(mut self, servers: impl IntoIterator<Item = ServerConfig>) -> Self {
         self.servers.extend(servers);
+        self
+    }
+
+    /// Where logins to remote servers are kept; without them, none are used.
+    pub fn logins(mut self, logins: Logins) -> Self {
+        self.logins = Some(logins);
         self
     }
 
@@ -434,7 +452,9 @@ impl AgentBuilder {
             command.push("--".into());
             command
         });
-        let (fleet, mut notices) = Fleet::start(servers, supervisor.unwrap_or_default());
+        let (supervisor, pins, logins) = (supervisor.unwrap_or_default(), self.pins.take(), self.logins.clone());
+        let options = FleetOptions { supervisor, pins, logins, ..FleetOptions::default() };
+        let (fleet, mut notices) = Fleet::start_with(servers, options);
         // What servers say of their own accord is nobody's here; it must not pile up.
         tokio::spawn(async move { while notices.recv().await.is_some() {} });
         Ok(Arc::new(fleet))
@@ -457,6 +477,7 @@ impl AgentBuilder {
     ) -> Result<Conversation, ConversationError> {
         let mut settings = self.search.settings.clone();
         settings.output_offloading = has_outputs;
+        settings.validation.is_on.get_or_insert(true);
         // What the provider takes at most, less what is visible beside what is found.
         let most = self.model.provider.max_tools().saturating_sub(BESIDE);
         settings.max_loaded = if settings.max_loaded == 0 { most } else { settings.max_loaded.min(most) };

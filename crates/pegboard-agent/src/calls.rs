@@ -17,6 +17,7 @@ use pegboard_upstream::{
 };
 use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
+use tracing::Instrument as _;
 
 use crate::{
     code::{Invoke, Invoked, Invoking},
@@ -25,6 +26,7 @@ use crate::{
     people::{Approval, Human, Policy, Question, Request, Verdict},
     result,
     shell::Shell,
+    trace,
 };
 
 /// What a call came to.
@@ -108,6 +110,13 @@ impl Hands {
 
     /// Does what a call led to. Whatever goes wrong, the model gets to read it.
     pub(crate) async fn carry_out(&self, target: Target) -> Done {
+        let span = trace::call_span(&target);
+        let done = self.carry_out_traced(target).instrument(span.clone()).await;
+        trace::called(&span, &done);
+        done
+    }
+
+    async fn carry_out_traced(&self, target: Target) -> Done {
         let tool = target.id.as_deref().and_then(|id| self.tool(id));
         if target.id.is_some() && tool.is_none() {
             return Done::error(format!("`{}` is no longer there", target.name));
@@ -196,7 +205,7 @@ impl Hands {
     async fn call(&self, tool: &Tool, arguments: Value) -> Done {
         if let Some(server) = tool.server_name() {
             return match self.fleet.find(server) {
-                Some(upstream) => call_server(upstream, tool, &arguments, self.tool_time).await,
+                Some(upstream) => call_server(&upstream, tool, &arguments, self.tool_time).await,
                 None => Done::error(format!("there is no server `{server}`")),
             };
         }

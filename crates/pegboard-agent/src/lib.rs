@@ -17,6 +17,9 @@ pub mod code;
 mod compact;
 mod custom;
 mod events;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod outputs;
 mod people;
 mod program;
@@ -26,6 +29,7 @@ mod settings;
 pub mod shell;
 mod sources;
 mod state;
+mod trace;
 mod unescape;
 
 pub use agent::{Agent, Answer, ModelClient, Reached, Run, RunError, Speaking};

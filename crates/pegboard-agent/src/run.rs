@@ -9,6 +9,7 @@ use pegboard_llm::{
 };
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, task::JoinSet};
+use tracing::{Instrument as _, Span, field};
 
 use crate::{
     agent::{Answer, Reached, RunError, Shared, Tell},
@@ -16,6 +17,7 @@ use crate::{
     calls::Done,
     events::Event,
     state::Talk,
+    trace,
 };
 
 /// What this run has come to so far.
@@ -39,7 +41,15 @@ impl Progress {
 
 impl Shared {
     pub(crate) async fn run(&self, prompt: String, tell: &Tell) -> Result<Answer, RunError> {
+        let span = trace::run_span();
+        let ended = self.run_traced(prompt, tell).instrument(span.clone()).await;
+        trace::ran(&span, &ended);
+        ended
+    }
+
+    async fn run_traced(&self, prompt: String, tell: &Tell) -> Result<Answer, RunError> {
         let mut talk = self.talk.lock().await;
+        Span::current().record("model", field::display(talk.conversation.model()));
         talk.settle();
         self.check_budget(&talk)?;
         let mut progress = Progress::default();
@@ -119,7 +129,10 @@ impl Shared {
                 Delta::Call(_) => Ok(()),
             };
         };
-        let turn = self.client.next_turn(&mut talk.conversation, &mut pieces).await?;
+        let span = trace::chat_span(talk.conversation.model());
+        let turn = self.client.next_turn(&mut talk.conversation, &mut pieces).instrument(span.clone()).await;
+        trace::chatted(&span, &turn);
+        let turn = turn?;
         talk.heard(&turn);
         let _ = tell.send(Event::Turn { usage: turn.usage });
         Ok(turn)
@@ -174,12 +187,13 @@ impl Shared {
                     let may_offload = !is_reader(&target) && has_reader(talk);
                     let work = self.invoke(call.clone(), target, may_offload, tell.clone());
                     let slots = Arc::clone(&slots);
-                    running.spawn(async move {
+                    let work = async move {
                         let _slot = slots.acquire_owned().await;
                         let result = work.await;
                         let ends = ends.filter(|_| !result.is_error);
                         (place, result, ends)
-                    });
+                    };
+                    running.spawn(work.in_current_span());
                 }
             }
         }

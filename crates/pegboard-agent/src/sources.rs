@@ -108,7 +108,8 @@ impl Sources {
         let before = self.catalog.clone();
         self.take_servers();
         self.take_own();
-        let order: Vec<&str> = self.fleet.servers().iter().map(|server| server.name()).collect();
+        let servers = self.fleet.servers();
+        let order: Vec<&str> = servers.iter().map(|server| server.name()).collect();
         self.catalog = self.catalog.ordered_by(&order);
         let is_new = !self.catalog.iter().map(Arc::as_ptr).eq(before.iter().map(Arc::as_ptr));
         if !is_new {
@@ -119,9 +120,9 @@ impl Sources {
     }
 
     fn take_servers(&mut self) {
-        let fleet = Arc::clone(&self.fleet);
+        let servers = self.fleet.servers();
         let listed: Vec<(&Arc<Upstream>, Arc<Vec<Item>>)> =
-            fleet.servers().iter().map(|server| (server, Arc::clone(server.lists().of(ListKind::Tools)))).collect();
+            servers.iter().map(|server| (server, Arc::clone(server.lists().of(ListKind::Tools)))).collect();
         let kept: Vec<Vec<&Item>> = listed
             .iter()
             .map(|(server, items)| items.iter().filter(|item| self.is_there(server, item)).collect())
@@ -213,7 +214,8 @@ impl Sources {
 
     /// What servers keep beside their tools, as far as it may be seen.
     pub(crate) fn kept(&self, kind: ListKind) -> Vec<Kept> {
-        let servers = self.fleet.servers().iter().filter(|server| self.selection.allows_server(server.name()));
+        let servers = self.fleet.servers();
+        let servers = servers.iter().filter(|server| self.selection.allows_server(server.name()));
         let entries = servers.flat_map(|server| {
             let items = Arc::clone(server.lists().of(kind));
             let whose = server.name().to_owned();

@@ -61,6 +61,8 @@ pub enum WarningKind {
     WrongType,
     /// A text or schema over its limit; what is over is left out.
     TooLong,
+    /// Characters that nobody sees, or that drive a terminal; they are left out.
+    HiddenCharacters,
 }
 
 impl WarningKind {
@@ -74,6 +76,7 @@ impl WarningKind {
             Self::NotATool => "not-a-tool",
             Self::WrongType => "wrong-type",
             Self::TooLong => "too-long",
+            Self::HiddenCharacters => "hidden-characters",
         }
     }
 }

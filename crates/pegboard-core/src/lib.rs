@@ -26,7 +26,7 @@ pub mod naming;
 pub mod ranking;
 pub mod schema;
 pub mod selection;
-mod text;
+pub mod text;
 pub mod tool;
 
 pub use cache::SnapshotCache;
@@ -34,4 +34,5 @@ pub use catalog::Catalog;
 pub use load::Limits;
 pub use ranking::{Fallback, Field, Hit, Query, QueryError, Ranker, Ranking, Reason};
 pub use selection::Selection;
+pub use text::line as plain_line;
 pub use tool::{Annotations, Origin, RawTool, Risk, Server, Tool};

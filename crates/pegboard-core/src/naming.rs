@@ -1,12 +1,16 @@
 //! Spellings of names. One place, so that every look-up by name agrees.
 
+mod lookalike;
 mod shown;
 
 use std::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-pub use self::shown::{ShownNames, Style, fnv1a, mend};
+pub use self::{
+    lookalike::{Likeness, lookalikes},
+    shown::{ShownNames, Style, fnv1a, mend},
+};
 
 /// The form in which all spellings of one name are equal: `create_issue`,
 /// `create-issue`, `createIssue` and `Create Issue` all give `createissue`.

@@ -32,7 +32,7 @@ pub struct Server {
 impl Server {
     /// The same without characters that could drive a terminal.
     pub(crate) fn cleaned(self) -> Self {
-        Self { name: text::clean_line(self.name), description: text::clean(self.description), ..self }
+        Self { name: text::line_owned(self.name), description: text::clean_owned(self.description), ..self }
     }
 }
 
@@ -143,14 +143,14 @@ impl Tool {
     /// Cleans the texts of `raw` and gives it its identity. The caller has checked that
     /// the name is not empty.
     pub(crate) fn new(mut raw: RawTool, server: Option<Arc<Server>>) -> Self {
-        raw.id = raw.id.map(text::clean_line).filter(|id| !id.is_empty());
-        raw.name = text::clean_line(raw.name);
-        raw.description = text::clean(raw.description);
-        raw.aliases = raw.aliases.into_iter().map(text::clean_line).collect();
-        raw.title = raw.title.map(text::clean_line);
-        raw.category = raw.category.map(text::clean_line);
-        raw.search_hint = raw.search_hint.map(text::clean);
-        raw.prompt_instructions = raw.prompt_instructions.map(text::clean);
+        raw.id = raw.id.map(text::line_owned).filter(|id| !id.is_empty());
+        raw.name = text::line_owned(raw.name);
+        raw.description = text::clean_owned(raw.description);
+        raw.aliases = raw.aliases.into_iter().map(text::line_owned).collect();
+        raw.title = raw.title.map(text::line_owned);
+        raw.category = raw.category.map(text::line_owned);
+        raw.search_hint = raw.search_hint.map(text::clean_owned);
+        raw.prompt_instructions = raw.prompt_instructions.map(text::clean_owned);
         raw.server_description = None;
         let id = match (&raw.id, &server) {
             (Some(id), _) => id.as_str().into(),

@@ -63,3 +63,66 @@ fn begin_with_10000_tools(bencher: Bencher<'_, '_>) {
     let catalog = catalog(10_000);
     bencher.bench_local(|| session(black_box(&catalog)));
 }
+
+/// A tool such as trackers have: text, numbers, lists, choices.
+fn issue() -> (Session, Value) {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "owner": {"type": "string", "description": "Whose it is", "minLength": 1},
+            "repo": {"type": "string", "pattern": "^[A-Za-z0-9._-]+$"},
+            "title": {"type": "string"},
+            "body": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "labels": {"type": "array", "items": {"type": "string"}, "maxItems": 20},
+            "state": {"type": "string", "enum": ["open", "closed", "all"]},
+            "page": {"type": "integer", "minimum": 1, "maximum": 100}
+        },
+        "required": ["owner", "repo", "title"],
+        "additionalProperties": false
+    });
+    let input_schema = serde_json::value::to_raw_value(&schema).ok();
+    let tool = RawTool { name: "create_issue".to_owned(), input_schema, ..RawTool::default() };
+    let (catalog, _) = Catalog::from_tools(vec![tool]);
+    let ranker = Arc::new(Keyword::default());
+    let session =
+        Session::expecting(DialectName::Bridge, Settings::default(), catalog, Selection::everything(), ranker);
+    let arguments = json!({
+        "owner": "someone", "repo": "some.thing", "title": "It does not work", "body": "It does not.",
+        "labels": ["bug", "help wanted"], "state": "open", "page": 3
+    });
+    (session, arguments)
+}
+
+#[divan::bench]
+fn call_that_fits(bencher: Bencher<'_, '_>) {
+    let (mut session, arguments) = issue();
+    assert!(!session.call("create_issue", &arguments).is_error);
+    bencher.bench_local(move || session.call("create_issue", black_box(&arguments)));
+}
+
+#[divan::bench]
+fn call_that_is_not_checked(bencher: Bencher<'_, '_>) {
+    let (session, arguments) = issue();
+    let mut settings = Settings::default();
+    settings.validation.is_on = Some(false);
+    let ranker = Arc::new(Keyword::default());
+    let catalog = session.catalog().clone();
+    let mut session = Session::expecting(DialectName::Bridge, settings, catalog, Selection::everything(), ranker);
+    bencher.bench_local(move || session.call("create_issue", black_box(&arguments)));
+}
+
+#[divan::bench]
+fn call_that_does_not_fit(bencher: Bencher<'_, '_>) {
+    let (mut session, mut arguments) = issue();
+    arguments["titel"] = arguments["title"].take();
+    assert!(session.call("create_issue", &arguments).is_misfit);
+    bencher.bench_local(move || session.call("create_issue", black_box(&arguments)));
+}
+
+#[divan::bench]
+fn schema_that_is_read_for_the_first_time(bencher: Bencher<'_, '_>) {
+    let (session, _) = issue();
+    let tool = session.find("create_issue").expect("it is there");
+    let text = tool.input_schema().expect("a schema").get().to_owned();
+    bencher.bench_local(move || pegboard_discovery::arguments::Schema::read(black_box(&text)));
+}

@@ -29,6 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod arguments;
 mod dialects;
 pub mod host;
 mod names;
@@ -41,6 +42,7 @@ mod signature;
 mod tokens;
 pub mod transcript;
 
+pub use arguments::Validation;
 pub use dialects::{Dialect, DialectName, View};
 pub use host::HostTool;
 pub use outcome::{Effect, Outcome, Reply, Searched, ToolDefinition};

@@ -171,8 +171,7 @@ impl Names {
 /// A name that somebody sent, fit to be sent back: one line, and not without end.
 pub(crate) fn echo(name: &str) -> String {
     const MOST: usize = 256;
-    let clean: String = name.chars().filter(|c| !c.is_control()).take(MOST).collect();
-    if name.chars().nth(MOST).is_some() { format!("{clean}…") } else { clean }
+    pegboard_core::text::brief(name, MOST)
 }
 
 /// `CreateIssue` and `create-issue` as `create_issue`. What is written in capitals

@@ -93,7 +93,7 @@ pub enum Effect {
 }
 
 /// What a search looked at, for logs and statistics.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Searched {
     /// What was looked for.
     pub query: String,
@@ -101,8 +101,8 @@ pub struct Searched {
     pub tools: usize,
     /// How many matched at all.
     pub matches: usize,
-    /// How many were good enough to be shown.
-    pub kept: usize,
+    /// Those that were good enough to be shown, best first.
+    pub hits: Vec<Arc<Tool>>,
 }
 
 /// A dialect's answer to a call.

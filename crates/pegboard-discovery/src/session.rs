@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use self::saved::FORMAT;
 use crate::{
+    arguments::CalledAs,
     dialects::{Dialect, DialectName, View},
     host::HostTool,
     names::{Names, echo},
@@ -89,6 +90,8 @@ pub struct Answer {
     pub evicted: Vec<String>,
     /// The searches that it took.
     pub searched: Vec<Searched>,
+    /// Whether it failed because the arguments do not fit the tool's schema.
+    pub is_misfit: bool,
 }
 
 /// A catalog tool that is visible, as the model is told of it. Made once, so that listing
@@ -340,13 +343,14 @@ impl Session {
             list_changed: false,
             evicted: Vec::new(),
             searched: outcome.searched,
+            is_misfit: false,
         };
         for effect in outcome.effects {
             match effect {
                 Effect::Load(tools) => answer.evicted.extend(self.load(&tools)),
                 Effect::Unload(names) => self.unload(&names),
                 Effect::Replace(tools) => self.expose(&tools),
-                Effect::Invoke { tool, arguments } => answer.target = Some(self.target(&tool, arguments)),
+                Effect::Invoke { tool, arguments } => self.invoke(&tool, arguments, true, &mut answer),
                 Effect::Host { tool, arguments } => {
                     let name = tool.name().to_owned();
                     answer.target = Some(Target { id: None, server: None, name, arguments });
@@ -371,11 +375,11 @@ impl Session {
             list_changed: false,
             evicted: Vec::new(),
             searched: Vec::new(),
+            is_misfit: false,
         };
         let is_loaded = loaded.is_some();
         let tool = loaded.or_else(|| self.names.find(name));
-        let refused =
-            tool.as_ref().and_then(|tool| self.with_view(|view| self.dialect().refuse(tool, arguments, view)));
+        let refused = tool.as_ref().and_then(|tool| self.with_view(|view| self.dialect().refuse(tool, view)));
         if let Some(refused) = refused {
             answer.reply = refused.reply;
             answer.is_error = true;
@@ -388,7 +392,7 @@ impl Session {
                     Reply::Text(format!("`{}` is not loaded; load it first. It is: {definition}", echo(name)));
                 answer.is_error = true;
             }
-            Some(tool) => answer.target = Some(self.target(&tool, arguments.clone())),
+            Some(tool) => self.invoke(&tool, arguments.clone(), false, &mut answer),
             None => {
                 answer.reply = Reply::Text(self.names.unknown(name));
                 answer.is_error = true;
@@ -609,6 +613,20 @@ impl Session {
     fn pre_discovered_tools(&self) -> Vec<Arc<Tool>> {
         let tools = self.pre_discovered.iter().flat_map(|name| self.names.resolve(name));
         tools.filter(|tool| !self.is_always_on(tool) && !self.is_static(tool)).collect()
+    }
+
+    /// Lets a call go to its tool, unless its arguments do not fit.
+    fn invoke(&mut self, tool: &Arc<Tool>, arguments: Value, is_wrapped: bool, answer: &mut Answer) {
+        let name = self.names.shown(tool);
+        let called = CalledAs { name: &name, is_wrapped };
+        let is_usual = self.dialect().checks_arguments();
+        match self.settings.validation.refusal(tool, &arguments, is_usual, &called) {
+            Some(text) => {
+                answer.reply = Reply::Text(text);
+                (answer.is_error, answer.is_misfit) = (true, true);
+            }
+            None => answer.target = Some(self.target(tool, arguments)),
+        }
     }
 
     /// Where a call goes, noting that the tool was used.

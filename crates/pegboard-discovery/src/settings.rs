@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::arguments::Validation;
+
 /// What a gateway search does with the tools it had exposed before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exposed {
@@ -64,6 +66,9 @@ pub struct Settings {
     pub reminder_template: Option<String>,
     /// Whether large outputs are offloaded, which makes the tools that read them visible.
     pub output_offloading: bool,
+    /// Whether arguments must fit the schema of their tool. Not an option of a dialect: whoever
+    /// has servers decides.
+    pub validation: Validation,
 }
 
 impl Default for Settings {
@@ -88,6 +93,7 @@ impl Default for Settings {
             prompt_template: None,
             reminder_template: None,
             output_offloading: false,
+            validation: Validation::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A tool in one line that a model can call without having seen its schema.
 
-use pegboard_core::Tool;
+use pegboard_core::{Tool, text};
 use serde_json::{Map, Value};
 
 use crate::prompt::one_line;
@@ -19,6 +19,8 @@ pub(crate) fn signature(tool: &Tool, shown_as: &str) -> String {
     let schema = tool.input_schema().and_then(|schema| serde_json::from_str::<Value>(schema.get()).ok());
     let parameters =
         schema.as_ref().map(|schema| Types { root: schema }.parameters(schema, MAX_DEPTH)).unwrap_or_default();
+    // Names and values of parameters are a server's own words too.
+    let parameters = text::line(&parameters);
     let purpose = purpose(tool.description());
     if purpose.is_empty() {
         format!("{shown_as}({parameters})")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pegboard_upstream::{
-    Call, CallError, Event, Hello,
+    Call, CallError, Event, Hello, Turn, Upstream,
     era::Era,
     json::{Fields, Raw, raw},
     rpc::RpcError,
@@ -12,10 +12,12 @@ use tokio::{
     sync::mpsc,
     task::{JoinHandle, JoinSet},
 };
+use tracing::Instrument as _;
 
 use crate::{
-    exchange::{Exchange, cannot_answer},
+    exchange::{Caller, Exchange, cannot_answer},
     gateway::Gateway,
+    limits::Refusal,
     suspended::{Suspended, SuspendedCalls},
 };
 
@@ -62,8 +64,16 @@ impl Gateway {
     /// # Errors
     /// What the server refuses, as it says it; and what went wrong on the way.
     pub(crate) async fn forward(&self, exchange: &Exchange, forward: Forward) -> Result<Raw, ForwardError> {
+        let outcome = self.see_through(exchange, forward).await;
+        if let Some(refused) = outcome.as_ref().err().and_then(ForwardError::refused) {
+            self.metrics.refused(refused);
+        }
+        outcome
+    }
+
+    async fn see_through(&self, exchange: &Exchange, forward: Forward) -> Result<Raw, ForwardError> {
         let state = forward.params.text("requestState").filter(|state| self.suspended.is_ours(state));
-        let bound_to = (exchange.viewer.token, forward.server.to_string(), identity(&forward));
+        let bound_to = (exchange.viewer.caller, forward.server.to_string(), identity(&forward));
         if let Some(state) = state {
             let suspended = self.suspended.take(&state, &bound_to)?;
             let Some(answer) = SuspendedCalls::answer(&forward.params) else {
@@ -73,9 +83,12 @@ impl Gateway {
             let _ = reply.send(Ok(answer));
             return self.drive(exchange, running, &bound_to).await.map(|driven| finish(driven, exchange, &forward));
         }
+        let upstream = self.fleet.find(&forward.server);
+        let upstream = upstream.ok_or_else(|| RpcError::new(RpcError::INTERNAL, "the server is gone"))?;
+        let turn = self.admit(exchange, upstream.config().timeouts.call).await?;
         let mut params = forward.params.clone();
         for _ in 0..MAX_ROUNDS {
-            let running = self.start_call(exchange, &forward, params.clone())?;
+            let running = Self::start_call(exchange, &upstream, &forward, params.clone(), turn.clone());
             let driven = self.drive(exchange, running, &bound_to).await?;
             if exchange.era == Era::Modern || !is_input_required(&driven.result) {
                 return Ok(finish(driven, exchange, &forward));
@@ -104,14 +117,22 @@ impl Gateway {
         Ok(responses)
     }
 
-    fn start_call(&self, exchange: &Exchange, forward: &Forward, params: Fields) -> Result<Running, ForwardError> {
-        let upstream = self.fleet.find(&forward.server).cloned();
-        let upstream = upstream.ok_or_else(|| RpcError::new(RpcError::INTERNAL, "the server is gone"))?;
+    fn start_call(
+        exchange: &Exchange,
+        upstream: &Arc<Upstream>,
+        forward: &Forward,
+        params: Fields,
+        turn: Option<Arc<Turn>>,
+    ) -> Running {
+        let upstream = Arc::clone(upstream);
         let (events, received) = mpsc::channel(EVENTS);
         let (method, name, mirrored) = (forward.method, forward.name.clone(), forward.mirrored.clone());
         let (capabilities, log_level) = (exchange.capabilities.clone(), exchange.log_level());
-        let (wants_progress, owner) = (exchange.progress.is_some(), exchange.owner);
-        let task = tokio::spawn(async move {
+        let (wants_progress, owner, queue) = (exchange.progress.is_some(), exchange.owner, exchange.queue());
+        let trace = exchange.trace.clone();
+        let work = async move {
+            // Given back when the call ends, however it does: the task is dropped with it.
+            let _turn = turn;
             let timeout = upstream.config().timeouts.call;
             let mut era = Era::Legacy;
             let make = |hello: &Hello| {
@@ -124,13 +145,15 @@ impl Gateway {
                     wants_progress,
                     owner,
                     events: Some(events.clone()),
+                    trace: trace.clone(),
                     ..Call::new(method, params.clone(), timeout)
                 }
             };
-            let result = upstream.call(make).await;
+            let result = upstream.call_for(queue, make).await;
             (result, era)
-        });
-        Ok(Running { events: received, questions: JoinSet::new(), task: Some(task) })
+        };
+        let task = tokio::spawn(work.in_current_span());
+        Running { events: received, questions: JoinSet::new(), task: Some(task) }
     }
 
     /// Sees a call through to its result, or to a question that a modern client must answer.
@@ -138,7 +161,7 @@ impl Gateway {
         &self,
         exchange: &Exchange,
         mut running: Running,
-        bound_to: &(usize, String, String),
+        bound_to: &(Caller, String, String),
     ) -> Result<Driven, ForwardError> {
         loop {
             let Some(task) = running.task.as_mut() else {
@@ -163,14 +186,15 @@ impl Gateway {
                     let exchange = exchange.clone();
                     let mut reply = reply;
                     while running.questions.try_join_next().is_some() {}
-                    running.questions.spawn(async move {
+                    let asking = async move {
                         let answer = tokio::select! {
                             answer = exchange.ask(&method, params) => answer,
                             // The server no longer wants to know.
                             () = reply.closed() => return,
                         };
                         let _ = reply.send(answer);
-                    });
+                    };
+                    running.questions.spawn(asking.in_current_span());
                 }
                 Event::Request { method, params, reply } => {
                     let suspended = Suspended { running, method, params, reply, bound_to: bound_to.clone() };
@@ -202,6 +226,8 @@ pub(crate) enum ForwardError {
     Rpc(#[from] RpcError),
     #[error(transparent)]
     Lost(CallError),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
 
 impl From<CallError> for ForwardError {
@@ -219,6 +245,7 @@ impl ForwardError {
         match self {
             Self::Rpc(error) => error,
             Self::Lost(error) => RpcError::new(RpcError::INTERNAL, format!("server `{server}`: {error}")),
+            Self::Refused(refusal) => RpcError::new(RpcError::INTERNAL, format!("not done: {refusal}")),
         }
     }
 }

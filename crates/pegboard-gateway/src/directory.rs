@@ -48,6 +48,8 @@ pub(crate) struct Directory {
     mirrored: HashMap<(Arc<str>, String), Vec<MirroredParameter>>,
     /// What each server's part was made from, so that an unchanged one is kept.
     parts: HashMap<Arc<str>, Part>,
+    /// Tools that exist and must not be used until somebody approves them.
+    pub(crate) held: Vec<Arc<Tool>>,
     /// How servers want to be used.
     pub(crate) instructions: Vec<(Arc<str>, String)>,
 }
@@ -57,6 +59,8 @@ struct Part {
     tools: Arc<Vec<Item>>,
     names: Vec<String>,
     description: String,
+    /// What was done to it on the way, in words.
+    middleware: String,
 }
 
 /// What differs between two directories.
@@ -94,9 +98,9 @@ impl Difference {
 impl Directory {
     /// The directory of a fleet; what `before` has in common with it is shared.
     pub(crate) fn new(fleet: &Fleet, settings: &GatewaySettings, before: &Self) -> Self {
-        let servers: Vec<(&Arc<Upstream>, Arc<Lists>)> =
-            fleet.servers().iter().map(|server| (server, server.lists())).collect();
-        let enabled = fleet.servers().iter().filter(|server| server.config().is_enabled).count();
+        let all = fleet.servers();
+        let servers: Vec<(&Arc<Upstream>, Arc<Lists>)> = all.iter().map(|server| (server, server.lists())).collect();
+        let enabled = all.iter().filter(|server| server.config().is_enabled).count();
         let is_prefixed = match settings.prefixes {
             Prefixes::Always => true,
             Prefixes::Never => false,
@@ -124,34 +128,42 @@ impl Directory {
         style: &Style,
         before: &Self,
     ) {
-        let kept: Vec<Vec<&Item>> = servers
+        let kept = shown_items(servers, settings, |lists| &lists.tools);
+        let held = shown_items(servers, settings, |lists| &lists.held);
+        // With those that are held back: a name is the same before and after.
+        let all: Vec<(&str, &str)> = servers
             .iter()
-            .map(|(server, lists)| {
-                let middleware = settings.middleware_of(server.name());
-                let is_shown = |item: &&Item| middleware.iter().all(|step| step.shows(&item.key));
-                lists.tools.iter().filter(|item| is_shown(item) && server.can_call(item)).collect()
+            .zip(kept.iter().zip(&held))
+            .flat_map(|((server, _), (kept, held))| {
+                kept.iter().chain(held).map(|item| (server.name(), item.key.as_str()))
             })
             .collect();
-        let all = servers
-            .iter()
-            .zip(&kept)
-            .flat_map(|((server, _), items)| items.iter().map(|item| (server.name(), item.key.as_str())));
-        let names = ShownNames::new(style, all);
+        let names = ShownNames::new(style, all.iter().copied());
         let mut names = names.iter();
         let mut catalog = before.catalog.clone().unwrap_or_else(Catalog::empty);
-        for ((server, lists), items) in servers.iter().zip(&kept) {
+        for ((server, lists), (items, held)) in servers.iter().zip(kept.iter().zip(&held)) {
             let name: Arc<str> = server.name().into();
             let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
-            let part = Part { tools: Arc::clone(&lists.tools), names: shown, description: server.description() };
+            let middleware = settings.middleware_of(server.name());
+            let part = Part {
+                tools: Arc::clone(&lists.tools),
+                names: shown,
+                description: server.description(),
+                middleware: format!("{middleware:?}"),
+            };
             self.mirror(&name, items);
             if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
-                let middleware = settings.middleware_of(server.name());
                 let tools = items.iter().zip(&part.names).filter_map(|(item, shown)| tool(item, shown, middleware));
-                let server =
-                    Server { name: name.to_string(), description: part.description.clone(), origin: Origin::Mcp };
+                let server = part.server(&name);
                 let (newer, warnings) = catalog.with_server(server, tools.collect());
                 warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
                 catalog = newer;
+            }
+            let away = held.iter().zip(names.by_ref()).filter_map(|(item, shown)| tool(item, shown, middleware));
+            let away = away.collect::<Vec<RawTool>>();
+            if !away.is_empty() {
+                let (away, _) = Catalog::empty().with_server(part.server(&name), away);
+                self.held.extend(away.iter().cloned());
             }
             self.parts.insert(name, part);
         }
@@ -263,6 +275,21 @@ impl Directory {
     }
 }
 
+/// The tools of one list of each server that its middleware shows and that can be called.
+fn shown_items<'a>(
+    servers: &'a [(&Arc<Upstream>, Arc<Lists>)],
+    settings: &GatewaySettings,
+    list: fn(&Lists) -> &Arc<Vec<Item>>,
+) -> Vec<Vec<&'a Item>> {
+    let mut all = Vec::with_capacity(servers.len());
+    for (server, lists) in servers {
+        let middleware = settings.middleware_of(server.name());
+        let is_shown = |item: &&Item| middleware.iter().all(|step| step.shows(&item.key));
+        all.push(list(lists).iter().filter(|item| is_shown(item) && server.can_call(item)).collect());
+    }
+    all
+}
+
 /// The servers whose entries are not the same in both.
 fn changed_servers(new: &[&Vec<Entry>], old: &[&Vec<Entry>]) -> BTreeSet<Arc<str>> {
     let by_server = |lists: &[&Vec<Entry>]| {
@@ -281,8 +308,16 @@ fn changed_servers(new: &[&Vec<Entry>], old: &[&Vec<Entry>]) -> BTreeSet<Arc<str
 }
 
 impl Part {
+    /// The server whose part it is.
+    fn server(&self, name: &str) -> Server {
+        Server { name: name.to_owned(), description: self.description.clone(), origin: Origin::Mcp }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.tools, &other.tools) && self.names == other.names && self.description == other.description
+        Arc::ptr_eq(&self.tools, &other.tools)
+            && self.names == other.names
+            && self.description == other.description
+            && self.middleware == other.middleware
     }
 }
 

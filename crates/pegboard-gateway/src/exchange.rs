@@ -3,22 +3,36 @@
 use std::sync::Arc;
 
 use pegboard_core::Selection;
+use pegboard_http::Principal;
 use pegboard_upstream::{
     era::Era,
     json::{Fields, Raw, raw},
     rpc::{Message, RpcError},
+    trace::TraceContext,
 };
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use crate::sessions::ClientSession;
 
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Caller {
+    /// Whoever comes in where no token is asked for.
+    Anybody,
+    /// Whoever started us and speaks on our pipes.
+    Pipe,
+    /// The holder of a token.
+    Token(Principal),
+}
+
 /// What a caller may see.
 #[derive(Clone, Debug)]
 pub(crate) struct Viewer {
-    /// Which token, counted from 1; 0 without tokens.
-    pub(crate) token: usize,
+    pub(crate) caller: Caller,
     pub(crate) selection: Arc<Selection>,
+    /// The number of the [setup](crate::setup::Setup) that says so.
+    pub(crate) setup: u64,
 }
 
 /// Where messages about one request go.
@@ -40,6 +54,8 @@ pub(crate) struct Exchange {
     pub(crate) outlet: Outlet,
     /// Calls of one conversation share a number.
     pub(crate) owner: u64,
+    /// Whose trace it belongs to, as the client says.
+    pub(crate) trace: TraceContext,
 }
 
 /// The levels of log messages, from the least to the most important.

@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fmt,
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -19,12 +19,17 @@ use tokio::sync::watch;
 
 use crate::{
     directory::{Difference, Directory},
-    exchange::{Exchange, Viewer},
+    exchange::{Caller, Exchange, Viewer},
+    kept::KeptSessions,
+    limits::Limits,
     listen::Listeners,
     lock,
     metrics::{Metrics, Standing},
+    pins::{self, Names},
+    record::Recorder,
     sessions::{ClientSession, Sessions},
     settings::{GatewaySettings, Profile},
+    setup::Setups,
     suspended::SuspendedCalls,
     watches::Watches,
 };
@@ -47,20 +52,29 @@ const SWEEP: Duration = Duration::from_secs(30);
 
 /// Servers on one side, clients on the other.
 pub struct Gateway {
-    pub(crate) settings: GatewaySettings,
+    pub(crate) setups: Setups,
+    /// The number of the setup that everything was last made for.
+    applied: AtomicU64,
     pub(crate) fleet: Fleet,
-    rankers: Rankers,
     directory: RwLock<Arc<Directory>>,
     /// For which count of the fleet's changes the directory was made.
     built: watch::Sender<u64>,
-    views: Mutex<HashMap<(usize, DialectName), Arc<View>>>,
+    views: Mutex<HashMap<(Caller, u64, DialectName), Arc<View>>>,
     pub(crate) sessions: Sessions,
+    /// Where conversations are kept, if they are.
+    pub(crate) kept: Option<Arc<KeptSessions>>,
     pub(crate) suspended: SuspendedCalls,
     pub(crate) listeners: Listeners,
     pub(crate) watches: Watches,
     pub(crate) metrics: Metrics,
-    began: std::time::Instant,
+    pub(crate) names: Arc<Names>,
+    /// Where it is noted what was searched for and called.
+    pub(crate) recorder: OnceLock<Recorder>,
+    pub(crate) limits: Limits,
+    pub(crate) began: std::time::Instant,
     next_owner: AtomicU64,
+    /// How many requests there were; each has its number.
+    pub(crate) requests: AtomicU64,
     /// Whether the servers have had their time to start. Later on nobody waits for one.
     started: watch::Sender<bool>,
     pub(crate) stopping: watch::Sender<bool>,
@@ -92,22 +106,30 @@ impl Gateway {
         rankers: Rankers,
         supervisor: Vec<OsString>,
     ) -> Arc<Self> {
-        let options = FleetOptions { supervisor, manifests: settings.manifests.clone(), is_held: true };
+        let (manifests, pins, logins) = (settings.manifests.clone(), settings.pins.clone(), settings.logins.clone());
+        let options = FleetOptions { supervisor, manifests, pins, logins, is_held: true };
         let (fleet, notices) = Fleet::start_with(servers, options);
+        fleet.hide(settings.tokens.iter().map(|token| &token.secret));
+        let kept = settings.sessions.as_deref().and_then(KeptSessions::open);
         let gateway = Arc::new(Self {
-            settings,
+            setups: Setups::new(settings, rankers),
+            applied: AtomicU64::new(0),
             fleet,
-            rankers,
             directory: RwLock::default(),
             built: watch::Sender::new(0),
             views: Mutex::default(),
             sessions: Sessions::default(),
+            kept,
             suspended: SuspendedCalls::default(),
             listeners: Listeners::default(),
             watches: Watches::default(),
             metrics: Metrics::default(),
+            names: Arc::default(),
+            recorder: OnceLock::new(),
+            limits: Limits::default(),
             began: std::time::Instant::now(),
             next_owner: AtomicU64::new(1),
+            requests: AtomicU64::new(0),
             started: watch::Sender::new(false),
             stopping: watch::Sender::new(false),
         });
@@ -115,12 +137,13 @@ impl Gateway {
         tokio::spawn(follow(Arc::downgrade(&gateway), gateway.fleet.changes()));
         tokio::spawn(start_up(Arc::clone(&gateway)));
         tokio::spawn(crate::notices::pump(Arc::downgrade(&gateway), notices));
-        tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.settings.session_idle));
+        tokio::spawn(sweep(Arc::downgrade(&gateway)));
+        tokio::spawn(pins::compare_names(Arc::downgrade(&gateway), Arc::clone(&gateway.names)));
         gateway
     }
 
     /// The servers in the order of the configuration.
-    pub fn servers(&self) -> &[Arc<Upstream>] {
+    pub fn servers(&self) -> Arc<[Arc<Upstream>]> {
         self.fleet.servers()
     }
 
@@ -137,12 +160,12 @@ impl Gateway {
     /// Waits until every server works or has failed for the first time, at most as long as
     /// the settings say.
     pub async fn ready(&self) {
-        self.wait_ready(self.settings.startup_wait).await;
+        self.wait_ready(self.setup().startup_wait).await;
     }
 
     /// [`ready`](Self::ready) for a greeting, which must not take long.
     pub(crate) async fn almost_ready(&self) {
-        self.wait_ready(self.settings.startup_wait.min(GREETING_WAIT)).await;
+        self.wait_ready(self.setup().startup_wait.min(GREETING_WAIT)).await;
     }
 
     async fn wait_ready(&self, limit: Duration) {
@@ -162,10 +185,15 @@ impl Gateway {
         *self.started.borrow()
     }
 
+    /// What has happened so far, in numbers: those of [`METRICS`](crate::METRICS).
+    pub fn numbers(&self) -> Vec<crate::metrics::Family> {
+        self.metrics.families(&self.standing())
+    }
+
     /// How things stand, in numbers.
-    pub(crate) fn standing(&self) -> Standing {
+    fn standing(&self) -> Standing {
         let mut servers = std::collections::BTreeMap::new();
-        for server in self.servers() {
+        for server in self.servers().iter() {
             *servers.entry(server.state().as_str()).or_default() += 1;
         }
         let (sessions, tools) = (self.session_count(), self.catalog().len());
@@ -195,31 +223,21 @@ impl Gateway {
     }
 
     pub(crate) fn ranker(&self, dialect: DialectName) -> Arc<dyn Ranker> {
-        (self.rankers)(dialect)
+        (self.setup().rankers)(dialect)
     }
 
     pub(crate) fn next_owner(&self) -> u64 {
         self.next_owner.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What the holder of a token may see; `None` is whoever comes without one.
-    pub(crate) fn viewer(&self, token: Option<usize>) -> Viewer {
-        let own = token.and_then(|at| self.settings.tokens.get(at));
-        let selection = match own {
-            Some(token) => self.settings.selection.narrowed_to(token.selection.clone()),
-            None => self.settings.selection.clone(),
-        };
-        Viewer { token: token.map_or(0, |at| at + 1), selection: Arc::new(selection) }
-    }
-
     /// Whether lists depend on who asks.
     pub(crate) fn is_private(&self) -> bool {
-        !self.settings.tokens.is_empty()
+        !self.setup().tokens.is_empty()
     }
 
     /// What `viewer` sees in a dialect, now.
     pub(crate) fn view(&self, viewer: &Viewer, dialect: DialectName) -> Arc<View> {
-        let key = (viewer.token, dialect);
+        let key = (viewer.caller, viewer.setup, dialect);
         if let Some(view) = lock(&self.views).get(&key) {
             return Arc::clone(view);
         }
@@ -234,11 +252,11 @@ impl Gateway {
     }
 
     fn make_view(&self, viewer: &Viewer, dialect: DialectName) -> View {
-        let catalog = self.catalog();
+        let (catalog, setup) = (self.catalog(), self.setup());
         let selection = &*viewer.selection;
-        let decision = self.settings.exposure.decide(&catalog, selection);
-        let ranker = (self.rankers)(dialect);
-        let settings = self.settings.discovery.clone();
+        let decision = setup.exposure.decide(&catalog, selection);
+        let ranker = (setup.rankers)(dialect);
+        let settings = setup.discovery.clone();
         let tools = Session::expecting(dialect, settings, catalog, selection.clone(), ranker);
         View { tools: Mutex::new(tools), is_search_on: decision.is_on }
     }
@@ -262,7 +280,7 @@ impl Gateway {
         match &exchange.session {
             Some(session) => work(&mut lock(&session.tools)),
             None => {
-                let dialect = Self::dialect(self.settings.profile, Era::Modern);
+                let dialect = Self::dialect(self.setup().profile, Era::Modern);
                 let view = self.view(&exchange.viewer, dialect);
                 let mut tools = lock(&view.tools);
                 work(&mut tools)
@@ -272,73 +290,99 @@ impl Gateway {
 
     /// Takes in what has changed at the servers, and tells the clients.
     async fn refresh(self: &Arc<Self>, changes: u64) {
-        let gateway = Arc::clone(self);
-        let before = self.directory();
+        let (gateway, before, setup) = (Arc::clone(self), self.directory(), self.setup());
+        let is_new_setup = self.applied.swap(setup.number, Ordering::Relaxed) != setup.number;
         let made = tokio::task::spawn_blocking(move || {
-            let directory = Arc::new(Directory::new(&gateway.fleet, &gateway.settings, &before));
+            let directory = Arc::new(Directory::new(&gateway.fleet, &setup, &before));
             let difference = directory.difference(&before);
             (directory, difference)
         });
         let Ok((directory, difference)) = made.await else { return };
         *self.directory.write().unwrap_or_else(std::sync::PoisonError::into_inner) = directory;
         let difference = Arc::new(difference);
-        if difference.has_tools() {
+        let is_news = difference.has_tools() || is_new_setup;
+        if is_news {
             lock(&self.views).clear();
+            self.record_tools();
         }
         // Whoever comes from now on sees the new directory. With nobody there yet, the first
         // list need not wait for an index that only searches need.
         let is_awaited = self.sessions.all().is_empty();
-        if !is_awaited {
+        if is_news && !is_awaited {
             self.renew(&difference).await;
         }
-        self.listeners.changed("notifications/tools/list_changed", |viewer| difference.tools_for(&viewer.selection));
+        if is_new_setup {
+            self.listeners.renew(|viewer| self.viewer(viewer.caller));
+        }
+        let has_tools = |viewer: &Viewer| is_new_setup || difference.tools_for(&viewer.selection);
+        self.listeners.changed("notifications/tools/list_changed", has_tools);
         self.announce("notifications/prompts/list_changed", |viewer| difference.prompts_for(&viewer.selection));
         self.announce("notifications/resources/list_changed", |viewer| difference.resources_for(&viewer.selection));
         // Last: who waits for the directory is not to be told of what is in it already.
         self.built.send_replace(changes);
-        if is_awaited {
+        self.names.news.notify_one();
+        if is_news && is_awaited {
             self.renew(&difference).await;
         }
         Watches::renew(self);
     }
 
     async fn renew(self: &Arc<Self>, difference: &Arc<Difference>) {
-        if difference.has_tools() {
-            let (gateway, difference) = (Arc::clone(self), Arc::clone(difference));
-            let _ = tokio::task::spawn_blocking(move || gateway.renew_sessions(&difference)).await;
-        }
+        let (gateway, difference) = (Arc::clone(self), Arc::clone(difference));
+        let _ = tokio::task::spawn_blocking(move || gateway.renew_sessions(&difference)).await;
     }
 
     /// Lets all conversations go on with the new catalog; those whose list changed are told.
-    fn renew_sessions(&self, difference: &Difference) {
+    fn renew_sessions(self: &Arc<Self>, difference: &Difference) {
         // Indexes the new tools now, rather than in somebody's first search.
-        let catalog = self.catalog();
+        let (catalog, profile) = (self.catalog(), self.setup().profile);
         for era in [Era::Legacy, Era::Modern] {
-            self.ranker(Self::dialect(self.settings.profile, era)).prepare(&catalog);
+            self.ranker(Self::dialect(profile, era)).prepare(&catalog);
         }
         for session in self.sessions.all() {
-            // One that has begun meanwhile has it already.
-            if lock(&session.tools).catalog().same_snapshot(&catalog) {
-                continue;
-            }
-            let view = self.view(&session.viewer, Self::dialect(session.profile, Era::Legacy));
-            let shows_everything = session.profile == Profile::Passthrough || !view.is_search_on;
-            let is_changed = {
-                let mut tools = lock(&session.tools);
-                let before = tools.list_changes();
-                tools.update_like(&lock(&view.tools));
-                tools.list_changes() != before
-            };
-            if is_changed || (shows_everything && difference.tools_for(&session.viewer.selection)) {
-                session.announce("notifications/tools/list_changed");
-            }
+            self.renew_session(&session, &catalog, difference);
+        }
+    }
+
+    /// Lets one conversation go on with the catalog and the settings of now; it ends if its
+    /// caller has no business here any more.
+    pub(crate) fn renew_session(
+        self: &Arc<Self>,
+        session: &Arc<ClientSession>,
+        catalog: &Catalog,
+        difference: &Difference,
+    ) {
+        let old = session.viewer();
+        let Some(viewer) = self.viewer(old.caller) else {
+            tracing::info!(session = session.owner, "a conversation ends: its token is no longer known");
+            self.sessions.remove(&session.id);
+            return self.forget_session(session);
+        };
+        let is_new_setup = viewer.setup != old.setup;
+        // One that has begun meanwhile has it already.
+        if !is_new_setup && lock(&session.tools).catalog().same_snapshot(catalog) {
+            return;
+        }
+        let view = self.view(&viewer, Self::dialect(session.profile, Era::Legacy));
+        let shows_everything = session.profile == Profile::Passthrough || !view.is_search_on;
+        let may_differ = is_new_setup || difference.tools_for(&viewer.selection);
+        session.set_viewer(viewer);
+        let is_changed = {
+            let mut tools = lock(&session.tools);
+            let before = tools.list_changes();
+            tools.update_like(&lock(&view.tools));
+            tools.list_changes() != before
+        };
+        // What is shown can also change with the settings alone.
+        if is_changed || (may_differ && (shows_everything || is_new_setup)) {
+            session.announce("notifications/tools/list_changed");
         }
     }
 
     /// Tells the clients of both eras for whom a list has changed.
     fn announce(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
         let sessions = self.sessions.all();
-        let concerned = sessions.iter().filter(|session| has_changed_for(&session.viewer));
+        let concerned = sessions.iter().filter(|session| has_changed_for(&session.viewer()));
         concerned.for_each(|session| session.announce(method));
         self.listeners.changed(method, has_changed_for);
     }
@@ -353,6 +397,17 @@ impl Gateway {
                 gateway.watches.remove(&gateway, &uri).await;
             }
         });
+    }
+
+    /// Looks now and then for conversations on the disk that nobody came back to.
+    fn sweep_kept(&self, rounds: u64) {
+        const EVERY: u64 = 20;
+        if rounds.is_multiple_of(EVERY)
+            && let Some(kept) = self.kept.clone()
+        {
+            let limit = self.setup().session_keep;
+            tokio::task::spawn_blocking(move || kept.sweep(limit));
+        }
     }
 
     /// What a client can do here. Servers come and go, so everything is offered.
@@ -397,7 +452,7 @@ pub(crate) fn is_stateful(dialect: DialectName) -> bool {
 
 /// Gives the servers their time to start.
 async fn start_up(gateway: Arc<Gateway>) {
-    let limit = gateway.settings.startup_wait;
+    let limit = gateway.setup().startup_wait;
     tokio::spawn(hold_back(Arc::clone(&gateway)));
     let all = async {
         gateway.fleet.listed(limit).await;
@@ -435,8 +490,16 @@ async fn follow(gateway: std::sync::Weak<Gateway>, mut changes: watch::Receiver<
 }
 
 /// Forgets conversations that nobody uses.
-async fn sweep(gateway: std::sync::Weak<Gateway>, limit: Duration) {
+async fn sweep(gateway: std::sync::Weak<Gateway>) {
+    let mut rounds = 0_u64;
     loop {
+        let Some(limit) = gateway.upgrade().map(|gateway| {
+            gateway.sweep_kept(rounds);
+            gateway.setup().session_idle
+        }) else {
+            return;
+        };
+        rounds += 1;
         tokio::time::sleep(SWEEP.min(limit)).await;
         let Some(gateway) = gateway.upgrade() else { return };
         for session in gateway.sessions.expire(limit) {

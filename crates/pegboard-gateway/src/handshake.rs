@@ -11,13 +11,18 @@ use pegboard_upstream::{
 use serde_json::json;
 
 use crate::{
-    exchange::Viewer,
+    directory::Difference,
+    exchange::{Caller, Viewer},
     gateway::{Gateway, is_stateful},
     lock,
     methods::{required, shorten},
     sessions::{Beginning, ClientSession, client_name},
     settings::Profile,
+    trace,
 };
+
+/// Bytes of what a client says that it can do; they are kept for as long as it stays.
+const MAX_CAPABILITIES: usize = 32 << 10;
 
 impl Gateway {
     /// Begins a conversation; what the client is told.
@@ -33,62 +38,72 @@ impl Gateway {
         let asked = required(&params, "protocolVersion")?;
         let version = if LEGACY_VERSIONS.contains(&asked.as_str()) { asked } else { LEGACY_VERSIONS[0].to_owned() };
         let capabilities = params.get("capabilities").map_or_else(|| raw(&json!({})), ToOwned::to_owned);
+        if capabilities.get().len() > MAX_CAPABILITIES {
+            let message = format!("`capabilities` has more than {MAX_CAPABILITIES} bytes");
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, message));
+        }
         let client = client_name(&params);
-        let profile = self.settings.profile_of(&client);
+        let setup = self.setup();
+        let profile = setup.profile_of(&client);
         // The client asks for the tools next, and would wait there.
         self.ready().await;
-        let session = Arc::new(self.begin(viewer, profile, capabilities, false, true));
+        let session = Arc::new(ClientSession::new(
+            self.next_owner(),
+            self.beginning(viewer, profile, capabilities, shorten(&client)),
+        ));
+        trace::belongs_to(&session);
         tracing::info!(
             session = session.owner,
-            client = shorten(&client),
+            client = session.client,
             protocol = version,
             profile = profile.as_str(),
-            token = self.token_name(&session.viewer),
+            token = self.token_name(&session.viewer()),
             "a conversation begins"
         );
-        for old in self.sessions.add(Arc::clone(&session), self.settings.max_sessions) {
+        for old in self.sessions.add(Arc::clone(&session), setup.max_sessions) {
             tracing::warn!(session = old.owner, "a conversation makes room for a newer one");
             self.end_session(&old);
         }
-        let view = self.view(&session.viewer, Self::dialect(profile, Era::Legacy));
-        // The catalog may have changed before the conversation could be told so.
-        if !lock(&session.tools).catalog().same_snapshot(&self.catalog()) {
-            lock(&session.tools).update_like(&lock(&view.tools));
-        }
+        // Catalog and settings may have changed before the conversation could be told so.
+        self.renew_session(&session, &self.catalog(), &Difference::default());
+        let view = self.view(&session.viewer(), Self::dialect(profile, Era::Legacy));
+        self.keep(&session).await;
         let mut result = Fields::new().with("protocolVersion", &version);
         result.set("capabilities", Self::capabilities());
         result.set("serverInfo", raw(&Self::server_info()));
         if let Some(instructions) = self.instructions(&view, profile) {
             result.set("instructions", raw(&instructions));
         }
+        tracing::Span::current().record("outcome", "ok");
         Ok((session, result.to_raw()))
     }
 
     /// What logs call the holder of a token.
-    fn token_name(&self, viewer: &Viewer) -> &str {
-        let token = viewer.token.checked_sub(1).and_then(|at| self.settings.tokens.get(at));
-        token.map_or("", |token| token.name.as_str())
+    fn token_name(&self, viewer: &Viewer) -> String {
+        let Caller::Token(holder) = viewer.caller else { return String::new() };
+        self.setup().token(holder).map_or_else(String::new, |token| token.name.clone())
     }
 
-    /// A conversation that is not registered yet. One that `only_searches` may search even
-    /// where everything is shown.
-    pub(crate) fn begin(
-        &self,
-        viewer: Viewer,
-        profile: Profile,
-        capabilities: Raw,
-        only_searches: bool,
-        is_lasting: bool,
-    ) -> ClientSession {
-        let dialect = Self::dialect(profile, Era::Legacy);
-        let view = self.view(&viewer, dialect);
-        let tools = if only_searches { self.searching(&viewer) } else { lock(&view.tools).fork() };
-        let owner = self.next_owner();
-        ClientSession::new(owner, Beginning { viewer, profile, capabilities, tools, is_lasting })
+    /// What a conversation begins with that is to last.
+    pub(crate) fn beginning(&self, viewer: Viewer, profile: Profile, capabilities: Raw, client: String) -> Beginning {
+        let view = self.view(&viewer, Self::dialect(profile, Era::Legacy));
+        let tools = lock(&view.tools).fork();
+        Beginning { viewer, profile, capabilities, tools, is_lasting: true, client }
+    }
+
+    /// A conversation of one request. One that `only_searches` may search even where
+    /// everything is shown.
+    pub(crate) fn begin_once(&self, viewer: Viewer, profile: Profile, only_searches: bool) -> ClientSession {
+        let mut beginning = self.beginning(viewer, profile, raw(&json!({})), String::new());
+        if only_searches {
+            beginning.tools = self.searching(&beginning.viewer);
+        }
+        beginning.is_lasting = false;
+        ClientSession::new(self.next_owner(), beginning)
     }
 
     fn searching(&self, viewer: &Viewer) -> Session {
-        let mut settings = self.settings.discovery.clone();
+        let mut settings = self.setup().discovery.clone();
         settings.always_searchable = true;
         let dialect = DialectName::Gateway;
         Session::expecting(dialect, settings, self.catalog(), (*viewer.selection).clone(), self.ranker(dialect))
@@ -96,7 +111,7 @@ impl Gateway {
 
     /// Says once that modern clients get something else than what is configured.
     pub(crate) fn log_fallback(&self) {
-        if let Profile::Dialect(dialect) = self.settings.profile
+        if let Profile::Dialect(dialect) = self.setup().profile
             && is_stateful(dialect)
         {
             tracing::info!(

@@ -7,22 +7,29 @@
 //! it searches is decided by `pegboard-discovery`; nothing here ranks or phrases.
 
 mod calls;
+pub mod control;
 mod directory;
 mod exchange;
 mod gateway;
 mod handshake;
 mod http;
+mod kept;
 mod legacy;
+mod limits;
 mod listen;
 mod methods;
-mod metrics;
+pub mod metrics;
 pub mod middleware;
 mod notices;
+mod pins;
+pub mod record;
 mod sessions;
 mod settings;
+mod setup;
 mod stdio;
 mod suspended;
 mod tools;
+mod trace;
 mod uris;
 mod watches;
 
@@ -30,8 +37,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use gateway::{Gateway, Rankers};
 pub use http::{ENDPOINT, HEALTH, READY};
+pub use limits::CallLimits;
 pub use metrics::METRICS;
+pub use pins::{Lookalike, ToolName};
 pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};
+pub use setup::{Change, holders};
 
 /// Locks that guard plain data; nobody panics while holding one.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -59,6 +59,20 @@ impl Listeners {
         interested.for_each(|one| one.tell(method, Fields::new()));
     }
 
+    /// Goes on under other settings; whoever has no business here any more hears nothing.
+    pub(crate) fn renew(&self, viewer: impl Fn(&Viewer) -> Option<Viewer>) {
+        let mut listeners = lock(&self.all);
+        for one in listeners.iter_mut() {
+            match viewer(&one.viewer) {
+                Some(viewer) => one.viewer = viewer,
+                None => {
+                    one.methods.clear();
+                    one.uris.clear();
+                }
+            }
+        }
+    }
+
     /// Tells those who want to know that a resource has changed.
     pub(crate) fn updated(&self, is_it: impl Fn(&String) -> bool, params: &Fields) {
         for one in lock(&self.all).iter() {

@@ -1,6 +1,6 @@
 //! The methods that clients call.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use pegboard_upstream::{
     Call, ListKind, State, Upstream,
@@ -15,7 +15,7 @@ use crate::{
     directory::Entry,
     exchange::{Exchange, level},
     gateway::Gateway,
-    lock,
+    lock, trace,
 };
 
 /// How long clients may keep a list without asking again, in milliseconds.
@@ -30,6 +30,19 @@ impl Gateway {
     /// # Errors
     /// What the client is told when it cannot be answered.
     pub(crate) async fn answer(
+        self: &Arc<Self>,
+        exchange: &Exchange,
+        id: &Id,
+        method: &str,
+        params: Option<Raw>,
+    ) -> Result<Raw, RpcError> {
+        let began = Instant::now();
+        let outcome = self.dispatch(exchange, id, method, params).await;
+        trace::answered(&outcome, began);
+        outcome
+    }
+
+    async fn dispatch(
         self: &Arc<Self>,
         exchange: &Exchange,
         id: &Id,
@@ -57,7 +70,7 @@ impl Gateway {
             ("server/discover", Era::Modern) => Ok(self.discover(exchange).await),
             ("subscriptions/listen", Era::Modern) => self.listen(exchange, id, &params).await,
             ("ping", Era::Legacy) => Ok(raw(&json!({}))),
-            ("logging/setLevel", Era::Legacy) => self.set_level(exchange, &params),
+            ("logging/setLevel", Era::Legacy) => self.set_level(exchange, &params).await,
             ("resources/subscribe", Era::Legacy) => self.subscribe(exchange, &params).await,
             ("resources/unsubscribe", Era::Legacy) => self.unsubscribe(exchange, &params).await,
             _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("no method `{}`", shorten(method)))),
@@ -66,11 +79,12 @@ impl Gateway {
 
     async fn discover(&self, exchange: &Exchange) -> Raw {
         self.almost_ready().await;
-        let dialect = Self::dialect(self.settings.profile, Era::Modern);
+        let profile = self.setup().profile;
+        let dialect = Self::dialect(profile, Era::Modern);
         let view = self.view(&exchange.viewer, dialect);
         let mut result = Fields::new().with("resultType", "complete").with("supportedVersions", &[MODERN_VERSION]);
         result.set("capabilities", Self::capabilities());
-        if let Some(instructions) = self.instructions(&view, self.settings.profile) {
+        if let Some(instructions) = self.instructions(&view, profile) {
             result.set("instructions", raw(&instructions));
         }
         self.add_cache_hints(&mut result);
@@ -98,7 +112,10 @@ impl Gateway {
         items: &[&RawValue],
         params: &Fields,
     ) -> Result<Raw, RpcError> {
-        let size = if self.settings.page_size == 0 { usize::MAX } else { self.settings.page_size };
+        let size = match self.setup().page_size {
+            0 => usize::MAX,
+            size => size,
+        };
         let wrong = || RpcError::new(RpcError::INVALID_PARAMS, "`cursor` is none of ours");
         let start = match params.get("cursor").filter(|cursor| cursor.get() != "null") {
             None => 0,
@@ -223,13 +240,14 @@ impl Gateway {
         self.forward(exchange, forward).await.map_err(|error| error.into_rpc(&server))
     }
 
-    fn set_level(&self, exchange: &Exchange, params: &Fields) -> Result<Raw, RpcError> {
+    async fn set_level(&self, exchange: &Exchange, params: &Fields) -> Result<Raw, RpcError> {
         let wanted = required(params, "level")?;
         if level(&wanted).is_none() {
             return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("no log level `{}`", shorten(&wanted))));
         }
         if let Some(session) = &exchange.session {
             session.set_log_level(&wanted);
+            self.keep(session).await;
         }
         self.fleet.servers().iter().for_each(|upstream| self.tell_level(upstream));
         Ok(raw(&json!({})))
@@ -265,6 +283,7 @@ impl Gateway {
         let is_new = lock(&session.subscriptions).insert(uri.clone());
         if is_new {
             self.watches.add(self, &uri).await;
+            self.keep(session).await;
         }
         Ok(raw(&json!({})))
     }
@@ -276,6 +295,7 @@ impl Gateway {
             && lock(&session.subscriptions).remove(&uri)
         {
             self.watches.remove(self, &uri).await;
+            self.keep(session).await;
         }
         Ok(raw(&json!({})))
     }
@@ -315,5 +335,5 @@ fn not_found(mut error: RpcError, exchange: &Exchange, uri: &str) -> RpcError {
 
 /// Something that a client sent, fit to be sent back.
 pub(crate) fn shorten(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
+    pegboard_core::text::brief(text, 200)
 }

@@ -4,9 +4,10 @@
 //! program may have several. Counting is a few atomic additions; everything else is done by
 //! whoever asks.
 
+mod families;
+
 use std::{
     collections::BTreeMap,
-    fmt::{self, Write as _},
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicU64, Ordering},
@@ -14,13 +15,16 @@ use std::{
     time::Duration,
 };
 
-use crate::lock;
+use self::families::labelled;
+pub(crate) use self::families::render;
+pub use self::families::{Family, Histogram, Kind, Point, Value};
+use crate::{exchange::Caller, lock};
 
 /// Where the numbers are told, in the text form of Prometheus.
 pub const METRICS: &str = "/metrics";
 
 /// Upper ends of the classes of times, in microseconds.
-const CLASSES: [u64; 14] =
+pub(crate) const CLASSES: [u64; 14] =
     [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 5_000_000, 30_000_000, 300_000_000];
 
 /// How long something took, by classes.
@@ -45,19 +49,29 @@ impl Times {
         self.count.load(Ordering::Relaxed)
     }
 
-    fn render(&self, name: &str, labels: &str, text: &mut String) -> fmt::Result {
-        let (open, comma) = if labels.is_empty() { ("", "") } else { (labels, ",") };
-        let mut seen = 0;
-        for (class, end) in self.classes.iter().zip(CLASSES) {
-            seen += class.load(Ordering::Relaxed);
-            let end = end as f64 / 1e6;
-            writeln!(text, "{name}_bucket{{{open}{comma}le=\"{end}\"}} {seen}")?;
-        }
+    fn histogram(&self) -> Histogram {
+        let counts: Vec<u64> = self.classes.iter().map(|class| class.load(Ordering::Relaxed)).collect();
+        // Others go on counting meanwhile; no class may have more than there are in all.
+        let count = self.count().max(counts.iter().sum());
+        Histogram { counts, count, sum: self.micros.load(Ordering::Relaxed) as f64 / 1e6 }
+    }
+
+    /// How long a share of them took at most, as far as their classes tell: times are taken to
+    /// lie evenly in theirs. `None` when there are none.
+    pub(crate) fn quantile(&self, share: f64) -> Option<Duration> {
         let count = self.count();
-        let braces = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-        writeln!(text, "{name}_bucket{{{open}{comma}le=\"+Inf\"}} {count}")?;
-        writeln!(text, "{name}_sum{braces} {}", self.micros.load(Ordering::Relaxed) as f64 / 1e6)?;
-        writeln!(text, "{name}_count{braces} {count}")
+        let wanted = share * count as f64;
+        let (mut below, mut start) = (0.0, 0);
+        for (class, end) in self.classes.iter().zip(CLASSES) {
+            let inside = class.load(Ordering::Relaxed) as f64;
+            if inside > 0.0 && below + inside >= wanted {
+                let part = ((wanted - below) / inside).clamp(0.0, 1.0);
+                return Some(Duration::from_micros(start + ((end - start) as f64 * part) as u64));
+            }
+            (below, start) = (below + inside, end);
+        }
+        // Longer than every class.
+        (count > 0).then(|| Duration::from_micros(start))
     }
 }
 
@@ -71,6 +85,37 @@ pub(crate) struct Calls {
     pub(crate) errors: AtomicU64,
 }
 
+/// Why a call was not made, or its result not passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Its arguments do not fit the tool's schema.
+    Arguments,
+    /// There is too much of them.
+    ArgumentBytes,
+    /// There is too much of its result.
+    ResultBytes,
+    /// The server has as many as it may, and no turn came.
+    ServerBusy,
+    /// The caller has.
+    CallerBusy,
+    /// The caller has made as many as it may in a minute.
+    Rate,
+    /// The server did not answer several times in a row.
+    Breaker,
+}
+
+impl Refused {
+    const ALL: [(Self, &str); 7] = [
+        (Self::Arguments, "arguments"),
+        (Self::ArgumentBytes, "argument_bytes"),
+        (Self::ResultBytes, "result_bytes"),
+        (Self::ServerBusy, "server_busy"),
+        (Self::CallerBusy, "caller_busy"),
+        (Self::Rate, "rate"),
+        (Self::Breaker, "breaker"),
+    ];
+}
+
 /// Everything that is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -80,10 +125,15 @@ pub(crate) struct Metrics {
     pub(crate) lists: AtomicU64,
     /// Tokens (estimated) of definitions that no client had to read.
     pub(crate) tokens_saved: AtomicU64,
+    /// In the order of [`Refused`].
+    refused: [AtomicU64; Refused::ALL.len()],
     servers: RwLock<BTreeMap<Arc<str>, Arc<Calls>>>,
     /// What all tools cost, for the snapshot and the viewer that were counted last.
-    cost: Mutex<Option<((u64, usize), u64)>>,
+    cost: Mutex<Option<(Counted, u64)>>,
 }
+
+/// A snapshot of the catalog, and who sees it under which settings.
+type Counted = (u64, Caller, u64);
 
 /// How things stand, for whoever asks.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +155,11 @@ impl Metrics {
         })
     }
 
+    /// Takes note of a call that met with a limit.
+    pub(crate) fn refused(&self, why: Refused) {
+        self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Takes note of a search.
     pub(crate) fn searched(&self, is_hit: bool, time: Duration) {
         self.searches.add(time);
@@ -114,7 +169,7 @@ impl Metrics {
 
     /// Takes note of what a list cost, instead of what all tools would have. `all` is
     /// worked out once for a snapshot and a viewer.
-    pub(crate) fn saved(&self, key: (u64, usize), shown: u64, all: impl FnOnce() -> u64) {
+    pub(crate) fn saved(&self, key: Counted, shown: u64, all: impl FnOnce() -> u64) {
         let mut cost = lock(&self.cost);
         let all = match *cost {
             Some((counted, all)) if counted == key => all,
@@ -123,69 +178,102 @@ impl Metrics {
         self.tokens_saved.fetch_add(all.saturating_sub(shown), Ordering::Relaxed);
     }
 
-    /// The numbers in the text form of Prometheus.
-    pub(crate) fn render(&self, standing: &Standing) -> String {
-        let mut text = String::with_capacity(4096);
-        // Writing to a string does not fail.
-        let _ = self.write(standing, &mut text);
-        text
-    }
-
-    fn write(&self, standing: &Standing, text: &mut String) -> fmt::Result {
+    /// All numbers, in a fixed order.
+    pub(crate) fn families(&self, standing: &Standing) -> Vec<Family> {
         let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        head(text, "pegboard_uptime_seconds", "gauge", "Time since the start")?;
-        writeln!(text, "pegboard_uptime_seconds {}", standing.uptime.as_secs())?;
-        head(text, "pegboard_sessions", "gauge", "Conversations that are kept")?;
-        writeln!(text, "pegboard_sessions {}", standing.sessions)?;
-        head(text, "pegboard_tools", "gauge", "Tools of all servers")?;
-        writeln!(text, "pegboard_tools {}", standing.tools)?;
-        head(text, "pegboard_servers", "gauge", "Servers by their state")?;
-        for (state, count) in &standing.servers {
-            writeln!(text, "pegboard_servers{{state=\"{state}\"}} {count}")?;
-        }
-        head(text, "pegboard_searches_total", "counter", "Searches by whether they found something")?;
-        writeln!(text, "pegboard_searches_total{{outcome=\"hit\"}} {}", number(&self.hits))?;
-        writeln!(text, "pegboard_searches_total{{outcome=\"miss\"}} {}", number(&self.misses))?;
-        head(text, "pegboard_search_seconds", "histogram", "Time of a search")?;
-        self.searches.render("pegboard_search_seconds", "", text)?;
-        head(text, "pegboard_lists_total", "counter", "Lists of tools that were asked for")?;
-        writeln!(text, "pegboard_lists_total {}", number(&self.lists))?;
-        head(text, "pegboard_tokens_saved_total", "counter", "Tokens of definitions left out of lists, estimated")?;
-        writeln!(text, "pegboard_tokens_saved_total {}", number(&self.tokens_saved))?;
-        self.write_calls(text)
+        let found =
+            |counter: &AtomicU64, outcome: &str| labelled([("outcome", outcome)], Value::Number(number(counter)));
+        let states = standing.servers.iter();
+        let mut families = vec![
+            Family::one("pegboard_uptime_seconds", Kind::Gauge, "Time since the start", standing.uptime.as_secs()),
+            Family::one("pegboard_sessions", Kind::Gauge, "Conversations that are kept", standing.sessions as u64),
+            Family::one("pegboard_tools", Kind::Gauge, "Tools of all servers", standing.tools as u64),
+            Family {
+                name: "pegboard_servers",
+                kind: Kind::Gauge,
+                help: "Servers by their state",
+                points: states
+                    .map(|(state, count)| labelled([("state", state)], Value::Number(*count as u64)))
+                    .collect(),
+            },
+            Family {
+                name: "pegboard_searches_total",
+                kind: Kind::Counter,
+                help: "Searches by whether they found something",
+                points: vec![found(&self.hits, "hit"), found(&self.misses, "miss")],
+            },
+            Family {
+                name: "pegboard_search_seconds",
+                kind: Kind::Histogram,
+                help: "Time of a search",
+                points: vec![labelled([], Value::Histogram(self.searches.histogram()))],
+            },
+            Family::one(
+                "pegboard_lists_total",
+                Kind::Counter,
+                "Lists of tools that were asked for",
+                number(&self.lists),
+            ),
+            Family::one(
+                "pegboard_tokens_saved_total",
+                Kind::Counter,
+                "Tokens of definitions left out of lists, estimated",
+                number(&self.tokens_saved),
+            ),
+        ];
+        let refused = |(why, reason): (Refused, &str)| {
+            labelled([("reason", reason)], Value::Number(number(&self.refused[why as usize])))
+        };
+        families.push(Family {
+            name: "pegboard_calls_refused_total",
+            kind: Kind::Counter,
+            help: "Calls that were not made or not answered, by reason",
+            points: Refused::ALL.into_iter().map(refused).collect(),
+        });
+        families.extend(self.calls());
+        families
     }
 
-    fn write_calls(&self, text: &mut String) -> fmt::Result {
+    fn calls(&self) -> [Family; 2] {
         let servers = self.servers.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        head(text, "pegboard_calls_total", "counter", "Calls of a server's tools by their outcome")?;
+        let (mut outcomes, mut times) = (Vec::new(), Vec::new());
         for (name, calls) in &servers {
-            let (failed, errors) = (number(&calls.failed), number(&calls.errors));
+            let (failed, errors) = (calls.failed.load(Ordering::Relaxed), calls.errors.load(Ordering::Relaxed));
             let fine = calls.times.count().saturating_sub(failed + errors);
             for (outcome, count) in [("ok", fine), ("error", errors), ("failed", failed)] {
-                writeln!(text, "pegboard_calls_total{{server=\"{}\",outcome=\"{outcome}\"}} {count}", label(name))?;
+                outcomes.push(labelled([("server", name), ("outcome", outcome)], Value::Number(count)));
             }
+            times.push(labelled([("server", name)], Value::Histogram(calls.times.histogram())));
         }
-        head(text, "pegboard_call_seconds", "histogram", "Time of a call")?;
-        for (name, calls) in &servers {
-            calls.times.render("pegboard_call_seconds", &format!("server=\"{}\"", label(name)), text)?;
-        }
-        Ok(())
+        [
+            Family {
+                name: "pegboard_calls_total",
+                kind: Kind::Counter,
+                help: "Calls of a server's tools by their outcome",
+                points: outcomes,
+            },
+            Family { name: "pegboard_call_seconds", kind: Kind::Histogram, help: "Time of a call", points: times },
+        ]
     }
-}
-
-fn head(text: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
-    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
-}
-
-/// A name as the value of a label.
-fn label(name: &str) -> String {
-    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantiles_lie_in_their_class() {
+        let times = Times::default();
+        assert_eq!(times.quantile(0.5), None);
+        (0..90).for_each(|_| times.add(Duration::from_micros(80)));
+        (0..10).for_each(|_| times.add(Duration::from_millis(30)));
+        let micros = |share| times.quantile(share).map(|time| time.as_micros());
+        assert_eq!(micros(0.5), Some(77));
+        assert_eq!(micros(0.9), Some(100));
+        assert_eq!(micros(0.99), Some(46_000));
+        times.add(Duration::from_secs(1_000));
+        assert_eq!(micros(1.0), Some(300_000_000));
+    }
 
     #[test]
     fn the_text_form() {
@@ -196,10 +284,12 @@ mod tests {
         calls.times.add(Duration::from_millis(2));
         calls.times.add(Duration::from_millis(2));
         calls.errors.fetch_add(1, Ordering::Relaxed);
-        metrics.saved((1, 0), 200, || 5_000);
-        metrics.saved((1, 0), 200, || unreachable!("counted once for a snapshot"));
+        metrics.refused(Refused::Rate);
+        assert!(Refused::ALL.iter().enumerate().all(|(at, (why, _))| *why as usize == at));
+        metrics.saved((1, Caller::Pipe, 0), 200, || 5_000);
+        metrics.saved((1, Caller::Pipe, 0), 200, || unreachable!("counted once for a snapshot"));
         let standing = Standing { sessions: 3, tools: 40, servers: [("ready", 2)].into(), ..Standing::default() };
-        let text = metrics.render(&standing);
+        let text = render(&metrics.families(&standing));
         for line in [
             "pegboard_sessions 3",
             "pegboard_servers{state=\"ready\"} 2",
@@ -209,6 +299,8 @@ mod tests {
             "pegboard_search_seconds_bucket{le=\"+Inf\"} 2",
             "pegboard_search_seconds_count 2",
             "pegboard_tokens_saved_total 9600",
+            "pegboard_calls_refused_total{reason=\"arguments\"} 0",
+            "pegboard_calls_refused_total{reason=\"rate\"} 1",
             "pegboard_calls_total{server=\"we\\\"ird\\n\",outcome=\"ok\"} 1",
             "pegboard_calls_total{server=\"we\\\"ird\\n\",outcome=\"error\"} 1",
             "pegboard_call_seconds_count{server=\"we\\\"ird\\n\"} 2",

@@ -17,7 +17,10 @@ pub(crate) async fn pump(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Ar
         let Some(gateway) = gateway.upgrade() else { return };
         match notice.method.as_str() {
             "notifications/resources/updated" => updated(&gateway, &server, &notice),
-            method => tracing::debug!(server = %server, method, "a notification that no client would know"),
+            method => {
+                let method = pegboard_core::text::brief(method, 100);
+                tracing::debug!(server = %server, method, "a notification that no client would know");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Conversations of legacy clients.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, hash_map::Entry},
     fmt,
     sync::{
         Arc, Mutex,
@@ -35,9 +35,11 @@ const MAX_QUESTIONS: usize = 256;
 /// One conversation.
 pub(crate) struct ClientSession {
     pub(crate) id: String,
+    /// What its client calls itself, fit to be shown.
+    pub(crate) client: String,
     /// Its number, for calls.
     pub(crate) owner: u64,
-    pub(crate) viewer: Viewer,
+    viewer: Mutex<Viewer>,
     pub(crate) profile: Profile,
     /// What the client can be asked for.
     pub(crate) capabilities: Raw,
@@ -55,6 +57,10 @@ pub(crate) struct ClientSession {
     pub(crate) is_lasting: bool,
     pub(crate) subscriptions: Mutex<BTreeSet<String>>,
     used: Mutex<Instant>,
+    /// When the mark of its last use on the disk was renewed.
+    marked: Mutex<Instant>,
+    /// For which count of its list's changes it was last saved.
+    pub(crate) saved: Mutex<Option<u64>>,
 }
 
 impl fmt::Debug for ClientSession {
@@ -71,14 +77,21 @@ pub(crate) struct Beginning {
     pub(crate) capabilities: Raw,
     pub(crate) tools: Session,
     pub(crate) is_lasting: bool,
+    pub(crate) client: String,
 }
 
 impl ClientSession {
     pub(crate) fn new(owner: u64, beginning: Beginning) -> Self {
+        Self::again(&random_id(), owner, beginning)
+    }
+
+    /// A conversation that has a name already.
+    pub(crate) fn again(id: &str, owner: u64, beginning: Beginning) -> Self {
         Self {
-            id: random_id(),
+            id: id.to_owned(),
+            client: beginning.client,
             owner,
-            viewer: beginning.viewer,
+            viewer: Mutex::new(beginning.viewer),
             profile: beginning.profile,
             capabilities: beginning.capabilities,
             tools: Mutex::new(beginning.tools),
@@ -91,7 +104,19 @@ impl ClientSession {
             is_lasting: beginning.is_lasting,
             subscriptions: Mutex::default(),
             used: Mutex::new(Instant::now()),
+            marked: Mutex::new(Instant::now()),
+            saved: Mutex::default(),
         }
+    }
+
+    /// Whose it is, and what they may see.
+    pub(crate) fn viewer(&self) -> Viewer {
+        lock(&self.viewer).clone()
+    }
+
+    /// Goes on under other settings.
+    pub(crate) fn set_viewer(&self, viewer: Viewer) {
+        *lock(&self.viewer) = viewer;
     }
 
     /// Opens the stream for what belongs to no request; an older one ends.
@@ -229,14 +254,27 @@ impl ClientSession {
         *lock(&self.log_level) = Some(level.to_owned());
     }
 
-    pub(crate) fn touch(&self) {
-        *lock(&self.used) = Instant::now();
+    /// Marks it as used; whether it is time to do so on the disk.
+    pub(crate) fn touch(&self, marked_for: Duration) -> bool {
+        let now = Instant::now();
+        *lock(&self.used) = now;
+        let mut marked = lock(&self.marked);
+        let is_old = now.duration_since(*marked) >= marked_for;
+        if is_old {
+            *marked = now;
+        }
+        is_old
     }
 
     /// Whether its client listens or waits.
     fn is_busy(&self) -> bool {
         let has_stream = lock(&self.stream).as_ref().is_some_and(|outlet| !outlet.is_closed());
         has_stream || !lock(&self.running).is_empty()
+    }
+
+    /// For how long nothing was asked of it; nothing while it works on something.
+    pub(crate) fn idle(&self) -> Duration {
+        if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
     }
 
     fn is_unused_since(&self, limit: Duration) -> bool {
@@ -272,16 +310,32 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// Takes in a conversation; the one that was used longest ago makes room for it.
     pub(crate) fn add(&self, session: Arc<ClientSession>, most: usize) -> Vec<Arc<ClientSession>> {
+        let gone = self.surplus(most.max(1) - 1);
+        lock(&self.by_id).insert(session.id.clone(), session);
+        gone
+    }
+
+    /// Takes in a conversation from the disk, unless somebody else just did; the one that
+    /// counts, and whether it is this one.
+    pub(crate) fn readmit(&self, session: Arc<ClientSession>) -> (Arc<ClientSession>, bool) {
+        let mut sessions = lock(&self.by_id);
+        match sessions.entry(session.id.clone()) {
+            Entry::Occupied(there) => (Arc::clone(there.get()), false),
+            Entry::Vacant(place) => (Arc::clone(place.insert(session)), true),
+        }
+    }
+
+    /// Removes those that were used longest ago until there are at most `most`.
+    pub(crate) fn surplus(&self, most: usize) -> Vec<Arc<ClientSession>> {
         let mut sessions = lock(&self.by_id);
         let mut gone = Vec::new();
-        while sessions.len() >= most.max(1) {
+        while sessions.len() > most {
             // One that is being used goes last.
             let age = |session: &&Arc<ClientSession>| (session.is_busy(), *lock(&session.used), session.owner);
             let oldest = sessions.values().min_by_key(age);
             let Some(oldest) = oldest.map(|session| session.id.clone()) else { break };
             gone.extend(sessions.remove(&oldest));
         }
-        sessions.insert(session.id.clone(), session);
         gone
     }
 
@@ -322,6 +376,11 @@ pub(crate) fn random_id() -> String {
         bytes = now.as_nanos().to_be_bytes();
     }
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a text can be the name of a conversation of ours.
+pub(crate) fn is_id(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The name that a client gives itself.

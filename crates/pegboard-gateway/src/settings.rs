@@ -3,10 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use pegboard_core::{Selection, naming::Style};
-use pegboard_discovery::{DialectName, Exposure};
-use pegboard_upstream::config::Secret;
+use pegboard_discovery::{DialectName, Exposure, Validation};
+use pegboard_upstream::{auth::Logins, config::Secret};
 
-use crate::middleware::Middleware;
+use crate::{limits::CallLimits, middleware::Middleware};
 
 /// What a client gets to see of the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,12 @@ impl Profile {
             Self::Dialect(dialect) => dialect.as_str(),
             Self::Passthrough => "passthrough",
         }
+    }
+
+    /// The one with this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let dialects = DialectName::ALL.iter().map(|dialect| Self::Dialect(*dialect));
+        dialects.chain([Self::Passthrough]).find(|profile| profile.as_str() == name)
     }
 }
 
@@ -63,6 +69,8 @@ pub struct Token {
     pub secret: Secret,
     /// What of the selection they may see.
     pub selection: Selection,
+    /// What they may ask for, if that is not what everybody may.
+    pub limits: Option<CallLimits>,
 }
 
 /// The settings of a gateway.
@@ -82,6 +90,8 @@ pub struct GatewaySettings {
     pub selection: Selection,
     /// Who may come in; empty lets everybody in.
     pub tokens: Vec<Token>,
+    /// What each caller may ask of servers.
+    pub limits: CallLimits,
     /// How names are made.
     pub names: Style,
     /// When they are prefixed.
@@ -93,12 +103,21 @@ pub struct GatewaySettings {
     /// The folder in which it is kept what servers offer, so that clients can be answered
     /// before they run. `None` keeps nothing.
     pub manifests: Option<PathBuf>,
+    /// The folder in which it is kept which tools were approved. `None` approves everything.
+    pub pins: Option<PathBuf>,
+    /// Where logins to remote servers are kept. `None` uses none.
+    pub logins: Option<Logins>,
+    /// The folder in which conversations are kept, so that clients find theirs again after a
+    /// restart. `None` keeps them in memory alone.
+    pub sessions: Option<PathBuf>,
     /// How long the first list waits for servers that are starting.
     pub startup_wait: Duration,
     /// Sessions at a time; the one that was used longest ago makes room.
     pub max_sessions: usize,
-    /// How long an unused session is kept.
+    /// How long an unused session is kept in memory.
     pub session_idle: Duration,
+    /// How long an unused session is kept in its folder.
+    pub session_keep: Duration,
     /// Items of a list that are sent at once; 0 sends everything.
     pub page_size: usize,
 }
@@ -109,24 +128,38 @@ impl Default for GatewaySettings {
             exposure: Exposure::default(),
             profile: Profile::default(),
             clients: Vec::new(),
-            discovery: pegboard_discovery::Settings::default(),
+            discovery: pegboard_discovery::Settings {
+                validation: Validation::on(),
+                ..pegboard_discovery::Settings::default()
+            },
             is_search_logged: false,
             selection: Selection::everything(),
             tokens: Vec::new(),
+            limits: CallLimits::default(),
             names: Style::default(),
             prefixes: Prefixes::default(),
             middleware: Vec::new(),
             server_middleware: Vec::new(),
             manifests: None,
+            pins: None,
+            logins: None,
+            sessions: None,
             startup_wait: Duration::from_secs(10),
             max_sessions: 1000,
             session_idle: Duration::from_secs(30 * 60),
+            session_keep: Duration::from_secs(24 * 3600),
             page_size: 0,
         }
     }
 }
 
 impl GatewaySettings {
+    /// Whether both say the same. What is not shown of secrets is looked at.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let secrets = |settings: &Self| settings.tokens.iter().map(|token| token.secret.clone()).collect::<Vec<_>>();
+        secrets(self) == secrets(other) && format!("{self:?}") == format!("{other:?}")
+    }
+
     /// What happens to the lists and calls of this server.
     pub fn middleware_of(&self, server: &str) -> &[Middleware] {
         let own = self.server_middleware.iter().find(|(name, _)| name == server);

@@ -6,18 +6,27 @@ use std::{
 };
 
 use pegboard_upstream::{
-    era::meta,
+    era::Era,
     json::{Fields, Raw},
     lines::{Line, Lines},
     rpc::{Id, Message, MessageError, RpcError},
+    trace::TraceContext,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     sync::mpsc,
     task::{AbortHandle, JoinSet},
 };
+use tracing::{Instrument as _, Span};
 
-use crate::{exchange::Outlet, gateway::Gateway, http::modern, lock, sessions::ClientSession};
+use crate::{
+    exchange::Outlet,
+    gateway::Gateway,
+    http::modern,
+    lock,
+    sessions::ClientSession,
+    trace::{self, Opening},
+};
 
 /// A longer line is no message.
 const MAX_LINE: usize = 64 << 20;
@@ -83,16 +92,32 @@ struct Pipe {
     modern: Arc<Mutex<HashMap<Id, AbortHandle>>>,
 }
 
+/// A request of the client.
+struct Asked {
+    id: Id,
+    method: String,
+    params: Option<Raw>,
+    era: Era,
+    trace: TraceContext,
+}
+
 impl Pipe {
     async fn take(&self, message: Message, tasks: &mut JoinSet<()>) {
         match message {
-            Message::Request { id, method, params } if method == "initialize" && !is_modern(params.as_deref()) => {
-                // What follows depends on it, also when it was sent without waiting.
-                if let Some(line) = self.answer(&id, &method, params, false).await {
+            Message::Request { .. } => {
+                let opening = Opening::of_message(&message, None);
+                let era = if opening.is_modern() { Era::Modern } else { Era::Legacy };
+                let span = self.gateway.request_span(Some((&message, era)), &opening);
+                let Message::Request { id, method, params } = message else { return };
+                let asked = Asked { id, method, params, era, trace: opening.trace };
+                if asked.method == "initialize" && era == Era::Legacy {
+                    // What follows depends on it, also when it was sent without waiting.
+                    let line = self.answer(asked).instrument(span).await;
                     let _ = self.outlet.send(line).await;
+                } else {
+                    self.begin(asked, span, tasks);
                 }
             }
-            Message::Request { id, method, params } => self.begin(id, method, params, tasks),
             Message::Notification { method, params } => {
                 if method == "notifications/cancelled" {
                     let id = Fields::of_optional(params.as_deref()).get("requestId").and_then(Id::of);
@@ -113,17 +138,16 @@ impl Pipe {
     }
 
     /// Works on a request beside the others.
-    fn begin(&self, id: Id, method: String, params: Option<Raw>, tasks: &mut JoinSet<()>) {
-        let is_modern = is_modern(params.as_deref());
+    fn begin(&self, asked: Asked, span: Span, tasks: &mut JoinSet<()>) {
+        let (id, era) = (asked.id.clone(), asked.era);
         let (pipe, request) = (self.clone(), id.clone());
-        let task = tasks.spawn(async move {
-            let line = pipe.answer(&request, &method, params, is_modern).await;
+        let work = async move {
+            let line = pipe.answer(asked).await;
             lock(&pipe.modern).remove(&request);
-            if let Some(line) = line {
-                let _ = pipe.outlet.send(line).await;
-            }
-        });
-        if is_modern {
+            let _ = pipe.outlet.send(line).await;
+        };
+        let task = tasks.spawn(work.instrument(span));
+        if era == Era::Modern {
             let mut running = lock(&self.modern);
             running.retain(|_, task| !task.is_finished());
             running.insert(id, task);
@@ -139,7 +163,7 @@ impl Pipe {
             session.drop_questions();
         }
         let all = async { while tasks.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(self.gateway.settings.startup_wait + LAST_ANSWERS, all).await;
+        let _ = tokio::time::timeout(self.gateway.setup().startup_wait + LAST_ANSWERS, all).await;
         tasks.shutdown().await;
         if let Some(session) = lock(&self.slot).take() {
             self.gateway.sessions.remove(&session.id);
@@ -147,23 +171,24 @@ impl Pipe {
         }
     }
 
-    async fn answer(&self, id: &Id, method: &str, params: Option<Raw>, is_modern: bool) -> Option<String> {
-        if is_modern {
-            let checked = modern::check(method, params.as_deref());
+    async fn answer(&self, asked: Asked) -> String {
+        let Asked { id, method, params, era, trace } = asked;
+        if era == Era::Modern {
+            let checked = modern::check(&method, params.as_deref());
             let checked = checked.and_then(|checked| modern::check_version(&checked).map(|()| checked));
             let outcome = match checked {
                 Ok(checked) => {
-                    let viewer = self.gateway.viewer(None);
-                    let exchange = self.gateway.modern_exchange(viewer, &checked, self.outlet.clone());
-                    self.gateway.answer(&exchange, id, method, params).await
+                    let viewer = self.gateway.pipe_viewer();
+                    let exchange = self.gateway.modern_exchange(viewer, &checked, trace, self.outlet.clone());
+                    self.gateway.answer(&exchange, &id, &method, params).await
                 }
                 Err(error) => Err(error),
             };
-            return Some(Message::response(Some(id), outcome.as_deref()));
+            return Message::response(Some(&id), outcome.as_deref());
         }
         if method == "initialize" {
-            let begun = self.gateway.initialize(self.gateway.viewer(None), params).await;
-            return Some(match begun {
+            let begun = self.gateway.initialize(self.gateway.pipe_viewer(), params).await;
+            return match begun {
                 Ok((session, result)) => {
                     session.attach(self.outlet.clone());
                     let old = lock(&self.slot).replace(session);
@@ -171,18 +196,20 @@ impl Pipe {
                         self.gateway.sessions.remove(&old.id);
                         self.gateway.end_session(&old);
                     }
-                    Message::response(Some(id), Ok(&result))
+                    Message::response(Some(&id), Ok(&result))
                 }
-                Err(error) => Message::response(Some(id), Err(&error)),
-            });
+                Err(error) => Message::response(Some(&id), Err(&error)),
+            };
         }
         let session = lock(&self.slot).clone();
         let outcome = match session {
             Some(session) => {
-                let exchange = self.gateway.legacy_exchange(&session, params.as_deref(), self.outlet.clone());
-                session.touch();
-                let outcome = self.gateway.answer(&exchange, id, method, params).await;
-                session.end(id);
+                trace::belongs_to(&session);
+                let outlet = self.outlet.clone();
+                let exchange = self.gateway.legacy_exchange(&session, params.as_deref(), trace, outlet);
+                self.gateway.touch(&session);
+                let outcome = self.gateway.answer(&exchange, &id, &method, params).await;
+                session.end(&id);
                 outcome
             }
             None if method == "ping" => Ok(pegboard_upstream::json::raw(&Fields::new())),
@@ -191,14 +218,8 @@ impl Pipe {
                 Err(RpcError::new(RpcError::INVALID_REQUEST, message))
             }
         };
-        Some(Message::response(Some(id), outcome.as_deref()))
+        Message::response(Some(&id), outcome.as_deref())
     }
-}
-
-/// Whether a request says that it is modern.
-fn is_modern(params: Option<&serde_json::value::RawValue>) -> bool {
-    let own = Fields::of_optional(params).object("_meta");
-    own.is_some_and(|own| own.has(meta::PROTOCOL_VERSION))
 }
 
 async fn refuse(outlet: &Outlet, error: &RpcError) {

@@ -16,7 +16,7 @@ use pegboard_upstream::{
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::{calls::Running, lock, sessions::random_id};
+use crate::{calls::Running, exchange::Caller, lock, sessions::random_id};
 
 /// The key of the one question that is asked at a time.
 const QUESTION: &str = "question";
@@ -36,7 +36,7 @@ pub(crate) struct Suspended {
     pub(crate) params: Option<Raw>,
     pub(crate) reply: oneshot::Sender<Result<Raw, RpcError>>,
     /// What was called, and by whom; nobody else can go on with it.
-    pub(crate) bound_to: (usize, String, String),
+    pub(crate) bound_to: (Caller, String, String),
 }
 
 /// All calls that wait.
@@ -74,6 +74,11 @@ impl SuspendedCalls {
         result.to_raw()
     }
 
+    /// How many wait.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.by_state).values().filter(|(since, _)| since.elapsed() < KEPT).count()
+    }
+
     /// Whether a state is one of ours rather than a server's.
     pub(crate) fn is_ours(&self, state: &str) -> bool {
         state.starts_with(&self.prefix)
@@ -83,7 +88,7 @@ impl SuspendedCalls {
     ///
     /// # Errors
     /// When there is no such call, or it belongs to somebody else.
-    pub(crate) fn take(&self, state: &str, bound_to: &(usize, String, String)) -> Result<Suspended, RpcError> {
+    pub(crate) fn take(&self, state: &str, bound_to: &(Caller, String, String)) -> Result<Suspended, RpcError> {
         let mut calls = lock(&self.by_state);
         let is_theirs = calls.get(state).is_some_and(|(_, call)| call.bound_to == *bound_to);
         let found = if is_theirs { calls.remove(state) } else { None };

@@ -13,6 +13,7 @@ use pegboard_upstream::{
     rpc::RpcError,
 };
 use serde_json::{Value, json, value::RawValue};
+use tracing::{Instrument as _, Span};
 
 use crate::{
     calls::{Forward, ForwardError},
@@ -21,8 +22,10 @@ use crate::{
     gateway::Gateway,
     legacy,
     methods::required,
+    metrics::Refused,
     middleware::Middleware,
     settings::Profile,
+    trace,
 };
 
 impl Gateway {
@@ -41,7 +44,7 @@ impl Gateway {
 
     /// Whether the client gets the whole list.
     fn shows_everything(&self, exchange: &Exchange) -> bool {
-        let profile = exchange.session.as_ref().map_or(self.settings.profile, |session| session.profile);
+        let profile = exchange.session.as_ref().map_or_else(|| self.setup().profile, |session| session.profile);
         let dialect = Self::dialect(profile, exchange.era);
         profile == Profile::Passthrough || !self.view(&exchange.viewer, dialect).is_search_on
     }
@@ -57,17 +60,31 @@ impl Gateway {
             return Err(RpcError::new(RpcError::INVALID_PARAMS, "`arguments` must be an object"));
         }
         self.wait_for_tool(exchange, &name, &arguments).await;
-        let began = Instant::now();
-        let answer = self.with_tools(exchange, |tools| tools.call(&name, &arguments));
-        for searched in &answer.searched {
-            self.metrics.searched(searched.kept > 0, began.elapsed());
+        if let Some(refusal) = self.held_back(exchange, &name, &arguments) {
+            return Ok(refusal);
         }
-        if self.settings.is_search_logged {
+        let began = Instant::now();
+        let span = if is_search(&name) { trace::search_span(&name) } else { Span::none() };
+        let answer = span.in_scope(|| self.with_tools(exchange, |tools| tools.call(&name, &arguments)));
+        note_search(&span, &answer);
+        if answer.target.is_some() || is_meta(&name) {
+            Span::current().record("tool", &name);
+        }
+        drop(span);
+        if answer.is_misfit {
+            self.metrics.refused(Refused::Arguments);
+        }
+        for searched in &answer.searched {
+            self.metrics.searched(!searched.hits.is_empty(), began.elapsed());
+        }
+        self.record(exchange, &answer);
+        if self.setup().is_search_logged {
             log_searches(&answer, began);
         }
         if answer.list_changed
             && let Some(session) = &exchange.session
         {
+            self.keep_if_changed(session).await;
             session.announce_with("notifications/tools/list_changed", &exchange.outlet).await;
         }
         match answer.target {
@@ -78,8 +95,7 @@ impl Gateway {
 
     /// Waits for servers that are starting, unless the tool is there already.
     async fn wait_for_tool(&self, exchange: &Exchange, name: &str, arguments: &Value) {
-        let inner = arguments.get("name").and_then(Value::as_str).filter(|_| is_meta(name));
-        let is_there = self.with_tools(exchange, |tools| tools.find(inner.unwrap_or(name)).is_some());
+        let is_there = self.with_tools(exchange, |tools| tools.find(inner_name(name, arguments)).is_some());
         if !is_there {
             self.ready().await;
         }
@@ -110,7 +126,8 @@ impl Gateway {
         target: Target,
     ) -> Result<Raw, RpcError> {
         let server: Arc<str> = target.server.unwrap_or_default().into();
-        let steps = self.settings.middleware_of(&server);
+        let setup = self.setup();
+        let steps = setup.middleware_of(&server);
         if let Some(rule) = steps.iter().find_map(|step| step.forbids(&target.name, &target.arguments)) {
             tracing::warn!(server = %server, tool = target.name, rule = rule.name, "a call was blocked");
             return Err(RpcError::new(RpcError::INVALID_PARAMS, rule.message.clone()));
@@ -129,15 +146,25 @@ impl Gateway {
         let (name, method) = (Some(target.name.clone()), "tools/call");
         let forward = Forward { server: Arc::clone(&server), method, params, name, mirrored };
         let began = Instant::now();
-        let result = self.forward(exchange, forward).await;
+        let span =
+            trace::call_span(&server, &target.name, forward.params.get("arguments").map_or(0, |it| it.get().len()));
+        let result = self.forward(exchange, forward).instrument(span.clone()).await;
         self.count_call(&server, began, &result);
-        log_call(steps, &server, &target.name, &target.arguments, began, result.as_ref().err());
+        span.in_scope(|| {
+            note_call(&span, &result);
+            log_call(steps, &server, &target.name, &target.arguments, began, result.as_ref().err());
+        });
+        drop(span);
         match result {
             Ok(result) => Ok(self.with_shown_links(&server, result)),
             Err(ForwardError::Rpc(error)) => Err(error),
             // The model can do something about a server that is away; its client cannot.
-            Err(ForwardError::Lost(error)) => {
-                let mut result = text_result(&format!("server `{server}`: {error}"), true);
+            Err(error @ (ForwardError::Lost(_) | ForwardError::Refused(_))) => {
+                let text = match &error {
+                    ForwardError::Refused(refusal) => format!("`{called}` was not called: {refusal}"),
+                    error => format!("server `{server}`: {error}"),
+                };
+                let mut result = text_result(&text, true);
                 if exchange.era == Era::Modern {
                     result.set("resultType", raw("complete"));
                 }
@@ -155,11 +182,15 @@ impl Gateway {
         let tokens = |items: &[Raw]| items.iter().map(|item| estimate_tokens(item.get()) as u64).sum::<u64>();
         let version = self.with_tools(exchange, |tools| tools.catalog().version());
         let all = || tokens(&self.with_tools(exchange, |tools| everything(tools)));
-        self.metrics.saved((version, exchange.viewer.token), tokens(items), all);
+        let viewer = &exchange.viewer;
+        self.metrics.saved((version, viewer.caller, viewer.setup), tokens(items), all);
     }
 
     /// Takes note of a call.
     fn count_call(&self, server: &str, began: Instant, result: &Result<Raw, ForwardError>) {
+        if matches!(result, Err(ForwardError::Refused(_))) {
+            return;
+        }
         let calls = self.metrics.server(server);
         calls.times.add(began.elapsed());
         match result {
@@ -209,9 +240,56 @@ fn is_error(result: &RawValue) -> bool {
         && Fields::of(result).and_then(|fields| fields.read("isError")) == Some(true)
 }
 
+/// The tool that a call means: the one that a meta-tool is to call, or the one that it names.
+pub(crate) fn inner_name<'a>(name: &'a str, arguments: &'a Value) -> &'a str {
+    arguments.get("name").and_then(Value::as_str).filter(|_| is_meta(name)).unwrap_or(name)
+}
+
 /// Whether a name is one of a meta-tool, in any dialect.
 fn is_meta(name: &str) -> bool {
     DialectName::ALL.iter().any(|dialect| dialect.meta_names().contains(&name))
+}
+
+/// Whether a name is one of a meta-tool that searches.
+fn is_search(name: &str) -> bool {
+    (name.contains("search") || name.contains("Search")) && is_meta(name)
+}
+
+/// Notes in its span what a search found.
+fn note_search(span: &Span, answer: &Answer) {
+    if span.is_disabled() {
+        return;
+    }
+    let hits: usize = answer.searched.iter().map(|searched| searched.hits.len()).sum();
+    let outcome = match (answer.is_error, hits) {
+        (true, _) => "error",
+        (false, 0) => "miss",
+        (false, _) => "hit",
+    };
+    span.record("outcome", outcome);
+    span.record("hits", hits);
+    span.record("tools", answer.searched.iter().map(|searched| searched.tools).max().unwrap_or_default());
+    let bytes = match &answer.reply {
+        Reply::Text(text) => text.len(),
+        Reply::Json(value) => value.to_string().len(),
+    };
+    span.record("bytes", bytes);
+}
+
+/// Notes in its span what a call came to.
+fn note_call(span: &Span, result: &Result<Raw, ForwardError>) {
+    if span.is_disabled() {
+        return;
+    }
+    match result {
+        Ok(result) => {
+            span.record("outcome", if is_error(result) { "error" } else { "ok" });
+            span.record("bytes", result.get().len());
+        }
+        Err(_) => {
+            span.record("outcome", "failed");
+        }
+    }
 }
 
 fn everything(tools: &Session) -> Vec<Raw> {
@@ -240,7 +318,7 @@ fn log_searches(answer: &Answer, began: Instant) {
             target: "pegboard::search",
             "🔍 Tool search query: {:?}\n   Index size: {} tools\n   Matches before threshold: {}\n   \
              Matches after threshold: {}\n   Search time: {}ms",
-            searched.query, searched.tools, searched.matches, searched.kept, began.elapsed().as_millis()
+            searched.query, searched.tools, searched.matches, searched.hits.len(), began.elapsed().as_millis()
         );
     }
 }

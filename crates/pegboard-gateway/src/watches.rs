@@ -55,8 +55,8 @@ impl Watches {
     async fn tell(&self, gateway: &Gateway, (server, uri): &(Arc<str>, String), method: &str) {
         let Some(upstream) = gateway.fleet.find(server) else { return };
         match upstream.hello() {
-            Some(hello) if hello.era == Era::Modern => upstream.watch_resources(self.of(upstream)).await,
-            Some(_) => tell_legacy(upstream, method, uri).await,
+            Some(hello) if hello.era == Era::Modern => upstream.watch_resources(self.of(&upstream)).await,
+            Some(_) => tell_legacy(&upstream, method, uri).await,
             None => {}
         }
     }
@@ -71,7 +71,7 @@ impl Watches {
     /// none of them.
     pub(crate) fn renew(gateway: &Arc<Gateway>) {
         let this = &gateway.watches;
-        for upstream in gateway.fleet.servers() {
+        for upstream in gateway.fleet.servers().iter() {
             let Some(hello) = upstream.hello() else { continue };
             let is_known = {
                 let mut known = lock(&this.known_to);

@@ -7,8 +7,8 @@ use axum::{
     http::{HeaderMap, Request, Response, StatusCode, Version, header},
 };
 
-/// Which of the configured tokens a request carried; an extension of every request that
-/// was let in by one.
+/// Whose token a request carried, in the numbers of whoever configured the [`Guard`]; an
+/// extension of every request that was let in by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Principal(pub usize);
 
@@ -20,8 +20,8 @@ pub struct Guard {
     pub allowed_hosts: Vec<String>,
     /// Web origins that may talk to us, beside those of the loopback.
     pub allowed_origins: Vec<String>,
-    /// Secrets that open the door; empty: it is open.
-    pub tokens: Vec<String>,
+    /// Secrets that open the door, and for whom; empty: it is open.
+    pub tokens: Vec<(Principal, String)>,
     /// Paths that are open to everybody who is addressed rightly.
     pub open_paths: Vec<String>,
     /// Whether the listener is reachable from elsewhere.
@@ -109,8 +109,8 @@ impl Guard {
         }
         let given = request.headers().get(header::AUTHORIZATION).map(text);
         let given = given.and_then(bearer).ok_or(Refusal::NoToken)?;
-        let matching = self.tokens.iter().position(|token| is_same(token.as_bytes(), given.as_bytes()));
-        matching.map(|at| Some(Principal(at))).ok_or(Refusal::WrongToken)
+        let matching = self.tokens.iter().find(|(_, token)| is_same(token.as_bytes(), given.as_bytes()));
+        matching.map(|(principal, _)| Some(*principal)).ok_or(Refusal::WrongToken)
     }
 
     /// Whether a request is for us, and not from a page that has no business here; all that a
@@ -254,7 +254,10 @@ mod tests {
 
     #[test]
     fn tokens_are_not_shown() {
-        let guard = Guard { tokens: vec!["secret".into(), "other-secret".into()], ..Guard::default() };
+        let guard = Guard {
+            tokens: vec![(Principal(0), "secret".into()), (Principal(1), "other-secret".into())],
+            ..Guard::default()
+        };
         let shown = format!("{guard:?} {guard:#?}");
         assert!(!shown.contains("secret") && shown.contains("tokens: 2"), "{shown}");
     }
@@ -275,11 +278,12 @@ mod tests {
 
     #[test]
     fn tokens() {
-        let guard = Guard { tokens: vec!["alpha".into(), "beta".into()], ..Guard::default() };
+        let guard =
+            Guard { tokens: vec![(Principal(5), "alpha".into()), (Principal(7), "beta".into())], ..Guard::default() };
         let host = ("host", "localhost");
         check(&guard, &[host], Err(Refusal::NoToken));
         check(&guard, &[host, ("authorization", "Bearer alph")], Err(Refusal::WrongToken));
         check(&guard, &[host, ("authorization", "Basic alpha")], Err(Refusal::NoToken));
-        check(&guard, &[host, ("authorization", "bearer beta")], Ok(Some(1)));
+        check(&guard, &[host, ("authorization", "bearer beta")], Ok(Some(7)));
     }
 }

@@ -8,7 +8,16 @@
 
 mod guard;
 mod listener;
+#[cfg(unix)]
+mod local;
 mod stalled;
 
 pub use guard::{Guard, Principal, Refusal};
-pub use listener::{ListenError, Listener, Settings};
+pub use listener::{Doorkeeper, ListenError, Listener, Settings};
+#[cfg(unix)]
+pub use local::LocalListener;
+
+/// That a request came from whoever runs us, through a socket that is theirs alone; an extension
+/// of every request that did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner;

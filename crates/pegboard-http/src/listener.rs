@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     io,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -110,6 +110,37 @@ pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     settings: Settings,
+    guard: Arc<RwLock<Arc<Guard>>>,
+}
+
+/// Changes who may come in while a listener is served.
+#[derive(Clone, Debug)]
+pub struct Doorkeeper {
+    guard: Arc<RwLock<Arc<Guard>>>,
+    address: SocketAddr,
+    allow_public: bool,
+}
+
+impl Doorkeeper {
+    /// Whether a guard that asks for tokens, or does not, can be used here.
+    ///
+    /// # Errors
+    /// When that would let everybody in at an address that others can reach.
+    pub fn check(&self, has_tokens: bool) -> Result<(), ListenError> {
+        let is_open = !is_loopback(self.address.ip()) && !has_tokens && !self.allow_public;
+        if is_open { Err(ListenError::Public { address: self.address }) } else { Ok(()) }
+    }
+
+    /// Uses another guard for every request from now on, also on connections that are open.
+    ///
+    /// # Errors
+    /// When that would let everybody in at an address that others can reach.
+    pub fn replace(&self, mut guard: Guard) -> Result<(), ListenError> {
+        self.check(!guard.tokens.is_empty())?;
+        guard.is_public = !is_loopback(self.address.ip());
+        *self.guard.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(guard);
+        Ok(())
+    }
 }
 
 impl Listener {
@@ -126,7 +157,13 @@ impl Listener {
         let bind = |source| ListenError::Bind { address, source };
         let socket = TcpListener::bind(address).await.map_err(bind)?;
         let address = socket.local_addr().map_err(bind)?;
-        Ok(Self { socket, address, settings })
+        let guard = Arc::new(RwLock::new(Arc::new(settings.guard.clone())));
+        Ok(Self { socket, address, settings, guard })
+    }
+
+    /// Who can change the guard later on.
+    pub fn doorkeeper(&self) -> Doorkeeper {
+        Doorkeeper { guard: Arc::clone(&self.guard), address: self.address, allow_public: self.settings.allow_public }
     }
 
     /// Where it listens, with the port that the system chose for 0.
@@ -138,7 +175,6 @@ impl Listener {
     pub async fn serve(self, router: Router, stop: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
         let slots = Arc::new(Semaphore::new(self.settings.max_connections));
-        let guard = Arc::new(self.settings.guard.clone());
         let (closing, closed) = watch::channel(false);
         tokio::pin!(stop);
         loop {
@@ -159,7 +195,7 @@ impl Listener {
                     continue;
                 }
             };
-            let connection = self.connection(stream, Arc::clone(&guard), router.clone());
+            let connection = self.connection(stream, router.clone());
             let connection = graceful.watch(connection);
             let mut closed = closed.clone();
             tokio::spawn(async move {
@@ -184,7 +220,6 @@ impl Listener {
     fn connection(
         &self,
         stream: TcpStream,
-        guard: Arc<Guard>,
         router: Router,
     ) -> http1::Connection<
         TokioIo<Unstalled<TcpStream>>,
@@ -194,9 +229,10 @@ impl Listener {
             tracing::debug!(%error, "TCP_NODELAY cannot be set");
         }
         let stream = Unstalled::new(stream, self.settings.write_timeout);
-        let refuse = self.settings.refuse;
+        let (refuse, guard) = (self.settings.refuse, Arc::clone(&self.guard));
         let service = service_fn(move |request: Request<Incoming>| {
-            let (guard, router) = (Arc::clone(&guard), router.clone());
+            let guard = Arc::clone(&guard.read().unwrap_or_else(PoisonError::into_inner));
+            let router = router.clone();
             async move { Ok::<_, Infallible>(answer(&guard, refuse, router, request.map(Body::new)).await) }
         });
         http1::Builder::new()

@@ -17,6 +17,9 @@ use crate::{
 /// A larger answer is refused.
 const MAX_ANSWER: usize = 64 << 20;
 
+/// So many bytes a streamed answer may take: it says the same in many more words.
+const MAX_STREAM: usize = 4 * MAX_ANSWER;
+
 /// So much of a refusal is told.
 const MAX_REFUSAL: usize = 2000;
 
@@ -357,8 +360,13 @@ impl Client {
     ) -> Result<Value, SendError> {
         let mut collector = wire.collector();
         let mut reader = EventReader::new(MAX_ANSWER);
+        let mut total = 0;
         // A connection that breaks ends the answer; whether it was whole the collector knows.
         while let Ok(Some(chunk)) = self.in_time(response.chunk()).await? {
+            total += chunk.len();
+            if total > MAX_STREAM {
+                return Err(SendError::Garbled(format!("it is larger than {MAX_STREAM} bytes")));
+            }
             let events = reader.push(&chunk).map_err(|error| SendError::Garbled(error.to_string()))?;
             for event in events.into_iter().filter(|event| !event.data.is_empty() && event.data != "[DONE]") {
                 let Ok(data) = serde_json::from_str::<Value>(&event.data) else {

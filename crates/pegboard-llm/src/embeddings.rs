@@ -9,6 +9,9 @@ use serde_json::json;
 /// Texts in one request; more are sent in several.
 const BATCH: usize = 256;
 
+/// A larger answer is refused.
+const MAX_ANSWER: usize = 64 << 20;
+
 /// An endpoint that turns texts into vectors.
 #[derive(Debug)]
 pub struct Embeddings {
@@ -83,12 +86,19 @@ impl Embeddings {
             request = request.bearer_auth(key.expose());
         }
         let told = |error: reqwest::Error| EmbeddingError::Unreachable(error.without_url());
-        let response = request.body(body.to_string()).send().await.map_err(told)?;
+        let mut response = request.body(body.to_string()).send().await.map_err(told)?;
         if !response.status().is_success() {
             return Err(EmbeddingError::Refused(response.status().as_u16()));
         }
-        let text = response.text().await.map_err(told)?;
-        let answer: Answer = serde_json::from_str(&text).map_err(|error| EmbeddingError::Garbled(error.to_string()))?;
+        let mut answer = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(told)? {
+            if answer.len() + chunk.len() > MAX_ANSWER {
+                return Err(EmbeddingError::Garbled(format!("it is larger than {MAX_ANSWER} bytes")));
+            }
+            answer.extend_from_slice(&chunk);
+        }
+        let answer: Answer =
+            serde_json::from_slice(&answer).map_err(|error| EmbeddingError::Garbled(error.to_string()))?;
         place(answer.data, texts.len())
     }
 }
@@ -104,4 +114,34 @@ fn place(items: Vec<Item>, count: usize) -> Result<Vec<Vec<f32>>, EmbeddingError
     }
     let missing = || EmbeddingError::Garbled("a text without a vector".to_owned());
     vectors.into_iter().map(|vector| vector.ok_or_else(missing)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// Answers one request with spaces without end.
+    async fn talk(listener: TcpListener) {
+        let Ok((mut socket, _)) = listener.accept().await else { return };
+        let mut request = [0; 4096];
+        let _ = socket.read(&mut request).await;
+        let _ = socket.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
+        let spaces = vec![b' '; 1 << 20];
+        while socket.write_all(&spaces).await.is_ok() {}
+    }
+
+    #[tokio::test]
+    async fn answers_without_end_are_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        tokio::spawn(talk(listener));
+        let endpoint = Embeddings::new(&url, "model", None).expect("an endpoint");
+        let error = endpoint.embed(&["text".to_owned()]).await.expect_err("too much");
+        assert!(error.to_string().contains("larger than"), "{error}");
+    }
 }

@@ -13,11 +13,15 @@ pub mod client;
 pub mod conversation;
 pub mod delivery;
 pub mod embeddings;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hooks;
 mod mend;
 pub mod model;
 mod refusal;
 pub mod rules;
+pub mod schemas;
 mod shelf;
 pub mod transcript;
 pub mod wire;

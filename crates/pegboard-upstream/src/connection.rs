@@ -1,6 +1,7 @@
 //! One connection to a server: requests and their answers, and what comes in between.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -9,20 +10,27 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::text;
 use serde_json::value::RawValue;
 use tokio::{
     sync::{Notify, mpsc, oneshot, watch},
     task::AbortHandle,
     time::Instant,
 };
+use tracing::Instrument as _;
 
 use crate::{
+    auth::NeedsLogin,
     breaker::Tripped,
     era::{Era, MODERN_VERSION, meta},
     json::{Fields, Raw, raw},
     listing::ListKind,
+    redact::Redactor,
     rpc::{Id, Message, RpcError},
+    talk::TalkNotes,
+    trace::{self, TraceContext},
     transport::{Outbound, Outgoing},
+    turns::Busy,
 };
 
 /// How long a client may take to answer a question of a server.
@@ -56,9 +64,31 @@ pub enum CallError {
         /// The status.
         status: u16,
     },
+    /// The server wants a login, and there is none that it takes.
+    #[error(transparent)]
+    Login(NeedsLogin),
     /// It could not be sent.
     #[error("cannot reach the server")]
     Unreachable(#[source] reqwest::Error),
+    /// It was not sent: too many others are running.
+    #[error("it is busy: {0}")]
+    Busy(Busy),
+    /// It was not sent: there is too much of it.
+    #[error("the arguments have {bytes} bytes, and {most} are the most that it is sent")]
+    ArgumentsTooLarge {
+        /// How much there is.
+        bytes: usize,
+        /// How much there may be.
+        most: usize,
+    },
+    /// What came back is more than is passed on.
+    #[error("its answer has {} bytes, and {most} are the most that is passed on", size(*.bytes, *.most))]
+    ResultTooLarge {
+        /// How much it is, if it was read at all.
+        bytes: Option<usize>,
+        /// How much it may be.
+        most: usize,
+    },
     /// It was not sent: too many before it had no answer.
     #[error(transparent)]
     Tripped(Tripped),
@@ -67,10 +97,90 @@ pub enum CallError {
     Garbled(String),
 }
 
+fn size(bytes: Option<usize>, most: usize) -> String {
+    bytes.map_or_else(|| format!("more than {most}"), |bytes| bytes.to_string())
+}
+
 impl CallError {
     /// An address may hold a secret; the error is told without it.
     pub(crate) fn unreachable(error: reqwest::Error) -> Self {
         Self::Unreachable(error.without_url())
+    }
+
+    /// What kind of failure it is, in one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Rpc(_) => "refused",
+            Self::Timeout(_) => "timeout",
+            Self::Closed(_) => "closed",
+            Self::SessionExpired => "expired",
+            Self::Status { .. } => "status",
+            Self::Login(_) => "login",
+            Self::Unreachable(_) => "unreachable",
+            Self::Tripped(_) => "tripped",
+            Self::Busy(_) => "busy",
+            Self::ArgumentsTooLarge { .. } | Self::ResultTooLarge { .. } => "too large",
+            Self::Garbled(_) => "garbled",
+        }
+    }
+
+    /// What is between us and the server, if that is why there is no answer.
+    pub fn network_fault(&self) -> Option<NetworkFault> {
+        let Self::Unreachable(error) = self else { return None };
+        let mut cause = Some(error as &(dyn std::error::Error + 'static));
+        let mut found = if error.is_timeout() { NetworkFault::Silent } else { NetworkFault::Other };
+        while let Some(error) = cause {
+            found = NetworkFault::of(error).unwrap_or(found);
+            cause = error.source();
+        }
+        Some(found)
+    }
+}
+
+/// Why a server cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NetworkFault {
+    /// Nobody knows its host.
+    UnknownHost,
+    /// Nothing listens there.
+    Refused,
+    /// It does not prove who it is, or speaks no TLS.
+    Tls,
+    /// Nothing comes back.
+    Silent,
+    /// Something else.
+    Other,
+}
+
+impl NetworkFault {
+    fn of(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        if error.downcast_ref::<rustls::Error>().is_some() {
+            return Some(Self::Tls);
+        }
+        // The resolver's error has no type of its own.
+        if error.to_string().starts_with("dns error") {
+            return Some(Self::UnknownHost);
+        }
+        let error = error.downcast_ref::<std::io::Error>()?;
+        // Nor has a handshake that the other side breaks off.
+        if error.to_string().starts_with("tls handshake") {
+            return Some(Self::Tls);
+        }
+        let mut inner = error.get_ref();
+        while let Some(error) = inner {
+            if error.downcast_ref::<rustls::Error>().is_some() {
+                return Some(Self::Tls);
+            }
+            inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        }
+        match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => Some(Self::Refused),
+            std::io::ErrorKind::TimedOut => Some(Self::Silent),
+            // While a connection is made nothing else is read than a handshake.
+            std::io::ErrorKind::InvalidData => Some(Self::Tls),
+            _ => None,
+        }
     }
 }
 
@@ -125,6 +235,8 @@ pub struct Call {
     pub owner: u64,
     /// Where to tell of what happens meanwhile.
     pub events: Option<mpsc::Sender<Event>>,
+    /// Whose trace it belongs to, in place of what `_meta` says.
+    pub trace: TraceContext,
     /// How long to wait, counted anew from each sign of progress. `None`: for ever.
     pub timeout: Option<Duration>,
 }
@@ -142,6 +254,7 @@ impl Call {
             wants_progress: false,
             owner: 0,
             events: None,
+            trace: TraceContext::default(),
             timeout: Some(timeout),
         }
     }
@@ -163,6 +276,10 @@ struct Pending {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) server: Arc<str>,
+    /// What is not to be told of what the server says.
+    pub(crate) redactor: Redactor,
+    /// A longer message is not read.
+    pub(crate) max_message: usize,
     outbound: Outbound,
     era: OnceLock<Era>,
     next: AtomicU64,
@@ -171,8 +288,8 @@ pub(crate) struct Link {
     asked: Mutex<HashMap<Id, AbortHandle>>,
     notices: mpsc::Sender<Notice>,
     closed: watch::Sender<Option<Arc<str>>>,
-    /// What the server last wrote for people to read.
-    last_words: Mutex<String>,
+    /// What the server writes beside its messages.
+    talk: Arc<TalkNotes>,
     /// Lists that have changed and were not asked for again yet. Kept apart from other news,
     /// so that no flood of those can wash one away.
     changed: Mutex<BTreeSet<ListKind>>,
@@ -193,9 +310,18 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    pub(crate) fn new(server: Arc<str>, outbound: Outbound, notices: mpsc::Sender<Notice>) -> Arc<Self> {
+    pub(crate) fn new(
+        server: Arc<str>,
+        redactor: Redactor,
+        outbound: Outbound,
+        notices: mpsc::Sender<Notice>,
+        talk: Arc<TalkNotes>,
+        max_message: usize,
+    ) -> Arc<Self> {
         Arc::new(Self {
             server,
+            redactor,
+            max_message,
             outbound,
             era: OnceLock::new(),
             next: AtomicU64::new(1),
@@ -203,7 +329,7 @@ impl Link {
             asked: Mutex::default(),
             notices,
             closed: watch::Sender::new(None),
-            last_words: Mutex::default(),
+            talk,
             changed: Mutex::default(),
             changes: Notify::new(),
             has_listened: AtomicBool::new(false),
@@ -258,13 +384,20 @@ impl Link {
 
     /// Notes what the server writes for people to read.
     pub(crate) fn wrote(&self, line: &str) {
-        line.clone_into(&mut lock(&self.last_words));
+        self.talk.wrote(line);
+    }
+
+    /// Notes what the server wrote where only messages belong.
+    pub(crate) fn strayed(&self, line: &str) {
+        self.talk.strayed(line);
     }
 
     /// `reason` with what the server last wrote, which most often explains it.
     pub(crate) fn explain(&self, reason: &str) -> String {
-        let words = lock(&self.last_words);
-        if words.is_empty() { reason.to_owned() } else { format!("{reason}; it last wrote: {words}") }
+        match self.talk.last_word() {
+            Some(words) => format!("{reason}; it last wrote: {words}"),
+            None => reason.to_owned(),
+        }
     }
 
     pub(crate) fn outbound(&self) -> &Outbound {
@@ -339,6 +472,7 @@ impl Link {
             params: None,
             name: None,
             headers: Vec::new(),
+            trace: TraceContext::default(),
         };
         self.send(outgoing).await.map(drop)
     }
@@ -348,6 +482,12 @@ impl Link {
         let mut own = call.params.object("_meta").unwrap_or_default();
         for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL] {
             own.remove(key);
+        }
+        for key in trace::KEYS {
+            own.remove(key);
+        }
+        for (key, text) in call.trace.iter() {
+            own.set(key, raw(text));
         }
         own.remove("progressToken");
         if call.wants_progress {
@@ -375,6 +515,7 @@ impl Link {
             params,
             name: call.name,
             headers: call.mirrored,
+            trace: call.trace,
         }
     }
 
@@ -398,22 +539,25 @@ impl Link {
             }
             Outbound::Http(client) => {
                 let (link, client) = (Arc::clone(self), Arc::clone(client));
-                let task = tokio::spawn(async move { client.deliver(&link, outgoing).await });
+                let carry = async move { client.deliver(&link, outgoing).await };
+                let task = tokio::spawn(carry.in_current_span());
                 Ok(Some(task.abort_handle()))
             }
             Outbound::Sse(client) => {
                 let (link, client) = (Arc::clone(self), Arc::clone(client));
-                let task = tokio::spawn(async move { client.deliver(&link, outgoing).await });
+                let carry = async move { client.deliver(&link, outgoing).await };
+                let task = tokio::spawn(carry.in_current_span());
                 Ok(Some(task.abort_handle()))
             }
             Outbound::Local(server) => {
                 let (link, server) = (Arc::clone(self), Arc::clone(server));
-                let task = tokio::spawn(async move {
+                let work = async move {
                     let answer = server.answer(&outgoing.method, outgoing.params).await;
                     if let Some(id) = outgoing.request {
                         link.settle(id, answer.map_err(CallError::Rpc));
                     }
-                });
+                };
+                let task = tokio::spawn(work.in_current_span());
                 Ok(Some(task.abort_handle()))
             }
         }
@@ -445,12 +589,19 @@ impl Link {
                 // A server that cannot tell which request it refuses means the one it got.
                 let id = id.and_then(|id| id.as_number()).or(related);
                 if let Some(id) = id {
-                    self.settle(id, outcome.map_err(CallError::Rpc));
+                    self.settle(id, outcome.map_err(|error| CallError::Rpc(self.without_secrets(error))));
                 }
             }
             Message::Notification { method, params } => self.notified(method, params, related),
             Message::Request { id, method, params } => self.asked(id, method, params, related),
         }
+    }
+
+    /// A refusal that does not repeat what the server was configured with: clients see it.
+    fn without_secrets(&self, mut error: RpcError) -> RpcError {
+        error.message = self.redactor.redacted(error.message);
+        error.data = error.data.filter(|data| matches!(self.redactor.redact(data.get()), Cow::Borrowed(_)));
+        error
     }
 
     fn notified(&self, method: String, params: Option<Raw>, related: Option<u64>) {
@@ -475,8 +626,8 @@ impl Link {
                 Some((_, events)) => Some(events),
                 // Whose it is cannot be told, and it may hold anything.
                 None => {
-                    let text: String =
-                        params.as_deref().map(|params| params.get().chars().take(500).collect()).unwrap_or_default();
+                    let text = self.redactor.redact(params.as_deref().map(RawValue::get).unwrap_or_default());
+                    let text = text::brief(&text, 500);
                     tracing::debug!(target: "pegboard::server", server = &*self.server, "{text}");
                     return;
                 }
@@ -569,6 +720,7 @@ impl Link {
                 params: None,
                 name: None,
                 headers: Vec::new(),
+                trace: TraceContext::default(),
             };
             if let Err(error) = link.send(outgoing).await {
                 tracing::debug!(server = %link.server, %error, "an answer could not be sent");

@@ -29,6 +29,9 @@ pub struct EventReader {
     buffer: Vec<u8>,
     /// How much of the buffer is known to hold no line break.
     searched: usize,
+    /// Whether the last line ended with a carriage return, to which a line feed may belong.
+    is_returned: bool,
+    has_begun: bool,
     event: Event,
     has_data: bool,
     limit: usize,
@@ -37,30 +40,56 @@ pub struct EventReader {
 impl EventReader {
     /// A reader of events of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { buffer: Vec::new(), searched: 0, event: Event::default(), has_data: false, limit }
+        Self {
+            buffer: Vec::new(),
+            searched: 0,
+            is_returned: false,
+            has_begun: false,
+            event: Event::default(),
+            has_data: false,
+            limit,
+        }
     }
 
     /// Takes in `bytes`; the events that they complete.
+    ///
+    /// # Errors
+    /// When an event is too large, in whatever pieces it comes. Nothing can be read then any more.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, EventTooLarge> {
-        self.buffer.extend_from_slice(bytes);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
         let mut start = 0;
-        while let Some(length) = self.buffer[start + self.searched..].iter().position(|byte| *byte == b'\n') {
-            let end = start + self.searched + length;
-            let line = String::from_utf8_lossy(&self.buffer[start..end]).into_owned();
-            self.line(line.trim_end_matches('\r'), &mut events);
-            start = end + 1;
+        loop {
+            if start < buffer.len() && std::mem::take(&mut self.is_returned) && buffer[start] == b'\n' {
+                start += 1;
+            }
+            let rest = &buffer[start..];
+            let Some(length) = rest[self.searched..].iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+                break;
+            };
+            let (line, end) = rest.split_at(self.searched + length);
+            self.check_size(line)?;
+            self.is_returned = end.starts_with(b"\r");
+            start += line.len() + 1;
             self.searched = 0;
+            self.line(&String::from_utf8_lossy(line), &mut events);
         }
-        self.buffer.drain(..start);
-        self.searched = self.buffer.len();
-        if self.buffer.len() + self.event.data.len() > self.limit {
-            return Err(EventTooLarge { limit: self.limit });
-        }
+        buffer.drain(..start);
+        self.check_size(&buffer)?;
+        self.searched = buffer.len();
+        self.buffer = buffer;
         Ok(events)
     }
 
+    fn check_size(&self, line: &[u8]) -> Result<(), EventTooLarge> {
+        let is_too_large = line.len() + self.event.data.len() > self.limit;
+        if is_too_large { Err(EventTooLarge { limit: self.limit }) } else { Ok(()) }
+    }
+
     fn line(&mut self, line: &str, events: &mut Vec<Event>) {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let line = line.strip_prefix('\u{feff}').filter(|_| is_first).unwrap_or(line);
         if line.is_empty() {
             let mut event = std::mem::take(&mut self.event);
             // An event without data still says where to go on and how soon.
@@ -84,7 +113,9 @@ impl EventReader {
             }
             "event" => value.clone_into(&mut self.event.kind),
             "id" if !value.contains('\0') => self.event.id = Some(value.to_owned()),
-            "retry" => self.event.retry = value.parse().ok(),
+            "retry" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
+                self.event.retry = value.parse().ok().or(self.event.retry);
+            }
             _ => {}
         }
     }
@@ -113,6 +144,17 @@ mod tests {
         check("data: a\ndata: b\n\n: comment\n\n", &[("message", "a\nb")]);
         check("id: 7\nretry: 500\ndata:\n\n", &[("message", "")]);
         check("data: half\n", &[]);
+        check("data: a\rdata: b\r\r\ndata: c\n\r", &[("message", "a\nb"), ("message", "c")]);
+        check("\u{feff}data: a\n\n\u{feff}data: b\n\n", &[("message", "a")]);
+    }
+
+    #[test]
+    fn pauses_are_numbers() {
+        let read = |text: &str| EventReader::new(1000).push(text.as_bytes()).expect("small").pop();
+        let retry = |text: &str| read(text).and_then(|event| event.retry);
+        assert_eq!(retry("retry: 500\n\n"), Some(500));
+        assert_eq!(retry("retry: 500\nretry: soon\nretry:\nretry: 99999999999999999999\n\n"), Some(500));
+        assert_eq!(retry("retry: +5\ndata: x\n\n"), None);
     }
 
     #[test]
@@ -121,9 +163,22 @@ mod tests {
         assert_eq!(reader.push(&[b'x'; 11]), Err(EventTooLarge { limit: 10 }));
     }
 
+    #[test]
+    fn large_events_are_refused_in_any_pieces() {
+        let text = "data: 123\ndata: 456\ndata: 789\n\n";
+        let whole = |limit| EventReader::new(limit).push(text.as_bytes()).is_ok();
+        let torn = |limit| {
+            let mut reader = EventReader::new(limit);
+            text.bytes().all(|byte| reader.push(&[byte]).is_ok())
+        };
+        let fitting: Vec<usize> = (0..40).filter(|limit| whole(*limit)).collect();
+        assert_eq!(fitting.first(), Some(&16), "a line beside the data before it");
+        assert_eq!(fitting, (0..40).filter(|limit| torn(*limit)).collect::<Vec<_>>());
+    }
+
     proptest! {
         #[test]
-        fn pieces_make_the_same_events(text in "(data: [a-z]{0,5}\n|event: e\n|\n|:c\n){0,12}", at in 0usize..60) {
+        fn pieces_make_the_same_events(text in "(data: [a-z]{0,5}|event: e|:c|\n|\r|\r\n){0,24}", at in 0usize..60) {
             let at = at.min(text.len());
             let mut reader = EventReader::new(1000);
             let mut events = reader.push(&text.as_bytes()[..at]).expect("small");

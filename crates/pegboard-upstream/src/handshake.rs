@@ -2,15 +2,20 @@
 
 use std::{ffi::OsString, io, sync::Arc, time::Duration};
 
+use pegboard_core::text;
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::{
+    auth::Bearer,
     config::{HttpKind, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice},
     era::{Era, LEGACY_VERSIONS, MODERN_VERSION},
     json::{Fields, Raw, raw},
+    listing::MAX_TEXT,
+    redact::Redactor,
     rpc::RpcError,
+    talk::TalkNotes,
     transport::{
         Outbound,
         http::{ClientError, HttpClient, is_modern_refusal},
@@ -28,6 +33,9 @@ pub(crate) const INITIALIZE: &str = "initialize";
 /// How long a server on a pipe may take to answer the modern question before the legacy
 /// one is asked as well.
 const PROBE: Duration = Duration::from_secs(2);
+
+/// Bytes of what is told of versions that are not known.
+const MAX_VERSIONS: usize = 200;
 
 /// What a server says of itself.
 #[derive(Clone, Debug)]
@@ -101,7 +109,7 @@ impl From<OpenError> for ConnectError {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Client(error) => error.into(),
-            OpenError::Unreachable(error) => Self::Refused(CallError::Unreachable(error)),
+            OpenError::Unreachable(error) => Self::Refused(error),
             OpenError::NoStream { status } => Self::Refused(CallError::Status { status }),
             OpenError::NoEndpoint => Self::Closed("the server did not name an endpoint for messages".into()),
         }
@@ -152,23 +160,55 @@ fn client_capabilities() -> Raw {
     raw(&json!({"roots": {"listChanged": false}, "sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}}))
 }
 
+/// What it takes to connect a server, beside its configuration.
+#[derive(Debug)]
+pub(crate) struct Means<'a> {
+    /// The command line that keeps its processes from outliving us.
+    pub(crate) supervisor: &'a [OsString],
+    /// Its login, where it can have one.
+    pub(crate) bearer: Option<&'a Arc<Bearer>>,
+    /// What is not to be told of what it says.
+    pub(crate) redactor: Redactor,
+    /// Where it is noted what it writes beside its messages.
+    pub(crate) talk: Arc<TalkNotes>,
+}
+
+/// What every connection of a server has, however it is reached.
+#[derive(Clone, Debug)]
+struct Terms {
+    server: Arc<str>,
+    redactor: Redactor,
+    notices: mpsc::Sender<Notice>,
+    talk: Arc<TalkNotes>,
+    max_message: usize,
+}
+
+impl Terms {
+    fn link(&self, outbound: Outbound) -> Arc<Link> {
+        let Self { server, redactor, notices, talk, max_message } = self.clone();
+        Link::new(server, redactor, outbound, notices, talk, max_message)
+    }
+}
+
 /// Connects a server and finds out what it speaks.
 ///
 /// The caller bounds the time; dropping the future ends the child.
 pub(crate) async fn connect(
     config: &ServerConfig,
     era: Option<Era>,
-    supervisor: &[OsString],
+    means: Means<'_>,
     notices: mpsc::Sender<Notice>,
 ) -> Result<Connected, ConnectError> {
+    let Means { supervisor, bearer, redactor, talk } = means;
     let server: Arc<str> = config.name.as_str().into();
+    let terms = Terms { server, redactor, notices, talk, max_message: config.limits.max_message() };
     match &config.transport {
         TransportConfig::Stdio { command, args, env, cwd } => {
             let program = Program { command, args, env, cwd: cwd.as_deref(), supervisor };
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();
-            let link = Link::new(server, Outbound::Stdio(sender), notices);
+            let link = terms.link(Outbound::Stdio(sender));
             let closing = Closing::new(&link);
             let mut process = attachable.attach(&link);
             let hello = tokio::select! {
@@ -191,23 +231,27 @@ pub(crate) async fn connect(
                 }
             }
         }
-        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => connect_sse(server, url, headers, notices).await,
+        TransportConfig::Http { url, headers, kind: HttpKind::Sse } => {
+            let client = SseClient::open(url, headers, bearer).await?;
+            connect_sse(terms, client).await
+        }
         TransportConfig::Http { url, headers, kind } => {
-            let client = Arc::new(HttpClient::new(url, headers)?);
-            let link = Link::new(Arc::clone(&server), Outbound::Http(Arc::clone(&client)), notices.clone());
+            let client = Arc::new(HttpClient::new(url, headers, bearer)?);
+            let link = terms.link(Outbound::Http(Arc::clone(&client)));
             let closing = Closing::new(&link);
             match greet_over_http(&link, &client, era).await {
                 Ok(hello) => Ok(Connected { link, hello: Arc::new(hello), process: None, closing }),
                 Err(ConnectError::Refused(CallError::Status { status: 400 | 404 | 405 | 406 | 415 }))
                     if *kind == HttpKind::Auto =>
                 {
-                    connect_sse(server, url, headers, notices).await
+                    let client = SseClient::open(url, headers, bearer).await?;
+                    connect_sse(terms, client).await
                 }
                 Err(error) => Err(error),
             }
         }
         TransportConfig::Local(local) => {
-            let link = Link::new(server, Outbound::Local(Arc::clone(local)), notices);
+            let link = terms.link(Outbound::Local(Arc::clone(local)));
             let closing = Closing::new(&link);
             link.settle_era(Era::Modern);
             let hello = discover(&link).await.map_err(ConnectError::Refused)?;
@@ -224,14 +268,9 @@ pub(crate) async fn ended_because(process: &mut Process, seen: String) -> String
     tokio::time::timeout(ENDING, process.wait()).await.unwrap_or(seen)
 }
 
-async fn connect_sse(
-    server: Arc<str>,
-    url: &str,
-    headers: &[(String, crate::config::Secret)],
-    notices: mpsc::Sender<Notice>,
-) -> Result<Connected, ConnectError> {
-    let client = Arc::new(SseClient::open(url, headers).await?);
-    let link = Link::new(server, Outbound::Sse(Arc::clone(&client)), notices);
+async fn connect_sse(terms: Terms, client: SseClient) -> Result<Connected, ConnectError> {
+    let client = Arc::new(client);
+    let link = terms.link(Outbound::Sse(Arc::clone(&client)));
     let closing = Closing::new(&link);
     client.attach(&link).await?;
     let hello = initialize(&link).await?;
@@ -307,7 +346,7 @@ async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option
             Err(CallError::Status { status: status @ (401 | 403) }) => {
                 return Err(refused(CallError::Status { status }));
             }
-            Err(CallError::Unreachable(error)) => return Err(refused(CallError::Unreachable(error))),
+            Err(error @ (CallError::Unreachable(_) | CallError::Login(_))) => return Err(refused(error)),
             Err(_) => {}
         }
         client.forget_session();
@@ -343,7 +382,8 @@ async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
     let versions: Vec<String> = fields.read("supportedVersions").unwrap_or_default();
     if !versions.iter().any(|version| version == MODERN_VERSION) {
         // It knows the question but not our version of the protocol.
-        return Err(CallError::Garbled(format!("it offers the versions {versions:?}")));
+        let versions = text::brief(&versions.join(", "), MAX_VERSIONS);
+        return Err(CallError::Garbled(format!("it offers the versions `{versions}`")));
     }
     let info = fields.get("serverInfo").map(ToOwned::to_owned).or_else(|| {
         let meta = fields.object("_meta")?;
@@ -354,7 +394,7 @@ async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
         version: MODERN_VERSION.to_owned(),
         capabilities: fields.object("capabilities").unwrap_or_default(),
         server_info: info,
-        instructions: fields.text("instructions"),
+        instructions: instructions(&fields),
     })
 }
 
@@ -374,15 +414,21 @@ async fn ask_to_initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
         .ok_or_else(|| ConnectError::Refused(CallError::Garbled("`initialize` gave no object".to_owned())))?;
     let version = fields.text("protocolVersion").unwrap_or_default();
     if !LEGACY_VERSIONS.contains(&version.as_str()) {
-        return Err(ConnectError::Version(version));
+        return Err(ConnectError::Version(text::brief(&version, MAX_VERSIONS)));
     }
     Ok(Hello {
         era: Era::Legacy,
         version,
         capabilities: fields.object("capabilities").unwrap_or_default(),
         server_info: fields.get("serverInfo").map(ToOwned::to_owned),
-        instructions: fields.text("instructions"),
+        instructions: instructions(&fields),
     })
+}
+
+/// How the server wants to be used, fit to be shown.
+fn instructions(fields: &Fields) -> Option<String> {
+    let text = fields.text("instructions")?;
+    Some(text::bounded(&text::clean(&text), MAX_TEXT).into_owned())
 }
 
 /// Lets the link follow the legacy rules from now on, and says so.

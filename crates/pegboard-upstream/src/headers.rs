@@ -1,5 +1,7 @@
 //! Headers that repeat parts of a modern request.
 
+use std::collections::HashSet;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
@@ -44,10 +46,15 @@ pub struct MirroredParameter {
 }
 
 impl MirroredParameter {
+    /// The value in `arguments`, if it is one that a header can repeat.
+    pub fn argument<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
+        let value = self.path.iter().try_fold(arguments, |value, key| value.get(key))?;
+        Some(value).filter(|value| value.is_string() || value.is_boolean() || value.is_number())
+    }
+
     /// The value in `arguments`, as text.
     pub fn value(&self, arguments: &Value) -> Option<String> {
-        let value = self.path.iter().try_fold(arguments, |value, key| value.get(key))?;
-        match value {
+        match self.argument(arguments)? {
             Value::String(text) => Some(text.clone()),
             Value::Bool(flag) => Some(flag.to_string()),
             Value::Number(number) => Some(number.to_string()),
@@ -69,10 +76,9 @@ pub fn mirrored(schema: &Value) -> Result<Vec<MirroredParameter>, String> {
     if count_marks(schema) != found.len() {
         return Err("`x-mcp-header` where it cannot be reached by properties alone".to_owned());
     }
-    for (at, one) in found.iter().enumerate() {
-        if found[..at].iter().any(|other| other.header.eq_ignore_ascii_case(&one.header)) {
-            return Err(format!("two parameters with the header `{}`", one.header));
-        }
+    let mut names = HashSet::new();
+    if let Some(twice) = found.iter().find(|one| !names.insert(one.header.to_ascii_lowercase())) {
+        return Err(format!("two parameters with the header `{}`", twice.header));
     }
     Ok(found)
 }

@@ -3,7 +3,7 @@
 //! A proxy must not lose fields it does not know, reorder keys or rewrite numbers. So a
 //! message is read one object deep, and what is not looked at keeps its bytes.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 use serde_json::value::RawValue;
@@ -87,6 +87,13 @@ impl Fields {
         self
     }
 
+    /// Puts `key`, which is not there yet, before all others.
+    #[must_use]
+    pub fn begun_with<T: Serialize + ?Sized>(mut self, key: &str, value: &T) -> Self {
+        self.0.insert(0, (key.to_owned(), raw(value)));
+        self
+    }
+
     /// Takes `key` out.
     pub fn remove(&mut self, key: &str) -> Option<Raw> {
         let at = self.0.iter().position(|(name, _)| name == key)?;
@@ -135,17 +142,45 @@ impl<'de> Deserialize<'de> for Fields {
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                // A key that is given twice counts once, with its last value, as it does for
-                // nearly everybody who reads JSON.
-                let mut fields = Fields::default();
-                while let Some((key, value)) = map.next_entry::<String, Raw>()? {
-                    fields.set(&key, value);
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry::<String, Raw>()? {
+                    entries.push(entry);
                 }
-                Ok(fields)
+                Ok(Fields(each_once(entries)))
             }
         }
         deserializer.deserialize_map(Visitor)
     }
+}
+
+/// So many keys are sooner compared than sorted into a table.
+const FEW: usize = 16;
+
+/// The entries of an object. A key that is given twice counts once, in its first place and with
+/// its last value, as it does for nearly everybody who reads JSON.
+fn each_once(entries: Vec<(String, Raw)>) -> Vec<(String, Raw)> {
+    let is_new = |at: usize| entries[..at].iter().all(|(key, _)| *key != entries[at].0);
+    if entries.len() <= FEW && (0..entries.len()).all(is_new) {
+        return entries;
+    }
+    // Somebody may send an object of a million keys, and looking through all for each takes hours.
+    let mut places: HashMap<&str, usize> = HashMap::with_capacity(entries.len());
+    let firsts: Vec<usize> =
+        entries.iter().enumerate().map(|(at, (key, _))| *places.entry(key).or_insert(at)).collect();
+    if places.len() == entries.len() {
+        return entries;
+    }
+    let mut once: Vec<(String, Raw)> = Vec::with_capacity(places.len());
+    let mut kept = vec![0; entries.len()];
+    for ((at, entry), first) in entries.into_iter().enumerate().zip(firsts) {
+        if first == at {
+            kept[at] = once.len();
+            once.push(entry);
+        } else {
+            once[kept[first]].1 = entry.1;
+        }
+    }
+    once
 }
 
 /// Whether every object in `value` has each of its keys once, and nothing in it is nested
@@ -227,6 +262,16 @@ mod tests {
         check(&format!("{}{}", "[".repeat(1000), "]".repeat(1000)), false);
         let fields: Fields = serde_json::from_str(r#"{"a":1,"b":2,"a":3}"#).expect("an object");
         assert_eq!(fields.to_raw().get(), r#"{"a":3,"b":2}"#);
+        let fields: Fields = serde_json::from_str(r#"{"b":1,"a":2,"b":3,"c":4,"b":5,"a":6}"#).expect("an object");
+        assert_eq!(fields.to_raw().get(), r#"{"b":5,"a":6,"c":4}"#);
+    }
+
+    /// With a look through all keys for each, this takes minutes.
+    #[test]
+    fn an_object_may_have_very_many_keys() {
+        let keys: String = (0..200_000).map(|at| format!("\"key-{at}\":{at},")).collect();
+        let fields: Fields = serde_json::from_str(&format!("{{{keys}\"key-7\":null}}")).expect("an object");
+        assert_eq!((fields.iter().count(), fields.get("key-7").map(RawValue::get)), (200_000, Some("null")));
     }
 
     #[test]

@@ -7,8 +7,10 @@
 //!
 //! The wire is spoken here directly, on raw JSON, and not through the MCP crate's typed
 //! model: a proxy must not lose fields that it does not know, reorder keys or rewrite
-//! numbers, must speak two eras on one pipe, and one of the transports has left that crate.
+//! numbers, must speak two eras on one pipe, and one of the transports has left that crate. Its
+//! OAuth is used, in one file of [`auth`].
 
+pub mod auth;
 mod breaker;
 mod causes;
 pub mod config;
@@ -16,24 +18,38 @@ pub mod connection;
 pub mod era;
 pub mod events;
 mod fleet;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 pub mod headers;
 pub mod json;
 pub mod lines;
 mod listing;
 mod manifest;
+mod pins;
 #[cfg(unix)]
 pub mod processes;
+pub mod program;
+mod redact;
 pub mod rpc;
 mod server;
+mod skim;
+pub mod store;
 pub mod supervise;
+mod talk;
+pub mod trace;
 mod transport;
+mod turns;
 
 pub use breaker::{BreakerSettings, BreakerState, Tripped};
 pub use causes::with_causes;
-pub use connection::{Call, CallError, Event, Notice};
-pub use fleet::{Fleet, FleetOptions};
+pub use connection::{Call, CallError, Event, NetworkFault, Notice};
+pub use fleet::{Fleet, FleetOptions, Reconfigured};
 pub use handshake::{ConnectError, Hello};
 pub use listing::{Item, ListKind, Lists};
-pub use server::{BreakerReport, CallCounts, Report, State, Upstream};
+pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};
+pub use server::{BreakerReport, CallCounts, FailedStart, Report, State, Upstream};
+pub use talk::Talk;
 pub use transport::local::{Answering, LocalServer};
+pub use turns::{Busy, Turn, Turns};

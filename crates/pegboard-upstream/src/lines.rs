@@ -4,6 +4,8 @@ use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
+use crate::skim::Skimmer;
+
 /// One line, or the news that there was one that is too long.
 #[derive(Debug)]
 pub enum Line<'a> {
@@ -19,12 +21,19 @@ pub struct Lines<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
     limit: usize,
+    /// What is known of the last line that was skipped.
+    skipped: Skimmer,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     /// Lines of at most `limit` bytes.
     pub fn new(reader: R, limit: usize) -> Self {
-        Self { reader: BufReader::with_capacity(64 << 10, reader), line: Vec::new(), limit }
+        Self {
+            reader: BufReader::with_capacity(64 << 10, reader),
+            line: Vec::new(),
+            limit,
+            skipped: Skimmer::default(),
+        }
     }
 
     /// The next line without its end; `None` at the end of the input. What is left without
@@ -48,7 +57,12 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let piece = &buffer[..end.unwrap_or(buffer.len())];
             if self.line.len() + piece.len() > self.limit {
+                if !is_too_long {
+                    self.skipped = Skimmer::default();
+                    self.skipped.push(&self.line);
+                }
                 is_too_long = true;
+                self.skipped.push(piece);
                 self.line.clear();
             } else if !is_too_long {
                 self.line.extend_from_slice(piece);
@@ -64,6 +78,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     /// The line that [`next`](Self::next) came with, for whoever wants to keep it.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.line)
+    }
+
+    /// The number of the request that the last skipped line answers, if it is an answer.
+    pub(crate) fn skipped_answer(&self) -> Option<u64> {
+        self.skipped.answered()
     }
 
     fn finish(&self, is_too_long: bool) -> Line<'_> {

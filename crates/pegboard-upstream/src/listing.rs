@@ -1,14 +1,15 @@
 //! What a server offers, in full and in order.
 
+mod page;
+
 use std::{sync::Arc, time::Duration};
 
-use pegboard_core::{
-    Limits, RawTool,
-    catalog::{Warning, WarningKind},
-    load,
-};
-use serde_json::json;
+use pegboard_core::{Limits, RawTool, catalog::WarningKind, load};
 use serde_json::value::RawValue;
+
+use self::page::Reader;
+#[cfg(fuzzing)]
+pub(crate) use self::page::read_page;
 
 use crate::{
     connection::{Call, CallError, Link},
@@ -121,8 +122,12 @@ impl Item {
 /// What a server offers.
 #[derive(Clone, Debug, Default)]
 pub struct Lists {
-    /// Its tools.
+    /// Its tools, as far as they may be used.
     pub tools: Arc<Vec<Item>>,
+    /// Its tools that are held back until they are approved.
+    pub held: Arc<Vec<Item>>,
+    /// All tools that it says it has.
+    pub(crate) offered: Arc<Vec<Item>>,
     /// Its prompts.
     pub prompts: Arc<Vec<Item>>,
     /// Its resources.
@@ -147,7 +152,10 @@ impl Lists {
     fn set(&mut self, kind: ListKind, items: Vec<Item>) {
         let items = Arc::new(items);
         match kind {
-            ListKind::Tools => self.tools = items,
+            ListKind::Tools => {
+                self.offered = Arc::clone(&items);
+                self.tools = items;
+            }
             ListKind::Prompts => self.prompts = items,
             ListKind::Resources => self.resources = items,
             ListKind::Templates => self.templates = items,
@@ -161,20 +169,9 @@ const MAX_ITEMS: usize = 50_000;
 /// Pages of one list; a server that gives more is going in circles.
 const MAX_PAGES: usize = 2_000;
 
-/// Bytes of one item.
-const MAX_ITEM_BYTES: usize = 1 << 20;
-
-/// What optional fields begin with, as JSON.
-const TYPES: &[(&str, char)] = &[
-    ("title", '"'),
-    ("description", '"'),
-    ("mimeType", '"'),
-    ("annotations", '{'),
-    ("outputSchema", '{'),
-    ("_meta", '{'),
-    ("icons", '['),
-    ("arguments", '['),
-];
+/// Bytes of one text of a definition: a description of a tool or of one of its parameters. The
+/// longest that are meant well have a few thousand; a longer one is cut, and says so.
+pub(crate) const MAX_TEXT: usize = 16 << 10;
 
 /// Asks for all lists that the server says it has.
 pub(crate) async fn list_all(link: &Arc<Link>, hello: &Hello, timeout: Duration) -> Result<Lists, CallError> {
@@ -204,8 +201,7 @@ pub(crate) async fn refresh(
     let prefix = format!("{}: ", kind.field());
     lists.warnings.retain(|warning| !warning.starts_with(&prefix));
     let mut warnings = Vec::new();
-    let mut reader =
-        Reader { kind, items: Vec::new(), seen: std::collections::HashSet::new(), warnings: &mut warnings };
+    let mut reader = Reader::new(kind, &mut warnings);
     let mut cursor: Option<Raw> = None;
     for page in 0.. {
         let mut params = Fields::new();
@@ -233,147 +229,4 @@ pub(crate) async fn refresh(
     lists.set(kind, items);
     lists.warnings.extend(warnings.into_iter().map(|warning| format!("{prefix}{warning}")));
     Ok(())
-}
-
-struct Reader<'a> {
-    kind: ListKind,
-    items: Vec<Item>,
-    seen: std::collections::HashSet<String>,
-    warnings: &'a mut Vec<String>,
-}
-
-impl Reader<'_> {
-    fn page(&mut self, fields: &Fields) -> Result<(), CallError> {
-        let missing = || CallError::Garbled(format!("a list without `{}`", self.kind.field()));
-        let list = fields.get(self.kind.field()).ok_or_else(missing)?;
-        let list: Vec<&RawValue> = serde_json::from_str(list.get()).map_err(|_| missing())?;
-        for item in list {
-            self.item(item);
-        }
-        Ok(())
-    }
-
-    fn item(&mut self, item: &RawValue) {
-        if self.items.len() >= MAX_ITEMS {
-            if self.items.len() == MAX_ITEMS && self.seen.insert(String::new()) {
-                self.warn(WarningKind::TooLong, format!("only the first {MAX_ITEMS} are used"));
-            }
-            return;
-        }
-        // What cannot be read whole (half a character, nested without end) cannot be read by
-        // clients either, and would cost them the whole list.
-        if serde_json::from_str::<serde_json::Value>(item.get()).is_err() {
-            return self.warn(WarningKind::NotATool, "an entry that cannot be read is left out".to_owned());
-        }
-        let Some(fields) = Fields::of(item) else {
-            return self.warn(WarningKind::NotATool, "an entry that is no object is left out".to_owned());
-        };
-        let Some(key) = fields.text(self.kind.key()).filter(|key| !key.is_empty()) else {
-            let message = format!("an entry without `{}` is left out", self.kind.key());
-            return self.warn(WarningKind::EmptyName, message);
-        };
-        if !self.seen.insert(key.clone()) {
-            return self.warn(WarningKind::DuplicateTool, format!("a second `{}` is left out", shorten(&key)));
-        }
-        let (fields, is_mended) = self.without_wrong_types(&key, fields);
-        let raw = match self.kind {
-            ListKind::Tools => self.mend(&key, fields, is_mended, item),
-            _ if is_mended => fields.to_raw(),
-            _ => item.to_owned(),
-        };
-        if raw.get().len() > MAX_ITEM_BYTES {
-            let message = format!("`{}` has {} bytes and is left out", shorten(&key), raw.get().len());
-            return self.warn(WarningKind::TooLong, message);
-        }
-        self.items.push(Item { key, raw });
-    }
-
-    /// A tool that every client can read: its schema is an object schema, and its
-    /// description is not without end.
-    fn mend(&mut self, name: &str, mut fields: Fields, mut is_mended: bool, item: &RawValue) -> Raw {
-        match fields.object("inputSchema") {
-            None => {
-                self.warn(
-                    WarningKind::SchemaNotObject,
-                    format!("`{}` has no usable schema; any object fits", shorten(name)),
-                );
-                fields.set("inputSchema", raw(&json!({"type": "object"})));
-                is_mended = true;
-            }
-            Some(schema) if !schema.has("type") => {
-                self.warn(
-                    WarningKind::WrongType,
-                    format!("the schema of `{}` has no `type`; it is an object's", shorten(name)),
-                );
-                let mut mended = Fields::new().with("type", "object");
-                schema.iter().for_each(|(key, value)| mended.set(key, value.to_owned()));
-                fields.set("inputSchema", mended.to_raw());
-                is_mended = true;
-            }
-            Some(mut schema) => {
-                let mut is_wrong = schema.text("type").as_deref() != Some("object");
-                if is_wrong {
-                    schema.set("type", raw("object"));
-                }
-                for (key, fits) in [("properties", '{'), ("required", '[')] {
-                    if schema.get(key).is_some_and(|value| !value.get().starts_with(fits)) {
-                        schema.remove(key);
-                        is_wrong = true;
-                    }
-                }
-                if is_wrong {
-                    self.warn(
-                        WarningKind::WrongType,
-                        format!("the schema of `{}` is not an object's; mended", shorten(name)),
-                    );
-                    fields.set("inputSchema", schema.to_raw());
-                    is_mended = true;
-                }
-            }
-        }
-        let limit = Limits::default().text_bytes;
-        if let Some(mut text) = fields.text("description").filter(|text| text.len() > limit) {
-            let message =
-                format!("the description of `{}` has {} bytes and is cut to {limit}", shorten(name), text.len());
-            self.warn(WarningKind::TooLong, message);
-            text.truncate(text.floor_char_boundary(limit));
-            fields.set("description", raw(&text));
-            is_mended = true;
-        }
-        if is_mended { fields.to_raw() } else { item.to_owned() }
-    }
-
-    /// The entry without optional fields that are not what they must be: one of them would
-    /// cost strict clients the whole list.
-    fn without_wrong_types(&mut self, key: &str, mut fields: Fields) -> (Fields, bool) {
-        let mut is_mended = false;
-        for (field, fits) in TYPES {
-            let Some(value) = fields.get(field) else { continue };
-            if !value.get().starts_with(*fits) {
-                self.warn(
-                    WarningKind::WrongType,
-                    format!("`{field}` of `{}` has the wrong type and is left out", shorten(key)),
-                );
-                fields.remove(field);
-                is_mended = true;
-            }
-        }
-        // Everything has a name by which people know it.
-        if !fields.has("name") {
-            fields.set("name", raw(key));
-            is_mended = true;
-        }
-        (fields, is_mended)
-    }
-
-    fn warn(&mut self, kind: WarningKind, message: String) {
-        const MOST: usize = 100;
-        if self.warnings.len() < MOST {
-            self.warnings.push(Warning { kind, message, location: None }.to_string());
-        }
-    }
-}
-
-fn shorten(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(80).collect()
 }

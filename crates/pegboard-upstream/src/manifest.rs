@@ -9,9 +9,7 @@
 //! may share it: files are replaced whole.
 
 mod fingerprint;
-mod folder;
 mod format;
-mod key;
 #[cfg(test)]
 mod tests;
 
@@ -23,8 +21,12 @@ use std::{
 };
 
 pub(crate) use self::{fingerprint::Fingerprint, format::Seal};
-use self::{folder::Folder, key::Key};
-use crate::{config::ServerConfig, handshake::Hello, listing::Lists};
+use crate::{
+    config::ServerConfig,
+    handshake::Hello,
+    listing::Lists,
+    store::{Folder, Key, is_unfinished},
+};
 
 /// A larger manifest is neither written nor read.
 const MAX_BYTES: usize = 64 << 20;
@@ -146,7 +148,7 @@ impl Manifests {
         let now = SystemTime::now();
         for name in self.folder.names().unwrap_or_default() {
             let limit = match name.as_str() {
-                name if folder::is_unfinished(name) => UNFINISHED_FOR,
+                name if is_unfinished(name) => UNFINISHED_FOR,
                 name if is_manifest(name) && !used.iter().any(|one| one == name) => KEPT_FOR,
                 // Whatever else lies here is not ours.
                 _ => continue,
@@ -213,6 +215,21 @@ pub(crate) struct Recalled {
     pub(crate) kept: Option<(Manifest, Seal)>,
     /// Whether it did not answer the last time.
     pub(crate) was_silent: bool,
+}
+
+/// A manifest read and written again, for a key and a configuration that are always the same.
+#[cfg(fuzzing)]
+pub(crate) fn rewritten(file: &[u8]) -> Result<Vec<u8>, String> {
+    let (key, fingerprint) = format::always();
+    let (manifest, _) = format::decode(file, &fingerprint, &key).map_err(|error| error.to_string())?;
+    Ok(format::encode(&manifest, &fingerprint, &key).0)
+}
+
+/// `body` as a file, sealed for that key.
+#[cfg(fuzzing)]
+pub(crate) fn sealed(body: &[u8]) -> Vec<u8> {
+    let (key, fingerprint) = format::always();
+    format::sealed(body, &fingerprint, &key)
 }
 
 fn file_name(fingerprint: &Fingerprint) -> String {

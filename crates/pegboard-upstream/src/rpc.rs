@@ -1,11 +1,15 @@
 //! JSON-RPC 2.0 messages, taken apart as little as possible.
 
-use std::{fmt, hash};
+use std::{borrow::Cow, fmt, hash};
 
+use pegboard_core::text;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::json::{Raw, one_line, place_in, raw};
+
+/// Bytes of the message of a refusal; a longer one is cut.
+const MAX_MESSAGE: usize = 16 << 10;
 
 /// The identity of a request: a string or a number, exactly as its sender wrote it.
 #[derive(Clone, Debug)]
@@ -95,10 +99,18 @@ impl RpcError {
 
     /// What a peer calls an error. One that is not in the right form is one all the same.
     fn of(value: &RawValue) -> Self {
-        serde_json::from_str(value.get()).unwrap_or_else(|_| {
-            let text: String = value.get().chars().take(500).collect();
+        let mut error: Self = serde_json::from_str(value.get()).unwrap_or_else(|_| {
+            let text = text::brief(value.get(), 500);
             Self::new(Self::INTERNAL, format!("a failure that is not in the right form: {text}"))
-        })
+        });
+        // It ends up in logs and on terminals.
+        if let Cow::Owned(clean) = text::clean(&error.message) {
+            error.message = clean;
+        }
+        if let Cow::Owned(cut) = text::bounded(&error.message, MAX_MESSAGE) {
+            error.message = cut;
+        }
+        error
     }
 
     /// An error without data.

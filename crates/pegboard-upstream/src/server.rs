@@ -2,6 +2,7 @@
 
 mod keeping;
 mod life;
+mod pinning;
 mod report;
 mod state;
 #[cfg(test)]
@@ -13,24 +14,32 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::text;
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, Semaphore, mpsc, watch},
     time::Instant,
 };
+use tracing::Instrument as _;
 
-use self::{keeping::Kept, report::Notes};
+use self::{keeping::Kept, pinning::Pinned, report::Notes};
 pub use self::{
     report::{BreakerReport, CallCounts, Report},
     state::State,
 };
 use crate::{
+    auth::{Bearer, Logins},
     breaker::{Breaker, Turn},
-    config::{ServerConfig, TransportConfig},
+    config::{Limits, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice, lock},
     handshake::{ConnectError, Hello},
     headers,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    pins::Pins,
+    redact::{Redactor, Shared},
+    talk::{Talk, TalkNotes},
+    trace,
+    turns::Turns,
 };
 
 /// How long a server may take to agree to a subscription.
@@ -51,11 +60,18 @@ pub(crate) enum Gate {
 #[derive(Debug)]
 pub(crate) struct Crew {
     pub(crate) supervisor: Vec<OsString>,
+    pub(crate) logins: Option<Logins>,
     /// Counts changes of lists and state, for whoever watches the whole fleet.
     pub(crate) changes: watch::Sender<u64>,
     /// Where other notifications go.
     pub(crate) told: mpsc::Sender<(Arc<str>, Notice)>,
     pub(crate) gate: watch::Sender<Gate>,
+    /// Which tools were approved.
+    pub(crate) pins: Option<Arc<Pins>>,
+    /// What none of them may tell.
+    pub(crate) secrets: Shared,
+    /// Places for servers that start without being in a hurry.
+    pub(crate) starts: Arc<Semaphore>,
 }
 
 impl Crew {
@@ -73,6 +89,18 @@ impl Crew {
     }
 }
 
+/// The connection, for whoever waits for it.
+type Connection = watch::Receiver<Option<(Arc<Link>, Arc<Hello>)>>;
+
+/// A start that failed.
+#[derive(Debug)]
+pub struct FailedStart {
+    /// Why.
+    pub error: ConnectError,
+    /// What the server wrote meanwhile.
+    pub talk: Talk,
+}
+
 /// A configured server.
 #[derive(Debug)]
 pub struct Upstream {
@@ -81,14 +109,25 @@ pub struct Upstream {
     state: watch::Sender<State>,
     connection: watch::Sender<Option<(Arc<Link>, Arc<Hello>)>>,
     lists: RwLock<Arc<Lists>>,
+    pinned: Mutex<Pinned>,
+    /// One look at what was approved at a time.
+    reviewing: tokio::sync::Mutex<()>,
     last_hello: Mutex<Option<Arc<Hello>>>,
     wake: Notify,
     stop: watch::Sender<bool>,
     last_used: Mutex<Instant>,
     notes: Notes,
+    talk: Arc<TalkNotes>,
+    /// How its last start failed; none if it did not.
+    failed_start: Mutex<Option<Arc<FailedStart>>>,
     breaker: Breaker,
+    turns: Arc<Turns>,
+    /// Its login, where it can have one.
+    bearer: Option<Arc<Bearer>>,
     /// Where its lists are kept between runs.
     kept: OnceLock<Kept>,
+    /// What is not to be told of it.
+    redactor: Redactor,
     /// Whether it was started, and what was kept comes too late.
     has_begun: Mutex<bool>,
     /// Resources that clients subscribed to, for modern servers.
@@ -99,18 +138,27 @@ impl Upstream {
     pub(crate) fn new(config: ServerConfig, crew: Arc<Crew>) -> Arc<Self> {
         let state = if config.is_enabled { State::Starting } else { State::Disabled };
         let breaker = Breaker::new(config.breaker.unwrap_or_default());
+        let turns = Turns::new(config.limits.concurrent);
+        let bearer = crew.logins.as_ref().and_then(|logins| Bearer::of(&config, logins));
         Arc::new(Self {
+            redactor: Redactor::with(&config, crew.secrets.clone()),
             config,
             crew,
             state: watch::Sender::new(state),
             connection: watch::Sender::new(None),
             lists: RwLock::default(),
+            pinned: Mutex::default(),
+            reviewing: tokio::sync::Mutex::default(),
             last_hello: Mutex::default(),
             wake: Notify::new(),
             stop: watch::Sender::new(false),
             last_used: Mutex::new(Instant::now()),
             notes: Notes::default(),
+            talk: Arc::default(),
+            failed_start: Mutex::default(),
             breaker,
+            turns,
+            bearer,
             kept: OnceLock::new(),
             has_begun: Mutex::new(false),
             watched: watch::Sender::new(Vec::new()),
@@ -142,6 +190,16 @@ impl Upstream {
         lock(&self.last_hello).clone()
     }
 
+    /// What it wrote beside its messages since it was last started.
+    pub fn talk(&self) -> Talk {
+        self.talk.all()
+    }
+
+    /// How its last start failed; `None` if it did not.
+    pub fn failed_start(&self) -> Option<Arc<FailedStart>> {
+        lock(&self.failed_start).clone()
+    }
+
     /// What it is for: as the configuration says, else as the server says itself.
     pub fn description(&self) -> String {
         const MOST: usize = 4096;
@@ -152,9 +210,8 @@ impl Upstream {
                 info.text("description").or_else(|| info.text("title"))
             })
         };
-        let mut text = self.config.description.clone().or_else(own).unwrap_or_default();
-        text.truncate(text.floor_char_boundary(MOST));
-        text
+        let text = self.config.description.clone().or_else(own).unwrap_or_default();
+        text::bounded(&text::clean(&text), MOST).into_owned()
     }
 
     /// Whether a tool can be called: over HTTP one whose headers cannot be sent must not be.
@@ -166,7 +223,7 @@ impl Upstream {
         let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
         match schema.as_ref().map(headers::mirrored) {
             Some(Err(reason)) => {
-                tracing::warn!(server = self.name(), tool = item.key, reason, "a tool is left out");
+                tracing::warn!(server = self.name(), tool = &*text::line(&item.key), reason, "a tool is left out");
                 false
             }
             _ => true,
@@ -199,9 +256,26 @@ impl Upstream {
     /// # Errors
     /// When the server refuses, is not there, or does not answer in time.
     pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
+        self.call_for(0, make).await
+    }
+
+    /// [`call`](Self::call) on behalf of a party, which takes turns with others when there are
+    /// more calls than the server may have at a time.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call); and when it was not the call's turn in time.
+    pub async fn call_for(&self, party: u64, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
-        let outcome = self.try_call(make).await;
-        self.notes.called(&outcome);
+        let (span, began) = (trace::call_span(self.name()), std::time::Instant::now());
+        let work = async {
+            match self.turns.take(party, self.config.timeouts.call).await {
+                Ok(_turn) => self.try_call(make).await,
+                Err(busy) => Err(CallError::Busy(busy)),
+            }
+        };
+        let outcome = work.instrument(span.clone()).await;
+        trace::called(&span, &outcome, began);
+        self.notes.called(&outcome, &self.redactor);
         outcome
     }
 
@@ -210,7 +284,14 @@ impl Upstream {
         let mut has_retried = false;
         loop {
             let (link, hello) = self.connected().await?;
-            match link.request(make(&hello)).await {
+            let mut call = make(&hello);
+            let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
+            let Limits { argument_bytes, result_bytes, .. } = self.config.limits;
+            if bytes > argument_bytes {
+                return Err(CallError::ArgumentsTooLarge { bytes, most: argument_bytes });
+            }
+            call.trace = trace::passing(&call, &hello);
+            match link.request(call).await {
                 Err(CallError::SessionExpired) if !has_retried => {
                     has_retried = true;
                     self.gone(&link).await;
@@ -221,7 +302,12 @@ impl Upstream {
                         Turn::Opened => tracing::warn!(server = self.name(), "calls are refused for a while"),
                         Turn::Closed => tracing::info!(server = self.name(), "calls pass again"),
                     }
-                    return outcome;
+                    return outcome.and_then(|result| match result.get().len() {
+                        bytes if bytes > result_bytes => {
+                            Err(CallError::ResultTooLarge { bytes: Some(bytes), most: result_bytes })
+                        }
+                        _ => Ok(result),
+                    });
                 }
             }
         }
@@ -255,6 +341,12 @@ impl Upstream {
         if let Some(ready) = connection.borrow_and_update().clone().filter(|(link, _)| link.close_reason().is_none()) {
             return Ok(ready);
         }
+        self.started(connection).instrument(trace::start_span(self.name())).await
+    }
+
+    /// Waits until the server has started, and starts it if need be.
+    async fn started(&self, mut connection: Connection) -> Result<(Arc<Link>, Arc<Hello>), CallError> {
+        let failures = self.notes.failures();
         // Whoever is called has waited long enough for others to be served.
         self.crew.advance(Gate::Open);
         let refuse = |reason: &str| Err(CallError::Closed(reason.into()));
@@ -262,8 +354,9 @@ impl Upstream {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
             State::Failed { reason, .. } => return refuse(&reason),
-            State::Lazy | State::Idle => self.wake.notify_one(),
-            State::Starting | State::Ready => {}
+            // One that is about to start need not wait for its turn.
+            State::Lazy | State::Idle | State::Starting => self.wake.notify_one(),
+            State::Ready => {}
         }
         let ready = async {
             let mut state = self.state.subscribe();
@@ -275,6 +368,10 @@ impl Upstream {
                 match &*state.borrow_and_update() {
                     State::Failed { reason, .. } => return refuse(reason),
                     State::Disabled | State::Stopped => return refuse("it was stopped"),
+                    // What woke it was one try; the next call may make another.
+                    State::Lazy if self.notes.failures() > failures => {
+                        return refuse(&self.notes.last_failure());
+                    }
                     // It may have gone to sleep after we looked.
                     State::Lazy | State::Idle => self.wake.notify_one(),
                     State::Starting | State::Ready => {}
@@ -297,6 +394,28 @@ impl Upstream {
         let is_other =
             |now: &Option<(Arc<Link>, Arc<Hello>)>| now.as_ref().is_none_or(|(now, _)| !Arc::ptr_eq(now, link));
         let _ = tokio::time::timeout(self.config.timeouts.connect, connection.wait_for(is_other)).await;
+    }
+
+    /// Takes over what is known of a predecessor.
+    pub(crate) fn inherit(&self, old: &Self) {
+        lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
+        *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();
+    }
+
+    /// Ends it when it has answered the calls that it is busy with, or after `grace`.
+    pub(crate) async fn retire(&self, grace: Duration) {
+        let mut stop = self.stop.subscribe();
+        tokio::select! {
+            _ = tokio::time::timeout(grace, self.notes.quiet()) => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+        self.stop();
+        self.stopped().await;
+    }
+
+    /// Whether nothing of it runs any more, for good.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(*self.state.borrow(), State::Stopped | State::Disabled)
     }
 
     /// Ends it for good.
@@ -323,7 +442,7 @@ impl<'a> Using<'a> {
 
 impl Drop for Using<'_> {
     fn drop(&mut self) {
-        self.0.notes.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.notes.finished();
         *lock(&self.0.last_used) = Instant::now();
     }
 }

@@ -50,6 +50,16 @@ pub(crate) fn read(files: &[PathBuf], max_bytes: usize) -> Result<Catalog, CliEr
     Ok(catalog)
 }
 
+/// The tools in `bytes`, whatever there is of them; what is wrong with single tools is said aloud.
+pub(crate) fn parse(source: &str, bytes: &[u8]) -> Result<Catalog, CliError> {
+    let limits = Limits { file_bytes: bytes.len(), ..Limits::default() };
+    let mut loaded = load::parse(source, bytes, &limits).map_err(unusable)?;
+    let (catalog, further) = Catalog::from_tools(loaded.tools);
+    loaded.warnings.extend(further);
+    report(&loaded.warnings);
+    Ok(catalog)
+}
+
 /// A file's content, or one byte more than `limit` of it, which the caller refuses.
 pub(crate) fn read_bounded(path: &Path, limit: usize) -> Result<Vec<u8>, CliError> {
     let file = File::open(path).map_err(|error| CliError::read(path, error))?;

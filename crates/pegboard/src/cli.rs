@@ -7,7 +7,10 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pegboard_discovery::DialectName;
 
 use crate::{
-    commands::{agent::AgentArgs, connect::ConnectArgs, import::ImportArgs},
+    commands::{
+        agent::AgentArgs, approve::ApproveArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs,
+        status::StatusArgs,
+    },
     rankers::RankerName,
 };
 
@@ -44,12 +47,37 @@ pub(crate) enum Command {
     /// Streamable HTTP at `/mcp`, of all protocol versions; `--stdio` for clients that
     /// start their servers themselves.
     Serve(ServeArgs),
+    /// Log in to a remote server
+    ///
+    /// Asks the server who gives logins for it, opens a browser there (OAuth 2.1), and keeps what
+    /// comes of it for you alone. From then on `serve`, `catalog` and `agent` use it, and renew it;
+    /// a gateway that runs finds it within a second. Exits with 1 when the login is refused or
+    /// nobody logs in.
+    Login(LoginArgs),
+    /// Forget the login to a remote server
+    ///
+    /// Removes what `login` has kept, and tells whoever gave the login, where that is possible.
+    /// Exits with 1 when there was none.
+    Logout(LogoutArgs),
+    /// Show how a running gateway is: servers, tools, conversations, tokens saved
+    ///
+    /// Finds the gateway that runs for this user, asks it, and prints one screen; with
+    /// several, a line for each. Where the gateway wants a token, it is read from
+    /// `--token-file`, from `PEGBOARD_TOKEN`, or from the gateway's configuration file. Exits
+    /// with 1 when a server has failed or no gateway runs.
+    Status(StatusArgs),
     /// Print the tools of the configured servers as a catalog
     ///
     /// Starts the servers, prints one tool a line, and stops them. All of their tools: what
     /// the configuration hides from clients included. Exits with 1 when a server does not
     /// start.
     Catalog(CatalogArgs),
+    /// Approve tools that are new or have changed since their server was first seen
+    ///
+    /// What a server offers when it is first seen is approved. What differs from that later on
+    /// waits here, and cannot be used meanwhile where the configuration says `"pinning":
+    /// "hold"`. Shows what is different and asks; a gateway that runs takes an approval over.
+    Approve(ApproveArgs),
     /// Make one configuration of what your MCP clients have
     ///
     /// Finds the servers that Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex, Gemini
@@ -62,6 +90,13 @@ pub(crate) enum Command {
     /// Prints what belongs into the client's configuration; `--write` puts it there and leaves
     /// everything else in that file as it is, comments included.
     Connect(ConnectArgs),
+    /// Find the usual mistakes, and say how to fix each
+    ///
+    /// Looks at the configuration and what it needs: programs, variables, files, the address to
+    /// listen on. Then starts every server, looks at its tools, and stops it again; `--offline`
+    /// starts none. Secrets are never printed. Exits with 1 when something is wrong enough that
+    /// it cannot work.
+    Doctor(DoctorArgs),
     /// Run a server and leave no process behind
     #[command(hide = true)]
     Supervise(SuperviseArgs),
@@ -92,8 +127,9 @@ pub(crate) enum Command {
     Tokens(TokensArgs),
     /// Measure rankers against labelled queries
     ///
-    /// DIR holds `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv` (query id,
-    /// tool id, relevance).
+    /// DATA is a folder with `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv`
+    /// (query id, tool id, relevance), or a file that `pegboard serve --record` has written:
+    /// then the tools that were called after a search count as relevant for it.
     Eval(EvalArgs),
     /// Measure speed and memory beside Tantivy
     ///
@@ -161,13 +197,61 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) allow_public: bool,
 
-    /// Where to keep what servers offer, for the next start; `none` keeps nothing
+    /// Where to keep what servers offer, for the next start, and logins; `none` keeps nothing
     /// [default: `pegboard` in the user's folder for state]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
 
+    /// Note queries and the tools that were called then, for `pegboard eval FILE`; never
+    /// arguments or results
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Note nothing more once the record is this large
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, requires = "record")]
+    pub(crate) record_limit: u64,
+
     #[command(flatten)]
     pub(crate) log: LogArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// The name of the server in the configuration
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+
+    /// The configuration
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: PathBuf,
+
+    /// Print the address instead of opening a browser. Where the browser is on another machine,
+    /// paste the address of the page that it cannot open in the end
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+
+    /// How long to wait for you
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) timeout: u64,
+
+    /// Where to keep the login [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogoutArgs {
+    /// The name of the server in the configuration
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+
+    /// The configuration
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: PathBuf,
+
+    /// Where the login is kept [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -175,6 +259,11 @@ pub(crate) struct CatalogArgs {
     /// The configuration
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     pub(crate) config: PathBuf,
+
+    /// Where logins to remote servers are kept; `none` uses none
+    /// [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
 
     #[command(flatten)]
     pub(crate) log: LogArgs,
@@ -220,7 +309,7 @@ pub(crate) struct QueryOutputArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// What to log: off, error, warn, info, debug, trace, or a list such as
-    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`]
+    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`, off for `doctor`]
     #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG")]
     pub(crate) log_level: Option<String>,
 
@@ -364,9 +453,9 @@ pub(crate) struct TokensArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct EvalArgs {
-    /// The folder with the labelled queries
-    #[arg(value_name = "DIR")]
-    pub(crate) dir: PathBuf,
+    /// The folder with the labelled queries, or a record
+    #[arg(value_name = "DATA")]
+    pub(crate) data: PathBuf,
 
     /// Which rankers to measure; `all` for the six
     #[arg(long, value_name = "RANKER", value_delimiter = ',', default_value = "hybrid")]

@@ -43,6 +43,14 @@ impl CliError {
         source.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     }
 
+    /// The message, its causes and the hint, for a log.
+    pub(crate) fn in_one_line(&self) -> String {
+        let text = pegboard_upstream::with_causes(self);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let hint = self.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
+        format!("{}{hint}", lines.join("; "))
+    }
+
     /// Prints the message, its causes and the hint to standard error.
     pub(crate) fn print(&self) {
         let mut text = format!("{ERROR}error{ERROR:#}: {}", self.message);

@@ -23,11 +23,17 @@ mod commands;
 mod config;
 mod demo;
 mod error;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod logging;
 mod output;
+mod plain;
 mod progress;
 mod rankers;
 pub mod reference;
+mod running;
+mod telemetry;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -60,7 +66,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match cli.command {
         Command::Search(args) => commands::search::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
+        Command::Login(args) => commands::login::run(&args),
+        Command::Logout(args) => commands::logout::run(&args),
+        Command::Status(args) => commands::status::run(&args),
         Command::Catalog(args) => commands::catalog::run(&args),
+        Command::Approve(args) => commands::approve::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
         Command::Supervise(args) => return pegboard_upstream::supervise::run(&args.command),

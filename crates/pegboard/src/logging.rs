@@ -1,27 +1,41 @@
 //! The log: standard error, as text or as JSON.
 
-use std::io::IsTerminal;
+mod layer;
+mod line;
 
-use tracing_subscriber::{EnvFilter, fmt};
+use std::io::{IsTerminal, Write as _};
 
+use tracing_subscriber::{EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+
+use self::{
+    layer::Log,
+    line::{Form, Style},
+};
 use crate::{
     cli::{LogArgs, LogFormat},
     error::CliError,
+    telemetry::Telemetry,
 };
 
-/// Starts logging for this process, at `usual` unless the user says otherwise.
-pub(crate) fn start(args: &LogArgs, usual: &str) -> Result<(), CliError> {
+/// Starts logging for this process, at `usual` unless the user says otherwise, and lets
+/// `telemetry` have the spans.
+pub(crate) fn start(args: &LogArgs, usual: &str, telemetry: Option<&Telemetry>) -> Result<(), CliError> {
     let level = args.log_level.as_deref().filter(|level| !level.trim().is_empty()).unwrap_or(usual);
     let filter = filter(level).ok_or_else(|| {
         CliError::new(format!("`{level}` is not a log level"))
             .hint("one of off, error, warn, info, debug and trace, or such as `warn,pegboard_upstream=debug`")
     })?;
     let is_coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = match args.log_format {
-        LogFormat::Text => builder.with_ansi(is_coloured).with_target(false).try_init(),
-        LogFormat::Json => builder.json().try_init(),
+    let form = match args.log_format {
+        LogFormat::Text => Form::Text(if is_coloured { Style::Coloured } else { Style::Plain }),
+        LogFormat::Json => Form::Json,
     };
+    let log = Log::new(form, |line| {
+        // Whoever reads the log may have gone; that is no reason to stop.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    });
+    let started =
+        tracing_subscriber::registry().with(log.with_filter(filter)).with(telemetry.map(Telemetry::layer)).try_init();
     started.map_err(|error| CliError::new(format!("cannot start the log: {error}")))
 }
 

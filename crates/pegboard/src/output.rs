@@ -50,6 +50,13 @@ pub(crate) fn raw(bytes: &[u8]) -> Result<(), CliError> {
     Ok(())
 }
 
+/// How many columns a page of text may take.
+pub(crate) fn width() -> usize {
+    // Some terminals say that they have no columns at all.
+    let columns = Table::new().width().filter(|width| stdout().is_terminal() && *width > 0);
+    columns.unwrap_or(WIDTH_WITHOUT_TERMINAL).into()
+}
+
 /// A plain table: no lines, one row a line, cut to the terminal.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
     let mut table = Table::new();
@@ -90,6 +97,19 @@ fn styled(text: String, title: &str) -> Cell {
         "SERVER" => cell.fg(Color::Cyan),
         _ => cell,
     }
+}
+
+/// A number, its digits in groups of three.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// A number without needless zeros, for JSON: integers stay integers.

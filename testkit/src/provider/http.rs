@@ -123,6 +123,9 @@ fn malformed(problem: &'static str) -> io::Error {
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        201 => "Created",
+        302 => "Found",
+        307 => "Temporary Redirect",
         400 => "Bad Request",
         401 => "Unauthorized",
         403 => "Forbidden",

@@ -33,6 +33,7 @@ pub(super) fn exists(call: &Call, name: &str) -> bool {
     name == CHANGING
         || (name == LONG && args.description_bytes.is_some())
         || idx.is_some_and(|idx| idx < args.tools && name == numbered(idx))
+        || args.catalog.as_deref().map(read_catalog).unwrap_or_default().iter().any(|tool| tool["name"] == name)
         || call.server.changes.added_tools().iter().any(|added| added == name)
 }
 

@@ -15,7 +15,7 @@ mod serve;
 use std::{fmt, future::Future, net::Ipv4Addr, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use pegboard_discovery::host::code::{TOKEN_VARIABLE, URL_VARIABLE};
-use pegboard_http::{Guard, ListenError, Listener};
+use pegboard_http::{Guard, ListenError, Listener, Principal};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
@@ -104,7 +104,7 @@ impl ToolApi {
         let address = listening.address;
         let token =
             token().map_err(|error| ListenError::Bind { address, source: std::io::Error::other(error.to_string()) })?;
-        listening.guard = Guard { tokens: vec![token.clone()], ..Guard::default() };
+        listening.guard = Guard { tokens: vec![(Principal(0), token.clone())], ..Guard::default() };
         listening.max_connections = MAX_CONNECTIONS;
         listening.write_timeout = settings.write_timeout;
         listening.refuse = |refusal| reply::failure(refusal.message());
@@ -155,6 +155,12 @@ fn token() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The arguments in a body, or why there are none.
+#[cfg(fuzzing)]
+pub(crate) fn parse_arguments(body: &[u8], max_values: usize) -> Result<serde_json::Value, String> {
+    arguments::parse(body, max_values).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

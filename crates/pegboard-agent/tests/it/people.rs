@@ -96,7 +96,7 @@ async fn answers_with_a_form() {
     let (events, answer) = run(&agent, "How warm?").await;
     assert_eq!(answer.parse::<Report>().expect("a report"), Report { city: "Rome".into(), degrees: 21.5 });
     let answered = results(&events);
-    assert!(answered[0].2 && answered[0].1.contains("missing field `degrees`"), "{answered:?}");
+    assert!(answered[0].2 && answered[0].1.contains("/degrees is missing"), "{answered:?}");
     assert_eq!(answered[1].1, "accepted");
     assert_eq!(provider.turns_taken(), 3, "it was reminded once, and ended with the answer");
     provider.assert_clean();

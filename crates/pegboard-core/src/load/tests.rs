@@ -100,7 +100,7 @@ fn what_outsiders_say_of_themselves_is_bounded_and_clean() {
     assert_eq!(loaded.warnings.len(), 2);
     let (catalog, _) = crate::Catalog::from_tools(loaded.tools);
     let tool = catalog.iter().next().unwrap();
-    assert_eq!((tool.id(), tool.server_name(), tool.search_hint()), ("x", Some("ev[31mil"), Some("12345")));
+    assert_eq!((tool.id(), tool.server_name(), tool.search_hint()), ("x", Some("evil"), Some("12345")));
     assert_eq!(tool.aliases(), ["bc"]);
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pegboard_core::{Query, Risk, Tool};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Dialect, View, named};
 use crate::{
-    outcome::{Effect, Outcome, Searched, ToolDefinition},
+    outcome::{Effect, Outcome, ToolDefinition},
     prompt,
     signature::signature,
     tokens::estimate_tokens,
@@ -24,12 +24,6 @@ const MAX_QUERIES: usize = 5;
 
 /// Tokens (estimated) of the summary of what lies behind the search.
 const SUMMARY_TOKENS: usize = 90;
-
-/// Bytes of a given value that an example repeats.
-const MAX_ECHOED_VALUE: usize = 400;
-
-/// Mistakes that one answer names.
-const MAX_MISTAKES: usize = 5;
 
 /// The names of all its meta-tools.
 pub(super) const META_NAMES: &[&str] = &[SEARCH, CALL, CALL_READ, CALL_WRITE, CALL_DESTRUCTIVE];
@@ -101,14 +95,17 @@ impl Dialect for Bridge {
         }
     }
 
-    fn refuse(&self, tool: &Arc<Tool>, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
-        let name = view.names.shown(tool);
+    fn refuse(&self, tool: &Arc<Tool>, view: &View<'_>) -> Option<Outcome> {
         if view.settings.split_by_risk {
+            let name = view.names.shown(tool);
             let right = call_tool(tool.annotations().risk());
             return Some(Outcome::error(format!("`{name}` must be called through `{right}`")));
         }
-        let mistakes = mistakes(tool, arguments);
-        (!mistakes.is_empty()).then(|| Outcome::error(explain_mistakes(tool, &name, arguments, &mistakes)))
+        None
+    }
+
+    fn checks_arguments(&self) -> bool {
+        true
     }
 
     fn instructions(&self, _view: &View<'_>, categories: &[String]) -> String {
@@ -189,12 +186,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
             hits.insert(0, (tool, name));
             hits.truncate(view.settings.hits_per_query);
         }
-        searched.push(Searched {
-            query: query.clone(),
-            tools: view.tools().count(),
-            matches: ranking.total,
-            kept: hits.len(),
-        });
+        searched.push(view.searched(query, ranking.total, hits.iter().map(|(tool, _)| tool)));
         if hits.is_empty() {
             text.push_str("No tool fits; try other words.\n");
         }
@@ -253,113 +245,5 @@ fn call(arguments: &Value, expected: Option<Risk>, view: &View<'_>) -> Outcome {
         Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone())),
         Some(value) => value.clone(),
     };
-    let mistakes = mistakes(&tool, &given);
-    if !mistakes.is_empty() {
-        return Outcome::error(explain_mistakes(&tool, &view.names.shown(&tool), &given, &mistakes));
-    }
     Outcome::text("").with_effect(Effect::Invoke { tool, arguments: given })
-}
-
-/// What is wrong with `arguments` by the tool's own schema. A schema that is itself
-/// broken forbids nothing.
-fn mistakes(tool: &Tool, arguments: &Value) -> Vec<String> {
-    if !arguments.is_object() {
-        return vec!["`arguments` must be an object".to_owned()];
-    }
-    let Some(schema) = tool.input_schema().and_then(|schema| serde_json::from_str::<Value>(schema.get()).ok()) else {
-        return Vec::new();
-    };
-    let Ok(validator) = jsonschema::draft202012::new(&without_remote_references(schema)) else { return Vec::new() };
-    let errors = validator.iter_errors(arguments).take(MAX_MISTAKES);
-    errors
-        .map(|error| {
-            // Values may be long, and the caller knows them.
-            let message = error.masked_with("the value").to_string();
-            match error.instance_path().to_string().as_str() {
-                "" => message,
-                path => format!("{path}: {message}"),
-            }
-        })
-        .collect()
-}
-
-/// The schema without what would have to be fetched; that part then allows anything.
-fn without_remote_references(mut schema: Value) -> Value {
-    fn strip(value: &mut Value) {
-        match value {
-            Value::Object(map) => {
-                if map.get("$ref").and_then(Value::as_str).is_some_and(|target| !target.starts_with('#')) {
-                    map.remove("$ref");
-                }
-                map.values_mut().for_each(strip);
-            }
-            Value::Array(list) => list.iter_mut().for_each(strip),
-            _ => {}
-        }
-    }
-    strip(&mut schema);
-    schema
-}
-
-fn explain_mistakes(tool: &Arc<Tool>, name: &str, given: &Value, mistakes: &[String]) -> String {
-    let definition = ToolDefinition::of(tool, name);
-    let example = json!({"name": name, "arguments": corrected(&definition.input_schema, given)});
-    format!(
-        "`{name}` was not called: {}\nschema: {}\nfor example: {example}",
-        mistakes.join("; "),
-        definition.input_schema
-    )
-}
-
-/// The given arguments with what is missing filled in and what does not fit replaced.
-fn corrected(schema: &Value, given: &Value) -> Value {
-    let mut arguments = Map::new();
-    let required: Vec<&str> =
-        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-    let given = given.as_object();
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let value = given.and_then(|given| given.get(name));
-        let mut alone = property.clone();
-        for key in ["$defs", "definitions"] {
-            // References in a property lead into the document that it was taken from.
-            if let (Some(definitions), Some(alone)) = (schema.get(key), alone.as_object_mut()) {
-                alone.entry(key).or_insert_with(|| definitions.clone());
-            }
-        }
-        let alone = without_remote_references(alone);
-        let fits = |value: &&Value| jsonschema::draft202012::new(&alone).is_ok_and(|schema| schema.is_valid(value));
-        let is_short = |value: &&Value| value.to_string().len() <= MAX_ECHOED_VALUE;
-        match value.filter(fits).filter(is_short) {
-            Some(value) => {
-                arguments.insert(name.clone(), value.clone());
-            }
-            None if required.contains(&name.as_str()) || value.is_some() => {
-                arguments.insert(name.clone(), placeholder(property, 3));
-            }
-            None => {}
-        }
-    }
-    Value::Object(arguments)
-}
-
-/// A value that fits a schema as far as its type tells.
-fn placeholder(schema: &Value, depth: usize) -> Value {
-    if let Some(value) = schema.get("default").or(schema.get("const")).or(schema.get("enum").and_then(|e| e.get(0))) {
-        return value.clone();
-    }
-    let kind = match schema.get("type") {
-        Some(Value::String(kind)) => kind.as_str(),
-        Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str).unwrap_or("string"),
-        _ => "string",
-    };
-    match kind {
-        "integer" | "number" => schema.get("minimum").cloned().unwrap_or(json!(1)),
-        "boolean" => json!(true),
-        "array" if depth > 0 => json!([placeholder(schema.get("items").unwrap_or(&Value::Null), depth - 1)]),
-        "object" if depth > 0 => corrected(schema, &json!({})),
-        "array" => json!([]),
-        "object" => json!({}),
-        "null" => Value::Null,
-        _ => json!("…"),
-    }
 }

@@ -47,7 +47,7 @@ impl Dialect for Code {
         }
     }
 
-    fn refuse(&self, tool: &Arc<Tool>, _arguments: &Value, view: &View<'_>) -> Option<Outcome> {
+    fn refuse(&self, tool: &Arc<Tool>, view: &View<'_>) -> Option<Outcome> {
         // Nothing can be loaded here, so there is another way to name.
         let runs = view.settings.run_unloaded || (view.is_tool_shown)(tool);
         (!runs).then(|| {

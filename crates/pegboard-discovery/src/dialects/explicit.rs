@@ -125,12 +125,15 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         Err(QueryError::Empty) => return Outcome::text("Error: query parameter is required"),
         Err(error) => return Outcome::json(json!({"error": error.to_string()})),
     };
+    let matches = ranking.total;
     let mut tools: Vec<Arc<Tool>> = ranking.hits.into_iter().map(|hit| hit.tool).collect();
     if tools.is_empty() {
         tools.extend(view.names.find(query));
     }
+    let searched = view.searched(query, matches, &tools);
     if tools.is_empty() {
-        return Outcome::json(json!({"found": 0, "tools": [], "message": "No tools found matching the pattern"}));
+        return Outcome::json(json!({"found": 0, "tools": [], "message": "No tools found matching the pattern"}))
+            .with_searched([searched]);
     }
     let entry = |tool: &Arc<Tool>| json!({"name": view.names.shown(tool), "description": tool.description()});
     Outcome::json(json!({
@@ -138,6 +141,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         "tools": tools.iter().map(entry).collect::<Vec<_>>(),
         "message": "Found matching tools. Use 'add_tool' to load the ones you need.",
     }))
+    .with_searched([searched])
 }
 
 /// `tool_names`, or a single `tool_name`; `None` when neither is there.

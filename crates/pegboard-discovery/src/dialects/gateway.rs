@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Dialect, View, named};
 use crate::{
-    outcome::{Effect, Outcome, Searched, ToolDefinition},
+    outcome::{Effect, Outcome, ToolDefinition},
     prompt,
     settings::{Exposed, SelectionOrder},
 };
@@ -120,10 +120,10 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     };
     let limit = if view.settings.max_tools_limit == 0 { usize::MAX } else { view.settings.max_tools_limit };
     let asked = Query::new(query).limit(limit).threshold(view.settings.search_threshold);
-    let mut searched = Searched { query: query.to_owned(), tools: view.tools().count(), matches: 0, kept: 0 };
+    let mut matches = 0;
     let mut hits = match view.rank(&asked) {
         Ok(ranking) => {
-            searched.matches = ranking.total;
+            matches = ranking.total;
             named(&ranking.hits, view)
         }
         Err(QueryError::Empty) => Vec::new(),
@@ -132,7 +132,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     if hits.is_empty() {
         hits.extend(view.names.find(query).map(|tool| (Arc::clone(&tool), view.names.shown(&tool))));
     }
-    searched.kept = hits.len();
+    let searched = view.searched(query, matches, hits.iter().map(|(tool, _)| tool));
     if hits.is_empty() {
         return Outcome::text(format!("No tools found matching '{query}'. Try a different search term."))
             .with_searched([searched]);

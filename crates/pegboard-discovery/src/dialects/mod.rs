@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{
     names::Names,
-    outcome::{Outcome, ToolDefinition},
+    outcome::{Outcome, Searched, ToolDefinition},
     settings::Settings,
 };
 
@@ -49,6 +49,17 @@ impl View<'_> {
 
     pub(crate) fn rank(&self, query: &Query<'_>) -> Result<Ranking, QueryError> {
         self.ranker.rank(query, self.catalog, self.selection)
+    }
+
+    /// What is noted of a search for `query` that shows these.
+    pub(crate) fn searched<'t>(
+        &self,
+        query: &str,
+        matches: usize,
+        hits: impl IntoIterator<Item = &'t Arc<Tool>>,
+    ) -> Searched {
+        let hits = hits.into_iter().cloned().collect();
+        Searched { query: query.to_owned(), tools: self.tools().count(), matches, hits }
     }
 
     /// Ranks the deferred tools. `+word` makes a word required on every ranker, and a query
@@ -129,9 +140,14 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome>;
 
     /// What is wrong with calling a catalog tool by its own name, if anything is.
-    fn refuse(&self, tool: &Arc<Tool>, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
-        let _ = (tool, arguments, view);
+    fn refuse(&self, tool: &Arc<Tool>, view: &View<'_>) -> Option<Outcome> {
+        let _ = (tool, view);
         None
+    }
+
+    /// Whether arguments must fit the tool's schema unless the settings say otherwise.
+    fn checks_arguments(&self) -> bool {
+        false
     }
 
     /// The names that a result of one of its searches loaded, for rebuilding a session from

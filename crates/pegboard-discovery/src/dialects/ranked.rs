@@ -90,19 +90,20 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         return Outcome::text("No tools are currently registered on this agent.").with_metadata(metadata);
     }
     let limit = limit(arguments, view);
-    let hits = match view.rank(&Query::new(&query).limit(limit)) {
-        Ok(ranking) => ranking.hits,
-        Err(QueryError::Empty) => Vec::new(),
+    let (hits, total) = match view.rank(&Query::new(&query).limit(limit)) {
+        Ok(ranking) => (ranking.hits, ranking.total),
+        Err(QueryError::Empty) => (Vec::new(), 0),
         Err(error) => return Outcome::error(error.to_string()),
     };
     let hits = or_exact(hits, &query, view);
+    let searched = view.searched(&query, total, hits.iter().map(|hit| &hit.tool));
     if hits.is_empty() {
         let text = format!("No tools matched '{query}'. Try rephrasing or broadening the query.");
-        return Outcome::text(text).with_metadata(json!({"query": query, "matches": []}));
+        return Outcome::text(text).with_metadata(json!({"query": query, "matches": []})).with_searched([searched]);
     }
     let matches: Vec<Value> = hits.iter().map(to_match).collect();
     let metadata = json!({"query": query, "limit": limit, "total_candidates": candidates, "matches": matches});
-    Outcome::text(to_text(&query, &hits)).with_metadata(metadata)
+    Outcome::text(to_text(&query, &hits)).with_metadata(metadata).with_searched([searched])
 }
 
 /// What the ranker does not find, the name may.

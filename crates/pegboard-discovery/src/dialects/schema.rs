@@ -106,7 +106,11 @@ fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
         Some(names) => select(names, view, &mut reply),
         None => keywords(query, arguments, view, &mut reply)?,
     };
-    let outcome = Outcome::json(Value::Object(reply));
+    let mut outcome = Outcome::json(Value::Object(reply));
+    // Whoever names a tool has not searched for it.
+    if names.is_none() {
+        outcome.searched.push(view.searched(query, loaded.len(), loaded.iter().map(|(tool, _)| tool)));
+    }
     Ok(if loaded.is_empty() { outcome } else { outcome.with_effect(Effect::Load(loaded)) })
 }
 

@@ -88,7 +88,11 @@ fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
         },
     };
     let names: Vec<&String> = matches.iter().map(|(_, name)| name).collect();
-    let outcome = Outcome::json(json!({"matches": names}));
+    let mut outcome = Outcome::json(json!({"matches": names}));
+    // Whoever names a tool has not searched for it.
+    if !query.starts_with("select:") {
+        outcome.searched.push(view.searched(query, matches.len(), matches.iter().map(|(tool, _)| tool)));
+    }
     Ok(if matches.is_empty() { outcome } else { outcome.with_effect(Effect::Load(matches)) })
 }
 

@@ -95,9 +95,13 @@ impl Session {
         self.renew(&before)
     }
 
-    /// Goes on with the catalog of `other`, a conversation that this one was forked from or
-    /// with, and shares what was worked out for it; the names of loaded tools that are gone.
+    /// Goes on with the catalog, the selection and the options of `other`, a conversation of
+    /// the same dialect such as the one that this was forked from, and shares what was worked
+    /// out for it; the names of loaded tools that are gone.
     pub fn update_like(&mut self, other: &Self) -> Vec<String> {
+        self.selection.clone_from(&other.selection);
+        self.settings.clone_from(&other.settings);
+        self.ranker = Arc::clone(&other.ranker);
         if self.removed != other.removed {
             return self.update(other.catalog.clone());
         }

@@ -418,7 +418,10 @@ fn arguments_are_checked_through_references_and_on_direct_calls() {
     assert!(session.call("call_tool", &json!({"name": "t", "arguments": good})).target.is_some());
     let answer = session.call("call_tool", &json!({"name": "t", "arguments": bad}));
     let text = answer.reply.to_text();
-    assert!(answer.is_error && text.contains("/n: ") && text.contains("schema: "), "{text}");
+    assert!(
+        answer.is_error && text.contains("/n must be an integer, not \"bad\"") && text.contains("schema: "),
+        "{text}"
+    );
     assert!(text.ends_with(r#"for example: {"name":"t","arguments":{"p":{"k":"v"},"n":1}}"#), "{text}");
     assert!(session.call("t", &bad).is_error && session.call("t", &good).target.is_some());
 

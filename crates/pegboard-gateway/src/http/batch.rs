@@ -6,11 +6,18 @@ use axum::{
     body::Body,
     http::{Response, StatusCode},
 };
-use pegboard_upstream::rpc::{Message, RpcError};
+use pegboard_upstream::{
+    era::Era,
+    rpc::{Message, RpcError},
+};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use super::{Arrival, OUTLET, SESSION, find_session, forgotten, json_response, refuse, status};
-use crate::gateway::Gateway;
+use crate::{
+    gateway::Gateway,
+    trace::{self, Opening},
+};
 
 /// Messages in one batch.
 const MOST: usize = 100;
@@ -22,9 +29,11 @@ pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, messages: Ve
         let error = RpcError::new(RpcError::INVALID_REQUEST, format!("a batch has 1 to {MOST} messages"));
         return refuse(StatusCode::BAD_REQUEST, None, &error);
     }
-    let session = match arrival.header(SESSION).map(|id| find_session(gateway, arrival, id)) {
-        Some(None) => return forgotten(&messages[0]),
-        Some(found) => found,
+    let session = match arrival.header(SESSION) {
+        Some(id) => match find_session(gateway, arrival, id).await {
+            Some(session) => Some(session),
+            None => return forgotten(&messages[0]),
+        },
         None => None,
     };
     let mut answers = Vec::new();
@@ -41,8 +50,15 @@ pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, messages: Ve
                 };
                 let (outlet, mut unheard) = mpsc::channel(OUTLET);
                 tokio::spawn(async move { while unheard.recv().await.is_some() {} });
-                let exchange = gateway.legacy_exchange(&session, params.as_deref(), outlet);
-                let outcome = gateway.answer(&exchange, &id, &method, params).await;
+                let opening = Opening::of(params.as_deref(), Some(&arrival.headers));
+                let exchange = gateway.legacy_exchange(&session, params.as_deref(), opening.trace.clone(), outlet);
+                let asked = Message::Request { id: id.clone(), method: method.clone(), params: None };
+                let span = gateway.request_span(Some((&asked, Era::Legacy)), &opening);
+                let work = async {
+                    trace::belongs_to(&session);
+                    gateway.answer(&exchange, &id, &method, params).await
+                };
+                let outcome = work.instrument(span).await;
                 answers.push(Message::response(Some(&id), outcome.as_deref()));
             }
             Message::Notification { method, params } => {

@@ -15,20 +15,23 @@ use axum::{
 };
 use pegboard_http::Principal;
 use pegboard_upstream::{
-    era::{Era, LEGACY_VERSIONS, meta},
-    json::{Fields, Raw, raw},
+    era::{Era, LEGACY_VERSIONS},
+    json::{Fields, Raw},
     rpc::{Id, Message, MessageError, RpcError},
+    trace::TraceContext,
 };
 use serde_json::json;
 use tokio::sync::mpsc;
+use tracing::{Instrument as _, Span};
 
 use self::body::{Answer, EventBody};
 use crate::{
-    exchange::{Exchange, Viewer},
+    exchange::{Caller, Exchange, Viewer},
     gateway::Gateway,
     metrics::METRICS,
     sessions::ClientSession,
     settings::Profile,
+    trace::{self, Opening},
 };
 
 const SESSION: &str = "mcp-session-id";
@@ -124,7 +127,7 @@ async fn ready(State(door): State<Door>) -> Response<Body> {
 
 /// The numbers, for whoever collects them.
 async fn metrics(State(door): State<Door>) -> Response<Body> {
-    let mut response = Response::new(Body::from(door.gateway.metrics.render(&door.gateway.standing())));
+    let mut response = Response::new(Body::from(crate::metrics::render(&door.gateway.numbers())));
     let form = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, form);
     response
@@ -139,31 +142,90 @@ async fn elsewhere() -> Response<Body> {
 
 async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let token = parts.extensions.get::<Principal>().map(|Principal(at)| *at);
-    let arrival = Arrival { headers: parts.headers, viewer: door.gateway.viewer(token) };
-    let response = dispatch(&door, arrival, &parts.method, body).await;
-    let (method, status) = (parts.method, response.status().as_u16());
-    if status >= 400 {
-        tracing::info!(%method, status, "a request is refused");
-    } else {
-        tracing::debug!(%method, status, "a request");
-    }
-    response
+    let caller = parts.extensions.get::<Principal>().map_or(Caller::Anybody, |holder| Caller::Token(*holder));
+    // Who may come in may have changed since the door let it pass.
+    let Some(viewer) = door.gateway.viewer(caller) else {
+        let _span = door.gateway.request_span(None, &Opening::default()).entered();
+        tracing::info!(http = %parts.method, status = 401, "a request is refused");
+        return status(StatusCode::UNAUTHORIZED);
+    };
+    let (arrival, method) = (Arrival { headers: parts.headers, viewer }, parts.method);
+    // Read before its span begins: whose trace it belongs to stands in it.
+    let sent = read(&door, &arrival, &method, body).await;
+    let span = sent.span(&door.gateway);
+    let work = async move {
+        let response = dispatch(&door.gateway, arrival, sent).await;
+        let status = response.status().as_u16();
+        if status >= 400 {
+            Span::current().record("outcome", "refused");
+            tracing::info!(http = %method, status, "a request is refused");
+        } else {
+            tracing::debug!(http = %method, status, "a request");
+        }
+        response
+    };
+    work.instrument(span).await
 }
 
-async fn dispatch(door: &Door, arrival: Arrival, method: &axum::http::Method, body: Body) -> Response<Body> {
+/// What a client wants with an HTTP request.
+enum Sent {
+    Message {
+        message: Message,
+        opening: Opening,
+        era: Era,
+    },
+    Batch {
+        messages: Vec<Message>,
+        opening: Opening,
+    },
+    OpenStream,
+    EndSession,
+    /// Nothing that can be done.
+    Refused(Response<Body>),
+}
+
+impl Sent {
+    fn span(&self, gateway: &Gateway) -> Span {
+        match self {
+            Self::Message { message, opening, era } => gateway.request_span(Some((message, *era)), opening),
+            Self::Batch { opening, .. } => gateway.request_span(None, opening),
+            Self::OpenStream | Self::EndSession | Self::Refused(_) => gateway.request_span(None, &Opening::default()),
+        }
+    }
+}
+
+async fn read(door: &Door, arrival: &Arrival, method: &axum::http::Method, body: Body) -> Sent {
     match method.as_str() {
         "POST" => match tokio::time::timeout(BODY_TIMEOUT, axum::body::to_bytes(body, door.max_body_bytes)).await {
-            Ok(Ok(body)) => post(&door.gateway, arrival, &body).await,
-            Err(_) => status(StatusCode::REQUEST_TIMEOUT),
+            Ok(Ok(body)) => parse(arrival, &body),
+            Err(_) => Sent::Refused(status(StatusCode::REQUEST_TIMEOUT)),
             Ok(Err(_)) => {
                 let message = format!("the body is larger than {} bytes", door.max_body_bytes);
-                refuse(StatusCode::PAYLOAD_TOO_LARGE, None, &RpcError::new(RpcError::INVALID_REQUEST, message))
+                let error = RpcError::new(RpcError::INVALID_REQUEST, message);
+                Sent::Refused(refuse(StatusCode::PAYLOAD_TOO_LARGE, None, &error))
             }
         },
-        "GET" => open_stream(&door.gateway, &arrival),
-        "DELETE" => end_session(&door.gateway, &arrival),
-        _ => not_allowed(),
+        "GET" => Sent::OpenStream,
+        "DELETE" => Sent::EndSession,
+        _ => Sent::Refused(not_allowed()),
+    }
+}
+
+async fn dispatch(gateway: &Arc<Gateway>, arrival: Arrival, sent: Sent) -> Response<Body> {
+    match sent {
+        Sent::Message { message, opening, era } => {
+            if let Message::Request { method, .. } = &message {
+                tracing::debug!(method = crate::methods::shorten(method), "asked");
+            }
+            match era {
+                Era::Modern => modern::post(gateway, &arrival, message, opening).await,
+                Era::Legacy => legacy(gateway, arrival, message, opening).await,
+            }
+        }
+        Sent::Batch { messages, .. } => batch::post(gateway, &arrival, messages).await,
+        Sent::OpenStream => open_stream(gateway, &arrival).await,
+        Sent::EndSession => end_session(gateway, &arrival).await,
+        Sent::Refused(response) => response,
     }
 }
 
@@ -173,39 +235,30 @@ fn not_allowed() -> Response<Body> {
     response
 }
 
-async fn post(gateway: &Arc<Gateway>, arrival: Arrival, body: &Bytes) -> Response<Body> {
+fn parse(arrival: &Arrival, body: &Bytes) -> Sent {
+    let opening = |message: &Message| Opening::of_message(message, Some(&arrival.headers));
     let text = std::str::from_utf8(body).unwrap_or_default();
     if text.trim_start().starts_with('[')
         && let Ok(messages) = Message::parse_all(text)
-        && messages.iter().all(|message| era_of(&arrival, message) == Era::Legacy)
+        && messages.iter().all(|message| era_of(arrival, message, &opening(message)) == Era::Legacy)
     {
-        return batch::post(gateway, &arrival, messages).await;
+        return Sent::Batch { messages, opening: Opening::of(None, Some(&arrival.headers)) };
     }
-    let message = match std::str::from_utf8(body).map(Message::parse) {
-        Ok(Ok(message)) => message,
-        Ok(Err(error @ MessageError::NotRpc(_))) => {
-            let error = RpcError::new(RpcError::INVALID_REQUEST, error.to_string());
-            return refuse(StatusCode::BAD_REQUEST, None, &error);
+    let error = match std::str::from_utf8(body).map(Message::parse) {
+        Ok(Ok(message)) => {
+            let opening = opening(&message);
+            let era = era_of(arrival, &message, &opening);
+            return Sent::Message { message, opening, era };
         }
-        _ => return refuse(StatusCode::BAD_REQUEST, None, &RpcError::new(RpcError::PARSE, "the body is not JSON")),
+        Ok(Err(error @ MessageError::NotRpc(_))) => RpcError::new(RpcError::INVALID_REQUEST, error.to_string()),
+        _ => RpcError::new(RpcError::PARSE, "the body is not JSON"),
     };
-    if let Message::Request { method, .. } = &message {
-        tracing::debug!(method = crate::methods::shorten(method), "asked");
-    }
-    match era_of(&arrival, &message) {
-        Era::Modern => modern::post(gateway, &arrival, message).await,
-        Era::Legacy => legacy(gateway, arrival, message).await,
-    }
+    Sent::Refused(refuse(StatusCode::BAD_REQUEST, None, &error))
 }
 
 /// Whose rules a message follows: what it says in `_meta`, else what the header says.
-fn era_of(arrival: &Arrival, message: &Message) -> Era {
-    let params = match message {
-        Message::Request { params, .. } | Message::Notification { params, .. } => params.as_deref(),
-        Message::Response { .. } => None,
-    };
-    let own = Fields::of_optional(params).object("_meta");
-    let says_modern = own.is_some_and(|own| own.has(meta::PROTOCOL_VERSION));
+fn era_of(arrival: &Arrival, message: &Message, opening: &Opening) -> Era {
+    let says_modern = opening.is_modern();
     let header = arrival.header(VERSION);
     let is_unknown_version = header.is_some_and(|version| !LEGACY_VERSIONS.contains(&version));
     if says_modern || (is_unknown_version && !matches!(message, Message::Response { .. })) {
@@ -215,10 +268,13 @@ fn era_of(arrival: &Arrival, message: &Message) -> Era {
     }
 }
 
-async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message) -> Response<Body> {
+async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message, opening: Opening) -> Response<Body> {
     let session = match arrival.header(SESSION) {
-        Some(id) => match find_session(gateway, &arrival, id) {
-            Some(session) => Some(session),
+        Some(id) => match find_session(gateway, &arrival, id).await {
+            Some(session) => {
+                trace::belongs_to(&session);
+                Some(session)
+            }
             None => return forgotten(&message),
         },
         None => None,
@@ -232,7 +288,7 @@ async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message) -> R
                 Some(session) => session,
                 None => gateway.one_request_session(arrival.viewer.clone(), &method, params.as_deref()).await,
             };
-            answer(gateway, &arrival, session, id, method, params).await
+            answer(gateway, &arrival, session, opening, Asked { id, method, params }).await
         }
         Message::Notification { method, params } => {
             if let Some(session) = session {
@@ -249,11 +305,14 @@ async fn legacy(gateway: &Arc<Gateway>, arrival: Arrival, message: Message) -> R
     }
 }
 
-fn find_session(gateway: &Gateway, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
-    let session = gateway.sessions.find(id)?;
+async fn find_session(gateway: &Arc<Gateway>, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
+    let session = match gateway.sessions.find(id) {
+        Some(session) => session,
+        None => gateway.recall_session(id, &arrival.viewer).await?,
+    };
     // A session belongs to whoever began it.
-    let is_theirs = session.viewer.token == arrival.viewer.token;
-    session.touch();
+    let is_theirs = session.viewer().caller == arrival.viewer.caller;
+    gateway.touch(&session);
     is_theirs.then_some(session)
 }
 
@@ -279,27 +338,34 @@ async fn initialize(gateway: &Arc<Gateway>, arrival: &Arrival, id: &Id, params: 
     }
 }
 
+/// A request of a client.
+struct Asked {
+    id: Id,
+    method: String,
+    params: Option<Raw>,
+}
+
 /// Answers a legacy request. It goes on when its client goes away: that is no cancellation.
 async fn answer(
     gateway: &Arc<Gateway>,
     arrival: &Arrival,
     session: Arc<ClientSession>,
-    id: Id,
-    method: String,
-    params: Option<Raw>,
+    opening: Opening,
+    Asked { id, method, params }: Asked,
 ) -> Response<Body> {
     let (outlet, messages) = mpsc::channel(OUTLET);
-    let exchange = gateway.legacy_exchange(&session, params.as_deref(), outlet);
+    let exchange = gateway.legacy_exchange(&session, params.as_deref(), opening.trace, outlet);
     let gateway = Arc::clone(gateway);
     let (running, request) = (Arc::clone(&session), id.clone());
-    let task = tokio::spawn(async move {
+    let work = async move {
         for method in running.take_owed() {
             exchange.tell(method, None).await;
         }
         let outcome = gateway.answer(&exchange, &request, &method, params).await;
         running.end(&request);
         Answer { status: 200, line: Message::response(Some(&request), outcome.as_deref()) }
-    });
+    };
+    let task = tokio::spawn(work.in_current_span());
     session.begin(&id, task.abort_handle());
     if task.is_finished() {
         session.end(&id);
@@ -307,24 +373,24 @@ async fn answer(
     body::respond(messages, task, arrival.reads_events(), None).await
 }
 
-fn open_stream(gateway: &Gateway, arrival: &Arrival) -> Response<Body> {
+async fn open_stream(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
     let Some(id) = arrival.header(SESSION) else { return not_allowed() };
     if !arrival.reads_events() {
         return status(StatusCode::NOT_ACCEPTABLE);
     }
-    match find_session(gateway, arrival, id) {
+    match find_session(gateway, arrival, id).await {
         Some(session) => event_response(EventBody::open(session.open_stream())),
         None => status(StatusCode::NOT_FOUND),
     }
 }
 
-fn end_session(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
+async fn end_session(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
     let Some(id) = arrival.header(SESSION) else { return not_allowed() };
-    if find_session(gateway, arrival, id).is_none() {
+    if find_session(gateway, arrival, id).await.is_none() {
         return status(StatusCode::NOT_FOUND);
     }
     if let Some(session) = gateway.sessions.remove(id) {
-        gateway.end_session(&session);
+        gateway.forget_session(&session);
     }
     status(StatusCode::OK)
 }
@@ -366,18 +432,20 @@ impl Gateway {
         &self,
         session: &Arc<ClientSession>,
         params: Option<&serde_json::value::RawValue>,
+        trace: TraceContext,
         outlet: mpsc::Sender<String>,
     ) -> Exchange {
         let own = Fields::of_optional(params).object("_meta").unwrap_or_default();
         Exchange {
             era: Era::Legacy,
-            viewer: session.viewer.clone(),
+            viewer: session.viewer(),
             session: Some(Arc::clone(session)),
             capabilities: session.capabilities.clone(),
             log_level: None,
             progress: own.get("progressToken").map(ToOwned::to_owned),
             outlet,
             owner: session.owner,
+            trace,
         }
     }
 
@@ -394,8 +462,7 @@ impl Gateway {
         self.ready().await;
         let name = Fields::of_optional(params).text("name").filter(|_| method == "tools/call");
         let searches = name.is_some_and(|name| DialectName::Gateway.meta_names().contains(&name.as_str()));
-        let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.settings.profile };
-        let capabilities = raw(&json!({}));
-        Arc::new(self.begin(viewer, profile, capabilities, searches, false))
+        let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.setup().profile };
+        Arc::new(self.begin_once(viewer, profile, searches))
     }
 }

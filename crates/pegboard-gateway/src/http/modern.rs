@@ -11,9 +11,11 @@ use pegboard_upstream::{
     headers,
     json::{Fields, Raw},
     rpc::{Message, RpcError},
+    trace::TraceContext,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 use super::{
     Arrival, OUTLET, VERSION,
@@ -23,9 +25,15 @@ use super::{
 use crate::{
     exchange::{Exchange, Viewer, level},
     gateway::Gateway,
+    trace::Opening,
 };
 
-pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, message: Message) -> Response<Body> {
+pub(super) async fn post(
+    gateway: &Arc<Gateway>,
+    arrival: &Arrival,
+    message: Message,
+    opening: Opening,
+) -> Response<Body> {
     let (id, method, params) = match message {
         Message::Request { id, method, params } => (id, method, params),
         // Nothing that is no request means anything here.
@@ -39,16 +47,17 @@ pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, message: Mes
         Ok(checked) => checked,
         Err(error) => return refuse(status_of(&error), Some(&id), &error),
     };
-    let exchange = gateway.modern_exchange(arrival.viewer.clone(), &checked, outlet);
+    let exchange = gateway.modern_exchange(arrival.viewer.clone(), &checked, opening.trace, outlet);
     if let Err(error) = gateway.check_mirrored(&exchange, &arrival.headers, &method, &checked.params).await {
         return refuse(status_of(&error), Some(&id), &error);
     }
     let (gateway, request) = (Arc::clone(gateway), id.clone());
-    let task = tokio::spawn(async move {
+    let work = async move {
         let outcome = gateway.answer(&exchange, &request, &method, params).await;
         let status = outcome.as_ref().map_or_else(|error| status_of(error).as_u16(), |_| 200);
         Answer { status, line: Message::response(Some(&request), outcome.as_deref()) }
-    });
+    };
+    let task = tokio::spawn(work.in_current_span());
     // A client that closes its stream has cancelled.
     let guard = AbortOnDrop(task.abort_handle());
     body::respond(messages, task, true, Some(guard)).await
@@ -140,14 +149,28 @@ fn must_agree(headers: &HeaderMap, name: &str, expected: &str, may_be_encoded: b
 }
 
 /// Whether a header says the same as an argument; numbers may be written differently.
-fn says(header: &str, value: &str) -> bool {
-    let as_numbers = || Some(header.parse::<f64>().ok()? == value.parse::<f64>().ok()?);
-    header == value || as_numbers().unwrap_or(false)
+fn says(header: &str, argument: &Value) -> bool {
+    /// From here on different whole numbers are the same float.
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    match argument {
+        Value::String(text) => header == text,
+        Value::Number(number) => {
+            let is_same = |given: f64| number.as_f64().is_some_and(|number| number == given && number.abs() < EXACT);
+            header == number.to_string() || header.parse().is_ok_and(is_same)
+        }
+        argument => header == argument.to_string(),
+    }
 }
 
 impl Gateway {
     /// What a modern request depends on.
-    pub(crate) fn modern_exchange(&self, viewer: Viewer, checked: &Checked, outlet: mpsc::Sender<String>) -> Exchange {
+    pub(crate) fn modern_exchange(
+        &self,
+        viewer: Viewer,
+        checked: &Checked,
+        trace: TraceContext,
+        outlet: mpsc::Sender<String>,
+    ) -> Exchange {
         Exchange {
             era: Era::Modern,
             viewer,
@@ -157,6 +180,7 @@ impl Gateway {
             progress: checked.own.get("progressToken").map(ToOwned::to_owned),
             outlet,
             owner: self.next_owner(),
+            trace,
         }
     }
 
@@ -179,17 +203,44 @@ impl Gateway {
         let server = tool.server_name().unwrap_or_default();
         for parameter in directory.mirrored(server, tool.upstream_name()) {
             let header = format!("mcp-param-{}", parameter.header.to_lowercase());
-            match (parameter.value(&arguments), headers.get(&header)) {
+            match (parameter.argument(&arguments), headers.get(&header)) {
                 (None, _) => {}
                 (Some(_), None) => return Err(mismatch(format!("the header `{header}` is missing"))),
-                (Some(value), Some(given)) => {
+                (Some(argument), Some(given)) => {
                     let given = given.to_str().ok().and_then(headers::decode);
-                    if !given.is_some_and(|given| says(&given, &value)) {
+                    if !given.is_some_and(|given| says(&given, argument)) {
                         return Err(mismatch(format!("the header `{header}` does not agree with the body")));
                     }
                 }
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_and_arguments() {
+        let check = |header: &str, argument: Value, expected: bool| {
+            assert_eq!(says(header, &argument), expected, "{header} {argument}");
+        };
+        check("eu", json!("eu"), true);
+        check("EU", json!("eu"), false);
+        check("3", json!(3), true);
+        check("3.0", json!(3), true);
+        check("-0", json!(0), true);
+        check("4", json!(3), false);
+        check("true", json!(true), true);
+        check("1", json!(true), false);
+        // Texts are repeated letter by letter, also those that look like numbers.
+        check("1.0", json!("1"), false);
+        check("nan", json!("NaN"), false);
+        // Two numbers that are one as floats are two all the same.
+        check("9007199254740993", json!(9_007_199_254_740_993_u64), true);
+        check("9007199254740992", json!(9_007_199_254_740_993_u64), false);
+        check("9007199254740993.0", json!(9_007_199_254_740_992_u64), false);
     }
 }

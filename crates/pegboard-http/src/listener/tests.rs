@@ -7,6 +7,7 @@ use tokio::{
 };
 
 use super::*;
+use crate::Principal;
 
 /// Nothing here takes this long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -90,7 +91,7 @@ async fn requests_say_once_to_whom_they_are() {
 
 #[tokio::test]
 async fn tokens_are_not_shown() {
-    let guard = Guard { tokens: vec!["secret".into()], ..Guard::default() };
+    let guard = Guard { tokens: vec![(Principal(0), "secret".into())], ..Guard::default() };
     let settings = Settings { guard, ..settings() };
     let shown = format!("{settings:?} {:?}", Listener::bind(settings.clone()).await.expect("a port"));
     assert!(!shown.contains("secret"), "{shown}");

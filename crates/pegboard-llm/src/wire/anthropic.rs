@@ -4,8 +4,8 @@ use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, forget_cut, items,
-    number, text, told,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, forget_cut,
+    items, number, text, told,
 };
 
 /// The wire wants a bound on every answer.
@@ -101,8 +101,8 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
         stop,
         usage: Usage {
             input: number(answer, "/usage/input_tokens")
-                + number(answer, "/usage/cache_read_input_tokens")
-                + number(answer, "/usage/cache_creation_input_tokens"),
+                .saturating_add(number(answer, "/usage/cache_read_input_tokens"))
+                .saturating_add(number(answer, "/usage/cache_creation_input_tokens")),
             cached: number(answer, "/usage/cache_read_input_tokens"),
             output: number(answer, "/usage/output_tokens"),
         },
@@ -123,21 +123,17 @@ pub(super) struct Streamed {
 impl Streamed {
     fn delta(&mut self, at: usize, delta: &Value) -> Option<Delta> {
         let block = self.blocks.get_mut(at)?;
-        let mut append = |key: &str, more: &str| {
-            let old = block.get(key).and_then(Value::as_str).unwrap_or_default();
-            block[key] = format!("{old}{more}").into();
-        };
         match text(delta, "type") {
             "text_delta" => {
-                append("text", text(delta, "text"));
+                append(block, "text", text(delta, "text"));
                 Some(Delta::Text(text(delta, "text").to_owned()))
             }
             "thinking_delta" => {
-                append("thinking", text(delta, "thinking"));
+                append(block, "thinking", text(delta, "thinking"));
                 Some(Delta::Thinking(text(delta, "thinking").to_owned()))
             }
             "signature_delta" => {
-                append("signature", text(delta, "signature"));
+                append(block, "signature", text(delta, "signature"));
                 None
             }
             "input_json_delta" => {
@@ -157,12 +153,18 @@ impl Streamed {
     }
 }
 
+/// The object under `key` of an event, without which it says nothing.
+fn object(data: &Value, key: &'static str) -> Result<Value, WireError> {
+    let found = data.get(key).filter(|value| value.is_object());
+    found.cloned().ok_or(WireError::Missing { field: key })
+}
+
 impl Collector for Streamed {
     fn event(&mut self, kind: &str, data: &Value) -> Result<Vec<Delta>, WireError> {
         let at = usize::try_from(number(data, "/index")).unwrap_or(usize::MAX);
         let delta = match kind {
             "message_start" => {
-                self.message = data.get("message").cloned().unwrap_or_default();
+                self.message = object(data, "message")?;
                 None
             }
             "content_block_start" => {
@@ -170,7 +172,7 @@ impl Collector for Streamed {
                 if at != self.blocks.len() {
                     return Err(WireError::Cut);
                 }
-                let block = data.get("content_block").cloned().unwrap_or_default();
+                let block = object(data, "content_block")?;
                 let is_call = text(&block, "type") == "tool_use";
                 let name = text(&block, "name").to_owned();
                 self.blocks.push(block);
@@ -190,10 +192,12 @@ impl Collector for Streamed {
                     self.message[key.as_str()] = value.clone();
                 }
                 // The last count is the one that holds: searches add to it on the way.
-                for (key, value) in data.get("usage").and_then(Value::as_object).into_iter().flatten() {
-                    if !value.is_null() {
-                        self.message["usage"][key.as_str()] = value.clone();
-                    }
+                let usage = data.get("usage").and_then(Value::as_object).filter(|usage| !usage.is_empty());
+                if let Some(usage) = usage {
+                    let mut counts = self.message["usage"].as_object().cloned().unwrap_or_default();
+                    let counted = usage.iter().filter(|(_, value)| !value.is_null());
+                    counts.extend(counted.map(|(key, value)| (key.clone(), value.clone())));
+                    self.message["usage"] = counts.into();
                 }
                 None
             }

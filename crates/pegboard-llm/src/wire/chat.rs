@@ -4,8 +4,8 @@ use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, arguments, forget_cut,
-    items, number, text, told,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, arguments,
+    forget_cut, items, number, text, told,
 };
 
 pub(super) fn body(request: &Request) -> Map<String, Value> {
@@ -121,9 +121,10 @@ impl Streamed {
                 }
                 ("role", _) => drop(self.message.insert(key.clone(), value.clone())),
                 (_, Value::String(more)) => {
-                    let old = self.message.get(key).and_then(Value::as_str).unwrap_or_default();
-                    let whole = format!("{old}{more}");
-                    self.message.insert(key.clone(), whole.into());
+                    match self.message.get_mut(key) {
+                        Some(Value::String(whole)) => whole.push_str(more),
+                        _ => drop(self.message.insert(key.clone(), value.clone())),
+                    }
                     match key.as_str() {
                         "content" => deltas.push(Delta::Text(more.clone())),
                         "reasoning_content" | "reasoning" => deltas.push(Delta::Thinking(more.clone())),
@@ -157,11 +158,10 @@ impl Streamed {
         let mut name = None;
         for key in ["name", "arguments"] {
             if let Some(more) = piece.pointer(&format!("/function/{key}")).and_then(Value::as_str) {
-                let whole = format!("{}{more}", text(&call["function"], key));
+                append(&mut call["function"], key, more);
                 if key == "name" && !more.is_empty() {
-                    name = Some(whole.clone());
+                    name = Some(text(&call["function"], key).to_owned());
                 }
-                call["function"][key] = whole.into();
             }
         }
         // What else a compatible endpoint says about a call must be said back.
@@ -180,7 +180,7 @@ impl Collector for Streamed {
             let (kind, message) = (text(error, "type").to_owned(), text(error, "message").to_owned());
             return Err(WireError::Reported { kind, message });
         }
-        if self.answer.is_null() {
+        if self.answer.is_null() && data.is_object() {
             self.answer = data.clone();
         }
         if let Some(usage) = data.get("usage").filter(|usage| usage.is_object()) {

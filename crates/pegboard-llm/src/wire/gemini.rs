@@ -4,8 +4,8 @@ use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, forget_cut, items,
-    number, text, told,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, forget_cut,
+    items, number, text, told,
 };
 
 pub(super) fn body(request: &Request) -> Map<String, Value> {
@@ -100,7 +100,7 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
             input: number(answer, "/usageMetadata/promptTokenCount"),
             cached: number(answer, "/usageMetadata/cachedContentTokenCount"),
             output: number(answer, "/usageMetadata/candidatesTokenCount")
-                + number(answer, "/usageMetadata/thoughtsTokenCount"),
+                .saturating_add(number(answer, "/usageMetadata/thoughtsTokenCount")),
         },
         echo: vec![content],
     })
@@ -131,7 +131,7 @@ impl Streamed {
             .last()
             .is_some_and(|last| is_plain(last) && is_plain(part) && last.get("thought") == part.get("thought"));
         match self.parts.last_mut() {
-            Some(last) if goes_on => last["text"] = format!("{}{}", text(last, "text"), text(part, "text")).into(),
+            Some(last) if goes_on => append(last, "text", text(part, "text")),
             _ => self.parts.push(part.clone()),
         }
         delta
@@ -143,6 +143,9 @@ impl Collector for Streamed {
         if let Some(error) = data.get("error") {
             let (kind, message) = (text(error, "status").to_owned(), text(error, "message").to_owned());
             return Err(WireError::Reported { kind, message });
+        }
+        if self.answer.is_null() && data.is_object() {
+            self.answer = json!({});
         }
         for (key, value) in data.as_object().into_iter().flatten().filter(|(key, _)| *key != "candidates") {
             self.answer[key.as_str()] = value.clone();

@@ -276,6 +276,19 @@ fn items<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
+/// Puts `more` behind the text under `key` of an object, in its place: pieces are many, and
+/// each must not cost as much as all before it.
+fn append(object: &mut Value, key: &str, more: &str) {
+    match object.get_mut(key) {
+        Some(Value::String(text)) => text.push_str(more),
+        _ => {
+            if let Some(object) = object.as_object_mut() {
+                object.insert(key.to_owned(), more.into());
+            }
+        }
+    }
+}
+
 /// Arguments that a wire carries as text. None at all means none are needed.
 fn arguments(text: &str) -> Value {
     if text.trim().is_empty() {
@@ -298,3 +311,6 @@ fn forget_cut(calls: &mut [ToolCall], is_text: bool) {
         call.arguments = Value::Null;
     }
 }
+
+#[cfg(test)]
+mod tests;

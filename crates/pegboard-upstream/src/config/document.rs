@@ -15,7 +15,7 @@ use jsonc_parser::{
 };
 use serde_json::Value;
 
-pub use super::problems::{Problem, Problems};
+pub use super::problems::{Missing, Problem, Problems};
 
 /// Bytes that a file may have; more than anybody writes by hand.
 pub const MAX_BYTES: usize = 4 << 20;
@@ -83,7 +83,7 @@ impl<'a> Document<'a> {
 }
 
 fn at(line: usize, path: String, message: impl Into<String>) -> Problem {
-    Problem { line, path, message: message.into(), hint: None, is_outside: false }
+    Problem { line, path, message: message.into(), hint: None, missing: None, server: None }
 }
 
 fn syntax(error: &ParseError) -> Problem {

@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, EnvFileError> {
     parse(&String::from_utf8(bytes).map_err(|_| EnvFileError::NoText)?)
 }
 
-fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
+pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut variables = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -45,7 +45,8 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
         let line = line.strip_prefix("export ").unwrap_or(line);
         let (name, value) = line.split_once('=').ok_or(EnvFileError::Line(at + 1))?;
         let name = name.trim();
-        if name.is_empty() || name.contains(char::is_whitespace) {
+        // No process can have a variable with a null byte in it.
+        if name.is_empty() || name.contains(char::is_whitespace) || line.contains('\0') {
             return Err(EnvFileError::Line(at + 1));
         }
         let value = value_of(value.trim()).ok_or(EnvFileError::Line(at + 1))?;
@@ -111,6 +112,7 @@ mod tests {
         check(r"A='b\n'", r"A=b\n");
         check("A=1\nsecret", "names a file whose line 2 is not `NAME=value`");
         check("A=\"open", "names a file whose line 1 is not `NAME=value`");
+        check("A=\"b\0\"", "names a file whose line 1 is not `NAME=value`");
         check("A B=1", "names a file whose line 1 is not `NAME=value`");
     }
 

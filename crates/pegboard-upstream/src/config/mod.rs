@@ -5,7 +5,9 @@ pub mod document;
 mod env_file;
 pub mod file;
 pub mod keys;
+mod oauth;
 mod problems;
+mod secret_file;
 pub mod servers;
 mod values;
 pub mod variables;
@@ -13,6 +15,12 @@ pub mod variables;
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{breaker::BreakerSettings, era::Era, transport::local::LocalServer};
+
+/// The variables in the text of an `envFile`, or the line that is none.
+#[cfg(fuzzing)]
+pub(crate) fn env_variables(text: &str) -> Result<Vec<(String, String)>, String> {
+    env_file::parse(text).map_err(|error| error.to_string())
+}
 
 /// A text that must not appear in logs or errors: a header, a token, an environment value.
 #[derive(Clone, PartialEq, Eq)]
@@ -96,8 +104,86 @@ impl Default for Timeouts {
     }
 }
 
+/// How much of a server is used at a time, and how much may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls at a time; others wait for their turn. 0: as many as come.
+    pub concurrent: usize,
+    /// Bytes of the arguments of a call.
+    pub argument_bytes: usize,
+    /// Bytes of its result.
+    pub result_bytes: usize,
+}
+
+/// A message may be as long as this whatever a result may be: lists are messages too.
+const MESSAGE_BYTES: usize = 64 << 20;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { concurrent: 128, argument_bytes: MESSAGE_BYTES, result_bytes: MESSAGE_BYTES }
+    }
+}
+
+impl Limits {
+    /// Bytes of a message, with what stands around a result.
+    pub(crate) fn max_message(&self) -> usize {
+        self.result_bytes.saturating_add(64 << 10).max(MESSAGE_BYTES)
+    }
+}
+
+impl TransportConfig {
+    /// Whether both mean the same program or the same address, whatever it is told beside.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Stdio { command, args, cwd, .. },
+                Self::Stdio { command: command_2, args: args_2, cwd: cwd_2, .. },
+            ) => (command, args, cwd) == (command_2, args_2, cwd_2),
+            (Self::Http { url, .. }, Self::Http { url: url_2, .. }) => url == url_2,
+            _ => self == other,
+        }
+    }
+}
+
+impl PartialEq for TransportConfig {
+    /// Whether both reach the same server in the same way.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Stdio { command, args, env, cwd },
+                Self::Stdio { command: command_2, args: args_2, env: env_2, cwd: cwd_2 },
+            ) => (command, args, env, cwd) == (command_2, args_2, env_2, cwd_2),
+            (Self::Http { url, headers, kind }, Self::Http { url: url_2, headers: headers_2, kind: kind_2 }) => {
+                (url, headers, kind) == (url_2, headers_2, kind_2)
+            }
+            (Self::Local(one), Self::Local(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+/// Who we are to those who give logins for a remote server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OAuthConfig {
+    /// The client's id; without one we register.
+    pub client_id: Option<String>,
+    /// Its secret, if it has one.
+    pub client_secret: Option<Secret>,
+    /// What to ask for; nothing leaves it to the server.
+    pub scopes: Vec<String>,
+    /// The port on this machine that a browser comes back to; any unless it is said.
+    pub callback_port: Option<u16>,
+}
+
+impl OAuthConfig {
+    /// The secret of a client, if it is the configured one.
+    pub(crate) fn secret_of(&self, client_id: &str) -> Option<&Secret> {
+        self.client_secret.as_ref().filter(|_| self.client_id.as_deref() == Some(client_id))
+    }
+}
+
 /// One configured server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// The name that its tools carry.
     pub name: String,
@@ -105,16 +191,54 @@ pub struct ServerConfig {
     pub transport: TransportConfig,
     /// What people say it does; beside what it says itself.
     pub description: Option<String>,
+    /// The file that variables of it come from beside the configuration.
+    pub env_file: Option<PathBuf>,
     /// Whether it is used at all.
     pub is_enabled: bool,
     /// How long to wait for it.
     pub timeouts: Timeouts,
+    /// How much of it is used.
+    pub limits: Limits,
     /// The only era to try; `None` finds out.
     pub era: Option<Era>,
     /// Whether it starts only when it is called, as far as that is said.
     pub lazy: Option<bool>,
     /// When its calls are refused, as far as that is said.
     pub breaker: Option<BreakerSettings>,
+    /// What becomes of tools that are not as they were approved, as far as that is said.
+    pub pinning: Option<Pinning>,
+    /// Values that were filled in from variables and files, wherever they stand. They are
+    /// hidden in what is told of the server.
+    pub secrets: Vec<Secret>,
+    /// How to get a login, if it wants one.
+    pub oauth: OAuthConfig,
+}
+
+/// What becomes of tools that are not as they were approved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pinning {
+    /// Nobody looks.
+    Off,
+    /// They are used, and reported.
+    #[default]
+    Warn,
+    /// They are not there until they are approved.
+    Hold,
+}
+
+impl Pinning {
+    /// The names that configurations use.
+    pub const NAMES: &'static [&'static str] = &["warn", "hold", "off"];
+
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "off" => Some(Self::Off),
+            "warn" => Some(Self::Warn),
+            "hold" => Some(Self::Hold),
+            _ => None,
+        }
+    }
 }
 
 impl ServerConfig {
@@ -124,11 +248,16 @@ impl ServerConfig {
             name: name.into(),
             transport,
             description: None,
+            env_file: None,
             is_enabled: true,
             timeouts: Timeouts::default(),
+            limits: Limits::default(),
             era: None,
             lazy: None,
             breaker: None,
+            pinning: None,
+            secrets: Vec::new(),
+            oauth: OAuthConfig::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is wrong with a file, all of it at once.
 
-use std::fmt;
+use std::{fmt, path::PathBuf};
 
 /// One mistake, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +13,23 @@ pub struct Problem {
     pub message: String,
     /// What can be done about it.
     pub hint: Option<String>,
-    /// Whether the file itself is right and something around it is missing: a variable that
-    /// is not set, another file. Commands that start no server need not mind.
-    pub is_outside: bool,
+    /// What is missing, if the file itself is right. Commands that start no server need not
+    /// mind.
+    pub missing: Option<Missing>,
+    /// The server it is of, if it is one's.
+    pub server: Option<String>,
+}
+
+/// What is missing around a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Missing {
+    /// A variable that is not set.
+    Variable(String),
+    /// Something that only another program could ask people for.
+    Input,
+    /// Another file.
+    File,
 }
 
 impl Problem {
@@ -28,9 +42,14 @@ impl Problem {
 
     /// Says that the mistake is not in the file but around it.
     #[must_use]
-    pub fn outside(mut self) -> Self {
-        self.is_outside = true;
+    pub fn outside(mut self, missing: Missing) -> Self {
+        self.missing = Some(missing);
         self
+    }
+
+    /// Whether the file itself is right and something around it is missing.
+    pub fn is_outside(&self) -> bool {
+        self.missing.is_some()
     }
 }
 
@@ -43,9 +62,11 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The mistakes of one file.
+/// The mistakes of one file, and what else was looked at for it.
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
+    /// Other files that it names and whose content counts.
+    files: Vec<PathBuf>,
     listed: Vec<Problem>,
     /// Mistakes beyond [`Self::MOST`], those of the file and those around it.
     left_out: usize,
@@ -66,7 +87,7 @@ impl Problems {
     pub fn push(&mut self, problem: Problem) {
         if !self.is_full() {
             self.listed.push(problem);
-        } else if problem.is_outside {
+        } else if problem.is_outside() {
             self.left_out_outside += 1;
         } else {
             self.left_out += 1;
@@ -75,9 +96,27 @@ impl Problems {
 
     /// Takes note of all that another reader found.
     pub fn append(&mut self, other: Self) {
+        self.files.extend(other.files);
         other.listed.into_iter().for_each(|problem| self.push(problem));
         self.left_out += other.left_out;
         self.left_out_outside += other.left_out_outside;
+    }
+
+    /// Says whose they all are.
+    pub fn name_server(&mut self, name: &str) {
+        self.listed.iter_mut().for_each(|problem| problem.server = Some(name.to_owned()));
+    }
+
+    /// Takes note of another file whose content counts, whether it can be read or not.
+    pub fn depends_on(&mut self, file: PathBuf) {
+        if !self.files.contains(&file) {
+            self.files.push(file);
+        }
+    }
+
+    /// The other files whose content counts.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// Whether more are only counted; then nobody needs to look for hints.
@@ -102,7 +141,7 @@ impl Problems {
 
     /// Forgets what is wrong around the file and not in it.
     pub fn forgive_outside(&mut self) {
-        self.listed.retain(|problem| !problem.is_outside);
+        self.listed.retain(|problem| !problem.is_outside());
         self.left_out_outside = 0;
     }
 
@@ -128,7 +167,14 @@ mod tests {
     use super::*;
 
     fn problem(line: usize) -> Problem {
-        Problem { line, path: "a.b".to_owned(), message: "is wrong".to_owned(), hint: None, is_outside: false }
+        Problem {
+            line,
+            path: "a.b".to_owned(),
+            message: "is wrong".to_owned(),
+            hint: None,
+            missing: None,
+            server: None,
+        }
     }
 
     #[test]
@@ -143,7 +189,7 @@ mod tests {
     fn what_is_not_listed_is_counted() {
         let mut problems = Problems::new();
         (0..Problems::MOST + 2).for_each(|line| problems.push(problem(line)));
-        problems.push(problem(1).outside());
+        problems.push(problem(1).outside(Missing::File));
         assert_eq!(problems.lines().last().map(String::as_str), Some("and 3 more"));
         problems.forgive_outside();
         assert_eq!(problems.len(), Problems::MOST + 2);

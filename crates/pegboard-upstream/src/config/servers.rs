@@ -1,11 +1,11 @@
 //! The `mcpServers` object that MCP clients have, as each of them writes it.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use super::{
-    HttpKind, Secret, ServerConfig, Timeouts, TransportConfig,
+    HttpKind, Limits, OAuthConfig, Pinning, Secret, ServerConfig, Timeouts, TransportConfig,
     breaker::read_breaker,
-    document::{Node, Problems},
+    document::{Missing, Node, Problems},
     env_file,
     keys::{Key, Kind, Lookup, Scope, Section, Shape},
     variables::{Expanded, expand, from_workspace},
@@ -31,6 +31,7 @@ pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -
         if server.as_ref().is_some_and(|server| !server.is_enabled) {
             own.forgive_outside();
         }
+        own.name_server(entry.key());
         problems.append(own);
         servers.extend(server);
     }
@@ -56,12 +57,14 @@ pub fn shape() -> Shape {
 /// What `type` can be.
 const TYPES: &[&str] = &["stdio", "http", "streamable-http", "streamableHttp", "sse"];
 
-const URL: Kind = Kind::Shaped {
+/// What fits as an address.
+pub const URL: Kind = Kind::Shaped {
     pattern: r"^([Hh][Tt][Tt][Pp][Ss]?://\S|.*\$\{)",
     fits: "an address that begins with `http://` or `https://`",
 };
 
-const HEADERS: Kind = Kind::Map(&Kind::Text);
+/// What fits as headers.
+pub const HEADERS: Kind = Kind::Map(&Kind::Text);
 
 static SERVER: Section<Draft> = Section {
     // Settings of Claude Code, Cline, Copilot, Cursor, Gemini CLI, Roo Code, VS Code and
@@ -89,7 +92,6 @@ static SERVER: Section<Draft> = Section {
         "name",
         "note",
         "notes",
-        "oauth",
         "oauthScopes",
         "sandbox",
         "sandboxEnabled",
@@ -113,7 +115,7 @@ const KEYS: &[Key<Draft>] = &[
         Kind::Word,
         "The program to start. It speaks MCP on its standard input and output.",
         |node, server: &mut Draft, scope| {
-            server.command = node.as_word(scope.problems).map(|text| expand(node, text, scope));
+            server.command = node.as_word(scope.problems).map(|text| server.expand(node, text, scope));
         },
     ),
     Key::new("args", Kind::List(&Kind::Text), "Its arguments.", read_args).default("[]"),
@@ -131,7 +133,7 @@ const KEYS: &[Key<Draft>] = &[
         Kind::Word,
         "The folder it runs in. A relative path starts from the folder of the configuration file.",
         |node, server: &mut Draft, scope| {
-            let text = node.as_word(scope.problems).map(|text| expand(node, text, scope).text);
+            let text = node.as_word(scope.problems).map(|text| server.expand(node, text, scope).text);
             server.cwd = text.map(|text| from_workspace(&text, scope.env));
         },
     ),
@@ -164,6 +166,14 @@ const KEYS: &[Key<Draft>] = &[
         read_token,
     ),
     Key::new("bearerToken", Kind::Word, "The same as `authorizationToken`.", read_token),
+    Key::new(
+        "oauth",
+        super::oauth::KIND,
+        "Who Pegboard is to those who give logins for a remote server, for `pegboard login`. Only needed where \
+         programs cannot register themselves.",
+        |node, server: &mut Draft, scope| super::oauth::read(node, &mut server.oauth, scope),
+    )
+    .default("{}"),
     Key::new("disabled", Kind::Flag, "Leaves the server out.", |node, server: &mut Draft, scope| {
         let is_disabled = node.as_bool(scope.problems);
         set_once(&mut server.is_enabled, is_disabled.map(|it| !it), node, scope.problems);
@@ -210,6 +220,40 @@ const KEYS: &[Key<Draft>] = &[
         |node, server: &mut Draft, scope| server.breaker = Some(read_breaker(node, scope)),
     ),
     Key::new(
+        "maxConcurrent",
+        Kind::Count { least: 0 },
+        "Calls of the server at a time; 0 is as many as come. Others wait for their turn, each session's in their \
+         order and sessions in turn, for as long as a call may take.",
+        |node, server: &mut Draft, scope| set(&mut server.limits.concurrent, node.as_count(scope.problems)),
+    )
+    .default("128"),
+    Key::new(
+        "maxArgumentBytes",
+        Kind::Count { least: 1 },
+        "Bytes that the arguments of a call may have; a larger one is refused.",
+        |node, server: &mut Draft, scope| {
+            set(&mut server.limits.argument_bytes, node.as_count_from(1, scope.problems));
+        },
+    )
+    .default("67108864"),
+    Key::new(
+        "maxResultBytes",
+        Kind::Count { least: 1 },
+        "Bytes that a result may have; instead of a larger one the client gets an error that says so.",
+        |node, server: &mut Draft, scope| {
+            set(&mut server.limits.result_bytes, node.as_count_from(1, scope.problems));
+        },
+    )
+    .default("67108864"),
+    Key::new(
+        "pinning",
+        Kind::OneOf(Pinning::NAMES),
+        "What becomes of tools of the server that are not as they were approved, in place of `pegboard.pinning`.",
+        |node, server: &mut Draft, scope| {
+            server.pinning = node.as_one_of(Pinning::NAMES, scope.problems).and_then(Pinning::named);
+        },
+    ),
+    Key::new(
         "protocol",
         Kind::OneOf(&["auto", "legacy", "modern"]),
         "The era of MCP that it speaks: `legacy` has `initialize` and sessions (up to 2025-11-25), `modern` does \
@@ -229,6 +273,13 @@ const KEYS: &[Key<Draft>] = &[
         "What the server is for. Searches look here too.",
         |node, server: &mut Draft, scope| server.description = node.as_text(scope.problems).map(str::to_owned),
     ),
+    // Read by whoever checks; declared here because it stands here.
+    Key::new(
+        "validateArguments",
+        Kind::Flag,
+        "Whether the arguments of calls must fit the tools' schemas, in place of `pegboard.validateArguments`.",
+        |_, _, _| {},
+    ),
     // Read by whoever has middleware; declared here because it stands here.
     Key::new(
         "middleware",
@@ -245,6 +296,7 @@ struct Draft {
     args: Vec<String>,
     env: Vec<(String, Secret)>,
     env_file: Vec<(String, Secret)>,
+    env_path: Option<PathBuf>,
     cwd: Option<PathBuf>,
     url: Option<(String, HttpKind)>,
     kind: Option<&'static str>,
@@ -252,10 +304,14 @@ struct Draft {
     token: Option<String>,
     is_enabled: Option<bool>,
     timeouts: Timeouts,
+    limits: Limits,
     era: Option<Era>,
     lazy: Option<bool>,
     breaker: Option<BreakerSettings>,
+    pinning: Option<Pinning>,
+    secrets: Vec<Secret>,
     description: Option<String>,
+    oauth: OAuthConfig,
 }
 
 fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> {
@@ -269,23 +325,33 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
     let server = ServerConfig::new(entry.key(), transport);
     Some(ServerConfig {
         description: draft.description,
+        env_file: draft.env_path,
         is_enabled: draft.is_enabled.unwrap_or(true),
         timeouts: draft.timeouts,
+        limits: draft.limits,
         era: draft.era,
         lazy: draft.lazy,
         breaker: draft.breaker,
+        pinning: draft.pinning,
+        secrets: draft.secrets,
+        oauth: draft.oauth,
         ..server
     })
 }
 
 impl Draft {
+    /// [`expand`] that takes note of what was filled in.
+    fn expand(&mut self, node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
+        let mut expanded = expand(node, text, scope);
+        self.secrets.extend(expanded.secrets.drain(..).map(Secret::new));
+        expanded
+    }
+
     fn address(&mut self, node: &Node<'_>, kind: HttpKind, scope: &mut Scope<'_>) {
-        let Some(text) = node.text() else { return node.must_be(URL, scope.problems) };
-        let url = expand(node, text, scope);
-        if url.is_complete && !is_url(&url.text) {
-            node.must_be(URL, scope.problems);
+        if let Some(url) = read_url(node, scope) {
+            self.secrets.extend(url.secrets.into_iter().map(Secret::new));
+            set_once(&mut self.url, Some((url.text, kind)), node, scope.problems);
         }
-        set_once(&mut self.url, Some((url.text, kind)), node, scope.problems);
     }
 
     /// How to reach the server, if its keys agree on it.
@@ -361,8 +427,10 @@ fn bearer(token: &str) -> String {
 }
 
 /// Changes `slot` if there is something to change it to.
-fn set(slot: &mut Duration, value: Option<Duration>) {
-    *slot = value.unwrap_or(*slot);
+fn set<T>(slot: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *slot = value;
+    }
 }
 
 /// Fills `slot`, which another key can fill as well; then both must say the same.
@@ -379,7 +447,7 @@ fn read_args(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     }
     let items = node.items();
     let texts = items.iter().filter_map(|item| item.text().map(|text| (item, text)));
-    server.args = texts.map(|(item, text)| expand(item, text, scope).text).collect();
+    server.args = texts.map(|(item, text)| server.expand(item, text, scope).text).collect();
 }
 
 fn read_env(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
@@ -392,7 +460,7 @@ fn read_env(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
             continue;
         }
         let Some(text) = entry.as_scalar(scope.problems) else { continue };
-        let value = expand(&entry, text, scope).text;
+        let value = server.expand(&entry, text, scope).text;
         if value.contains('\0') {
             scope.problems.push(entry.problem("has a character in its value that no variable can have"));
         }
@@ -406,11 +474,15 @@ fn read_env_file(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     if !path.is_complete {
         return;
     }
-    match env_file::read(&from_workspace(&path.text, scope.env)) {
+    let path = from_workspace(&path.text, scope.env);
+    scope.problems.depends_on(path.clone());
+    let variables = env_file::read(&path);
+    server.env_path = Some(path);
+    match variables {
         Ok(variables) => {
             server.env_file = variables.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
         }
-        Err(error) => scope.problems.push(node.problem(error.to_string()).outside()),
+        Err(error) => scope.problems.push(node.problem(error.to_string()).outside(Missing::File)),
     }
 }
 
@@ -420,23 +492,35 @@ fn read_type(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
 }
 
 fn read_headers(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
+    let mut filled = Vec::new();
+    server.headers = read_header_map(node, &mut filled, scope);
+    server.secrets.extend(filled.into_iter().map(Secret::new));
+}
+
+/// Reads headers whose values may hold variables; what was filled in for these is added to
+/// `filled`.
+pub fn read_header_map(node: &Node<'_>, filled: &mut Vec<String>, scope: &mut Scope<'_>) -> Vec<(String, Secret)> {
+    let mut headers: Vec<(String, Secret)> = Vec::new();
     for entry in node.as_object(scope.problems).unwrap_or_default() {
         let Some(text) = entry.as_text(scope.problems) else { continue };
-        let value = expand(&entry, text, scope).text;
+        let mut value = expand(&entry, text, scope);
+        filled.append(&mut value.secrets);
+        let value = value.text;
         if !is_header_name(entry.key()) {
             scope.problems.push(entry.problem("cannot be the name of a header"));
-        } else if server.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(entry.key())) {
+        } else if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(entry.key())) {
             scope.problems.push(entry.problem("is the same header once more"));
         } else if !is_header_value(&value) {
             scope.problems.push(entry.problem("has a character in its value that no header can have"));
         }
-        server.headers.push((entry.key().to_owned(), Secret::new(value)));
+        headers.push((entry.key().to_owned(), Secret::new(value)));
     }
+    headers
 }
 
 fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     let Some(text) = node.as_word(scope.problems) else { return };
-    let token = expand(node, text, scope);
+    let token = server.expand(node, text, scope);
     if token.is_complete && (token.text.trim().is_empty() || !is_header_value(&token.text)) {
         let problem = node.problem("must be a token without line breaks");
         scope.problems.push(problem.hint("the variable may be empty"));
@@ -444,7 +528,21 @@ fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     set_once(&mut server.token, Some(token.text), node, scope.problems);
 }
 
-fn is_url(text: &str) -> bool {
+/// Reads an address, which may hold variables.
+pub fn read_url(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Expanded> {
+    let Some(text) = node.text() else {
+        node.must_be(URL, scope.problems);
+        return None;
+    };
+    let url = expand(node, text, scope);
+    if url.is_complete && !is_url(&url.text) {
+        node.must_be(URL, scope.problems);
+    }
+    Some(url)
+}
+
+/// Whether a text is an address that can be asked over HTTP.
+pub fn is_url(text: &str) -> bool {
     let is_scheme = |scheme: &&str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
     let scheme = ["http://", "https://"].iter().find(|scheme| is_scheme(scheme));
     let host = scheme.and_then(|scheme| text.get(scheme.len()..)).unwrap_or_default();

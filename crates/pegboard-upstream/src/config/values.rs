@@ -107,6 +107,11 @@ impl<'a> Node<'a> {
         found
     }
 
+    /// A number from 0 to 1.
+    pub fn as_share(&self, problems: &mut Problems) -> Option<f64> {
+        self.expect(self.number().filter(|share| (0.0..=1.0).contains(share)), Kind::Share, problems)
+    }
+
     /// A time: a number of seconds, or a text with a unit (`30s`, `5m`, `250ms`).
     pub fn as_duration(&self, may_be_zero: bool, problems: &mut Problems) -> Option<Duration> {
         let found = self.number().and_then(seconds).or_else(|| self.text().and_then(duration));

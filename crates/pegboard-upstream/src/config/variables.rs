@@ -1,10 +1,11 @@
-//! `${VAR}`, `${VAR:-default}` and the variables that editors know.
+//! `${VAR}`, `${VAR:-default}`, `${file:PATH}` and the variables that editors know.
 
 use std::path::{MAIN_SEPARATOR_STR, Path, PathBuf};
 
 use super::{
-    document::{Node, Problem},
+    document::{Missing, Node, Problem},
     keys::{Lookup, Scope},
+    secret_file::{self, SecretFileError},
 };
 
 /// The variable that [`Lookup`] is asked for to learn the folder of the file, which
@@ -21,11 +22,31 @@ pub struct Expanded {
     pub text: String,
     /// Whether everything could be, so that it makes sense to look at the text any further.
     pub is_complete: bool,
+    /// What was filled in and may be a secret.
+    pub secrets: Vec<String>,
 }
+
+/// Variables that everybody has and that say where things are.
+const PLACES: [&str; 14] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "PATH",
+    "PWD",
+    "SHELL",
+    "LANG",
+    "TMPDIR",
+    "TEMP",
+    "USERPROFILE",
+    "USERNAME",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "HOSTNAME",
+];
 
 /// `text`, which stands at `node`, with its variables filled in. `$${` stands for `${` itself.
 pub fn expand(node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
-    let mut expanded = Expanded { text: String::new(), is_complete: true };
+    let mut expanded = Expanded { is_complete: true, ..Expanded::default() };
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("${") {
         if let Some(before) = before.strip_suffix('$') {
@@ -38,7 +59,10 @@ pub fn expand(node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
         let value = match behind.split_once('}') {
             Some((variable, after)) => {
                 rest = after;
-                value(variable, scope.env)
+                let value = value(variable, scope);
+                let filled = value.as_ref().ok().filter(|value| !value.is_empty() && !is_place(variable));
+                expanded.secrets.extend(filled.cloned());
+                value
             }
             None => {
                 rest = "";
@@ -72,6 +96,7 @@ pub(super) fn from_workspace(path: &str, env: Lookup<'_>) -> PathBuf {
 /// Why a variable has no value.
 enum Refusal {
     Unset(String),
+    File(PathBuf, SecretFileError),
     Input,
     NotAName,
     Nested,
@@ -85,24 +110,36 @@ impl Refusal {
             Self::Unset(name) => node
                 .problem(format!("needs the environment variable `{name}`, which is not set"))
                 .hint(format!("set it, or write `${{{name}:-default}}`"))
-                .outside(),
+                .outside(Missing::Variable(name.clone())),
+            Self::File(path, error) => node
+                .problem(format!("needs the file `{}`, which {error}", path.display()))
+                .hint("a relative path starts from the folder of the configuration file")
+                .outside(Missing::File),
             Self::Input => node
                 .problem("uses an input that only VS Code can ask for")
                 .hint("set an environment variable instead, and write `${env:NAME}`")
-                .outside(),
+                .outside(Missing::Input),
             Self::NotAName => node
                 .problem("has something in `${…}` that is not a variable")
                 .hint("write `$${` where `${` is meant literally"),
             Self::Nested => {
-                node.problem("has a variable inside the default of another").hint("a default is a plain text")
+                node.problem("has a variable inside another").hint("a default, and the path of a file, is a plain text")
             }
             Self::NoEnd => node.problem("has `${` without `}`").hint("write `$${` where `${` is meant literally"),
         }
     }
 }
 
+/// Whether what stands between `${` and `}` says where things are, and is no secret.
+fn is_place(variable: &str) -> bool {
+    let own = [WORKSPACE_FOLDER, "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
+    let name = variable.strip_prefix("env:").unwrap_or(variable);
+    own.contains(&variable) || PLACES.contains(&name.split_once(":-").map_or(name, |(name, _)| name))
+}
+
 /// The value of what stands between `${` and `}`.
-fn value(variable: &str, env: Lookup<'_>) -> Result<String, Refusal> {
+fn value(variable: &str, scope: &mut Scope<'_>) -> Result<String, Refusal> {
+    let env = scope.env;
     let unset = |name: &str| Refusal::Unset(name.to_owned());
     match variable {
         WORKSPACE_FOLDER => return workspace(env).ok_or_else(|| unset(WORKSPACE_FOLDER)),
@@ -115,6 +152,17 @@ fn value(variable: &str, env: Lookup<'_>) -> Result<String, Refusal> {
         "pathSeparator" | "/" => return Ok(MAIN_SEPARATOR_STR.to_owned()),
         _ if variable.starts_with("input:") => return Err(Refusal::Input),
         _ => {}
+    }
+    if let Some(path) = variable.strip_prefix("file:") {
+        return match path {
+            path if path.contains("${") => Err(Refusal::Nested),
+            path if path.trim().is_empty() || path.contains('\0') => Err(Refusal::NotAName),
+            path => {
+                let path = secret_file::place(path, env);
+                scope.problems.depends_on(path.clone());
+                secret_file::read(&path).map_err(|error| Refusal::File(path, error))
+            }
+        };
     }
     let variable = variable.strip_prefix("env:").unwrap_or(variable);
     let (name, default) = match variable.split_once(":-") {
@@ -203,11 +251,28 @@ mod tests {
         );
         let literal = "(write `$${` where `${` is meant literally)";
         check("${s3cr-et}", &format!("has something in `${{…}}` that is not a variable {literal}"));
+        check(
+            "${file:no/such}",
+            "needs the file `/srv/app/no/such`, which cannot be read: entity not found (a relative path starts from \
+             the folder of the configuration file)",
+        );
+        check("${file: }", &format!("has something in `${{…}}` that is not a variable {literal}"));
         check("${}", &format!("has something in `${{…}}` that is not a variable {literal}"));
         check("${command:pick}", &format!("has something in `${{…}}` that is not a variable {literal}"));
         check("s3cr${et", &format!("has `${{` without `}}` {literal}"));
         let (_, problems) = expanded("${A:-${TOKEN}}");
-        assert!(problems.lines()[0].contains("inside the default of another"));
+        assert!(problems.lines()[0].contains("has a variable inside another"));
+    }
+
+    #[test]
+    fn files_are_filled_in_and_followed() {
+        let path = std::env::temp_dir().join(format!("pegboard-variables-{}", std::process::id()));
+        std::fs::write(&path, "s3cret\n").expect("a file");
+        let (expanded, problems) = expanded(&format!("Bearer ${{file:{}}} of ${{TOKEN}} at ${{HOME}}", path.display()));
+        assert_eq!((expanded.text.as_str(), problems.len()), ("Bearer s3cret of t0p at /home/ada", 0));
+        assert_eq!(expanded.secrets, ["s3cret", "t0p"]);
+        assert_eq!(problems.files(), [path.clone()]);
+        std::fs::remove_file(path).expect("it was there");
     }
 
     #[test]
@@ -218,7 +283,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_filled_in_or_a_problem(text in r"([${}:-]|[a-zé]|TOKEN|NONE|\$\{|input:|env:){0,20}") {
+        fn any_text_is_filled_in_or_a_problem(text in r"([${}:-]|[a-zé]|TOKEN|NONE|\$\{|input:|env:|file:){0,20}") {
             let (expanded, problems) = expanded(&text);
             prop_assert_eq!(expanded.is_complete, problems.is_empty());
         }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use super::key::{BYTES, Key};
 use crate::{
     config::{HttpKind, Secret, ServerConfig, TransportConfig},
     era::Era,
+    redact::Redactor,
+    store::{BYTES, Key},
 };
 
 /// What a configuration says of how to reach a server, in 32 bytes. A configuration that
@@ -16,7 +17,7 @@ pub(crate) struct Fingerprint([u8; BYTES]);
 impl Fingerprint {
     /// The fingerprint of a configuration. Names, descriptions and limits are not part of
     /// it: they do not change what the server offers.
-    pub(super) fn of(config: &ServerConfig, key: &Key) -> Option<Self> {
+    pub(crate) fn of(config: &ServerConfig, key: &Key) -> Option<Self> {
         let mut parts: Vec<&[u8]> = Vec::new();
         let folder;
         match &config.transport {
@@ -48,13 +49,32 @@ impl Fingerprint {
         Some(Self(key.sign("fingerprint", parts)))
     }
 
+    /// The fingerprint of who a server is, and not of what it is let in with: its name, and its
+    /// program with the arguments or its address. Another token makes no other server of it.
+    pub(crate) fn of_identity(config: &ServerConfig, key: &Key) -> Option<Self> {
+        let redactor = Redactor::of(config);
+        let hidden = |text: &str| redactor.redact(text).into_owned().into_bytes();
+        let mut parts: Vec<Vec<u8>> = vec![hidden(&config.name)];
+        match &config.transport {
+            TransportConfig::Stdio { command, args, cwd, .. } => {
+                parts.extend([b"stdio".to_vec(), hidden(command)]);
+                parts.extend(args.iter().map(|arg| hidden(arg)));
+                parts.push(b"cwd".to_vec());
+                parts.extend(cwd.as_ref().map(|cwd| cwd.as_os_str().as_encoded_bytes().to_vec()));
+            }
+            TransportConfig::Http { url, .. } => parts.extend([b"http".to_vec(), hidden(url)]),
+            TransportConfig::Local(_) => return None,
+        }
+        Some(Self(key.sign("identity", parts.iter().map(Vec::as_slice))))
+    }
+
     /// Its bytes, for what is bound to it.
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// Whether a text can be one.
-    pub(super) fn is_one(text: &str) -> bool {
+    pub(crate) fn is_one(text: &str) -> bool {
         text.len() == 2 * BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     }
 }

@@ -14,22 +14,20 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Fingerprint, Manifest, ReadError,
-    key::{BYTES, Key, digest},
-};
+use super::{Fingerprint, Manifest, ReadError};
 use crate::{
     era::Era,
     handshake::Hello,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    store::{BYTES, Key, digest},
 };
 
 /// What every file begins with.
 const MAGIC: &str = "pegboard-manifest";
 
 /// Grows with every change of the format, and of what is done to lists before they are kept.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What binds a content to a configuration and an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +86,7 @@ pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) 
         capabilities: hello.capabilities.clone(),
         server_info: hello.server_info.clone(),
         instructions: hello.instructions.clone(),
-        tools: entries(&lists.tools),
+        tools: entries(&lists.offered),
         prompts: entries(&lists.prompts),
         resources: entries(&lists.resources),
         templates: entries(&lists.templates),
@@ -121,14 +119,37 @@ pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Resu
         server_info: body.server_info,
         instructions: body.instructions,
     };
+    let tools = items(body.tools);
     let lists = Lists {
-        tools: items(body.tools),
+        offered: Arc::clone(&tools),
+        tools,
         prompts: items(body.prompts),
         resources: items(body.resources),
         templates: items(body.templates),
-        warnings: Vec::new(),
+        ..Lists::default()
     };
     Ok((Manifest { hello, lists }, seal))
+}
+
+/// A key and a fingerprint that are always the same.
+#[cfg(fuzzing)]
+pub(super) fn always() -> (Key, Fingerprint) {
+    let key = Key::always();
+    let transport = crate::config::TransportConfig::Http {
+        url: "http://localhost".to_owned(),
+        headers: Vec::new(),
+        kind: crate::config::HttpKind::Auto,
+    };
+    let config = crate::config::ServerConfig::new("always", transport);
+    let fingerprint = Fingerprint::of(&config, &key).expect("a remote server has one");
+    (key, fingerprint)
+}
+
+/// `body` behind the line that seals it.
+#[cfg(fuzzing)]
+pub(super) fn sealed(body: &[u8], fingerprint: &Fingerprint, key: &Key) -> Vec<u8> {
+    let seal = Seal::of(body, fingerprint, key).to_hex();
+    [format!("{MAGIC} {VERSION} {seal}\n").as_bytes(), body].concat()
 }
 
 /// The first line is not longer than this.

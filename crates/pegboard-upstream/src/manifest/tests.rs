@@ -81,6 +81,7 @@ fn manifest(tools: &[&str]) -> Manifest {
     };
     let lists = Lists {
         tools: items(tools),
+        offered: items(tools),
         prompts: items(&[r#"{"name":"p"}"#]),
         resources: items(&[r#"{"uri":"a://b","name":"r"}"#]),
         ..Lists::default()
@@ -194,7 +195,7 @@ fn what_is_damaged_or_somebody_elses_is_not_used() {
     check(&whole[..20], "it is of another version");
     check(b"", "it is of another version");
     check(&[&whole[..], b" "].concat(), seal);
-    let newer = String::from_utf8_lossy(&whole).replacen("manifest 1", "manifest 2", 1);
+    let newer = String::from_utf8_lossy(&whole).replacen("manifest 2", "manifest 3", 1);
     check(newer.as_bytes(), "it is of another version");
     check(&vec![b'x'; 1 << 20], "it is of another version");
     // Under another name it is another server's.
@@ -259,7 +260,7 @@ fn what_cannot_be_written_is_told_once() {
     assert_eq!(manifests.save(&fingerprint, &manifest(&[]), None), None);
     assert!(manifests.has_warned.load(Ordering::Relaxed));
     assert_eq!(manifests.save(&fingerprint, &manifest(&[]), None), None);
-    assert!(place.names().iter().all(|name| !folder::is_unfinished(name)), "{:?}", place.names());
+    assert!(place.names().iter().all(|name| !is_unfinished(name)), "{:?}", place.names());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pegboard_core::naming::fnv1a;
+use pegboard_core::{naming::fnv1a, text};
 use serde_json::json;
 use tokio::{
     sync::{mpsc, watch},
@@ -11,12 +11,12 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Gate, State, Upstream, why_not_connected};
+use super::{FailedStart, Gate, State, Upstream, why_not_connected};
 use crate::{
     config::TransportConfig,
     connection::{Call, CallError, Link, Notice, lock},
     era::Era,
-    handshake::{self, ConnectError, Connected, Hello},
+    handshake::{self, ConnectError, Connected, Hello, Means},
     json::Fields,
     listing::{self, Item, Lists},
     rpc::RpcError,
@@ -35,11 +35,17 @@ const MAX_RECONNECTS: u32 = 3;
 /// The shortest time between two looks at the same lists.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// How long one that starts keeps others waiting that are in no hurry.
+const TURN: Duration = Duration::from_secs(3);
+
 /// Failures in a row that are told loudly.
 const LOUD_FAILURES: u32 = 3;
 
 /// A server that ran this long has not failed to start.
 const STEADY: Duration = Duration::from_secs(30);
+
+/// Bytes of the reason that is told for a failure.
+const MAX_REASON: usize = 2000;
 
 /// Notifications of a server that wait to be looked at.
 const NOTICES: usize = 1024;
@@ -53,7 +59,9 @@ impl Upstream {
         tokio::select! {
             () = self.lives() => {}
             () = self.keep() => {}
+            () = self.watch_approvals() => {}
         }
+        self.write_waiting().await;
         self.save().await;
         self.enter(State::Stopped);
     }
@@ -69,10 +77,19 @@ impl Upstream {
         if self.config.is_lazy() && self.has_manifest() && !self.rest(&mut stop).await {
             return;
         }
+        if !self.config.is_lazy() {
+            tokio::select! {
+                () = self.turn() => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+        }
         let mut failures = 0;
         let mut reconnects = 0;
         let mut era = self.config.era;
         loop {
+            if *stop.borrow() {
+                return;
+            }
             self.enter(State::Starting);
             let began = Instant::now();
             let ended = self.live(&mut era).await;
@@ -93,10 +110,25 @@ impl Upstream {
                 Ended::Reconnect if reconnects < MAX_RECONNECTS => reconnects += 1,
                 Ended::Reconnect | Ended::Failed(_) => {
                     let reason = match ended {
-                        Ended::Failed(reason) => reason,
+                        Ended::Failed(reason) => text::brief(&self.redactor.redact(&reason), MAX_REASON),
                         _ => "the server keeps forgetting the session".to_owned(),
                     };
                     reconnects = 0;
+                    // What it offers is known, so nobody needs it before it is called again.
+                    if self.config.is_lazy() && self.hello().is_some() {
+                        tracing::warn!(server = self.name(), reason, "a server failed; the next call starts it");
+                        self.notes.fell(&reason);
+                        // Whoever woke it this time is told, and wakes it no more.
+                        tokio::select! {
+                            biased;
+                            () = self.wake.notified() => {}
+                            () = std::future::ready(()) => {}
+                        }
+                        if !self.rest(&mut stop).await {
+                            return;
+                        }
+                        continue;
+                    }
                     let retry_in = pause(self.name(), failures);
                     failures += 1;
                     let seconds = (retry_in.as_secs_f32() * 10.0).round() / 10.0;
@@ -115,10 +147,19 @@ impl Upstream {
                     self.enter(State::Failed { reason, retry_in });
                     tokio::select! {
                         () = tokio::time::sleep(retry_in) => {}
+                        () = self.logged_in() => failures = 0,
                         _ = stop.wait_for(|stop| *stop) => return,
                     }
                 }
             }
+        }
+    }
+
+    /// Returns when somebody has logged in to a server that waits for it.
+    async fn logged_in(&self) {
+        match &self.bearer {
+            Some(bearer) => bearer.changed().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -133,18 +174,41 @@ impl Upstream {
         *lock(&self.has_begun) = true;
     }
 
+    /// Waits for its turn to start. Programs that start all at once keep each other waiting;
+    /// one of which it is known what it offers is in no hurry, until it is called.
+    async fn turn(&self) {
+        if !self.has_manifest() {
+            return;
+        }
+        let place = tokio::select! {
+            place = Arc::clone(&self.crew.starts).acquire_owned() => place.ok(),
+            () = self.called() => return,
+        };
+        // One that hangs must not keep others from starting.
+        let mut state = self.state.subscribe();
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(TURN, state.wait_for(State::is_settled)).await;
+            drop(place);
+        });
+    }
+
+    /// Waits until somebody calls it.
+    async fn called(&self) {
+        loop {
+            self.wake.notified().await;
+            // A word that came late, for a call that is over, is no reason to start.
+            if self.running_calls() > 0 {
+                return;
+            }
+        }
+    }
+
     /// Waits for a call; whether one has come, and not the end.
     async fn rest(&self, stop: &mut watch::Receiver<bool>) -> bool {
         self.enter(if self.config.is_lazy() { State::Lazy } else { State::Idle });
-        loop {
-            tokio::select! {
-                () = self.wake.notified() => {}
-                _ = stop.wait_for(|stop| *stop) => return false,
-            }
-            // A word that came late, for a call that is over, is no reason to start.
-            if self.running_calls() > 0 {
-                return true;
-            }
+        tokio::select! {
+            () = self.called() => true,
+            _ = stop.wait_for(|stop| *stop) => false,
         }
     }
 
@@ -174,11 +238,11 @@ impl Upstream {
                     return Ended::Reconnect;
                 }
                 *era = self.config.era;
-                return Ended::Failed(why_not_connected(&error));
+                return self.refused(error);
             }
             Err(_) => {
                 self.stayed_silent().await;
-                return Ended::Failed(why_not_connected(&ConnectError::Timeout(limit)));
+                return self.refused(ConnectError::Timeout(limit));
             }
         };
         let (Connected { link, hello, mut process, closing }, _listening) = connected;
@@ -186,6 +250,7 @@ impl Upstream {
         let tools = self.lists().tools.len();
         tracing::info!(server = self.name(), protocol = hello.version, tools, "a server is ready");
         link.set_ready();
+        *lock(&self.failed_start) = None;
         *lock(&self.last_hello) = Some(Arc::clone(&hello));
         *lock(&self.last_used) = Instant::now();
         self.notes.set_pid(process.as_ref().and_then(Process::pid));
@@ -220,6 +285,12 @@ impl Upstream {
         }
     }
 
+    fn refused(&self, error: ConnectError) -> Ended {
+        let reason = why_not_connected(&error);
+        *lock(&self.failed_start) = Some(Arc::new(FailedStart { error, talk: self.talk() }));
+        Ended::Failed(reason)
+    }
+
     fn is_child(&self) -> bool {
         matches!(self.config.transport, TransportConfig::Stdio { .. })
     }
@@ -230,13 +301,23 @@ impl Upstream {
         era: Option<Era>,
         notices: mpsc::Sender<Notice>,
     ) -> Result<(Connected, Listening), ConnectError> {
-        let connected = handshake::connect(&self.config, era, &self.crew.supervisor, notices).await?;
+        self.talk.clear();
+        if let Some(bearer) = &self.bearer {
+            bearer.look_again().await;
+        }
+        let means = Means {
+            supervisor: &self.crew.supervisor,
+            bearer: self.bearer.as_ref(),
+            redactor: self.redactor.clone(),
+            talk: Arc::clone(&self.talk),
+        };
+        let connected = handshake::connect(&self.config, era, means, notices).await?;
         let (link, hello) = (Arc::clone(&connected.link), Arc::clone(&connected.hello));
         let listening = Listening(tokio::spawn(listen(link, hello, self.watched.subscribe())).abort_handle());
         let listed = listing::list_all(&connected.link, &connected.hello, self.config.timeouts.connect).await;
         match listed {
             Ok(lists) => {
-                self.publish(lists);
+                self.publish(lists).await;
                 Ok((connected, listening))
             }
             Err(error) => {
@@ -251,7 +332,7 @@ impl Upstream {
 
     /// Takes in what the server offers. What is as it was stays the same in memory, so that
     /// nobody takes it for new.
-    fn publish(&self, mut lists: Lists) {
+    async fn publish(&self, mut lists: Lists) {
         for warning in &lists.warnings {
             tracing::warn!(server = self.name(), "{warning}");
         }
@@ -262,11 +343,12 @@ impl Upstream {
                 *list = Arc::clone(old);
             }
         };
-        keep(&mut lists.tools, &before.tools);
+        keep(&mut lists.offered, &before.offered);
+        lists.tools = Arc::clone(&lists.offered);
         keep(&mut lists.prompts, &before.prompts);
         keep(&mut lists.resources, &before.resources);
         keep(&mut lists.templates, &before.templates);
-        *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(lists);
+        self.take_in(lists).await;
     }
 
     /// Follows what the server says of its own accord.
@@ -287,7 +369,7 @@ impl Upstream {
                     tracing::warn!(server = self.name(), %error, "`{}` failed; the old list stays", kind.method());
                 }
             }
-            self.publish(lists);
+            self.publish(lists).await;
             self.learned();
             self.crew.changed();
             // Several changes at once are one, and a server that changes all the time is

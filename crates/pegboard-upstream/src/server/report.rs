@@ -9,12 +9,13 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use super::{State, Upstream};
 use crate::{
     connection::{CallError, lock},
     era::Era,
+    redact::Redactor,
 };
 
 /// How a server is at one moment. Times are in milliseconds.
@@ -34,7 +35,8 @@ pub struct Report {
     pub reason: Option<String>,
     /// How long until it is tried again.
     pub retry_in_ms: Option<u64>,
-    /// The process that it runs under, if it is a program of ours that runs.
+    /// Its process, if it is a program of ours that runs. Where that cannot be told from
+    /// outside (anywhere but on Linux), the process that supervises it.
     pub pid: Option<u32>,
     /// `legacy` or `modern`, as it was last found.
     pub era: Option<String>,
@@ -42,6 +44,8 @@ pub struct Report {
     pub protocol: Option<String>,
     /// How many tools it offers.
     pub tools: usize,
+    /// How many tools of it are held back until they are approved.
+    pub held: usize,
     /// How many prompts.
     pub prompts: usize,
     /// How many resources.
@@ -62,8 +66,10 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct CallCounts {
-    /// Those that it is busy with.
+    /// Those that it is busy with, and those that wait for their turn.
     pub running: u64,
+    /// Those that wait for their turn.
+    pub waiting: u64,
     /// All of them.
     pub total: u64,
     /// Those that it did not answer. What it refuses is an answer.
@@ -86,8 +92,12 @@ pub struct BreakerReport {
 #[derive(Debug)]
 pub(super) struct Notes {
     pub(super) running: AtomicU64,
+    /// Told when the last running call has ended.
+    idle: Notify,
     total: AtomicU64,
     failed: AtomicU64,
+    /// How often it did not start or ended, and why last.
+    failures: Mutex<(u64, String)>,
     /// 0: none.
     pid: AtomicU32,
     last_error: Mutex<Option<String>>,
@@ -99,8 +109,10 @@ impl Default for Notes {
     fn default() -> Self {
         Self {
             running: AtomicU64::new(0),
+            idle: Notify::new(),
             total: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            failures: Mutex::default(),
             pid: AtomicU32::new(0),
             last_error: Mutex::default(),
             since: Mutex::new((SystemTime::now(), Instant::now())),
@@ -113,8 +125,24 @@ impl Notes {
     pub(super) fn entering(&self, state: &State) {
         *lock(&self.since) = (SystemTime::now(), Instant::now());
         if let State::Failed { reason, .. } = state {
-            *lock(&self.last_error) = Some(reason.clone());
+            self.fell(reason);
         }
+    }
+
+    /// Notes that it did not start, or ended without being asked to.
+    pub(super) fn fell(&self, reason: &str) {
+        *lock(&self.last_error) = Some(reason.to_owned());
+        let mut failures = lock(&self.failures);
+        *failures = (failures.0 + 1, reason.to_owned());
+    }
+
+    pub(super) fn failures(&self) -> u64 {
+        lock(&self.failures).0
+    }
+
+    /// Why it last did not start or ended.
+    pub(super) fn last_failure(&self) -> String {
+        lock(&self.failures).1.clone()
     }
 
     pub(super) fn calling(&self) {
@@ -122,13 +150,31 @@ impl Notes {
         self.total.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Notes that a call is over, whoever ended it.
+    pub(super) fn finished(&self) {
+        if self.running.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.idle.notify_waiters();
+        }
+    }
+
+    /// Waits until no call runs.
+    pub(super) async fn quiet(&self) {
+        loop {
+            let idle = self.idle.notified();
+            if self.running.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
     /// Notes how a call ended.
-    pub(super) fn called<T>(&self, outcome: &Result<T, CallError>) {
+    pub(super) fn called<T>(&self, outcome: &Result<T, CallError>, redactor: &Redactor) {
         match outcome {
             Ok(_) | Err(CallError::Rpc(_)) => {}
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                *lock(&self.last_error) = Some(crate::with_causes(error));
+                *lock(&self.last_error) = Some(redactor.redacted(crate::with_causes(error)));
             }
         }
     }
@@ -168,12 +214,14 @@ impl Upstream {
             era: hello.as_ref().map(|hello| era(hello.era).to_owned()),
             protocol: hello.as_ref().map(|hello| hello.version.clone()),
             tools: lists.tools.len(),
+            held: lists.held.len(),
             prompts: lists.prompts.len(),
             resources: lists.resources.len(),
             templates: lists.templates.len(),
             is_from_manifest: self.is_from_manifest(),
             calls: CallCounts {
                 running: count(&self.notes.running),
+                waiting: self.turns.waiting() as u64,
                 total: count(&self.notes.total),
                 failed: count(&self.notes.failed),
             },

@@ -17,6 +17,8 @@ use crate::{
 #[derive(Debug, Default)]
 struct Puppet {
     is_stuck: AtomicBool,
+    /// Whether it does not even start.
+    is_broken: AtomicBool,
     /// How often it was greeted.
     starts: AtomicU64,
     calls: AtomicU64,
@@ -25,6 +27,10 @@ struct Puppet {
 impl Puppet {
     fn stick(&self, is_stuck: bool) {
         self.is_stuck.store(is_stuck, Ordering::Relaxed);
+    }
+
+    fn break_down(&self, is_broken: bool) {
+        self.is_broken.store(is_broken, Ordering::Relaxed);
     }
 
     fn starts(&self) -> u64 {
@@ -42,6 +48,9 @@ impl LocalServer for Puppet {
             match method {
                 "server/discover" => {
                     self.starts.fetch_add(1, Ordering::Relaxed);
+                    if self.is_broken.load(Ordering::Relaxed) {
+                        return Err(RpcError::new(RpcError::INTERNAL, "out of order"));
+                    }
                     Ok(raw(&json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})))
                 }
                 "tools/list" => Ok(raw(&json!({"tools": [{"name": "a", "inputSchema": {"type": "object"}}]}))),
@@ -52,6 +61,7 @@ impl LocalServer for Puppet {
                     }
                     Err(RpcError::new(RpcError::INVALID_PARAMS, "no"))
                 }
+                "resources/read" => Ok(raw(&json!({"contents": "x".repeat(1000)}))),
                 _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
             }
         })
@@ -98,7 +108,7 @@ async fn a_server_that_does_not_answer_is_left_alone() {
     assert_eq!((began.elapsed(), puppet.calls()), (Duration::ZERO, 7), "it was not asked");
     let report = server.report();
     assert_eq!((report.breaker.state.as_str(), report.breaker.retry_in_ms), ("open", Some(30_000)));
-    assert_eq!(report.calls, CallCounts { running: 0, total: 8, failed: 3 });
+    assert_eq!(report.calls, CallCounts { total: 8, failed: 3, ..CallCounts::default() });
     assert_eq!(report.last_error.as_deref(), Some(left));
     assert_eq!(report.state, "ready");
 
@@ -191,4 +201,112 @@ async fn one_that_does_not_start() {
     assert_eq!(server.report().retry_in_ms, Some(first - 100));
     let written = serde_json::to_value(&report).expect("JSON");
     assert_eq!(serde_json::from_value::<Report>(written).expect("a report"), report);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lazy_server_that_fails_rests_again() {
+    let (fleet, puppet) = fleet(|config| config.lazy = Some(true));
+    let server = &fleet.servers()[0];
+    reach(server, "lazy").await;
+    puppet.break_down(true);
+    let (one, two, three) = tokio::join!(call(server), call(server), call(server));
+    for told in [one, two, three] {
+        assert!(told.contains("out of order"), "{told}");
+    }
+    let report = server.report();
+    assert_eq!((report.state.as_str(), report.tools, puppet.starts()), ("lazy", 1, 2), "one try for all of them");
+    assert!(report.last_error.is_some_and(|error| error.contains("out of order")));
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    assert_eq!((server.report().state.as_str(), puppet.starts()), ("lazy", 2), "nobody has called it since");
+    assert!(call(server).await.contains("out of order"), "every call may try");
+    assert_eq!(puppet.starts(), 3);
+    puppet.break_down(false);
+    call(server).await;
+    assert_eq!((server.report().state.as_str(), puppet.calls()), ("ready", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_never_listed_is_tried_again() {
+    let (fleet, puppet) = fleet(|config| config.lazy = Some(true));
+    puppet.break_down(true);
+    let server = &fleet.servers()[0];
+    reach(server, "failed").await;
+    puppet.break_down(false);
+    reach(server, "ready").await;
+    assert_eq!(server.report().tools, 1);
+}
+
+/// Waits until so many calls wait for their turn.
+async fn lined_up(server: &Upstream, count: u64) {
+    while server.report().calls.waiting != count {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_wait_for_their_turn() {
+    let (fleet, puppet) = fleet(|config| config.limits.concurrent = 1);
+    let server = Arc::clone(&fleet.servers()[0]);
+    puppet.stick(true);
+    let start = || {
+        let server = Arc::clone(&server);
+        tokio::spawn(async move { call(&server).await })
+    };
+    let first = start();
+    while puppet.calls() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let (second, third) = (start(), start());
+    lined_up(&server, 2).await;
+    // Whoever is not waited for any more does not get in the way of others.
+    second.abort();
+    lined_up(&server, 1).await;
+    assert_eq!(puppet.calls(), 1);
+    // The first takes as long as a call may, and so does whoever waits for it.
+    let told = third.await.expect("it ends");
+    let busy = "it is busy: 1 call is running, as many as may at a time, and no turn came within 10 s";
+    assert!(told == busy || told == "no answer within 10 s", "{told}");
+    assert_eq!(first.await.expect("it ends"), "no answer within 10 s");
+    puppet.stick(false);
+    assert_ne!(call(&server).await, busy);
+    let counts = server.report().calls;
+    assert_eq!((counts.running, counts.waiting, counts.total), (0, 0, 4), "all places are given back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_gives_all_places_back() {
+    let (fleet, puppet) = fleet(|config| config.limits.concurrent = 1);
+    let server = Arc::clone(&fleet.servers()[0]);
+    puppet.stick(true);
+    let start = || {
+        let server = Arc::clone(&server);
+        tokio::spawn(async move { call(&server).await })
+    };
+    let (first, second) = (start(), start());
+    lined_up(&server, 1).await;
+    fleet.stop().await;
+    for one in [first, second] {
+        assert!(one.await.expect("it ends").starts_with("the server is not connected"));
+    }
+    assert!(server.turns.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_much_of_it() {
+    let (fleet, puppet) = fleet(|config| {
+        (config.limits.argument_bytes, config.limits.result_bytes) = (100, 1000);
+    });
+    let server = &fleet.servers()[0];
+    let make = |method: &'static str, bytes: usize| {
+        let arguments = json!({"text": "x".repeat(bytes)});
+        server.call(move |_| Call::new(method, Fields::new().with("arguments", &arguments), TIMEOUT))
+    };
+    let said = make("tools/call", 100).await.expect_err("too much").to_string();
+    assert_eq!(
+        (said.as_str(), puppet.calls()),
+        ("the arguments have 111 bytes, and 100 are the most that it is sent", 0)
+    );
+    let said = make("resources/read", 3).await.expect_err("too much").to_string();
+    assert_eq!(said, "its answer has 1015 bytes, and 1000 are the most that is passed on");
+    assert_eq!(server.report().breaker.failures, 0, "that is no failure to answer");
 }

@@ -8,10 +8,12 @@ use std::{
 use reqwest::{
     Method, RequestBuilder, Response, StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    redirect::Policy,
 };
 
 use super::Outgoing;
 use crate::{
+    auth::{self, Bearer},
     config::Secret,
     connection::{CallError, Link, lock},
     era::{Era, MODERN_VERSION},
@@ -19,13 +21,14 @@ use crate::{
     headers,
     listing::ListKind,
     rpc::{Message, RpcError},
+    trace::TraceContext,
 };
-
-/// A larger answer is refused.
-pub(super) const MAX_MESSAGE: usize = 64 << 20;
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
+
+/// How often we may be sent somewhere else.
+const MAX_REDIRECTS: usize = 10;
 
 /// How often a broken stream is taken up again before its request is given up.
 const MAX_RESUMES: usize = 5;
@@ -39,8 +42,9 @@ const MAX_RESUME_AFTER: Duration = Duration::from_secs(30);
 /// Why a client cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    #[error("`{0}` is not a URL of a server")]
-    Url(String),
+    // Without the address itself: there may be a secret in it.
+    #[error("`url` is not the address of a server")]
+    Url,
     #[error("`{0}` is not a header, or its value is not")]
     Header(String),
     #[error("cannot set up HTTP")]
@@ -53,6 +57,7 @@ pub(crate) struct HttpClient {
     client: reqwest::Client,
     url: reqwest::Url,
     headers: HeaderMap,
+    bearer: Option<Arc<Bearer>>,
     session: Mutex<Option<HeaderValue>>,
     /// The version that legacy requests name once it is agreed on.
     version: Mutex<Option<HeaderValue>>,
@@ -65,7 +70,28 @@ pub(super) fn client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, H
     let builder = reqwest::Client::builder()
         .connect_timeout(Duration::from_secs(15))
         .tcp_nodelay(true)
+        .redirect(redirects())
         .user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION")));
+    Ok((builder.build().map_err(ClientError::Http)?, header_map(headers)?))
+}
+
+/// Another host must not get what is meant for this one; the same may ask for encryption.
+fn redirects() -> Policy {
+    Policy::custom(|attempt| {
+        let Some(last) = attempt.previous().last() else { return attempt.follow() };
+        let is_same_origin = last.origin() == attempt.url().origin();
+        let is_encrypted_now = last.scheme() == "http" && attempt.url().scheme() == "https";
+        let is_upgrade = is_encrypted_now && last.host() == attempt.url().host();
+        if attempt.previous().len() > MAX_REDIRECTS || !(is_same_origin || is_upgrade) {
+            attempt.stop()
+        } else {
+            attempt.follow()
+        }
+    })
+}
+
+/// Headers as they are configured.
+pub(crate) fn header_map(headers: &[(String, Secret)]) -> Result<HeaderMap, ClientError> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         let wrong = || ClientError::Header(name.clone());
@@ -74,19 +100,24 @@ pub(super) fn client(headers: &[(String, Secret)]) -> Result<(reqwest::Client, H
         value.set_sensitive(true);
         map.append(key, value);
     }
-    Ok((builder.build().map_err(ClientError::Http)?, map))
+    Ok(map)
 }
 
 pub(super) fn parse_url(url: &str) -> Result<reqwest::Url, ClientError> {
     let parsed = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    parsed.ok_or_else(|| ClientError::Url(url.to_owned()))
+    parsed.ok_or(ClientError::Url)
 }
 
 impl HttpClient {
-    pub(crate) fn new(url: &str, headers: &[(String, Secret)]) -> Result<Self, ClientError> {
+    pub(crate) fn new(
+        url: &str,
+        headers: &[(String, Secret)],
+        bearer: Option<&Arc<Bearer>>,
+    ) -> Result<Self, ClientError> {
         let url = parse_url(url)?;
         let (client, headers) = client(headers)?;
-        Ok(Self { client, url, headers, session: Mutex::default(), version: Mutex::default() })
+        let (session, version) = (Mutex::default(), Mutex::default());
+        Ok(Self { client, url, headers, bearer: bearer.cloned(), session, version })
     }
 
     /// The version that requests name from now on.
@@ -104,7 +135,11 @@ impl HttpClient {
         let request = outgoing.request;
         let outcome = self.exchange(link, outgoing).await;
         match (request, outcome) {
-            (Some(id), Err(error)) => link.settle(id, Err(error)),
+            (Some(id), Err(error)) => {
+                let ended = ended_login(link, self.bearer.as_deref(), &error);
+                link.settle(id, Err(error));
+                ended.into_iter().for_each(|reason| link.close(reason));
+            }
             (Some(id), Ok(())) if link.is_pending(id) => {
                 link.settle(id, Err(CallError::Garbled("it ended without an answer".to_owned())));
             }
@@ -126,6 +161,10 @@ impl HttpClient {
         request
     }
 
+    async fn send(&self, request: RequestBuilder) -> Result<Response, CallError> {
+        auth::send(self.bearer.as_ref(), request).await
+    }
+
     async fn exchange(&self, link: &Arc<Link>, outgoing: Outgoing) -> Result<(), CallError> {
         let era = outgoing.era;
         let mut request = self
@@ -141,7 +180,8 @@ impl HttpClient {
                 request = request.header(format!("mcp-param-{name}"), headers::encode(value));
             }
         }
-        let response = request.body(outgoing.line).send().await.map_err(CallError::unreachable)?;
+        let request = traced(request, &self.headers, &outgoing.trace);
+        let response = self.send(request.body(outgoing.line)).await?;
         self.take_in(link, response, outgoing.request).await
     }
 
@@ -165,7 +205,7 @@ impl HttpClient {
         if status.is_success() && is_stream(&response) {
             return self.follow(link, response, request).await;
         }
-        let body = read_bounded(response, MAX_MESSAGE).await?;
+        let body = read_bounded(response, link.max_message).await?;
         let text = std::str::from_utf8(&body).unwrap_or_default().trim();
         if text.is_empty() && (status.is_success() || request.is_none()) {
             return if status.is_success() { Ok(()) } else { Err(CallError::Status { status: status.as_u16() }) };
@@ -198,7 +238,7 @@ impl HttpClient {
             let (false, Some(id), true) = (is_answered, &last_id, link.era() == Some(Era::Legacy)) else { break };
             tokio::time::sleep(pause).await;
             let resume = self.builder(Method::GET, link.era()).header(ACCEPT, "text/event-stream");
-            let resumed = resume.header("last-event-id", id).send().await.map_err(CallError::unreachable)?;
+            let resumed = self.send(resume.header("last-event-id", id)).await?;
             if !resumed.status().is_success() || !is_stream(&resumed) {
                 return Err(CallError::Status { status: resumed.status().as_u16() });
             }
@@ -217,7 +257,7 @@ impl HttpClient {
             if let Some(id) = &last_id {
                 request = request.header("last-event-id", id);
             }
-            match request.send().await {
+            match self.send(request).await {
                 Ok(response) if response.status().is_success() && is_stream(&response) => {
                     streams += 1;
                     pause = RESUME_AFTER;
@@ -251,11 +291,27 @@ impl HttpClient {
         let request = self.builder(Method::DELETE, Some(Era::Legacy)).header(SESSION, session);
         // At the end of the process there is nobody left to wait for it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let bearer = self.bearer.clone();
             runtime.spawn(async move {
-                let _ = request.timeout(Duration::from_secs(2)).send().await;
+                let _ = auth::send(bearer.as_ref(), request.timeout(Duration::from_secs(2))).await;
             });
         }
     }
+}
+
+/// Why a connection is to be given up because its login has ended: nothing will work on it until
+/// somebody logs in again. One that never had a login may do for other calls.
+pub(super) fn ended_login(link: &Link, bearer: Option<&Bearer>, error: &CallError) -> Option<String> {
+    let had_login = link.is_ready() && bearer.is_some_and(Bearer::has_shown);
+    (had_login && matches!(error, CallError::Login(_))).then(|| error.to_string())
+}
+
+/// The request with the headers of its trace, unless the configuration has others.
+pub(super) fn traced(mut request: RequestBuilder, configured: &HeaderMap, trace: &TraceContext) -> RequestBuilder {
+    for (key, text) in trace.iter().filter(|(key, _)| !configured.contains_key(*key)) {
+        request = request.header(key, text);
+    }
+    request
 }
 
 /// Whether a refusal answers no request at all.
@@ -276,7 +332,7 @@ async fn read_stream(
     last_id: &mut Option<String>,
     pause: &mut Duration,
 ) -> Result<(), CallError> {
-    let mut reader = EventReader::new(MAX_MESSAGE);
+    let mut reader = EventReader::new(link.max_message);
     loop {
         let chunk = tokio::select! {
             chunk = response.chunk() => chunk,
@@ -284,7 +340,8 @@ async fn read_stream(
         };
         // A stream that breaks is one that ends: what is missing may be asked for again.
         let Ok(Some(chunk)) = chunk else { return Ok(()) };
-        let events = reader.push(&chunk).map_err(|error| CallError::Garbled(error.to_string()))?;
+        let too_large = |_| CallError::ResultTooLarge { bytes: None, most: link.max_message };
+        let events = reader.push(&chunk).map_err(too_large)?;
         for event in events {
             if let Some(retry) = event.retry {
                 *pause = Duration::from_millis(retry).min(MAX_RESUME_AFTER);
@@ -311,7 +368,7 @@ async fn read_bounded(mut response: Response, limit: usize) -> Result<Vec<u8>, C
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(CallError::unreachable)? {
         if body.len() + chunk.len() > limit {
-            return Err(CallError::Garbled(format!("it is larger than {limit} bytes")));
+            return Err(CallError::ResultTooLarge { bytes: None, most: limit });
         }
         body.extend_from_slice(&chunk);
     }

@@ -7,7 +7,7 @@ pub(crate) mod stdio;
 
 use std::sync::Arc;
 
-use crate::{era::Era, json::Raw};
+use crate::{era::Era, json::Raw, trace::TraceContext};
 
 /// One message on its way out, with what some transports say about it in headers.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Outgoing {
     pub(crate) name: Option<String>,
     /// Parameters that a server wants to see as headers.
     pub(crate) headers: Vec<(String, String)>,
+    /// Whose trace it belongs to.
+    pub(crate) trace: TraceContext,
 }
 
 /// Where messages go out.

@@ -14,9 +14,10 @@ use tokio::sync::watch;
 
 use super::{
     Outgoing,
-    http::{self, ClientError, MAX_MESSAGE},
+    http::{self, ClientError},
 };
 use crate::{
+    auth::{self, Bearer},
     config::Secret,
     connection::{CallError, Link, lock},
     events::EventReader,
@@ -32,6 +33,7 @@ pub(crate) struct SseClient {
     client: reqwest::Client,
     url: reqwest::Url,
     headers: HeaderMap,
+    bearer: Option<Arc<Bearer>>,
     endpoint: watch::Sender<Option<reqwest::Url>>,
     /// The open stream, until a task reads it.
     stream: Mutex<Option<Response>>,
@@ -39,16 +41,21 @@ pub(crate) struct SseClient {
 
 impl SseClient {
     /// Opens the stream.
-    pub(crate) async fn open(url: &str, headers: &[(String, Secret)]) -> Result<Self, OpenError> {
+    pub(crate) async fn open(
+        url: &str,
+        headers: &[(String, Secret)],
+        bearer: Option<&Arc<Bearer>>,
+    ) -> Result<Self, OpenError> {
         let url = http::parse_url(url)?;
         let (client, headers) = http::client(headers)?;
         let request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
-        let response = request.send().await.map_err(|error| OpenError::Unreachable(error.without_url()))?;
+        let response = auth::send(bearer, request).await.map_err(OpenError::Unreachable)?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !response.status().is_success() || !kind.starts_with("text/event-stream") {
             return Err(OpenError::NoStream { status: response.status().as_u16() });
         }
-        Ok(Self { client, url, headers, endpoint: watch::Sender::new(None), stream: Mutex::new(Some(response)) })
+        let (bearer, endpoint) = (bearer.cloned(), watch::Sender::new(None));
+        Ok(Self { client, url, headers, bearer, endpoint, stream: Mutex::new(Some(response)) })
     }
 
     /// Reads the stream for `link` and waits until the server has named its endpoint.
@@ -61,7 +68,7 @@ impl SseClient {
     }
 
     async fn read(self: Arc<Self>, link: Arc<Link>, mut stream: Response) {
-        let mut reader = EventReader::new(MAX_MESSAGE);
+        let mut reader = EventReader::new(link.max_message);
         loop {
             let chunk = tokio::select! {
                 chunk = stream.chunk() => chunk,
@@ -105,16 +112,21 @@ impl SseClient {
             None => Err(CallError::Closed("the server has named no endpoint".into())),
             Some(endpoint) => {
                 let request = self.client.post(endpoint).headers(self.headers.clone());
-                let sent = request.header(CONTENT_TYPE, "application/json").body(outgoing.line).send().await;
-                match sent {
+                let request = http::traced(request, &self.headers, &outgoing.trace);
+                let request = request.header(CONTENT_TYPE, "application/json").body(outgoing.line);
+                match auth::send(self.bearer.as_ref(), request).await {
                     Ok(response) if response.status().is_success() => Ok(()),
                     Ok(response) => Err(CallError::Status { status: response.status().as_u16() }),
-                    Err(error) => Err(CallError::unreachable(error)),
+                    Err(error) => Err(error),
                 }
             }
         };
         match (outgoing.request, outcome) {
-            (Some(id), Err(error)) => link.settle(id, Err(error)),
+            (Some(id), Err(error)) => {
+                let ended = http::ended_login(link, self.bearer.as_deref(), &error);
+                link.settle(id, Err(error));
+                ended.into_iter().for_each(|reason| link.close(reason));
+            }
             (None, Err(error)) => tracing::debug!(server = %link.server, %error, "a message was not taken"),
             _ => {}
         }
@@ -126,8 +138,8 @@ impl SseClient {
 pub(crate) enum OpenError {
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("cannot reach the server")]
-    Unreachable(#[source] reqwest::Error),
+    #[error(transparent)]
+    Unreachable(CallError),
     #[error("the server has no event stream here (HTTP status {status})")]
     NoStream { status: u16 },
     #[error("the server did not name an endpoint for messages")]

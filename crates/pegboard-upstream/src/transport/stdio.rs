@@ -1,34 +1,32 @@
 //! Servers that are child processes.
 
 use std::{
-    env,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     io,
-    path::{Path, PathBuf},
+    path::Path,
     process::{ExitStatus, Stdio},
     sync::Arc,
     time::Duration,
 };
 
+use pegboard_core::text;
 use tokio::{
     io::AsyncWriteExt,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
     sync::mpsc,
-    task::AbortHandle,
+    task::JoinHandle,
 };
 
 use crate::{
     config::Secret,
-    connection::Link,
+    connection::{CallError, Link},
     lines::{Line, Lines},
+    program::{self, ProgramError},
     rpc::Message,
 };
 
 /// Messages that wait to be written; more make their senders wait.
 const QUEUE: usize = 256;
-
-/// A longer line is no message; it is skipped.
-const MAX_LINE: usize = 64 << 20;
 
 /// A larger message is not copied where that can be helped.
 const LARGE: usize = 1 << 20;
@@ -47,6 +45,9 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// How long its supervisor may take to end what is left.
 const FORCE: Duration = Duration::from_secs(5);
+
+/// How long the last lines of a server that has ended may take to arrive.
+const HEARING: Duration = Duration::from_millis(500);
 
 /// The queue in front of a child's standard input.
 #[derive(Debug)]
@@ -91,18 +92,24 @@ struct Pipes {
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    writer: Option<AbortHandle>,
-    stderr: Option<AbortHandle>,
+    is_supervised: bool,
+    writer: Option<JoinHandle<()>>,
+    stdout: Option<JoinHandle<()>>,
+    stderr: Option<JoinHandle<()>>,
 }
 
 /// Starts the program.
 pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
-    let path = program.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| OsString::from(path.expose()));
     if let Some(cwd) = program.cwd.filter(|cwd| !cwd.is_dir()) {
         return Err(io::Error::other(format!("there is no folder `{}`", cwd.display())));
     }
-    let resolved = find_program(program.command, program.cwd, path.or_else(|| env::var_os("PATH")).as_deref())
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no program `{}`", program.command)))?;
+    let resolved = program::find(program.command, program.env, program.cwd).map_err(|error| {
+        let kind = match error {
+            ProgramError::NotExecutable(_) => io::ErrorKind::PermissionDenied,
+            ProgramError::NotFound(_) => io::ErrorKind::NotFound,
+        };
+        io::Error::new(kind, error)
+    })?;
     let mut command = match program.supervisor.split_first() {
         Some((supervisor, args)) => {
             let mut command = Command::new(supervisor);
@@ -129,7 +136,8 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     let stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
     let (lines, queue) = mpsc::channel(QUEUE);
-    let process = Process { child, writer: None, stderr: None };
+    let is_supervised = !program.supervisor.is_empty();
+    let process = Process { child, is_supervised, writer: None, stdout: None, stderr: None };
     Ok(Started { process, sender: StdioSender { lines }, pipes: Pipes { queue, stdin, stdout, stderr } })
 }
 
@@ -151,25 +159,30 @@ impl Attachable {
     /// Connects the child's pipes with `link`.
     pub(crate) fn attach(mut self, link: &Arc<Link>) -> Process {
         let Pipes { queue, stdin, stdout, stderr } = self.pipes;
-        self.process.writer = Some(tokio::spawn(write(queue, stdin)).abort_handle());
-        self.process.stderr = Some(tokio::spawn(log(Arc::clone(link), stderr)).abort_handle());
-        tokio::spawn(read(Arc::clone(link), stdout));
+        self.process.writer = Some(tokio::spawn(write(queue, stdin)));
+        self.process.stderr = Some(tokio::spawn(log(Arc::clone(link), stderr)));
+        self.process.stdout = Some(tokio::spawn(read(Arc::clone(link), stdout)));
         self.process
     }
 }
 
 impl Process {
-    /// Its number, as long as it runs: of the supervisor where there is one.
+    /// Its number, as long as it runs: the server's own where that can be known, else its
+    /// supervisor's.
     pub(crate) fn pid(&self) -> Option<u32> {
-        self.child.id()
+        let pid = self.child.id()?;
+        Some(if self.is_supervised { first_child(pid).unwrap_or(pid) } else { pid })
     }
 
-    /// Waits until the child has ended by itself.
+    /// Waits until the child has ended by itself, and its last words were heard.
     pub(crate) async fn wait(&mut self) -> String {
-        match self.child.wait().await {
+        let ended = match self.child.wait().await {
             Ok(status) => describe(status),
             Err(error) => format!("cannot be waited for: {error}"),
-        }
+        };
+        hear_out(&mut self.stderr).await;
+        hear_out(&mut self.stdout).await;
+        ended
     }
 
     /// Ends the child and everything it started: first by closing its input, then by its
@@ -219,32 +232,24 @@ impl Drop for Process {
     }
 }
 
+/// Waits until a pipe of a child that has ended was read to its end.
+async fn hear_out(pipe: &mut Option<JoinHandle<()>>) {
+    if let Some(reading) = pipe {
+        // Somebody else may have the pipe open; what they write is not awaited.
+        let _ = tokio::time::timeout(HEARING, reading).await;
+        *pipe = None;
+    }
+}
+
+/// The first process that another one has started. A supervisor starts one, and adopts others
+/// only later. What is read here is memory of the kernel, not a disk.
+fn first_child(pid: u32) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}
+
 fn describe(status: ExitStatus) -> String {
     format!("the server ended with {status}")
-}
-
-/// The program that `command` means, as a shell would find it.
-fn find_program(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Option<PathBuf> {
-    let is_program = |file: &Path| file.metadata().is_ok_and(|data| data.is_file() && is_executable(&data));
-    if command.contains('/') || command.contains(std::path::MAIN_SEPARATOR) {
-        let file = cwd.unwrap_or(Path::new("")).join(command);
-        return is_program(&file).then_some(file);
-    }
-    let names: &[&str] = if cfg!(windows) { &["", ".exe", ".cmd", ".bat"] } else { &[""] };
-    let folders = env::split_paths(path?).collect::<Vec<_>>();
-    let files = folders.iter().flat_map(|folder| names.iter().map(move |end| folder.join(format!("{command}{end}"))));
-    files.into_iter().find(|file| is_program(file))
-}
-
-#[cfg(unix)]
-fn is_executable(data: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    data.permissions().mode() & 0o111 != 0
-}
-
-#[cfg(not(unix))]
-fn is_executable(_data: &std::fs::Metadata) -> bool {
-    true
 }
 
 async fn write(mut queue: mpsc::Receiver<String>, mut stdin: ChildStdin) {
@@ -257,7 +262,7 @@ async fn write(mut queue: mpsc::Receiver<String>, mut stdin: ChildStdin) {
 }
 
 async fn read(link: Arc<Link>, stdout: ChildStdout) {
-    let mut lines = Lines::new(stdout, MAX_LINE);
+    let mut lines = Lines::new(stdout, link.max_message);
     let mut complaints = 0;
     loop {
         let line = match lines.next().await {
@@ -268,21 +273,35 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
         let mut shown = String::new();
         let message = match line {
             Line::Whole(bytes) if bytes.len() > LARGE && bytes.starts_with(b"{") => {
-                shown = readable(&String::from_utf8_lossy(&bytes[..MAX_SHOWN]));
+                let start = bytes[..MAX_LOG_LINE].to_vec();
                 let text = String::from_utf8(lines.take()).ok();
-                text.map(|text| Message::parse_large(text).map(|message| vec![message]))
+                let message = text.map(|text| Message::parse_large(text).map(|message| vec![message]));
+                if !matches!(message, Some(Ok(_))) {
+                    shown = readable(&link, &start, MAX_SHOWN);
+                }
+                message
             }
             Line::Whole(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => continue,
             Line::Whole(bytes) => {
-                shown = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)]));
-                std::str::from_utf8(bytes).ok().map(Message::parse_all)
+                let message = std::str::from_utf8(bytes).ok().map(Message::parse_all);
+                if !matches!(message, Some(Ok(_))) {
+                    shown = readable(&link, bytes, MAX_SHOWN);
+                }
+                message
             }
-            Line::TooLong => None,
+            Line::TooLong => {
+                if let Some(id) = lines.skipped_answer() {
+                    link.settle(id, Err(CallError::ResultTooLarge { bytes: None, most: link.max_message }));
+                    continue;
+                }
+                None
+            }
         };
         match message {
             Some(Ok(messages)) => messages.into_iter().for_each(|message| link.incoming(message, None)),
             other => {
                 complaints += 1;
+                link.strayed(&shown);
                 let reason = match other {
                     Some(Err(error)) => error.to_string(),
                     _ => "too long, or not text".to_owned(),
@@ -305,35 +324,81 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
 /// and of questions that it does not know; the last of it explains a failure.
 async fn log(link: Arc<Link>, stderr: ChildStderr) {
     let mut lines = Lines::new(stderr, 1 << 20);
+    // Around the text, not beside it: a server can write anything, but not who it is.
+    let span = tracing::error_span!("server", server = &*link.server);
     while let Ok(Some(line)) = lines.next().await {
         let Line::Whole(bytes) = line else { continue };
-        let text = readable(&String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LOG_LINE)]));
+        let text = readable(&link, bytes, MAX_LOG_LINE);
         if text.trim().is_empty() {
             continue;
         }
         link.wrote(text.trim());
-        if link.is_ready() {
-            tracing::info!(target: "pegboard::server", server = &*link.server, "{text}");
-        } else {
-            tracing::debug!(target: "pegboard::server", server = &*link.server, "{text}");
-        }
+        span.in_scope(|| match link.is_ready() {
+            true => tracing::info!(target: "pegboard::server", "{text}"),
+            false => tracing::debug!(target: "pegboard::server", "{text}"),
+        });
     }
 }
 
-/// Text without what could drive a terminal.
-fn readable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || *c == '\t').collect()
+/// What the server wrote, without what could drive a terminal and without its secrets. In this
+/// order, and cut at the end: a secret in pieces is one all the same.
+fn readable(link: &Link, bytes: &[u8], most: usize) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text::bounded(&link.redactor.redact(&text::line(&text)), most).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn programs_are_found_like_a_shell_does() {
-        let path = OsString::from("/nowhere:/bin:/usr/bin");
-        assert!(find_program("sh", None, Some(&path)).is_some());
-        assert!(find_program("no-such-program-here", None, Some(&path)).is_none());
-        assert!(find_program("/bin/sh", None, None).is_some());
+    /// Starts a shell script as a server.
+    fn script(text: &str, supervisor: &[OsString], max_message: usize) -> (Arc<Link>, Process) {
+        let args = ["-c".to_owned(), text.to_owned()];
+        let program = Program { command: "sh", args: &args, env: &[], cwd: None, supervisor };
+        let (sender, attachable) = start(&program).expect("it starts").split();
+        let (notices, _) = mpsc::channel(1);
+        let link = Link::new(
+            "s".into(),
+            crate::redact::Redactor::default(),
+            crate::transport::Outbound::Stdio(sender),
+            notices,
+            Arc::default(),
+            max_message,
+        );
+        let process = attachable.attach(&link);
+        (link, process)
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_is_an_error_at_once() {
+        let answer = r#"{"result":{"text":"%0500d"},"jsonrpc":"2.0","id":1}"#;
+        let (link, process) = script(&format!("read line; printf '{answer}\\n' 0; cat > /dev/null"), &[], 400);
+        let call = crate::connection::Call::new("tools/call", crate::json::Fields::new(), Duration::from_secs(60));
+        let error = link.request(call).await.expect_err("it is too long");
+        assert_eq!(error.to_string(), "its answer has more than 400 bytes, and 400 are the most that is passed on");
+        link.close("done");
+        process.stop().await;
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_number_is_the_servers_own() {
+        let supervisor = ["sh", "-c", "\"$@\" & wait", "sh"].map(OsString::from);
+        let (_link, process) = script("exec sleep 60", &supervisor, 400);
+        let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let own = async {
+            loop {
+                let pid = process.pid().expect("it runs");
+                if name(pid).trim() == "sleep" {
+                    return pid;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let pid = tokio::time::timeout(Duration::from_secs(30), own).await.expect("it is found");
+        assert_ne!(Some(pid), process.child.id());
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a number")).expect("a number");
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        process.stop().await;
     }
 }

@@ -163,7 +163,7 @@ impl Surroundings<'_> {
 }
 
 /// Where in a file of `client` the servers are.
-fn keys_of(client: Client) -> &'static [&'static str] {
+pub(crate) fn keys_of(client: Client) -> &'static [&'static str] {
     match client.servers_key() {
         "servers" => &["servers"],
         "mcp_servers" => &["mcp_servers"],

@@ -73,11 +73,15 @@ pub(crate) fn text(path: &Path) -> Result<Option<String>, ReadError> {
 
 /// The servers of a file; none if there is no such file.
 pub(crate) fn read(place: &Place) -> Result<Option<Content>, ReadError> {
-    let Some(text) = text(&place.path)? else { return Ok(None) };
+    text(&place.path)?.map(|text| content(&text, place)).transpose()
+}
+
+/// The servers in the text of a file.
+pub(crate) fn content(text: &str, place: &Place) -> Result<Content, ReadError> {
     let mut content = Content::default();
-    let root = parse(&text, place.client.syntax(), &mut content.warnings)?;
+    let root = parse(text, place.client.syntax(), &mut content.warnings)?;
     content.take(&root, place);
-    Ok(Some(content))
+    Ok(content)
 }
 
 /// The servers of one of our own files, by name.
@@ -203,11 +207,9 @@ mod tests {
             _ => &["mcpServers"],
         };
         let place = Place { client, path: PathBuf::new(), project: project.map(PathBuf::from), keys };
-        let mut content = Content::default();
-        let lines: Vec<String> = match parse(text, client.syntax(), &mut content.warnings) {
+        let lines: Vec<String> = match content(text, &place) {
             Err(error) => vec![error.to_string()],
-            Ok(root) => {
-                content.take(&root, &place);
+            Ok(content) => {
                 let entry = |entry: &Entry| {
                     let project = entry.project.as_ref().map(|project| format!(" in {}", project.display()));
                     let server = entry.server.as_ref().map_or_else(Clone::clone, |server| server.to_json().to_string());

@@ -104,6 +104,13 @@ pub(crate) fn find(server: &Server) -> Vec<Found> {
     found.map(|slot| Found { place: slot.place }).collect()
 }
 
+/// The secrets themselves that are in `server` in plain text, for whoever must not let them out.
+pub(crate) fn texts(server: &Server) -> Vec<String> {
+    let mut server = server.clone();
+    let of = |slot: Slot<'_>| slot.secrets().into_iter().map(|range| slot.text[range].to_owned()).collect::<Vec<_>>();
+    slots(&mut server).into_iter().flat_map(of).collect()
+}
+
 /// Makes variables of what looks like a secret in the server that is called `name`. `taken`
 /// holds the variables of other servers with their values: one name never means two of them.
 pub(crate) fn move_to_env(server: &mut Server, name: &str, taken: &mut BTreeMap<String, String>) -> Vec<Moved> {

@@ -15,9 +15,9 @@ const LOST: &[(&str, &str)] = &[
     ("headersHelper", "its headers come from a program (`headersHelper`), which is not taken over"),
     ("sandboxEnabled", "its sandbox is not taken over"),
     ("sandbox", "its sandbox is not taken over"),
-    ("oauth", "signs in by OAuth"),
-    ("auth", "signs in by OAuth"),
-    ("authProviderType", "signs in by OAuth"),
+    ("oauth", "signs in by OAuth, as `pegboard login` does"),
+    ("auth", "signs in by OAuth, as `pegboard login` does"),
+    ("authProviderType", "signs in by OAuth, as `pegboard login` does"),
 ];
 
 /// The server that `entry` describes.
@@ -266,7 +266,7 @@ mod tests {
             Client::Gemini,
             r#"{"httpUrl": "https://a/mcp", "command": "x", "headers": {"K": "$KEY"}, "timeout": 500, "trust": true,
                 "includeTools": ["safe"], "oauth": {"enabled": true}}"#,
-            r#"{"url":"https://a/mcp","headers":{"K":"${KEY}"},"timeout":"500ms","includeTools":["safe"]} (signs in by OAuth)"#,
+            r#"{"url":"https://a/mcp","headers":{"K":"${KEY}"},"timeout":"500ms","includeTools":["safe"]} (signs in by OAuth, as `pegboard login` does)"#,
         );
         check(
             Client::Windsurf,

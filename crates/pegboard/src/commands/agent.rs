@@ -6,7 +6,6 @@ mod build;
 mod input;
 mod lines;
 mod people;
-mod plain;
 mod repl;
 mod screen;
 mod show;
@@ -33,7 +32,13 @@ use self::{
     terminal::Found,
 };
 use super::serve::runtime;
-use crate::{Outcome, error::CliError, logging, progress::Progress};
+use crate::{
+    Outcome,
+    error::CliError,
+    logging,
+    progress::Progress,
+    telemetry::{Off, Telemetry},
+};
 
 pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let usual = std::env::var_os("PEGBOARD_CONFIG");
@@ -41,7 +46,10 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let model = build::model(args)?;
     let config = build::read_config(words.config.as_deref())?;
     let prompt = prompt(words.prompt, args.format)?;
-    logging::start(&args.log, "error")?;
+    let runtime = runtime()?;
+    let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
+    logging::start(&args.log, "error", telemetry.as_ref().ok())?;
+    let telemetry = telemetry.inspect_err(Off::log).ok();
     let (person, asked) = Person::new();
     let name = model.to_string();
     let mode = build::mode(args, config.gateway.profile)?;
@@ -50,7 +58,6 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
         AgentFormat::Text => Box::new(Screen::new(args.show_thinking)),
         AgentFormat::Json => Box::new(Lines),
     };
-    let runtime = runtime()?;
     let signals = runtime.block_on(async { Signals::listen(Found::look()) });
     let Some(agent) = runtime.block_on(begin(builder, &signals))? else { return Ok(Outcome::Interrupted) };
     let start = runtime.block_on(Start::of(&agent, name, mode.1));
@@ -60,7 +67,12 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
         Some(prompt) => runtime.block_on(once(prompt, &mut talk)),
         None => repl::run(&runtime, &mut talk),
     });
-    runtime.block_on(talk.agent.stop());
+    runtime.block_on(async {
+        talk.agent.stop().await;
+        if let Some(telemetry) = telemetry {
+            telemetry.stop(None).await;
+        }
+    });
     // A read of the terminal cannot be taken back everywhere; it must not keep us from ending.
     runtime.shutdown_background();
     ended

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use pegboard_upstream::{Fleet, State, Upstream, config::ServerConfig, json::Fields};
+use pegboard_upstream::{Fleet, FleetOptions, State, Upstream, config::ServerConfig, json::Fields};
 
 use super::serve::{runtime, supervisor};
 use crate::{
     Outcome,
     cli::CatalogArgs,
-    config,
+    config::{self, state},
     error::{CliError, warn},
     logging, output,
     progress::Progress,
@@ -23,15 +23,17 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
         return Err(CliError::new(format!("`{}` configures no servers", args.config.display()))
             .hint("put them under `mcpServers`"));
     }
-    logging::start(&args.log, "error")?;
+    logging::start(&args.log, "error", None)?;
     let progress = Progress::waiting("starting servers");
+    let logins = config.state.resolve(args.state.as_deref()).as_deref().map(state::logins);
     let longest = longest_start(&config.servers);
     let (lines, failed) = runtime()?.block_on(async {
-        let (fleet, _notices) = Fleet::start(config.servers, supervisor());
+        let options = FleetOptions { supervisor: supervisor(), logins, ..FleetOptions::default() };
+        let (fleet, _notices) = Fleet::start_with(config.servers, options);
         fleet.settled(longest).await;
         let mut lines = String::new();
         let mut failed = Vec::new();
-        for server in fleet.servers() {
+        for server in fleet.servers().iter() {
             match server.state() {
                 State::Ready => print(server, &mut lines),
                 State::Disabled => {}

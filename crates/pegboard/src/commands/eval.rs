@@ -1,5 +1,7 @@
 //! `pegboard eval`.
 
+mod record;
+
 use std::{collections::HashMap, path::Path, time::Instant};
 
 use pegboard_core::{Catalog, Limits, Query, Ranker, Selection};
@@ -20,8 +22,9 @@ const DEPTH: usize = 100;
 
 pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
     let progress = Progress::waiting("reading the data");
-    let data = Data::read(&args.dir)?;
+    let data = if args.data.is_file() { record::read(&args.data) } else { Data::read(&args.data) };
     drop(progress);
+    let data = data?;
     let mut names: Vec<RankerName> = Vec::new();
     for choice in &args.ranker {
         let chosen = match choice {
@@ -32,7 +35,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
     }
     let rankers = names.iter().map(|name| measure(&*name.build(), &data)).collect();
     let report = Report {
-        data: args.dir.display().to_string(),
+        data: args.data.display().to_string(),
         tools: data.catalog.len(),
         queries: data.queries.len(),
         rankers: Figures(rankers),

@@ -1,43 +1,55 @@
 //! `pegboard serve`.
 
+mod presence;
+mod record;
+mod reload;
+
 use std::{
     ffi::OsString,
     net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
-use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY};
-use pegboard_http::{Guard, ListenError, Listener};
-use pegboard_upstream::{State, Upstream};
+use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, control, holders};
+use pegboard_http::{Guard, ListenError, Listener, Principal};
+use pegboard_upstream::{State, Upstream, config::Pinning};
+use tokio::sync::mpsc;
 
+use self::{presence::Presence, record::Recording, reload::Followed};
 use crate::{
     Outcome,
     cli::{LogFormat, ServeArgs},
-    config::{self, Config, state},
+    config::{self, Config, ListenConfig, state},
     demo,
     error::{CliError, say, warn},
     logging,
     rankers::shared_rankers,
+    telemetry::{Off, Telemetry},
 };
 
 /// Where the gateway listens unless told otherwise.
-const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
+pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
 /// Threads that carry requests; more bring nothing, since nothing here computes for long.
 const MAX_WORKERS: usize = 4;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
-    let mut config = match &args.config {
-        Some(path) => config::read(path)?,
-        None => Config { servers: demo::servers()?, ..Config::default() },
+    let (config, files) = match &args.config {
+        Some(path) => config::read_watching(path),
+        None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Vec::new()),
     };
+    let mut config = config?;
     let state = config.state.resolve(args.state.as_deref());
     // The demo's servers are part of this program, and there at once.
-    config.gateway.manifests = state.filter(|_| args.config.is_some()).map(|state| state::manifests(&state));
-    logging::start(&args.log, "info")?;
+    state::use_in(&mut config.gateway, state.as_deref().filter(|_| args.config.is_some()));
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(args, config));
+    let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
+    logging::start(&args.log, "info", telemetry.as_ref().ok())?;
+    let telemetry = telemetry.inspect_err(Off::log).ok();
+    let kept = Kept { state, files };
+    let served = runtime.block_on(serve(args, config, kept, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
     served.map(|()| Outcome::Yes)
@@ -72,10 +84,20 @@ fn cannot_listen(error: ListenError) -> CliError {
     }
 }
 
-async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
+/// What is on disk beside the configuration itself.
+struct Kept {
+    state: Option<PathBuf>,
+    /// Other files whose content counts.
+    files: Vec<PathBuf>,
+}
+
+async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<Telemetry>) -> Result<(), CliError> {
     let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
+    }
+    if config.gateway.pins.is_none() && config.servers.iter().any(|server| server.pinning() == Pinning::Hold) {
+        warn("`pinning` holds nothing back without a folder for state, which keeps what was approved");
     }
     let listen = listener_settings(args, &config)?;
     let max_body_bytes = config.listen.max_body_bytes;
@@ -84,7 +106,25 @@ async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
         Some(settings) => Some(Listener::bind(settings).await.map_err(cannot_listen)?),
         None => None,
     };
+    let recording = Recording::open(args)?;
     let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
+    if let Some(telemetry) = &telemetry {
+        telemetry.follow(&gateway);
+    }
+    let recording = recording.map(|recording| recording.of(&gateway));
+    let mut options = control_options(args, listener.as_ref());
+    let Kept { state, files } = kept;
+    if let Some(path) = args.config.clone() {
+        let door = listener.as_ref().map(Listener::doorkeeper);
+        let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
+        let (reload, requests) = mpsc::channel(1);
+        options.reload = Some(reload);
+        let (gateway, state) = (Arc::clone(&gateway), state.clone());
+        let followed = Followed { path, gateway, door, ranker, listen, telemetry, state, files, requests };
+        tokio::spawn(followed.follow());
+    }
+    let router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));
+    let presence = Presence::announce(state.as_deref(), &options, router.clone());
     let served = match listener {
         Some(listener) => {
             announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));
@@ -93,7 +133,7 @@ async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
             }
             tokio::spawn(summarise(Arc::clone(&gateway)));
             let stop = stopped(Arc::clone(&gateway), format, config.listen.shutdown_deadline);
-            listener.serve(gateway.router(max_body_bytes), stop).await;
+            listener.serve(router, stop).await;
             Ok(())
         }
         None => {
@@ -104,8 +144,22 @@ async fn serve(args: &ServeArgs, config: Config) -> Result<(), CliError> {
             }
         }
     };
+    drop(presence);
     gateway.stop().await;
+    if let Some(recording) = recording {
+        recording.finish(&gateway).await;
+    }
+    if let Some(telemetry) = telemetry {
+        telemetry.stop(Some(&gateway)).await;
+    }
     served
+}
+
+/// What whoever asks how the gateway is will be told of its surroundings.
+fn control_options(args: &ServeArgs, listener: Option<&Listener>) -> control::Options {
+    let endpoint = listener.map(|listener| format!("http://{}{ENDPOINT}", listener.address()));
+    let whole = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    control::Options { endpoint, configuration: args.config.as_ref().map(whole), reload: None }
 }
 
 /// Waits until somebody asks us to stop, and says what is still to be waited for.
@@ -156,18 +210,23 @@ fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboar
     let mut settings = pegboard_http::Settings::new(resolve(address)?);
     settings.allow_public = args.allow_public || config.listen.allow_public;
     settings.shutdown_deadline = config.listen.shutdown_deadline;
-    settings.guard = Guard {
-        allowed_hosts: config.listen.allowed_hosts.clone(),
-        allowed_origins: config.listen.allowed_origins.clone(),
-        tokens: config.gateway.tokens.iter().map(|token| token.secret.expose().to_owned()).collect(),
-        open_paths: vec![HEALTH.to_owned(), READY.to_owned()],
-        is_public: false,
-    };
+    settings.guard = guard(&config.listen, holders(&config.gateway.tokens));
     Ok(Some(settings))
 }
 
+/// Who may come in.
+fn guard(listen: &ListenConfig, tokens: Vec<(Principal, String)>) -> Guard {
+    Guard {
+        allowed_hosts: listen.allowed_hosts.clone(),
+        allowed_origins: listen.allowed_origins.clone(),
+        tokens,
+        open_paths: vec![HEALTH.to_owned(), READY.to_owned()],
+        is_public: false,
+    }
+}
+
 /// `host:port`, or a port alone on the loopback.
-fn resolve(address: &str) -> Result<SocketAddr, CliError> {
+pub(crate) fn resolve(address: &str) -> Result<SocketAddr, CliError> {
     let full = if address.bytes().all(|byte| byte.is_ascii_digit()) && !address.is_empty() {
         format!("127.0.0.1:{address}")
     } else {
@@ -181,7 +240,7 @@ fn resolve(address: &str) -> Result<SocketAddr, CliError> {
 
 /// Waits until somebody asks us to stop.
 #[cfg(unix)]
-async fn stop_signal() {
+pub(crate) async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
         let _ = tokio::signal::ctrl_c().await;
@@ -196,7 +255,7 @@ async fn stop_signal() {
 
 /// Waits until somebody asks us to stop.
 #[cfg(not(unix))]
-async fn stop_signal() {
+pub(crate) async fn stop_signal() {
     let _ = tokio::signal::ctrl_c().await;
 }
 

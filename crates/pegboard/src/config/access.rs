@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use pegboard_core::Selection;
-use pegboard_gateway::Token;
+use pegboard_gateway::{CallLimits, Token};
 use pegboard_upstream::config::{
     Secret,
     document::Node,
     keys::{Key, Kind, Scope, Section, Shape},
     variables::expand,
 };
+
+use super::limits;
 
 pub(super) static SELECTION: Section<Selection> = Section::new(
     "selection",
@@ -57,6 +59,7 @@ pub(super) struct TokenDraft {
     name: String,
     secret: String,
     selection: Selection,
+    limits: Option<CallLimits>,
 }
 
 pub(super) static TOKEN: Section<TokenDraft> = Section {
@@ -79,6 +82,12 @@ pub(super) static TOKEN: Section<TokenDraft> = Section {
                 Kind::Object(selection_shape),
                 "What they may see of what the general selection shows.",
                 |node, token: &mut TokenDraft, scope| SELECTION.read(node, &mut token.selection, scope),
+            ),
+            Key::new(
+                "limits",
+                limits::KIND,
+                "What they may ask of servers, in all their sessions together, in place of `pegboard.limits`.",
+                |node, token: &mut TokenDraft, scope| token.limits = Some(limits::read_limits(node, scope)),
             ),
         ],
     )
@@ -108,6 +117,7 @@ pub(super) fn read_tokens(node: &Node<'_>, tokens: &mut Vec<Token>, scope: &mut 
         if is_again(&token.name, &mut names) || is_again(&token.secret, &mut secrets) {
             scope.problems.push(item.problem("has the name or the token of another one"));
         }
-        tokens.push(Token { name: token.name, secret: Secret::new(token.secret), selection: token.selection });
+        let TokenDraft { name, secret, selection, limits } = token;
+        tokens.push(Token { name, secret: Secret::new(secret), selection, limits });
     }
 }

@@ -1,10 +1,10 @@
 //! The `pegboard` section.
 
 use clap::ValueEnum;
-use pegboard_discovery::{DialectName, Exposure};
+use pegboard_discovery::{DialectName, Exposure, Validation};
 use pegboard_gateway::{ClientProfile, Prefixes, Profile};
 use pegboard_upstream::config::{
-    breaker,
+    Pinning, breaker,
     document::Node,
     keys::{Key, Kind, Scope, Section},
     variables::expand,
@@ -13,9 +13,11 @@ use pegboard_upstream::config::{
 use super::{
     Config,
     access::{SELECTION, TOKEN, read_tokens, selection_shape},
+    limits,
     middleware::Found,
     options::OPTIONS,
     state::{ServerDefaults, StateFolder},
+    telemetry,
 };
 use crate::rankers::RankerName;
 
@@ -29,6 +31,8 @@ pub(super) struct Draft {
     exposure: Option<Exposure>,
     /// What holds for servers that say nothing themselves.
     servers: ServerDefaults,
+    /// `pegboard.validateArguments`, and what servers say of their own.
+    pub(super) validation: Validation,
     /// Whether an enabled `tool_search` asks for the dialect it describes.
     has_search: bool,
 }
@@ -59,6 +63,9 @@ impl Draft {
             self.config.gateway.exposure = exposure;
         }
         self.servers.apply(&mut self.config.servers);
+        // Whatever the options of the dialects were read from.
+        self.validation.is_on.get_or_insert(true);
+        self.config.gateway.discovery.validation = self.validation;
         self.config
     }
 }
@@ -218,9 +225,25 @@ const KEYS: &[Key<Draft>] = &[
     )
     .default("[]"),
     Key::new(
+        "limits",
+        limits::KIND,
+        "What each caller may ask of servers, so that one cannot take it all, unless a token says otherwise.",
+        |node, draft: &mut Draft, scope| draft.config.gateway.limits = limits::read_limits(node, scope),
+    ),
+    Key::new(
+        "validateArguments",
+        Kind::Flag,
+        "Whether the arguments of a call must fit the tool's schema. One that does not is answered with what is \
+         wrong and with the schema, and its server is not called. What a schema says that is not understood here \
+         forbids nothing. A server's own `validateArguments` counts more.",
+        |node, draft: &mut Draft, scope| draft.validation.is_on = node.as_bool(scope.problems),
+    )
+    .default("true"),
+    Key::new(
         "stateFolder",
         Kind::Word,
-        "Where it is kept what servers offer, so that clients are answered before they run; `none` keeps nothing. \
+        "Where it is kept what servers offer, so that clients are answered before they run, and which tools were \
+         approved; `none` keeps nothing. \
          A relative path starts from the folder of the configuration file. Without it, `pegboard` in \
          `XDG_STATE_HOME` or `~/.local/state`, on macOS in `~/Library/Application Support`, on Windows in \
          `LOCALAPPDATA`.",
@@ -242,6 +265,24 @@ const KEYS: &[Key<Draft>] = &[
         "When calls of a server are refused because it does not answer, unless its own `circuitBreaker` says \
          otherwise.",
         |node, draft: &mut Draft, scope| draft.servers.breaker = Some(breaker::read_breaker(node, scope)),
+    ),
+    Key::new(
+        "pinning",
+        Kind::OneOf(Pinning::NAMES),
+        "What becomes of tools that are not as they were approved: what a server offers when it is first seen is \
+         approved, and so is what `pegboard approve` is told. Others, new tools of a known server among them, are \
+         used and reported (`warn`), or neither shown nor called until they are approved (`hold`); `off` does not \
+         look. A server's own `pinning` counts more. Needs a `stateFolder`.",
+        |node, draft: &mut Draft, scope| {
+            draft.servers.pinning = node.as_one_of(Pinning::NAMES, scope.problems).and_then(Pinning::named);
+        },
+    )
+    .default("\"warn\""),
+    Key::new(
+        "telemetry",
+        Kind::Object(telemetry::shape),
+        "Where traces and numbers go.",
+        |node, draft: &mut Draft, scope| telemetry::SECTION.read(node, &mut draft.config.telemetry, scope),
     ),
     Key::new(
         "startupWait",
@@ -273,12 +314,22 @@ const KEYS: &[Key<Draft>] = &[
     Key::new(
         "sessionIdle",
         Kind::Duration { may_be_zero: false },
-        "How long an unused session is kept.",
+        "How long an unused session is kept in memory.",
         |node, draft: &mut Draft, scope| {
             set(&mut draft.config.gateway.session_idle, node.as_duration(false, scope.problems));
         },
     )
     .default("\"30m\""),
+    Key::new(
+        "sessionKeep",
+        TIME,
+        "How long a client that comes back with the name of its session finds what it had loaded, also after a \
+         restart of the gateway. It is kept in the state folder; without one, for `sessionIdle`.",
+        |node, draft: &mut Draft, scope| {
+            set(&mut draft.config.gateway.session_keep, node.as_duration(true, scope.problems));
+        },
+    )
+    .default("\"24h\""),
     Key::new(
         "pageSize",
         COUNT,

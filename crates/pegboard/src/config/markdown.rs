@@ -38,12 +38,17 @@ In `command`, `args`, `env`, `envFile`, `cwd`, `url`, `headers`, `stateFolder` a
 | --- | --- |
 | `${NAME}`, `${env:NAME}` | the environment variable; a mistake if it is not set and the server is enabled |
 | `${NAME:-text}` | the same, or `text` if it is not set or empty |
+| `${file:PATH}` | what is in the file, at most 64 KiB, without the line break at its end; a relative path starts from the folder of the configuration file, `~/` from the home folder |
 | `${workspaceFolder}`, `${workspaceFolderBasename}` | the folder of the file (the one around it for `.vscode` and `.cursor`), and its name |
 | `${userHome}` | the home folder |
 | `${pathSeparator}`, `${/}` | `/`, or `\\` on Windows |
 | `$${` | `${` itself |
 
 VS Code's `${input:…}` cannot be asked for here; use an environment variable.
+
+What is filled in, and all values of `env` and `headers`, is kept out of logs, errors and reports, also where a server \
+itself writes it to standard error or repeats it in a refusal: values from six characters on are `[hidden]` there. What \
+a tool returns is passed on as it is.
 
 ## Times
 

@@ -3,6 +3,7 @@
 
 mod access;
 mod gateway;
+mod limits;
 mod markdown;
 mod middleware;
 mod options;
@@ -10,6 +11,7 @@ mod restrictions;
 mod schema;
 pub(crate) mod state;
 mod steps;
+pub(crate) mod telemetry;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +30,7 @@ use pegboard_upstream::config::{
     variables::WORKSPACE_FOLDER,
 };
 
-use self::{gateway::Draft, middleware::Found, state::StateFolder};
+use self::{gateway::Draft, middleware::Found, state::StateFolder, telemetry::TelemetryConfig};
 pub(crate) use self::{markdown::markdown, schema::schema};
 use crate::{catalogs::read_bounded, error::CliError, rankers::RankerName};
 
@@ -51,6 +53,8 @@ pub(crate) struct Config {
     pub(crate) listen: ListenConfig,
     /// Where state is kept.
     pub(crate) state: StateFolder,
+    /// Where traces and numbers go.
+    pub(crate) telemetry: TelemetryConfig,
 }
 
 /// What a listener takes from the configuration.
@@ -85,16 +89,36 @@ impl Default for ListenConfig {
 
 /// Reads a configuration; all that is wrong with it is reported at once.
 pub(crate) fn read(path: &Path) -> Result<Config, CliError> {
-    read_with(path, |_| {})
+    read_with(path, |_| {}, &mut Vec::new())
+}
+
+/// [`read`] for whoever reads again when something changes; also the other files whose content
+/// counts.
+pub(crate) fn read_watching(path: &Path) -> (Result<Config, CliError>, Vec<PathBuf>) {
+    let mut files = Vec::new();
+    let read = read_with(path, |_| {}, &mut files);
+    (read, files)
 }
 
 /// [`read`] for commands that start no server: a variable that is not set, or another file
 /// that is not there, is no concern of theirs.
 pub(crate) fn read_offline(path: &Path) -> Result<Config, CliError> {
-    read_with(path, Problems::forgive_outside)
+    read_with(path, Problems::forgive_outside, &mut Vec::new())
 }
 
-fn read_with(path: &Path, forgive: fn(&mut Problems)) -> Result<Config, CliError> {
+fn read_with(path: &Path, forgive: fn(&mut Problems), files: &mut Vec<PathBuf>) -> Result<Config, CliError> {
+    let (config, mut problems) = examine(path)?;
+    *files = problems.files().to_vec();
+    forgive(&mut problems);
+    if !problems.is_empty() {
+        let problems = problems.lines().join("\n  ");
+        return Err(CliError::new(format!("`{}` has mistakes:\n  {problems}", path.display())));
+    }
+    Ok(config)
+}
+
+/// What can be understood of a configuration, and what is wrong with it.
+pub(crate) fn examine(path: &Path) -> Result<(Config, Problems), CliError> {
     let bytes = read_bounded(path, MAX_BYTES)?;
     if bytes.len() > MAX_BYTES {
         return Err(CliError::new(format!("`{}` is larger than {MAX_BYTES} bytes", path.display())));
@@ -106,20 +130,15 @@ fn read_with(path: &Path, forgive: fn(&mut Problems)) -> Result<Config, CliError
         WORKSPACE_FOLDER => Some(workspace.clone()),
         name => std::env::var(name).ok(),
     };
-    let (mut config, mut problems) = parse(&text, &env);
-    forgive(&mut problems);
-    if !problems.is_empty() {
-        let problems = problems.lines().join("\n  ");
-        return Err(CliError::new(format!("`{}` has mistakes:\n  {problems}", path.display())));
-    }
+    let (mut config, problems) = parse(&text, &env);
     let folder = path.parent().unwrap_or(Path::new(""));
     config.catalogs.iter_mut().for_each(|catalog| *catalog = folder.join(&*catalog));
     config.state.start_from(folder);
-    Ok(config)
+    Ok((config, problems))
 }
 
 /// The configuration in `text`, and the mistakes in it.
-fn parse(text: &str, env: Lookup<'_>) -> (Config, Problems) {
+pub(crate) fn parse(text: &str, env: Lookup<'_>) -> (Config, Problems) {
     let mut problems = Problems::new();
     let mut draft = Draft::default();
     if let Some(document) = Document::parse(text, &mut problems) {
@@ -134,6 +153,12 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
         check_root_key(&entry, scope.problems);
     }
     draft.config.servers = read_servers(root, scope.env, scope.problems);
+    for entry in servers::entries(root, &mut Problems::new()) {
+        let own = entry.get("validateArguments").filter(|own| !own.is_null());
+        if let Some(is_on) = own.and_then(|own| own.as_bool(scope.problems)) {
+            draft.validation.servers.insert(entry.key().to_owned(), is_on);
+        }
+    }
     let mut found = Found::default();
     middleware::read(root, &mut found, scope);
     draft.take(found);

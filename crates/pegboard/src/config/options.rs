@@ -146,6 +146,8 @@ mod tests {
             prompt_template: _,
             reminder_template: _,
             output_offloading: _,
+            // Said elsewhere: `pegboard.validateArguments`.
+            validation: _,
         } = Settings::default();
         assert_eq!(OPTIONS.keys.len(), 19);
     }

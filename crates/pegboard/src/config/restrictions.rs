@@ -2,6 +2,8 @@
 //! that a selection names exist. A restriction that is not understood would open what was
 //! meant to be shut.
 
+use std::collections::HashSet;
+
 use pegboard_core::naming::fold;
 use pegboard_gateway::{
     GatewaySettings,
@@ -45,6 +47,7 @@ pub(super) fn check_selections(section: &Node<'_>, servers: &[&str], problems: &
     if servers.is_empty() {
         return;
     }
+    let known: HashSet<String> = servers.iter().map(|server| fold(server)).collect();
     let tokens = section.get("tokens").and_then(|tokens| tokens.as_list(&mut Problems::new())).unwrap_or_default();
     let of_tokens = tokens.iter().filter_map(|token| token.get("selection"));
     for selection in section.get("selection").into_iter().chain(of_tokens) {
@@ -54,10 +57,12 @@ pub(super) fn check_selections(section: &Node<'_>, servers: &[&str], problems: &
                 let text = item.as_text(&mut Problems::new()).unwrap_or_default();
                 // A bare name may be a tool's, except where only servers can be meant.
                 let server = text.split_once(':').map(|(server, _)| server).or((key == "servers").then_some(text));
-                let is_known = |server: &str| servers.iter().any(|known| fold(known) == fold(server));
+                let is_known = |server: &str| known.contains(&fold(server));
                 if let Some(server) = server.filter(|server| !server.is_empty() && !is_known(server)) {
                     let problem = item.problem("names a server that is not configured");
-                    problems.push(match did_you_mean(server, servers.iter().copied()) {
+                    // Looking for near names takes its time, and nobody reads the hundredth.
+                    let near = if problems.is_full() { None } else { did_you_mean(server, servers.iter().copied()) };
+                    problems.push(match near {
                         Some(hint) => problem.hint(hint),
                         None => problem,
                     });

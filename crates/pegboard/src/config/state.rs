@@ -5,7 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pegboard_upstream::config::ServerConfig;
+use pegboard_gateway::GatewaySettings;
+use pegboard_upstream::{
+    auth::Logins,
+    config::{Pinning, ServerConfig},
+};
 
 /// In place of a folder: nothing is kept.
 const NONE: &str = "none";
@@ -46,9 +50,22 @@ impl StateFolder {
     }
 }
 
-/// Below the state folder: what servers offer.
-pub(crate) fn manifests(state: &Path) -> PathBuf {
-    state.join("manifests")
+/// Lets a gateway keep its things below the state folder.
+pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
+    gateway.manifests = state.map(|state| state.join("manifests"));
+    gateway.sessions = state.map(|state| state.join("sessions"));
+    gateway.pins = state.map(pins);
+    gateway.logins = state.map(logins);
+}
+
+/// Below the state folder: which tools were approved.
+pub(crate) fn pins(state: &Path) -> PathBuf {
+    state.join("pins")
+}
+
+/// Below the state folder: logins to remote servers.
+pub(crate) fn logins(state: &Path) -> Logins {
+    Logins::at(state.join("logins"))
 }
 
 /// The folder of Pegboard where each system keeps such things.
@@ -70,6 +87,7 @@ fn usual(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 pub(super) struct ServerDefaults {
     pub(super) lazy: Option<bool>,
     pub(super) breaker: Option<pegboard_upstream::BreakerSettings>,
+    pub(super) pinning: Option<Pinning>,
 }
 
 impl ServerDefaults {
@@ -77,6 +95,7 @@ impl ServerDefaults {
         for server in servers {
             server.lazy = server.lazy.or(self.lazy);
             server.breaker = server.breaker.or(self.breaker);
+            server.pinning = server.pinning.or(self.pinning);
         }
     }
 }

@@ -191,7 +191,8 @@ fn selections_clients_and_names() {
 /// A file in which every key of a section has its default says nothing.
 #[test]
 fn defaults_are_what_they_are_said_to_be() {
-    let shown = |config: &Config| format!("{:#?}", (&config.gateway, &config.listen, &config.catalogs));
+    let shown =
+        |config: &Config| format!("{:#?}", (&config.gateway, &config.listen, &config.catalogs, &config.telemetry));
     let defaults = |shape: &Shape| -> Value {
         let parse = |default: &str| serde_json::from_str::<Value>(default).expect("a default is JSON");
         shape.keys.iter().filter_map(|key| Some((key.name.to_owned(), parse(key.default?)))).collect()
@@ -255,6 +256,8 @@ fn places() -> Vec<Place> {
         place(child("exposure", &pegboard), json!({}), |it| json!({"pegboard": {"exposure": it}})),
         place(child("selection", &pegboard), json!({}), |it| json!({"pegboard": {"selection": it}})),
         place(child("settings", &pegboard), json!({}), |it| json!({"pegboard": {"settings": it}})),
+        place(child("limits", &pegboard), json!({}), |it| json!({"pegboard": {"limits": it}})),
+        place(child("telemetry", &pegboard), json!({}), |it| json!({"pegboard": {"telemetry": it}})),
         place(child("circuitBreaker", &pegboard), json!({}), |it| json!({"pegboard": {"circuitBreaker": it}})),
         place(
             child("circuitBreaker", &servers::shape()),

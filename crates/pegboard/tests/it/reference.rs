@@ -12,6 +12,7 @@ fn references_are_up_to_date() {
     let references = [
         ("cli.md", pegboard::reference::markdown()),
         ("configuration.md", pegboard::reference::configuration()),
+        ("doctor.md", pegboard::reference::doctor()),
         ("pegboard.1", man),
         ("pegboard.schema.json", pegboard::reference::configuration_schema()),
     ];

@@ -55,6 +55,11 @@ fn show(server: &ServerConfig) -> String {
     let lazy = if server.is_lazy() { " lazy" } else { "" };
     let breaker =
         server.breaker.map(|breaker| format!(" {} in {:?}, {:?}", breaker.failures, breaker.window, breaker.pause));
+    let OAuthConfig { client_id, client_secret, scopes, callback_port } = &server.oauth;
+    if server.oauth != OAuthConfig::default() {
+        let secret = client_secret.as_ref().map(Secret::expose);
+        let _ = write!(text, " oauth {client_id:?} {secret:?} {scopes:?} {callback_port:?}");
+    }
     text + &era + state + lazy + &breaker.unwrap_or_default()
 }
 
@@ -113,6 +118,27 @@ fn tokens_are_sent_as_bearer_once() {
     check(r#"{"url": "http://a", "bearerToken": "x"}"#, "Auto http://a Authorization=Bearer x");
     let with_header = r#"{"url": "http://a", "bearerToken": "x", "headers": {"authorization": "y"}}"#;
     check(with_header, "`s` has a token, and an `Authorization` header as well (keep one of them)");
+}
+
+#[test]
+fn logins() {
+    let oauth = |value: &str, expected: &str| {
+        check(&format!("{{\"url\": \"http://a\", \"oauth\": {value}}}"), expected);
+    };
+    oauth("{}", "Auto http://a");
+    oauth("false", "Auto http://a");
+    oauth("null", "Auto http://a");
+    oauth(
+        r#"{"clientId": "me", "clientSecret": "${TOKEN}", "scopes": ["a", "b c"], "callbackPort": 8081, "enabled": true}"#,
+        r#"Auto http://a oauth Some("me") Some("t0p") ["a", "b", "c"] Some(8081)"#,
+    );
+    oauth(r#"{"scopes": "a b"}"#, r#"Auto http://a oauth None None ["a", "b"] None"#);
+    oauth(
+        r#"{"clientSecret": "x"}"#,
+        "`s.oauth` has a `clientSecret`, but no `clientId` (a secret belongs to a client)",
+    );
+    oauth(r#"{"callbackPort": 70000}"#, "`s.oauth.callbackPort` must be a port, 1 to 65535");
+    oauth("7", "`s.oauth` must be true or false or an object");
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use pegboard_agent::Usage;
 
+use crate::output::count;
+
 /// What something took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
@@ -36,19 +38,6 @@ pub(super) fn cost(cost: Option<f64>) -> String {
         Some(cost) => format!("cost {cost:.2}"),
         None => "cost unknown (--prices)".to_owned(),
     }
-}
-
-/// A number, its digits in groups of three.
-pub(super) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// How long something took.

@@ -97,6 +97,11 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) work_folder: Option<PathBuf>,
 
+    /// Where logins to remote servers are kept; `none` uses none [default: `pegboard` in your
+    /// folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
+
     /// Whether these commands have to be contained
     #[arg(long, value_name = "POLICY", default_value = "auto")]
     pub(crate) sandbox: SandboxName,

@@ -22,7 +22,10 @@ use super::{
     terminal,
 };
 use crate::{
-    config::{self, Config, state::StateFolder},
+    config::{
+        self, Config,
+        state::{self, StateFolder},
+    },
     demo,
     error::{CliError, warn},
     rankers::RankerName,
@@ -78,6 +81,7 @@ pub(super) fn builder(
     person: Person,
 ) -> Result<AgentBuilder, CliError> {
     let approval = if args.yes { Approval::Never } else { args.approve.into() };
+    let state = config.state.resolve(args.state.as_deref());
     let mut builder = Agent::builder(model)
         .tool_search(tool_search(args, &config, dialect))
         .mode(mode)
@@ -94,6 +98,9 @@ pub(super) fn builder(
     if !terminal::is_attended() {
         // Nobody is there to answer; consent is refused, but nothing is asked for nothing.
         builder = builder.denied([format!("human:{}", HostTool::AskHuman.name())]);
+    }
+    if let Some(state) = state {
+        builder = builder.pins(state::pins(&state)).logins(state::logins(&state));
     }
     if let Some(program) = program() {
         builder = builder.program(program);

@@ -7,10 +7,13 @@ use serde_json::{Value, json};
 use super::{
     amounts::Spent,
     people::Ask,
-    plain::{clean, json_line},
     show::{Show, Start},
 };
-use crate::{error::CliError, output};
+use crate::{
+    error::CliError,
+    output,
+    plain::{clean, json_line},
+};
 
 /// Prints each event as it comes.
 #[derive(Debug, Default)]

@@ -5,8 +5,10 @@ use pegboard_agent::{Deciding, Human, Question, Request, Verdict};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::plain::{clean, cut, visible};
-use crate::output::{FAINT, STRONG};
+use crate::{
+    output::{FAINT, STRONG},
+    plain::{clean, cut, visible},
+};
 
 /// Questions that wait; whoever asks more waits too.
 const WAITING: usize = 16;

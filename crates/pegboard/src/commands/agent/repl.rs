@@ -10,7 +10,6 @@ use tokio::runtime::Runtime;
 use super::{
     amounts::{cost, tokens},
     failure,
-    plain::clean,
     signals::Stop,
     talk::{Ended, Talk},
 };
@@ -18,6 +17,7 @@ use crate::{
     Outcome,
     error::{CliError, say, warn},
     output::{FAINT, STRONG},
+    plain::clean,
 };
 
 const HELP: &str = "\

@@ -13,13 +13,13 @@ use serde_json::Value;
 use super::{
     amounts::{Spent, size, time},
     people::Ask,
-    plain::{Cleaner, clean, one_line},
     show::{Show, Start},
     terminal,
 };
 use crate::{
     error::{CliError, say, warn},
     output::{self, FAINT},
+    plain::{Cleaner, clean, one_line},
 };
 
 const CALL: Style = AnsiColor::Cyan.on_default().bold();

@@ -15,7 +15,10 @@ use pegboard_testkit::provider::{self, Part, Provider, Script, Turn};
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::gateway::fixture;
+use crate::gateway::{
+    fixture,
+    listener::{Collector, attribute},
+};
 
 const MODEL: &str = "anthropic/claude-haiku-4-5";
 
@@ -60,6 +63,9 @@ impl Place {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
         for name in ["PEGBOARD_MODEL", "PEGBOARD_CONFIG", "PEGBOARD_RANKER", "PEGBOARD_LOG", "OPENAI_API_KEY"] {
+            command.env_remove(name);
+        }
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OTEL_")) {
             command.env_remove(name);
         }
         command.arg("agent").args(args).envs(self.variables()).current_dir(&self.folder);
@@ -298,6 +304,33 @@ fn the_variable_names_the_configuration() {
     let mut command = place.command(&["--model", MODEL, "hello"]);
     let output = command.env("PEGBOARD_CONFIG", "here.json").output().expect("the binary ends");
     assert!(stderr(&output).contains("1 server;"), "{}", stderr(&output));
+}
+
+/// On several threads: the collector must answer while the binary is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_a_trace() {
+    let collector = Collector::start().await;
+    let place = Place::new("trace", errand());
+    let mut command = place.command(&["--model", MODEL, "Which issues are open?"]);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.listener.url);
+    let output = command.output().expect("the binary ends");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let spans: Vec<_> = collector.spans().into_iter().map(|(_, span)| span).collect();
+    let run = spans.iter().find(|span| span.parent_span_id.is_empty()).expect("a span that begins");
+    assert_eq!(run.name, format!("invoke_agent {MODEL}"));
+    let below = |above: &[u8]| {
+        let mut names: Vec<&str> =
+            spans.iter().filter(|span| span.parent_span_id == above).map(|span| span.name.as_str()).collect();
+        names.sort_unstable();
+        names
+    };
+    let chat = format!("chat {MODEL}");
+    assert_eq!(below(&run.span_id), [&chat, &chat, &chat, "execute_tool list_issues"]);
+    let call = spans.iter().find(|span| span.name == "execute_tool list_issues").expect("a call");
+    assert_eq!(below(&call.span_id), ["tools/call list_issues"]);
+    let asked = spans.iter().find(|span| span.name == chat).expect("a turn");
+    assert_eq!(attribute(&asked.attributes, "gen_ai.usage.output_tokens").as_deref(), Some("20"));
+    assert!(spans.iter().all(|span| span.trace_id == run.trace_id));
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(crate) fn http() -> reqwest::Client {
     builder().build().expect("a client")
 }
 
-fn builder() -> reqwest::ClientBuilder {
+pub(crate) fn builder() -> reqwest::ClientBuilder {
     // Another test of this process may have chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
@@ -150,6 +150,12 @@ impl Legacy {
         legacy
     }
 
+    /// The same client, which finds its gateway at another address.
+    pub(crate) fn moved_to(mut self, url: &str) -> Self {
+        url.clone_into(&mut self.url);
+        self
+    }
+
     fn post(&self, body: &Value) -> reqwest::RequestBuilder {
         let mut request = self
             .http
@@ -185,6 +191,18 @@ impl Legacy {
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Reply {
         self.request("tools/call", json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// A call of a gateway that may be gone at any moment: whether the tool did its work, if
+    /// there was a whole answer.
+    pub(crate) async fn try_call(&self, tool: &str, arguments: Value) -> Option<bool> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let params = json!({"name": tool, "arguments": arguments});
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let text = self.post(&body).send().await.ok()?.text().await.ok()?;
+        let line = text.lines().rfind(|line| line.contains("\"result\""))?;
+        let message: Value = serde_json::from_str(line.trim_start_matches("data: ")).ok()?;
+        Some(message["result"]["isError"].as_bool() != Some(true))
     }
 
     pub(crate) async fn notify(&self, method: &str, params: Value) -> u16 {

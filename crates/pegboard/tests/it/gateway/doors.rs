@@ -175,3 +175,29 @@ async fn what_cannot_be_logged_or_served_is_said() {
     assert_eq!(port.matches("cannot listen").count(), 1, "{port}");
     assert!(port.contains("something listens there already"), "{port}");
 }
+
+/// A call that is cancelled while it waits for its turn, and one that does not fit.
+#[tokio::test]
+async fn calls_on_a_pipe_are_checked_and_take_turns() {
+    let mut server = fixture(&["--extras"]);
+    server["maxConcurrent"] = 1.into();
+    let config = json!({"mcpServers": {"fixture": server}, "pegboard": {"exposure": "never"}});
+    let mut pipe = Piped::start("turns", Some(&config));
+    let hello =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    pipe.request(json!("hello"), "initialize", hello).await;
+    pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    let wrong = json!({"name": "slow", "arguments": {"ms": []}});
+    let (wrong, _) = pipe.request(json!(1), "tools/call", wrong).await;
+    assert_eq!(wrong["result"]["isError"], true);
+    let said = wrong["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(said.starts_with("`slow` was not called: /ms must be an integer, not []\nschema: "), "{said}");
+    let slow = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "slow", "arguments": {"ms": 60_000}}});
+    let cancel = |id: u64| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    for line in [slow(2), slow(3), cancel(3), cancel(2)] {
+        pipe.send(&line.to_string()).await;
+    }
+    let echo = json!({"name": "echo", "arguments": {"is": "there"}});
+    let (answer, _) = pipe.request(json!(4), "tools/call", echo).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "{\"is\":\"there\"}");
+}

@@ -1,17 +1,30 @@
 //! The gateway from the outside: the binary with real processes behind it and a client in
 //! front of it.
 
-mod client;
+pub(crate) mod client;
+mod clocks;
+mod control;
 mod doors;
 mod eras;
 mod exposure;
 mod faults;
 mod guards;
+mod hostile;
+mod limits;
+pub(crate) mod listener;
 mod passing;
+mod pins;
+mod pressure;
 pub(crate) mod real;
+mod record;
+mod reloading;
 mod remote;
+mod returning;
+mod secrets;
 mod starting;
+mod status;
 mod steps;
+mod traces;
 
 use std::{
     path::{Path, PathBuf},
@@ -59,12 +72,14 @@ impl Served {
 
     /// [`start`](Self::start) at a certain address.
     pub(crate) async fn start_at(test: &str, config: &Value, address: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-{test}"));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).expect("a temporary folder");
-        let file = folder.join("pegboard.json");
-        std::fs::write(&file, config.to_string()).expect("a temporary file");
-        Self::spawn(folder, &[file.to_str().expect("a path")], address).await
+        let (folder, file) = written(test, config);
+        Self::spawn(folder, &[&file], address).await
+    }
+
+    /// [`start`](Self::start) with further arguments and variables.
+    pub(crate) async fn start_with(test: &str, config: &Value, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let (folder, file) = written(test, config);
+        Self::spawn_with(folder, &[&[file.as_str()], args].concat(), "127.0.0.1:0", variables).await
     }
 
     /// Serves the demo.
@@ -74,11 +89,24 @@ impl Served {
         Self::spawn(folder, &[], "127.0.0.1:0").await
     }
 
+    /// Serves a configuration that lies in `folder`, which is removed in the end, with its state
+    /// in another.
+    pub(crate) async fn start_in(folder: PathBuf, file: &Path, state: &Path) -> Self {
+        let path = |path: &Path| path.to_str().expect("a path").to_owned();
+        Self::spawn(folder, &[&path(file), "--state", &path(state)], "127.0.0.1:0").await
+    }
+
     async fn spawn(folder: PathBuf, args: &[&str], address: &str) -> Self {
+        Self::spawn_with(folder, args, address, &[("PEGBOARD_LOG", "debug")]).await
+    }
+
+    /// [`start`](Self::start) with variables.
+    async fn spawn_with(folder: PathBuf, args: &[&str], address: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = command()
             .arg("serve")
             .args(args)
-            .args(["--listen", address, "--log-level", "debug"])
+            .args(["--listen", address])
+            .envs(variables.iter().copied())
             .current_dir(&folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -88,7 +116,8 @@ impl Served {
         let log = follow(child.stderr.take().expect("a pipe"));
         let mut served = Self { child, url: String::new(), log, folder };
         let line = served.logged("listening on ").await;
-        served.url = line.split("listening on ").nth(1).expect("an address").trim().to_owned();
+        let address = line.split("listening on ").nth(1).and_then(|rest| rest.split(['"', ' ']).next());
+        served.url = address.expect("an address").to_owned();
         served
     }
 
@@ -101,6 +130,25 @@ impl Served {
             Ok(Ok(log)) => log.lines().find(|line| line.contains(text)).unwrap_or_default().to_owned(),
             _ => panic!("`{text}` was not logged; the log is:\n{}", self.log.borrow().as_str()),
         }
+    }
+
+    /// Puts another configuration in the place of the one that is served, and waits until it
+    /// was looked at; whether it was taken over.
+    pub(crate) async fn reconfigure(&self, config: &str) -> bool {
+        let count = |log: &str| (log.matches("the configuration was").count(), log.matches("not taken over").count());
+        let before = count(&self.log());
+        let file = self.folder.join("pegboard.json");
+        let written = self.folder.join("pegboard.json.new");
+        std::fs::write(&written, config).expect("a temporary file");
+        std::fs::rename(written, file).expect("it can be replaced");
+        let mut log = self.log.clone();
+        let looked = tokio::time::timeout(PATIENCE, log.wait_for(|log| count(log) != before)).await;
+        let log = looked.expect("it is looked at").expect("a log").clone();
+        count(&log).0 > before.0
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(crate) fn log(&self) -> String {
@@ -142,10 +190,25 @@ impl Drop for Served {
     }
 }
 
+/// A folder for a test, and its configuration in it.
+fn written(test: &str, config: &Value) -> (PathBuf, String) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-{test}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let file = folder.join("pegboard.json");
+    std::fs::write(&file, config.to_string()).expect("a temporary file");
+    let file = file.to_str().expect("a path").to_owned();
+    (folder, file)
+}
+
 /// The binary without settings from outside.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
-    for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LISTEN", "PEGBOARD_LOG", "PEGBOARD_RANKER"] {
+    for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LISTEN", "PEGBOARD_LOG", "PEGBOARD_RANKER", "PEGBOARD_TOKEN"] {
+        command.env_remove(variable);
+    }
+    // Nor is where this machine sends its telemetry.
+    for (variable, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OTEL_")) {
         command.env_remove(variable);
     }
     // What one test keeps of its servers is no other's business.

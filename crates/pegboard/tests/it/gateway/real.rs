@@ -23,11 +23,11 @@ pub(crate) fn tools() -> Option<PathBuf> {
 }
 
 #[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
-fn skipped() {
+pub(super) fn skipped() {
     eprintln!("SKIPPED: no real clients and servers here; `cargo xtask peers` installs them");
 }
 
-fn peers() -> PathBuf {
+pub(crate) fn peers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testkit/peers")
 }
 
@@ -145,12 +145,12 @@ fn check(report: &Value, script: &str, era: &str, dialect: &str) {
 }
 
 /// A server that listens, ended when dropped.
-struct Remote {
+pub(crate) struct Remote {
     _child: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
-async fn remote(
+pub(crate) async fn remote(
     program: &Path,
     args: impl Fn(u16) -> Vec<String>,
     env: impl Fn(u16) -> Vec<(String, String)>,

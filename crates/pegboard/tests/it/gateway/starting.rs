@@ -12,30 +12,30 @@ use serde_json::{Value, json};
 use super::{PATIENCE, Served, fixture_path, gone, is_running, kill, names, text};
 
 /// A folder of one test, with a state folder that outlives each gateway.
-struct Stage {
+pub(super) struct Stage {
     folder: PathBuf,
     test: &'static str,
 }
 
 impl Stage {
-    fn new(test: &'static str) -> Self {
+    pub(super) fn new(test: &'static str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("starting-{test}"));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a temporary folder");
         Self { folder, test }
     }
 
-    fn state(&self) -> PathBuf {
+    pub(super) fn state(&self) -> PathBuf {
         self.folder.join("state")
     }
 
     /// A gateway that keeps its state here.
-    async fn serve(&self, config: &Value) -> Served {
+    pub(super) async fn serve(&self, config: &Value) -> Served {
         self.serve_as("one", config).await
     }
 
     /// [`serve`](Self::serve) for several at a time.
-    async fn serve_as(&self, name: &str, config: &Value) -> Served {
+    pub(super) async fn serve_as(&self, name: &str, config: &Value) -> Served {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("serve-starting-{}-{name}", self.test));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a temporary folder");
@@ -46,7 +46,7 @@ impl Stage {
     }
 
     /// A server whose behaviour can be changed without changing its configuration.
-    fn puppet(&self, name: &str, args: &str) -> Puppet {
+    pub(super) fn puppet(&self, name: &str, args: &str) -> Puppet {
         let folder = self.folder.join(name);
         fs::create_dir_all(&folder).expect("a temporary folder");
         let script = format!(
@@ -75,37 +75,37 @@ impl Drop for Stage {
 }
 
 /// A server on strings.
-struct Puppet(PathBuf);
+pub(super) struct Puppet(PathBuf);
 
 impl Puppet {
     /// Its entry in a configuration, the same whatever it does.
-    fn entry(&self) -> Value {
+    pub(super) fn entry(&self) -> Value {
         json!({"command": "/bin/sh", "args": [self.0.join("server.sh")]})
     }
 
     /// With what the fixture is started from now on.
-    fn set_args(&self, args: &str) {
+    pub(super) fn set_args(&self, args: &str) {
         fs::write(self.0.join("args"), args).expect("a file");
     }
 
     /// Lets it start but say nothing.
-    fn hold(&self) {
+    pub(super) fn hold(&self) {
         fs::write(self.0.join("hold"), "").expect("a file");
     }
 
-    fn release(&self) {
+    pub(super) fn release(&self) {
         fs::remove_file(self.0.join("hold")).expect("it was held");
     }
 
     /// The processes that it was started as so far.
-    fn pids(&self) -> Vec<u32> {
+    pub(super) fn pids(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.0.join("pids")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 }
 
 /// Ends a gateway as an operator would.
-async fn end(mut served: Served) {
+pub(super) async fn end(mut served: Served) {
     served.signal("TERM");
     assert_eq!(served.ended().await, Some(0));
 }
@@ -119,7 +119,7 @@ fn impatient(servers: &Value) -> Value {
     json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 0}})
 }
 
-async fn tools(served: &Served) -> Vec<String> {
+pub(super) async fn tools(served: &Served) -> Vec<String> {
     names(&served.legacy().await.request("tools/list", json!({})).await, "tools")
 }
 

@@ -1,0 +1,247 @@
+//! Names of different servers that people or models could take for each other.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{composed, edit_distance, fnv1a, fold, fold_char};
+
+/// Shorter names differ by one letter all the time.
+const LONG: usize = 10;
+
+/// More names are not searched for slips of one letter.
+const MAX_COMPARED: usize = 50_000;
+
+/// Names that would be alike by the same slip and are compared with each other.
+const MAX_CROWD: usize = 16;
+
+/// How two names are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Likeness {
+    /// They are the same.
+    Same,
+    /// They differ by case, by `-`, `_` and the like, or by accents.
+    Spelling,
+    /// They are written with other letters that look alike, as the Cyrillic `а` does.
+    Confusable,
+    /// They differ by one letter.
+    Slip,
+}
+
+impl Likeness {
+    /// The name that people and programs use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Spelling => "spelling",
+            Self::Confusable => "confusable",
+            Self::Slip => "slip",
+        }
+    }
+}
+
+/// The pairs of names, given as server and name, that are alike and of different servers, by
+/// their places; at most `most`. A name that several servers have is paired with the first.
+///
+/// ```
+/// use pegboard_core::naming::{Likeness, lookalikes};
+///
+/// let names = [("bank", "send_money"), ("evil", "send_mоney"), ("evil", "other")];
+/// assert_eq!(lookalikes(&names, 10), [(0, 1, Likeness::Confusable)]);
+/// ```
+pub fn lookalikes(names: &[(&str, &str)], most: usize) -> Vec<(usize, usize, Likeness)> {
+    // By what they look like, so that most names are never compared with each other.
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, (_, name)) in names.iter().enumerate() {
+        groups.entry(skeleton(name)).or_default().push(at);
+    }
+    let groups: Vec<(String, Vec<usize>)> = groups.into_iter().collect();
+    let mut found = Vec::new();
+    for (_, members) in groups.iter().filter(|(skeleton, members)| members.len() > 1 && !skeleton.is_empty()) {
+        pair_up(names, members, most, &mut found);
+    }
+    slips(names, &groups, most, &mut found);
+    found.sort_unstable();
+    found.truncate(most);
+    found
+}
+
+/// The members of other servers than the first one.
+fn pair_up(names: &[(&str, &str)], members: &[usize], most: usize, found: &mut Vec<(usize, usize, Likeness)>) {
+    let first = members[0];
+    for other in members[1..].iter().copied().filter(|other| names[*other].0 != names[first].0) {
+        if found.len() < most {
+            found.push((first, other, likeness(names[first].1, names[other].1)));
+        }
+    }
+}
+
+fn likeness(one: &str, other: &str) -> Likeness {
+    match (one == other, fold(one) == fold(other)) {
+        (true, _) => Likeness::Same,
+        (_, true) => Likeness::Spelling,
+        _ => Likeness::Confusable,
+    }
+}
+
+/// Names that differ by one letter: those that are the same once one is taken out of either.
+fn slips(
+    names: &[(&str, &str)],
+    groups: &[(String, Vec<usize>)],
+    most: usize,
+    found: &mut Vec<(usize, usize, Likeness)>,
+) {
+    if groups.len() > MAX_COMPARED {
+        return;
+    }
+    let mut variants: Vec<(u64, u32)> = Vec::new();
+    for (at, (skeleton, _)) in groups.iter().enumerate().filter(|(_, (skeleton, _))| skeleton.len() >= LONG) {
+        let at = u32::try_from(at).unwrap_or(u32::MAX);
+        variants.push((fnv1a(skeleton.bytes(), 0), at));
+        for (place, c) in skeleton.char_indices() {
+            let rest = skeleton[..place].bytes().chain(skeleton[place + c.len_utf8()..].bytes());
+            variants.push((fnv1a(rest, 0), at));
+        }
+    }
+    variants.sort_unstable();
+    variants.dedup();
+    let mut seen: HashSet<(u32, u32)> = HashSet::new();
+    for crowd in variants.chunk_by(|one, other| one.0 == other.0).filter(|crowd| crowd.len() > 1) {
+        let crowd = &crowd[..crowd.len().min(MAX_CROWD)];
+        for (n, (_, one)) in crowd.iter().enumerate() {
+            for (_, other) in &crowd[n + 1..] {
+                if found.len() >= most {
+                    return;
+                }
+                if seen.insert((*one, *other)) {
+                    found.extend(slip(names, &groups[*one as usize], &groups[*other as usize]));
+                }
+            }
+        }
+    }
+}
+
+fn slip(
+    names: &[(&str, &str)],
+    (one, ones): &(String, Vec<usize>),
+    (other, others): &(String, Vec<usize>),
+) -> Option<(usize, usize, Likeness)> {
+    edit_distance(one, other, 1)?;
+    let first = *ones.first()?;
+    let second = others.iter().copied().find(|at| names[*at].0 != names[first].0)?;
+    // What is numbered is meant to differ by its number.
+    let words = |at: usize| fold(names[at].1).replace(|c: char| c.is_ascii_digit(), "");
+    let (first, second) = (first.min(second), first.max(second));
+    (words(first) != words(second)).then_some((first, second, Likeness::Slip))
+}
+
+/// What a name looks like: without case, signs between words and accents, and in Latin letters
+/// where others look the same.
+fn skeleton(name: &str) -> String {
+    let mut skeleton = String::with_capacity(name.len());
+    for c in composed(name).chars() {
+        fold_char(latin(c), &mut |c| {
+            let c = latin(c);
+            if c.is_alphanumeric() {
+                skeleton.push(c);
+            }
+        });
+    }
+    skeleton
+}
+
+/// The Latin letter that a letter looks like.
+fn latin(c: char) -> char {
+    match c {
+        'а' | 'ɑ' | 'α' | 'А' | 'Α' => 'a',
+        'Ь' | 'ь' | 'В' | 'Β' | 'ƅ' => 'b',
+        'с' | 'ϲ' | 'С' | 'Ϲ' | 'ᴄ' => 'c',
+        'ԁ' | 'ɗ' => 'd',
+        'е' | 'ҽ' | 'Е' | 'Ε' | '℮' | 'є' => 'e',
+        'ƒ' | 'ſ' => 'f',
+        'ɡ' | 'ց' => 'g',
+        'һ' | 'հ' | 'Н' | 'Η' | 'ћ' => 'h',
+        'і' | 'ı' | 'ι' | 'І' | 'Ι' | 'ɩ' | 'ӏ' => 'i',
+        'ј' | 'ϳ' | 'Ј' => 'j',
+        'к' | 'κ' | 'К' | 'Κ' => 'k',
+        'ⅼ' | 'ǀ' | '1' | 'ŀ' => 'l',
+        'м' | 'М' | 'Μ' => 'm',
+        'ո' | 'п' | 'Ν' => 'n',
+        'о' | 'ο' | 'О' | 'Ο' | 'օ' | '0' | 'σ' => 'o',
+        'р' | 'ρ' | 'Р' | 'Ρ' => 'p',
+        'ԛ' | 'զ' => 'q',
+        'г' => 'r',
+        'ѕ' | 'Ѕ' | 'ꜱ' => 's',
+        'т' | 'τ' | 'Т' | 'Τ' => 't',
+        'υ' | 'ս' | 'ʋ' => 'u',
+        'ν' | 'ѵ' => 'v',
+        'ԝ' | 'ω' | 'ա' | 'ѡ' => 'w',
+        'х' | 'χ' | 'Х' | 'Χ' => 'x',
+        'у' | 'γ' | 'У' | 'Υ' | 'ү' => 'y',
+        'Ζ' | 'ᴢ' => 'z',
+        c => c,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(one: &str, other: &str, expected: Option<Likeness>) {
+        let found = lookalikes(&[("s", one), ("t", other)], 10);
+        assert_eq!(found.first().map(|(_, _, likeness)| *likeness), expected, "{one} {other}");
+    }
+
+    #[test]
+    fn pairs() {
+        check("search", "search", Some(Likeness::Same));
+        check("send_money", "Send-Money", Some(Likeness::Spelling));
+        check("sendMoney", "send_money", Some(Likeness::Spelling));
+        check("send_money", "send_mоney", Some(Likeness::Confusable));
+        check("send_money", "ѕеnd_money", Some(Likeness::Confusable));
+        check("send_money", "send_m0ney", Some(Likeness::Confusable));
+        check("ｓｅｎｄ", "send", Some(Likeness::Spelling));
+        check("transfer_money", "transfer_monney", Some(Likeness::Slip));
+        check("transfer_money", "transfre_money", Some(Likeness::Slip));
+        check("transfer_money", "tranzfer_money", Some(Likeness::Slip));
+        // Short names, numbers and two slips are nobody's business.
+        check("list", "lost", None);
+        check("transfer_money_1", "transfer_money_2", None);
+        check("transfer_money", "tranzfre_money", None);
+        check("お風呂沸かし", "エアコン操作", None);
+        check("--", "__", None);
+    }
+
+    #[test]
+    fn only_across_servers() {
+        let names = [("s", "search"), ("s", "Search"), ("t", "search"), ("u", "search")];
+        assert_eq!(lookalikes(&names, 10), [(0, 2, Likeness::Same), (0, 3, Likeness::Same)]);
+        assert_eq!(lookalikes(&names, 1).len(), 1);
+    }
+
+    /// Ten thousand names, all with many near ones; generous, for busy machines and debug builds.
+    #[test]
+    fn many_names_take_no_time() {
+        let names: Vec<(String, String)> = (0..10_000)
+            .map(|n| (format!("server{}", n % 50), format!("list_all_{:x}_of_{}", n / 3, ["users", "rows"][n % 2])))
+            .collect();
+        let names: Vec<(&str, &str)> = names.iter().map(|(server, name)| (server.as_str(), name.as_str())).collect();
+        let began = Instant::now();
+        assert!(lookalikes(&names, 100).len() == 100);
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    }
+
+    proptest! {
+        #[test]
+        fn any_names_are_looked_at(names in prop::collection::vec(("[a-c]", ".{0,16}"), 0..12)) {
+            let names: Vec<(&str, &str)> = names.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+            for (one, other, likeness) in lookalikes(&names, 100) {
+                prop_assert!(names[one].0 != names[other].0);
+                prop_assert_eq!(likeness == Likeness::Same, names[one].1 == names[other].1);
+            }
+        }
+    }
+}

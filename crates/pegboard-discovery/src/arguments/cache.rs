@@ -1,0 +1,87 @@
+//! Schemas that were read, so that the next call need not.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use pegboard_core::Tool;
+
+use super::Schema;
+
+/// Schemas that are kept.
+const MOST: usize = 4096;
+
+/// Bytes (of text) of all of them.
+const MOST_BYTES: usize = 16 << 20;
+
+/// The schemas of tools that were called.
+#[derive(Default)]
+pub(super) struct Schemas {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// By the tool's address. A tool never changes, and while it is noted here no other can
+    /// have its place.
+    by_address: HashMap<usize, Entry>,
+    bytes: usize,
+}
+
+struct Entry {
+    tool: Weak<Tool>,
+    /// `None` when it cannot be read, and forbids nothing.
+    schema: Option<Arc<Schema>>,
+    bytes: usize,
+}
+
+impl fmt::Debug for Schemas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schemas").finish_non_exhaustive()
+    }
+}
+
+impl Schemas {
+    /// The schema of a tool, read the first time it is asked for.
+    pub(super) fn of(&self, tool: &Arc<Tool>) -> Option<Arc<Schema>> {
+        let address = Arc::as_ptr(tool) as usize;
+        if let Some(entry) = self.lock().by_address.get(&address) {
+            return entry.schema.clone();
+        }
+        let text = tool.input_schema().map_or("", |schema| schema.get());
+        let schema = Schema::read(text).map(Arc::new);
+        let bytes = if schema.is_some() { text.len() } else { 0 };
+        let mut kept = self.lock();
+        kept.make_room(bytes);
+        kept.bytes += bytes;
+        kept.by_address.insert(address, Entry { tool: Arc::downgrade(tool), schema: schema.clone(), bytes });
+        schema
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().by_address.len()
+    }
+}
+
+impl Kept {
+    /// Lets tools go that are gone, and if that is not enough everything: reading a schema
+    /// again is cheap, and keeping a record of use is not.
+    fn make_room(&mut self, bytes: usize) {
+        if self.by_address.len() < MOST && self.bytes + bytes <= MOST_BYTES {
+            return;
+        }
+        self.by_address.retain(|_, entry| entry.tool.strong_count() > 0);
+        self.bytes = self.by_address.values().map(|entry| entry.bytes).sum();
+        if self.by_address.len() >= MOST || self.bytes + bytes > MOST_BYTES {
+            self.by_address.clear();
+            self.bytes = 0;
+        }
+    }
+}

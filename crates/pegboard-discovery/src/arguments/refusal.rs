@@ -1,0 +1,161 @@
+//! What a model is told of a call that was not made.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    CalledAs, Mistake, Schema,
+    verdict::{Look, Verdict},
+};
+
+/// Bytes of a schema that are repeated.
+const MAX_SCHEMA: usize = 6000;
+
+/// Bytes of a given value that an example repeats, and of an example.
+const MAX_ECHOED_VALUE: usize = 400;
+const MAX_EXAMPLE: usize = 2000;
+
+/// How deep an example goes.
+const DEPTH: usize = 4;
+
+/// What says nothing about which values fit.
+const FOR_PEOPLE: [&str; 8] =
+    ["description", "title", "examples", "example", "$comment", "$schema", "deprecated", "default"];
+
+/// Everything that helps to call it better: what is wrong, the schema, an example.
+pub(super) fn write(schema: Option<&Schema>, given: &Value, mistakes: &[Mistake], call: &CalledAs<'_>) -> String {
+    let mistakes_listed: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+    let mut text = format!("`{}` was not called: {}", call.name, mistakes_listed.join("; "));
+    let Some(schema) = schema else { return text };
+    text.push_str(&format!("\nschema: {}", shown(&schema.root, mistakes)));
+    let arguments = corrected(&mut Look::new(schema), schema, &schema.root, given, DEPTH);
+    let example = if call.is_wrapped { json!({"name": call.name, "arguments": arguments}) } else { arguments };
+    let example = example.to_string();
+    if example.len() <= MAX_EXAMPLE {
+        text.push_str(&format!("\nfor example: {example}"));
+    }
+    text
+}
+
+/// The schema as it is if it is short, else without what is for people, else only the part
+/// that the mistakes are about.
+fn shown(schema: &Value, mistakes: &[Mistake]) -> String {
+    let whole = schema.to_string();
+    if whole.len() <= MAX_SCHEMA {
+        return whole;
+    }
+    let bare = bare(schema);
+    let text = bare.to_string();
+    if text.len() <= MAX_SCHEMA {
+        return text;
+    }
+    let mut part = Map::new();
+    let concerned = |name: &str| mistakes.iter().any(|mistake| first_step(&mistake.pointer) == Some(name));
+    let mut left = MAX_SCHEMA;
+    let mut properties = Map::new();
+    for (name, property) in bare.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let size = name.len() + property.to_string().len() + 4;
+        if concerned(name) && size < left {
+            left -= size;
+            properties.insert(name.clone(), property.clone());
+        }
+    }
+    part.insert("properties".to_owned(), Value::Object(properties));
+    let required = bare.get("required").filter(|required| required.to_string().len() < left);
+    if let Some(required) = required {
+        part.insert("required".to_owned(), required.clone());
+    }
+    format!("(a part of it; the whole has {} bytes) {}", whole.len(), Value::Object(part))
+}
+
+/// The name of the property that a pointer begins with.
+fn first_step(pointer: &str) -> Option<&str> {
+    pointer.strip_prefix('/')?.split('/').next()
+}
+
+/// A schema without what is for people.
+fn bare(schema: &Value) -> Value {
+    match schema {
+        Value::Object(rules) => {
+            let kept = rules.iter().filter(|(key, _)| !FOR_PEOPLE.contains(&key.as_str()));
+            let pairs = kept.map(|(key, rule)| {
+                let rule = match (key.as_str(), rule) {
+                    // Names of their own, whatever they are.
+                    ("properties" | "$defs" | "definitions" | "patternProperties", Value::Object(named)) => {
+                        named.iter().map(|(name, rule)| (name.clone(), bare(rule))).collect()
+                    }
+                    ("enum" | "const" | "required", rule) => rule.clone(),
+                    (_, rule) => bare(rule),
+                };
+                (key.clone(), rule)
+            });
+            pairs.collect()
+        }
+        Value::Array(list) => list.iter().map(bare).collect(),
+        other => other.clone(),
+    }
+}
+
+/// The given arguments with what is missing filled in and what does not fit replaced.
+fn corrected(look: &mut Look<'_>, schema: &Schema, rules: &Value, given: &Value, depth: usize) -> Value {
+    let mut arguments = Map::new();
+    let required = rules.get("required").and_then(Value::as_array).into_iter().flatten();
+    let required: Vec<&str> = required.filter_map(Value::as_str).collect();
+    for (name, property) in rules.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let value = given.get(name);
+        let fits = |value: &&Value| is_short(value) && look.check(property, value) != Verdict::No;
+        match value.filter(fits) {
+            Some(value) => {
+                arguments.insert(name.clone(), value.clone());
+            }
+            None if required.contains(&name.as_str()) || value.is_some() => {
+                arguments.insert(name.clone(), placeholder(look, schema, property, depth));
+            }
+            None => {}
+        }
+        if arguments.len() > MAX_EXAMPLE / 8 {
+            break;
+        }
+    }
+    Value::Object(arguments)
+}
+
+/// Whether a value is short enough to be repeated; a long one is not written out to find out.
+fn is_short(value: &Value) -> bool {
+    let pieces = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.len(),
+        Value::Object(object) => object.len(),
+        _ => 0,
+    };
+    pieces <= MAX_ECHOED_VALUE && value.to_string().len() <= MAX_ECHOED_VALUE
+}
+
+/// A value that fits a schema as far as its type tells.
+fn placeholder(look: &mut Look<'_>, schema: &Schema, rules: &Value, depth: usize) -> Value {
+    let first = |key: &str| rules.get(key).and_then(|list| list.get(0));
+    let given = rules.get("const").or(first("enum")).or(rules.get("default")).or(first("examples"));
+    if let Some(value) = given.filter(|value| is_short(value)) {
+        return value.clone();
+    }
+    if depth == 0 {
+        return Value::Null;
+    }
+    let target = rules.get("$ref").and_then(Value::as_str).and_then(|reference| schema.target(reference));
+    if let Some(inner) = target.or(first("anyOf")).or(first("oneOf")).or(first("allOf")) {
+        return placeholder(look, schema, inner, depth - 1);
+    }
+    let kind = match rules.get("type") {
+        Some(Value::String(kind)) => kind.as_str(),
+        Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str).unwrap_or("string"),
+        None if rules.get("properties").is_some() => "object",
+        _ => "string",
+    };
+    match kind {
+        "integer" | "number" => rules.get("minimum").cloned().unwrap_or(json!(1)),
+        "boolean" => json!(true),
+        "array" => json!([placeholder(look, schema, rules.get("items").unwrap_or(&Value::Null), depth - 1)]),
+        "object" => corrected(look, schema, rules, &json!({}), depth - 1),
+        "null" => Value::Null,
+        _ => json!("…"),
+    }
+}

@@ -1,0 +1,205 @@
+//! Looking after a gateway while it runs: how it is, and what can be done about it.
+//!
+//! `GET /control/status` tells a [`Status`]; `POST /control/reload` reads the configuration
+//! again; `POST /control/servers/NAME/restart` starts one server again. Where there are
+//! tokens each of them needs one, and whoever may see only a part of the servers sees and
+//! restarts only these, and cannot reload.
+
+mod status;
+
+use std::{path::PathBuf, sync::Arc};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Path, Request, State},
+    http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts},
+    routing::{get, post},
+};
+use pegboard_core::Selection;
+use pegboard_http::{Owner, Principal};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+pub use self::status::{About, ClientStatus, Configuration, FORMAT, Latency, ServerStatus, Sessions, Status, Totals};
+use crate::{
+    exchange::{Caller, Viewer},
+    gateway::Gateway,
+    setup::Change,
+};
+
+/// Where the status is told.
+pub const STATUS: &str = "/control/status";
+
+/// Where the configuration is read again.
+pub const RELOAD: &str = "/control/reload";
+
+/// Where a server is started again.
+const RESTART: &str = "/control/servers/{name}/restart";
+
+/// A request to read the configuration again. The answer is what that did, or why it was not
+/// taken over.
+pub type Reload = oneshot::Sender<Result<Change, String>>;
+
+/// What the gateway itself cannot know.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where clients connect.
+    pub endpoint: Option<String>,
+    /// The configuration file.
+    pub configuration: Option<PathBuf>,
+    /// Who reads that again when asked.
+    pub reload: Option<mpsc::Sender<Reload>>,
+}
+
+#[derive(Clone, Debug)]
+struct Desk {
+    gateway: Arc<Gateway>,
+    options: Arc<Options>,
+}
+
+impl Gateway {
+    /// The routes of the control API, to be merged with those of
+    /// [`router`](Self::router) or served alone.
+    pub fn control_router(self: &Arc<Self>, options: Options) -> Router {
+        Router::new()
+            .route(STATUS, get(status))
+            .route(RELOAD, post(reload))
+            .route(RESTART, post(restart))
+            .with_state(Desk { gateway: Arc::clone(self), options: Arc::new(options) })
+    }
+}
+
+/// Whoever asks, and what they may know.
+#[derive(Clone, Debug)]
+struct Asking {
+    viewer: Viewer,
+    is_whole: bool,
+}
+
+impl Asking {
+    /// Whether they may know everything: who runs the gateway, and tokens that are not
+    /// restricted. Where there are no tokens, that is whoever is let in.
+    fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    fn selection(&self) -> &Selection {
+        &self.viewer.selection
+    }
+
+    fn caller(&self) -> Caller {
+        self.viewer.caller
+    }
+
+    /// Who a request comes from; `None` when they have no business here any more.
+    fn of(gateway: &Gateway, parts: &Parts) -> Option<Self> {
+        let caller = match parts.extensions.get::<Principal>() {
+            Some(holder) => Caller::Token(*holder),
+            None if parts.extensions.get::<Owner>().is_some() => Caller::Pipe,
+            None => Caller::Anybody,
+        };
+        let viewer = gateway.viewer(caller)?;
+        let is_whole = match caller {
+            Caller::Token(holder) => gateway.setup().token(holder)?.selection.is_everything(),
+            Caller::Anybody | Caller::Pipe => true,
+        };
+        Some(Self { viewer, is_whole })
+    }
+}
+
+async fn status(State(desk): State<Desk>, request: Request) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    let Some(asking) = Asking::of(&desk.gateway, &parts) else { return unknown_caller() };
+    match serde_json::to_value(desk.gateway.status(&asking, &desk.options)) {
+        Ok(status) => answer(StatusCode::OK, &status),
+        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+async fn reload(State(desk): State<Desk>, request: Request) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    let asking = match changing(&desk, &parts) {
+        Ok(asking) => asking,
+        Err(refusal) => return refusal,
+    };
+    if !asking.is_whole() {
+        return refuse(StatusCode::FORBIDDEN, "this token is restricted, and the configuration is everybody's");
+    }
+    let Some(reload) = &desk.options.reload else {
+        return refuse(StatusCode::CONFLICT, "there is no configuration file to read");
+    };
+    let (reply, replied) = oneshot::channel();
+    let is_sent = reload.send(reply).await.is_ok();
+    match replied.await {
+        Ok(Ok(change)) if is_sent => {
+            tracing::info!("the configuration was read again because somebody asked");
+            let servers = &change.servers;
+            let change = json!({
+                "added": servers.added, "changed": servers.changed, "removed": servers.removed,
+                "hasSettings": change.has_settings,
+            });
+            answer(StatusCode::OK, &change)
+        }
+        Ok(Err(reason)) => refuse(StatusCode::UNPROCESSABLE_ENTITY, &reason),
+        _ => refuse(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping"),
+    }
+}
+
+async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Request) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    let asking = match changing(&desk, &parts) {
+        Ok(asking) => asking,
+        Err(refusal) => return refusal,
+    };
+    let is_theirs = asking.is_whole() || asking.selection().allows_server(&name);
+    let found = desk.gateway.servers().iter().find(|server| server.name() == name).filter(|_| is_theirs).cloned();
+    // To whoever may not see it, a server does not exist.
+    let Some(server) = found else { return refuse(StatusCode::NOT_FOUND, "there is no server of this name") };
+    if !server.config().is_enabled {
+        return refuse(StatusCode::CONFLICT, "the configuration says not to use this server");
+    }
+    if !desk.gateway.restart_server(&name).await {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping");
+    }
+    tracing::info!(server = name, "a server is started again because somebody asked");
+    answer(StatusCode::ACCEPTED, &json!({"restarting": name}))
+}
+
+/// Whoever asks for a change, if they may.
+fn changing(desk: &Desk, parts: &Parts) -> Result<Asking, Response<Body>> {
+    let asking = Asking::of(&desk.gateway, parts).ok_or_else(unknown_caller)?;
+    if asking.caller() == Caller::Anybody && is_from_page(&parts.headers) {
+        return Err(refuse(StatusCode::FORBIDDEN, "a web page needs a token to change something"));
+    }
+    // What a page can send without asking first is never JSON.
+    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next().is_none_or(|kind| !kind.trim().eq_ignore_ascii_case("application/json")) {
+        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "`Content-Type: application/json` is required"));
+    }
+    Ok(asking)
+}
+
+/// Whether a browser sends a request for a page. The door lets pages of this machine in, and
+/// anybody can serve one.
+fn is_from_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
+}
+
+fn unknown_caller() -> Response<Body> {
+    // Who may come in has changed since the door let it pass.
+    refuse(StatusCode::UNAUTHORIZED, "this token is no longer known here")
+}
+
+fn refuse(status: StatusCode, message: &str) -> Response<Body> {
+    answer(status, &json!({"error": message}))
+}
+
+fn answer(status: StatusCode, value: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(value.to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

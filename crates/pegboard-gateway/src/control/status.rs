@@ -1,0 +1,243 @@
+//! How a gateway is, for people and programs that ask.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::atomic::Ordering,
+    time::{Duration, SystemTime},
+};
+
+use pegboard_upstream::{PinReport, Report, Upstream};
+use serde::{Deserialize, Serialize};
+
+use crate::{gateway::Gateway, metrics::Times, pins::Lookalike};
+
+/// The form of a [`Status`]. It changes when something is taken away or means something else,
+/// not when something is added.
+pub const FORMAT: u32 = 1;
+
+/// Clients that are told of by name; the rest is counted.
+const MAX_CLIENTS: usize = 50;
+
+/// How a gateway is at one moment. Times are in milliseconds, unless the name says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Status {
+    /// The form of this, [`FORMAT`].
+    pub format: u32,
+    /// The gateway itself.
+    pub gateway: About,
+    /// Where its settings come from; not for callers who may see only a part of the servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<Configuration>,
+    /// The servers that the caller may see, in the order of the configuration.
+    pub servers: Vec<ServerStatus>,
+    /// How many tools of theirs there are for clients.
+    pub tools: usize,
+    /// Conversations: all of them, or the caller's own where it sees only a part.
+    pub sessions: Sessions,
+    /// What was done so far; not for callers who may see only a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub totals: Option<Totals>,
+    /// Tools that are not as they were approved; not for callers who may see only a part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<PinReport>,
+    /// Tools of different servers whose names are alike; not for callers who may see only a
+    /// part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lookalikes: Vec<Lookalike>,
+}
+
+/// A gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct About {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// When it began, from 1970 on.
+    pub since: u64,
+    /// For how long it runs.
+    pub uptime_ms: u64,
+    /// Where clients connect; nowhere when one has started it and speaks on its pipes.
+    pub endpoint: Option<String>,
+}
+
+/// Where a gateway's settings come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Configuration {
+    /// The file; none for the demo.
+    pub file: Option<PathBuf>,
+    /// Why what the file says now is not in use.
+    pub refused: Option<String>,
+}
+
+/// A server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct ServerStatus {
+    /// What is known of it.
+    #[serde(flatten)]
+    pub report: Report,
+    /// Results of its tools that say that they failed.
+    pub tool_errors: u64,
+    /// How long calls of its tools took.
+    pub latency: Latency,
+}
+
+/// How long something took, estimated from classes of times, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Latency {
+    /// Half of them at most.
+    pub p50_us: Option<u64>,
+    /// All but one in a hundred at most.
+    pub p99_us: Option<u64>,
+}
+
+/// Conversations. Those of protocol versions without sessions are not among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Sessions {
+    /// How many.
+    pub count: usize,
+    /// Whose, most first.
+    pub clients: Vec<ClientStatus>,
+}
+
+/// The conversations of clients that call themselves alike and are shown the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClientStatus {
+    /// The name that they give themselves.
+    pub client: String,
+    /// What they are shown.
+    pub profile: String,
+    /// How many conversations.
+    pub sessions: usize,
+    /// For how long all of them are quiet.
+    pub idle_ms: u64,
+}
+
+/// What a gateway has done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Searches that found something.
+    pub hits: u64,
+    /// Searches that did not.
+    pub misses: u64,
+    /// How long searches took.
+    pub search_latency: Latency,
+    /// Lists of tools that were asked for.
+    pub lists: u64,
+    /// Tokens (estimated) of definitions that no client had to read.
+    pub tokens_saved: u64,
+    /// Calls that wait for a client's input.
+    pub suspended_calls: usize,
+}
+
+impl Latency {
+    fn of(times: &Times) -> Self {
+        let micros = |share| times.quantile(share).map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        Self { p50_us: micros(0.5), p99_us: micros(0.99) }
+    }
+}
+
+impl Gateway {
+    /// How it is, as far as whoever asks may know.
+    pub(super) fn status(&self, asking: &super::Asking, options: &super::Options) -> Status {
+        let catalog = self.catalog();
+        let tools = catalog.iter().filter(|tool| asking.is_whole() || asking.selection().allows(tool));
+        let mut by_server: HashMap<&str, usize> = HashMap::new();
+        tools.for_each(|tool| *by_server.entry(tool.server_name().unwrap_or_default()).or_default() += 1);
+        let sees = |server: &Upstream| {
+            asking.is_whole()
+                || by_server.contains_key(server.name())
+                || asking.selection().allows_server(server.name())
+        };
+        let all = self.servers();
+        let servers = all.iter().filter(|server| sees(server)).map(|server| {
+            let mut status = self.server_status(server);
+            if !asking.is_whole() {
+                status.report.tools = by_server.get(server.name()).copied().unwrap_or_default();
+            }
+            status
+        });
+        Status {
+            format: FORMAT,
+            gateway: self.about(options),
+            configuration: asking
+                .is_whole()
+                .then(|| Configuration { file: options.configuration.clone(), refused: self.refused_configuration() }),
+            servers: servers.collect(),
+            tools: by_server.values().sum(),
+            sessions: self.session_status(asking),
+            totals: asking.is_whole().then(|| self.totals()),
+            pins: if asking.is_whole() { self.pins() } else { Vec::new() },
+            lookalikes: if asking.is_whole() { self.lookalikes().to_vec() } else { Vec::new() },
+        }
+    }
+
+    fn about(&self, options: &super::Options) -> About {
+        let uptime = self.began.elapsed();
+        let since = SystemTime::now().checked_sub(uptime).unwrap_or(SystemTime::UNIX_EPOCH);
+        About {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            since: millis(since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
+            uptime_ms: millis(uptime),
+            endpoint: options.endpoint.clone(),
+        }
+    }
+
+    pub(super) fn server_status(&self, server: &Upstream) -> ServerStatus {
+        let calls = self.metrics.server(server.name());
+        let tool_errors = calls.errors.load(Ordering::Relaxed);
+        ServerStatus { report: server.report(), tool_errors, latency: Latency::of(&calls.times) }
+    }
+
+    fn session_status(&self, asking: &super::Asking) -> Sessions {
+        let mut sessions = self.sessions.all();
+        sessions.retain(|session| asking.is_whole() || session.viewer().caller == asking.caller());
+        let mut groups: BTreeMap<(String, &'static str), (usize, Duration)> = BTreeMap::new();
+        for session in &sessions {
+            let client = session.client.clone();
+            let (count, idle) = groups.entry((client, session.profile.as_str())).or_insert((0, Duration::MAX));
+            (*count, *idle) = (*count + 1, session.idle().min(*idle));
+        }
+        let mut clients: Vec<ClientStatus> = groups
+            .into_iter()
+            .map(|((client, profile), (sessions, idle))| ClientStatus {
+                client,
+                profile: profile.to_owned(),
+                sessions,
+                idle_ms: millis(idle),
+            })
+            .collect();
+        clients.sort_by_key(|client| std::cmp::Reverse(client.sessions));
+        clients.truncate(MAX_CLIENTS);
+        Sessions { count: sessions.len(), clients }
+    }
+
+    fn totals(&self) -> Totals {
+        let metrics = &self.metrics;
+        Totals {
+            hits: metrics.hits.load(Ordering::Relaxed),
+            misses: metrics.misses.load(Ordering::Relaxed),
+            search_latency: Latency::of(&metrics.searches),
+            lists: metrics.lists.load(Ordering::Relaxed),
+            tokens_saved: metrics.tokens_saved.load(Ordering::Relaxed),
+            suspended_calls: self.suspended.count(),
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,277 @@
+//! Conversations that can be found again: after their place was needed, and after a restart.
+//!
+//! A conversation is written when what it has loaded changes, before its client hears of
+//! that. So a gateway that is killed at any moment has lost nothing that a client knows of.
+
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use pegboard_upstream::{
+    json::Raw,
+    store::{Kind, LoadError, Store},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    directory::Difference,
+    exchange::{Caller, Viewer},
+    gateway::Gateway,
+    lock,
+    sessions::{ClientSession, is_id},
+    settings::Profile,
+};
+
+const KIND: Kind = Kind { name: "session", version: 1, max_bytes: 512 << 10 };
+
+/// Conversations that are kept at most; those that were used longest ago go first.
+const MOST: usize = 10_000;
+
+/// How old the mark of a conversation's last use may get before it is renewed: a write for
+/// every request would be one too many.
+const MARKED_FOR: Duration = Duration::from_secs(60);
+
+/// What is written of a conversation.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    /// Whose it is; nobody learns a token from it.
+    holder: String,
+    client: String,
+    profile: String,
+    capabilities: Raw,
+    log_level: Option<String>,
+    subscriptions: Vec<String>,
+    tools: Value,
+}
+
+/// The conversations on the disk.
+#[derive(Debug)]
+pub(crate) struct KeptSessions {
+    store: Store,
+    has_warned: AtomicBool,
+}
+
+impl KeptSessions {
+    /// Opens the folder; `None` when nothing can be kept there, after a warning.
+    pub(crate) fn open(folder: &Path) -> Option<Arc<Self>> {
+        match Store::open(folder, KIND) {
+            Ok(store) => Some(Arc::new(Self { store, has_warned: AtomicBool::new(false) })),
+            Err(error) => {
+                let folder = folder.display();
+                tracing::warn!(%folder, %error, "conversations cannot be kept for the next start");
+                None
+            }
+        }
+    }
+
+    /// Nothing in the folder names a conversation: whoever could read it could go on with it.
+    fn name(&self, id: &str) -> String {
+        self.store.mark("name", id.as_bytes())
+    }
+
+    fn save(&self, id: &str, written: &Written) {
+        let body = serde_json::to_vec(written).unwrap_or_default();
+        if let Err(error) = self.store.save(&self.name(id), &body) {
+            self.warn(&error);
+        }
+    }
+
+    fn load(&self, id: &str) -> Option<Written> {
+        let error = match self.store.load(&self.name(id)) {
+            Ok(body) => match serde_json::from_slice(&body) {
+                Ok(written) => return Some(written),
+                Err(error) => error.to_string(),
+            },
+            Err(LoadError::Missing) => return None,
+            Err(error) => error.to_string(),
+        };
+        tracing::debug!(error, "a conversation cannot be found again");
+        None
+    }
+
+    pub(crate) fn remove(&self, id: &str) {
+        let _ = self.store.remove(&self.name(id));
+    }
+
+    fn touch(&self, id: &str) {
+        if let Err(error) = self.store.touch(&self.name(id)) {
+            tracing::debug!(%error, "a conversation cannot be marked as used");
+        }
+    }
+
+    /// Whether what was saved under `name` was used within `limit`.
+    fn is_fresh(&self, id: &str, limit: Duration) -> bool {
+        let name = self.name(id);
+        let names = self.store.modified(&name);
+        names.is_ok_and(|used| age(used, SystemTime::now()) <= limit)
+    }
+
+    /// Removes what nobody has used for longer than `limit`, and what is too much.
+    pub(crate) fn sweep(&self, limit: Duration) {
+        let (Ok(mut kept), now) = (self.store.names(), SystemTime::now()) else { return };
+        kept.sort_by_key(|(name, used)| (std::cmp::Reverse(*used), name.clone()));
+        let old = kept.iter().enumerate().filter(|(at, (_, used))| *at >= MOST || age(*used, now) > limit);
+        let removed = old.filter(|(_, (name, _))| self.store.remove(name).is_ok()).count();
+        if removed > 0 {
+            tracing::debug!(removed, "conversations that nobody came back to are forgotten");
+        }
+    }
+
+    fn warn(&self, error: &io::Error) {
+        if self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%error, "a conversation cannot be kept");
+        } else {
+            tracing::warn!(%error, "conversations cannot be kept for the next start");
+        }
+    }
+
+    fn holder(&self, gateway: &Gateway, caller: Caller) -> Option<String> {
+        match caller {
+            Caller::Anybody => Some(String::new()),
+            Caller::Token(holder) => {
+                let setup = gateway.setup();
+                let token = setup.token(holder)?;
+                Some(self.store.mark("holder", token.secret.expose().as_bytes()))
+            }
+            // It ends with its pipe.
+            Caller::Pipe => None,
+        }
+    }
+}
+
+/// How long ago something was. What is from the future says that a clock was wrong, and
+/// nothing of its age.
+fn age(then: SystemTime, now: SystemTime) -> Duration {
+    now.duration_since(then).unwrap_or_default()
+}
+
+impl Gateway {
+    /// Writes a conversation if something of it has changed that is to be found again.
+    /// Returns when that is done.
+    pub(crate) async fn keep(&self, session: &Arc<ClientSession>) {
+        let Some(kept) = self.kept.clone().filter(|_| session.is_lasting) else { return };
+        let viewer = session.viewer();
+        let Some(holder) = kept.holder(self, viewer.caller) else { return };
+        let session = Arc::clone(session);
+        let save = move || {
+            // One at a time, so that an older state does not replace a newer one.
+            let mut saved = lock(&session.saved);
+            let (tools, changes) = {
+                let tools = lock(&session.tools);
+                (tools.to_json(), tools.list_changes())
+            };
+            let written = Written {
+                holder,
+                client: session.client.clone(),
+                profile: session.profile.as_str().to_owned(),
+                capabilities: session.capabilities.clone(),
+                log_level: session.chosen_log_level(),
+                subscriptions: lock(&session.subscriptions).iter().cloned().collect(),
+                tools,
+            };
+            kept.save(&session.id, &written);
+            *saved = Some(changes);
+        };
+        let _ = tokio::task::spawn_blocking(save).await;
+    }
+
+    /// [`keep`](Self::keep) if the tools of the conversation are others than those on the disk.
+    pub(crate) async fn keep_if_changed(&self, session: &Arc<ClientSession>) {
+        let changes = lock(&session.tools).list_changes();
+        if self.kept.is_some() && *lock(&session.saved) != Some(changes) {
+            self.keep(session).await;
+        }
+    }
+
+    /// The conversation with this name, from the disk if it is no longer in memory.
+    pub(crate) async fn recall_session(self: &Arc<Self>, id: &str, viewer: &Viewer) -> Option<Arc<ClientSession>> {
+        let kept = self.kept.clone().filter(|_| is_id(id))?;
+        let limit = self.setup().session_keep;
+        let name = id.to_owned();
+        let load = move || kept.is_fresh(&name, limit).then(|| kept.load(&name)).flatten();
+        let written = tokio::task::spawn_blocking(load).await.ok()??;
+        let kept = self.kept.as_ref()?;
+        // Whose it was; the token may have another number now.
+        if kept.holder(self, viewer.caller)? != written.holder {
+            return None;
+        }
+        let profile = Profile::named(&written.profile)?;
+        // The client will ask for the tools, and would wait there.
+        self.ready().await;
+        let mut beginning = self.beginning(viewer.clone(), profile, written.capabilities, written.client);
+        if let Err(error) = beginning.tools.restore(&written.tools) {
+            tracing::debug!(%error, "what a conversation had loaded cannot be loaded again");
+        }
+        let session = ClientSession::again(id, self.next_owner(), beginning);
+        if let Some(level) = written.log_level {
+            session.set_log_level(&level);
+        }
+        let (session, is_new) = self.sessions.readmit(Arc::new(session));
+        if is_new {
+            self.welcome_back(&session, written.subscriptions).await;
+        }
+        Some(session)
+    }
+
+    async fn welcome_back(self: &Arc<Self>, session: &Arc<ClientSession>, subscriptions: Vec<String>) {
+        tracing::info!(session = session.owner, client = session.client, "a conversation goes on");
+        for uri in subscriptions {
+            lock(&session.subscriptions).insert(uri.clone());
+            self.watches.add(self, &uri).await;
+        }
+        self.renew_session(session, &self.catalog(), &Difference::default());
+        // Whatever happened to the lists meanwhile, nobody has told the client.
+        for method in [
+            "notifications/tools/list_changed",
+            "notifications/prompts/list_changed",
+            "notifications/resources/list_changed",
+        ] {
+            session.announce(method);
+        }
+        for old in self.sessions.surplus(self.setup().max_sessions) {
+            tracing::warn!(session = old.owner, "a conversation makes room for a newer one");
+            self.end_session(&old);
+        }
+    }
+
+    /// Marks a conversation as used, in memory and now and then on the disk.
+    pub(crate) fn touch(&self, session: &Arc<ClientSession>) {
+        if session.touch(MARKED_FOR)
+            && session.is_lasting
+            && let Some(kept) = self.kept.clone()
+        {
+            let id = session.id.clone();
+            tokio::task::spawn_blocking(move || kept.touch(&id));
+        }
+    }
+
+    /// Forgets a conversation for good.
+    pub(crate) fn forget_session(self: &Arc<Self>, session: &ClientSession) {
+        self.end_session(session);
+        if let Some(kept) = self.kept.clone().filter(|_| session.is_lasting) {
+            let id = session.id.clone();
+            tokio::task::spawn_blocking(move || kept.remove(&id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_jumps_makes_nothing_old() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        assert_eq!(age(now - Duration::from_secs(5), now), Duration::from_secs(5));
+        assert_eq!(age(now + Duration::from_secs(86_400), now), Duration::ZERO);
+        assert_eq!(age(SystemTime::UNIX_EPOCH, now), Duration::from_secs(1_000_000));
+    }
+}

@@ -1,0 +1,238 @@
+//! How much each caller may ask for, so that one cannot take it all.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use pegboard_upstream::{Busy, CallError, Turn, Turns};
+use tokio::time::Instant;
+
+use crate::{
+    calls::ForwardError,
+    exchange::{Caller, Exchange},
+    gateway::Gateway,
+    lock,
+    metrics::Refused,
+};
+
+/// Callers that are remembered; those that have asked for nothing lately give way.
+const MOST: usize = 4096;
+
+/// Time that comes in pieces does not add up exactly.
+const ALMOST: f64 = 1e-9;
+
+/// What a caller may ask of servers. A caller is the holder of a token, else a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallLimits {
+    /// Calls at a time; others wait for their turn. 0: as many as come.
+    pub concurrent: usize,
+    /// Calls in a minute, which may come all at once; further ones are refused. 0: any number.
+    pub per_minute: u32,
+}
+
+impl CallLimits {
+    fn is_none(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// Why a call was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error(
+        "{per_minute} calls a minute are the most that is allowed here, and they are used up; try again in {} s",
+        .retry_in.as_secs_f32().ceil().max(1.0)
+    )]
+    Rate { per_minute: u32, retry_in: Duration },
+    #[error("of yours, {0}")]
+    Busy(Busy),
+}
+
+/// Who shares a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Party {
+    Caller(Caller),
+    Session(u64),
+}
+
+impl Exchange {
+    /// Whose limits count.
+    fn party(&self) -> Party {
+        match (self.viewer.caller, &self.session) {
+            (caller @ Caller::Token(_), _) => Party::Caller(caller),
+            (_, Some(session)) if session.is_lasting => Party::Session(session.owner),
+            (caller, _) => Party::Caller(caller),
+        }
+    }
+
+    /// With whom calls take turns at a server that is busy: sessions, else whoever can be
+    /// told apart.
+    pub(crate) fn queue(&self) -> u64 {
+        match (&self.session, self.viewer.caller) {
+            (Some(session), _) if session.is_lasting => session.owner,
+            (_, Caller::Anybody) => u64::MAX,
+            (_, Caller::Pipe) => u64::MAX - 1,
+            (_, Caller::Token(holder)) => u64::MAX - 2 - holder.0 as u64,
+        }
+    }
+}
+
+/// What all callers have asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    shares: Mutex<HashMap<Party, Arc<Share>>>,
+}
+
+#[derive(Debug)]
+struct Share {
+    limits: CallLimits,
+    turns: Arc<Turns>,
+    bucket: Mutex<Bucket>,
+}
+
+/// Calls that may be made at once: it fills up with time.
+#[derive(Debug)]
+struct Bucket {
+    per_minute: u32,
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn new(per_minute: u32, now: Instant) -> Self {
+        Self { per_minute, left: f64::from(per_minute), at: now }
+    }
+
+    /// Takes one out, or says how long until there is one.
+    fn take(&mut self, now: Instant) -> Result<(), Duration> {
+        if self.per_minute == 0 {
+            return Ok(());
+        }
+        self.fill(now);
+        if self.left >= 1.0 - ALMOST {
+            self.left = (self.left - 1.0).max(0.0);
+            return Ok(());
+        }
+        Err(Duration::from_secs_f64((1.0 - self.left) * 60.0 / f64::from(self.per_minute)))
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let most = f64::from(self.per_minute);
+        let came = now.saturating_duration_since(self.at).as_secs_f64() * most / 60.0;
+        self.left = (self.left + came).min(most);
+        self.at = now;
+    }
+
+    fn is_full(&mut self, now: Instant) -> bool {
+        self.fill(now);
+        self.left >= f64::from(self.per_minute) - ALMOST
+    }
+}
+
+impl Share {
+    fn new(limits: CallLimits) -> Self {
+        let bucket = Mutex::new(Bucket::new(limits.per_minute, Instant::now()));
+        Self { limits, turns: Turns::new(limits.concurrent), bucket }
+    }
+
+    /// Whether a new one would be the same.
+    fn is_as_new(&self) -> bool {
+        self.turns.is_idle() && lock(&self.bucket).is_full(Instant::now())
+    }
+}
+
+impl Limits {
+    /// What a party has left. Limits that have changed begin anew.
+    fn share(&self, party: Party, limits: CallLimits) -> Arc<Share> {
+        let mut shares = lock(&self.shares);
+        if let Some(share) = shares.get(&party).filter(|share| share.limits == limits) {
+            return Arc::clone(share);
+        }
+        if shares.len() >= MOST {
+            shares.retain(|_, share| Arc::strong_count(share) > 1 || !share.is_as_new());
+        }
+        let share = Arc::new(Share::new(limits));
+        shares.insert(party, Arc::clone(&share));
+        share
+    }
+}
+
+impl Gateway {
+    /// Lets a call of a server pass, when its caller may make one; at most after `wait`. The
+    /// turn ends with the call.
+    pub(crate) async fn admit(&self, exchange: &Exchange, wait: Duration) -> Result<Option<Arc<Turn>>, Refusal> {
+        let setup = self.setup();
+        let limits = match exchange.viewer.caller {
+            Caller::Token(holder) => setup.token(holder).and_then(|token| token.limits),
+            _ => None,
+        };
+        let limits = limits.unwrap_or(setup.limits);
+        if limits.is_none() {
+            return Ok(None);
+        }
+        let share = self.limits.share(exchange.party(), limits);
+        let taken = lock(&share.bucket).take(Instant::now());
+        taken.map_err(|retry_in| Refusal::Rate { per_minute: limits.per_minute, retry_in })?;
+        let turn = share.turns.take(0, wait).await.map_err(Refusal::Busy)?;
+        Ok(Some(Arc::new(turn)))
+    }
+}
+
+impl ForwardError {
+    /// Which limit a call has met with, if that is why it failed.
+    pub(crate) fn refused(&self) -> Option<Refused> {
+        Some(match self {
+            Self::Refused(Refusal::Rate { .. }) => Refused::Rate,
+            Self::Refused(Refusal::Busy(_)) => Refused::CallerBusy,
+            Self::Lost(CallError::Busy(_)) => Refused::ServerBusy,
+            Self::Lost(CallError::Tripped(_)) => Refused::Breaker,
+            Self::Lost(CallError::ArgumentsTooLarge { .. }) => Refused::ArgumentBytes,
+            Self::Lost(CallError::ResultTooLarge { .. }) => Refused::ResultBytes,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls at these milliseconds: `.` for one that passes, else how long to wait.
+    #[track_caller]
+    fn check(per_minute: u32, times: &[u64], expected: &str) {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(per_minute, start);
+        let found = times.iter().map(|at| match bucket.take(start + Duration::from_millis(*at)) {
+            Ok(()) => ".".to_owned(),
+            Err(wait) => wait.as_millis().to_string(),
+        });
+        assert_eq!(found.collect::<Vec<_>>().join(" "), expected);
+    }
+
+    #[test]
+    fn so_many_in_a_minute() {
+        check(0, &[0, 0, 0], ". . .");
+        check(2, &[0, 0, 0, 10_000, 30_000, 30_000, 600_000, 600_000, 600_000], ". . 30000 20000 . 30000 . . 30000");
+        check(60, &[0, 0, 500, 60_000], ". . . .");
+        check(1, &[0, 59_000, 60_000, 60_001], ". 1000 . 59999");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_party_is_remembered_for_as_long_as_it_matters() {
+        let limits = Limits::default();
+        let one = CallLimits { concurrent: 0, per_minute: 1 };
+        let take = |number| lock(&limits.share(Party::Session(number), one).bucket).take(Instant::now()).is_ok();
+        assert!(take(0) && !take(0));
+        for number in 1..2 * MOST as u64 {
+            limits.share(Party::Session(number), one);
+        }
+        assert!(!take(0), "others that came and went do not wash it away");
+        assert!(lock(&limits.shares).len() <= MOST + 1);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(take(0));
+        let other = CallLimits { per_minute: 5, ..one };
+        assert!(lock(&limits.share(Party::Session(0), other).bucket).take(Instant::now()).is_ok(), "a new limit");
+    }
+}

@@ -1,0 +1,203 @@
+//! Tools that are not what somebody approved, or not what they look like.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use pegboard_core::{
+    Tool,
+    naming::{self, Likeness},
+    text,
+};
+use pegboard_upstream::{
+    PinReport,
+    era::Era,
+    json::{Raw, raw},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::{
+    exchange::{Exchange, text_result},
+    gateway::Gateway,
+    lock,
+    tools::inner_name,
+};
+
+/// How long servers that start together may take before their names are compared.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// How long it may take until it is seen that the gateway is gone.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Pairs that are reported.
+const MAX_LOOKALIKES: usize = 200;
+
+/// Pairs that are named in the log at a time; the others are counted.
+const MAX_TOLD: usize = 10;
+
+/// Pairs that are remembered as told.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// Two tools of different servers whose names are alike.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Lookalike {
+    /// The one that is configured first.
+    pub first: ToolName,
+    /// The other one.
+    pub second: ToolName,
+    /// `same`, `spelling`, `confusable` or `slip`; see [`Likeness`].
+    pub likeness: String,
+}
+
+/// A tool by its own name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ToolName {
+    /// Whose it is.
+    pub server: String,
+    /// Its name there.
+    pub tool: String,
+}
+
+/// The pairs among these tools, given as server and name.
+fn lookalikes(names: &[(&str, &str)]) -> Vec<Lookalike> {
+    let name = |at: usize| {
+        let (server, tool) = names.get(at).copied().unwrap_or_default();
+        ToolName { server: server.to_owned(), tool: tool.to_owned() }
+    };
+    let pairs = naming::lookalikes(names, MAX_LOOKALIKES).into_iter();
+    let pair = |(first, second, likeness): (usize, usize, Likeness)| Lookalike {
+        first: name(first),
+        second: name(second),
+        likeness: likeness.as_str().to_owned(),
+    };
+    pairs.map(pair).collect()
+}
+
+impl Gateway {
+    /// What waits for approval: tools that are new, that have changed or that are gone since
+    /// somebody looked at them.
+    pub fn pins(&self) -> Vec<PinReport> {
+        self.servers().iter().flat_map(|server| server.pins().iter().cloned().collect::<Vec<_>>()).collect()
+    }
+
+    /// Tools of different servers whose names are alike, as of a moment ago.
+    pub fn lookalikes(&self) -> Arc<Vec<Lookalike>> {
+        Arc::clone(&lock(&self.names.found))
+    }
+
+    /// The answer to a call of a tool that is held back, as far as the caller would see it.
+    pub(crate) fn held_back(&self, exchange: &Exchange, name: &str, arguments: &Value) -> Option<Raw> {
+        let directory = self.directory();
+        if directory.held.is_empty() {
+            return None;
+        }
+        let name = inner_name(name, arguments);
+        if self.with_tools(exchange, |tools| tools.find(name).is_some()) {
+            return None;
+        }
+        let folded = naming::fold(name);
+        let is_meant = |tool: &&Arc<Tool>| {
+            let names = [tool.name(), tool.upstream_name(), tool.id()];
+            names.iter().any(|one| *one == name || naming::fold(one) == folded)
+        };
+        let is_seen = |tool: &&Arc<Tool>| exchange.viewer.selection.allows(tool);
+        let tool = directory.held.iter().find(|tool| is_meant(tool) && is_seen(tool))?;
+        let (server, own) = (text::line(tool.server_name().unwrap_or_default()), text::line(tool.upstream_name()));
+        tracing::warn!(server = &*server, tool = &*own, "a tool that is held back was called");
+        let told = format!(
+            "the tool `{own}` of the server `{server}` is held back: it is not what was approved. Whoever runs Pegboard \
+             can look at it and approve it with `pegboard approve {server} {own}`."
+        );
+        let mut result = text_result(&told, true);
+        if exchange.era == Era::Modern {
+            result.set("resultType", raw("complete"));
+        }
+        Some(result.to_raw())
+    }
+
+    /// Says which names are alike, each pair once.
+    fn tell_lookalikes(&self) {
+        let mut told = lock(&self.names.told);
+        if told.len() > MAX_REMEMBERED {
+            told.clear();
+        }
+        let found = self.lookalikes();
+        let news: Vec<&Lookalike> = found.iter().filter(|pair| told.insert(key(pair))).collect();
+        // The same name on two servers is usual; one that only looks the same is not.
+        let (same, alike): (Vec<&Lookalike>, Vec<&Lookalike>) =
+            news.into_iter().partition(|pair| pair.likeness == Likeness::Same.as_str());
+        for Lookalike { first, second, likeness } in alike.iter().take(MAX_TOLD) {
+            let (one, other) = (shown(first), shown(second));
+            tracing::warn!(one, other, likeness, "two tools have names that look alike");
+        }
+        if alike.len() > MAX_TOLD {
+            tracing::warn!(more = alike.len() - MAX_TOLD, "more tools have names that look alike");
+        }
+        if !same.is_empty() {
+            let tools: HashSet<&str> = same.iter().map(|pair| pair.first.tool.as_str()).collect();
+            let mut tools: Vec<String> = tools.into_iter().map(|tool| text::brief(tool, 80)).collect();
+            tools.sort();
+            let names = text::brief(&tools.join(", "), 400);
+            tracing::info!(count = tools.len(), names, "several servers have tools of the same name");
+        }
+    }
+}
+
+type Key = (ToolName, ToolName);
+
+fn key(pair: &Lookalike) -> Key {
+    (pair.first.clone(), pair.second.clone())
+}
+
+/// What is known of the names of all tools.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Told when they may be others.
+    pub(crate) news: Notify,
+    found: Mutex<Arc<Vec<Lookalike>>>,
+    told: Mutex<HashSet<Key>>,
+}
+
+/// Compares the names of all tools whenever they change, for as long as the gateway lives. Not
+/// where lists are made: nobody has to wait for it, and servers that start together are looked
+/// at once.
+pub(crate) async fn compare_names(gateway: Weak<Gateway>, names: Arc<Names>) {
+    let mut seen = None;
+    loop {
+        // Whoever waits must not keep the gateway alive.
+        if tokio::time::timeout(LOOK, names.news.notified()).await.is_ok() {
+            tokio::time::sleep(SETTLING).await;
+        }
+        let Some(strong) = gateway.upgrade() else { return };
+        let directory = strong.directory();
+        let Some(catalog) = directory.catalog.clone() else { continue };
+        let now = Some((catalog.version(), directory.held.len()));
+        if std::mem::replace(&mut seen, now) == now {
+            continue;
+        }
+        let found = tokio::task::spawn_blocking(move || {
+            let tools = catalog.iter().chain(&directory.held);
+            let all: Vec<(&str, &str)> =
+                tools.map(|tool| (tool.server_name().unwrap_or_default(), tool.upstream_name())).collect();
+            lookalikes(&all)
+        });
+        let Ok(found) = found.await else { return };
+        *lock(&names.found) = Arc::new(found);
+        strong.tell_lookalikes();
+    }
+}
+
+/// A name in which every letter can be told from those that look like it.
+fn shown(name: &ToolName) -> String {
+    let tool: String =
+        name.tool.chars().flat_map(|c| if c.is_ascii() { vec![c] } else { c.escape_unicode().collect() }).collect();
+    text::brief(&format!("{}/{tool}", name.server), 160)
+}

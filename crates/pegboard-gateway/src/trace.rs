@@ -1,0 +1,219 @@
+//! The span of each request, so that it can be followed from its client to a server.
+//!
+//! Spans have the highest level: whatever is logged within one carries its fields, however
+//! little is logged. Where neither a log nor a collector wants them, they are not made.
+
+use std::{sync::atomic::Ordering, time::Instant};
+
+use axum::http::HeaderMap;
+use pegboard_upstream::{
+    era::{Era, meta},
+    json::{Fields, Raw},
+    rpc::{Id, Message, RpcError},
+    trace::TraceContext,
+};
+use serde_json::value::RawValue;
+use tracing::{Span, field::Empty};
+
+use crate::{gateway::Gateway, methods::shorten, sessions::ClientSession};
+
+/// What a message says of itself beside its parameters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opening {
+    own: Fields,
+    pub(crate) trace: TraceContext,
+}
+
+impl Opening {
+    /// Reads `_meta`; what it does not say of the trace, headers may say. A message on its own
+    /// is nearer than the request that carries it.
+    pub(crate) fn of(params: Option<&RawValue>, headers: Option<&HeaderMap>) -> Self {
+        let own = Fields::of_optional(params).object("_meta").unwrap_or_default();
+        let header = |key: &str| headers?.get(key)?.to_str().ok().map(str::to_owned);
+        let trace = TraceContext::read(|key| own.text(key)).or(|| TraceContext::read(header));
+        Self { own, trace }
+    }
+
+    /// [`of`](Self::of) for any message; an answer has no parameters.
+    pub(crate) fn of_message(message: &Message, headers: Option<&HeaderMap>) -> Self {
+        let params = match message {
+            Message::Request { params, .. } | Message::Notification { params, .. } => params.as_deref(),
+            Message::Response { .. } => None,
+        };
+        Self::of(params, headers)
+    }
+
+    /// Whether it says that it is modern.
+    pub(crate) fn is_modern(&self) -> bool {
+        self.own.has(meta::PROTOCOL_VERSION)
+    }
+
+    /// What a modern client calls itself.
+    fn client(&self) -> Option<String> {
+        let info = self.own.object(meta::CLIENT_INFO)?;
+        info.text("name").map(|name| shorten(&name))
+    }
+}
+
+impl Gateway {
+    /// The span of something that a client sent, with a number of its own.
+    pub(crate) fn request_span(&self, message: Option<(&Message, Era)>, opening: &Opening) -> Span {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let span = tracing::error_span!(
+            "request",
+            request = number,
+            method = Empty,
+            tool = Empty,
+            session = Empty,
+            era = Empty,
+            client = Empty,
+            trace = Empty,
+            outcome = Empty,
+            code = Empty,
+            bytes = Empty,
+            "jsonrpc.request.id" = Empty,
+        );
+        if span.is_disabled() {
+            return span;
+        }
+        opening.trace.adopt(&span);
+        if let Some(id) = opening.trace.within(&span).trace_id() {
+            span.record("trace", id);
+        }
+        if let Some((message, era)) = message {
+            describe(&span, message, era);
+        }
+        if let Some(client) = opening.client() {
+            span.record("client", client);
+        }
+        span
+    }
+}
+
+fn describe(span: &Span, message: &Message, era: Era) {
+    match message {
+        Message::Request { id, method, .. } => {
+            span.record("method", known(method));
+            span.record("jsonrpc.request.id", shown_id(id));
+        }
+        Message::Notification { method, .. } => {
+            span.record("method", known(method));
+        }
+        Message::Response { .. } => {}
+    }
+    let era = match era {
+        Era::Legacy => "legacy",
+        Era::Modern => "modern",
+    };
+    span.record("era", era);
+}
+
+/// Notes in the span of a request whose conversation it belongs to.
+pub(crate) fn belongs_to(session: &ClientSession) {
+    let span = Span::current();
+    span.record("session", session.owner);
+    if !session.client.is_empty() {
+        span.record("client", session.client.as_str());
+    }
+}
+
+/// Notes in its span how a request was answered.
+pub(crate) fn answered(outcome: &Result<Raw, RpcError>, began: Instant) {
+    let span = Span::current();
+    if span.is_disabled() {
+        return;
+    }
+    match outcome {
+        Ok(result) => {
+            span.record("outcome", "ok");
+            span.record("bytes", result.get().len());
+        }
+        Err(error) => {
+            span.record("outcome", "refused");
+            span.record("code", error.code);
+        }
+    }
+    match outcome {
+        Ok(result) => tracing::debug!(ms = millis(began), bytes = result.get().len(), "answered"),
+        Err(error) => {
+            tracing::debug!(ms = millis(began), code = error.code, error = shorten(&error.message), "refused");
+        }
+    }
+}
+
+/// The span of a search.
+pub(crate) fn search_span(tool: &str) -> Span {
+    tracing::error_span!("search", tool, tools = Empty, hits = Empty, outcome = Empty, bytes = Empty)
+}
+
+/// The span of a call of a server's tool; `sent` is the size of its arguments in bytes.
+pub(crate) fn call_span(server: &str, tool: &str, sent: usize) -> Span {
+    tracing::error_span!("call", server, tool, sent, outcome = Empty, bytes = Empty)
+}
+
+pub(crate) fn millis(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An identity as it is written, without end.
+fn shown_id(id: &Id) -> String {
+    shorten(id.to_raw().get().trim_matches('"'))
+}
+
+/// A method that MCP has, or one word for all others: names of spans must not be without number.
+fn known(method: &str) -> &'static str {
+    const METHODS: [&str; 21] = [
+        "initialize",
+        "ping",
+        "server/discover",
+        "tools/list",
+        "tools/call",
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "completion/complete",
+        "logging/setLevel",
+        "subscriptions/listen",
+        "notifications/initialized",
+        "notifications/cancelled",
+        "notifications/progress",
+        "notifications/message",
+        "notifications/roots/list_changed",
+        "notifications/elicitation/complete",
+    ];
+    METHODS.into_iter().find(|known| *known == method).unwrap_or("other")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    const OTHER: &str = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-00";
+
+    #[test]
+    fn a_message_is_nearer_than_its_carrier() {
+        let mut headers = HeaderMap::new();
+        headers.insert("traceparent", OTHER.parse().expect("a header"));
+        let check = |params: &str, expected: &str| {
+            let params: Raw = serde_json::from_str(params).expect("JSON");
+            let opening = Opening::of(Some(&params), Some(&headers));
+            assert_eq!(opening.trace.trace_id(), expected.get(3..35), "{}", params.get());
+        };
+        check("{}", OTHER);
+        check(&format!(r#"{{"_meta": {{"traceparent": "{ONE}"}}}}"#), ONE);
+        check(r#"{"_meta": {"traceparent": "nonsense"}}"#, OTHER);
+        check(r#"{"_meta": {"traceparent": 7}}"#, OTHER);
+    }
+
+    #[test]
+    fn methods_are_known_or_one() {
+        for (method, expected) in [("tools/call", "tools/call"), ("tools/\nrun", "other"), ("", "other")] {
+            assert_eq!(known(method), expected);
+        }
+    }
+}

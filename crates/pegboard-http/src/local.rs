@@ -1,0 +1,111 @@
+//! A door for whoever runs us: a socket in their file system that nobody else can open.
+
+use std::{
+    convert::Infallible,
+    fs, io,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{Router, body::Body, http::Request};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{UnixListener, UnixStream},
+    sync::Semaphore,
+};
+use tower::ServiceExt as _;
+
+use crate::{Owner, stalled::Unstalled};
+
+/// Connections at a time; more wait.
+const MAX_CONNECTIONS: usize = 32;
+
+/// How long whoever comes may take to say what they want, or to read the answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A socket that is open and not served yet. Its file goes away with it.
+#[derive(Debug)]
+pub struct LocalListener {
+    socket: UnixListener,
+    path: PathBuf,
+    /// Who may come in.
+    owner: u32,
+}
+
+impl LocalListener {
+    /// Opens a socket at `path`, in place of one that was left there. The folder must be one
+    /// that nobody else can enter: for a moment the socket has the rights of any new file.
+    ///
+    /// # Errors
+    /// When the system refuses, or others can enter the folder.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        let folder = fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
+        if folder.mode() & 0o077 != 0 {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can enter the folder"));
+        }
+        let _ = fs::remove_file(path);
+        let socket = UnixListener::bind(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        let owner = fs::symlink_metadata(path)?.uid();
+        Ok(Self { socket, path: path.to_owned(), owner })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Serves `router` for as long as it is polled. Requests carry [`Owner`] and no
+    /// [`Principal`](crate::Principal).
+    pub async fn serve(self, router: Router) {
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        loop {
+            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+            let stream = match self.socket.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of descriptors, most likely: give others the time to close some.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            if !stream.peer_cred().is_ok_and(|peer| peer.uid() == self.owner || peer.uid() == 0) {
+                tracing::warn!("somebody else knocks at the control socket");
+                continue;
+            }
+            let router = router.clone();
+            tokio::spawn(async move {
+                let _slot = slot;
+                if let Err(error) = converse(stream, router).await {
+                    tracing::debug!(%error, "a connection broke");
+                }
+            });
+        }
+    }
+}
+
+impl Drop for LocalListener {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+async fn converse(stream: UnixStream, router: Router) -> hyper::Result<()> {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let router = router.clone();
+        async move {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Owner);
+            router.oneshot(request).await as Result<_, Infallible>
+        }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(Unstalled::new(stream, PATIENCE)), service)
+        .await
+}

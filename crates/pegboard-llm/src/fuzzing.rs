@@ -1,0 +1,18 @@
+//! Parsers of this crate that are not public, for the fuzz targets alone.
+
+use serde_json::Value;
+
+use crate::wire::{Delta, Wire, WireError};
+
+/// The whole answer that these events make, and its pieces.
+///
+/// # Errors
+/// When they make none.
+pub fn collect(wire: Wire, events: &[(String, Value)]) -> Result<(Value, Vec<Delta>), WireError> {
+    let mut collector = wire.collector();
+    let mut deltas = Vec::new();
+    for (kind, data) in events {
+        deltas.extend(collector.event(kind, data)?);
+    }
+    Ok((collector.finish()?, deltas))
+}

@@ -1,0 +1,89 @@
+//! Who we are to those who give logins.
+
+use super::{
+    OAuthConfig, Secret,
+    document::Node,
+    keys::{Key, Kind, Scope, Section, Shape},
+    variables::expand,
+};
+
+/// What fits under `oauth`. Some clients write `false` for a server that wants none.
+pub(super) const KIND: Kind = Kind::Either(&[Kind::Flag, Kind::Object(shape)]);
+
+fn shape() -> Shape {
+    SECTION.shape()
+}
+
+pub(super) fn read(node: &Node<'_>, config: &mut OAuthConfig, scope: &mut Scope<'_>) {
+    if node.to_json().is_boolean() {
+        return;
+    }
+    if !node.is_object() {
+        return node.must_be(KIND, scope.problems);
+    }
+    SECTION.read(node, config, scope);
+    if config.client_secret.is_some() && config.client_id.is_none() {
+        let problem = node.problem("has a `clientSecret`, but no `clientId`");
+        scope.problems.push(problem.hint("a secret belongs to a client"));
+    }
+}
+
+static SECTION: Section<OAuthConfig> = Section {
+    // Settings of Claude Code, Gemini CLI and others. What they say is found out by asking.
+    ignored: &[
+        "audiences",
+        "authServerMetadataUrl",
+        "authorizationUrl",
+        "enabled",
+        "issuer",
+        "redirectUri",
+        "registrationUrl",
+        "tokenParamName",
+        "tokenUrl",
+    ],
+    is_null_nothing: true,
+    ..Section::new("oauth", "Who Pegboard is to those who give logins for a remote server.", KEYS)
+};
+
+const KEYS: &[Key<OAuthConfig>] = &[
+    Key::new(
+        "clientId",
+        Kind::Word,
+        "The id of an application that you have registered there. Without one, Pegboard registers itself.",
+        |node, config: &mut OAuthConfig, scope| {
+            config.client_id = node.as_word(scope.problems).map(|text| expand(node, text, scope).text);
+        },
+    ),
+    Key::new(
+        "clientSecret",
+        Kind::Word,
+        "Its secret, if it has one; best as `${VARIABLE}`.",
+        |node, config: &mut OAuthConfig, scope| {
+            config.client_secret = node.as_word(scope.problems).map(|text| Secret::new(expand(node, text, scope).text));
+        },
+    ),
+    Key::new(
+        "scopes",
+        Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]),
+        "What to ask for, in place of what the server names; one text may hold several.",
+        |node, config: &mut OAuthConfig, scope| {
+            let texts = node.as_text_or_texts(scope.problems).unwrap_or_default();
+            let words = texts.iter().flat_map(|(_, text)| text.split_whitespace());
+            config.scopes = words.map(str::to_owned).collect();
+        },
+    )
+    .default("[]"),
+    Key::new(
+        "callbackPort",
+        Kind::Count { least: 1 },
+        "The port on this machine that the browser comes back to, at `http://127.0.0.1:PORT/callback`, for \
+         applications that are registered with a fixed one. Any free port unless it is given.",
+        |node, config: &mut OAuthConfig, scope| {
+            let Some(port) = node.as_count(scope.problems) else { return };
+            config.callback_port = u16::try_from(port).ok().filter(|port| *port > 0);
+            if config.callback_port.is_none() {
+                scope.problems.push(node.problem("must be a port, 1 to 65535"));
+            }
+        },
+    ),
+];

@@ -1,0 +1,32 @@
+//! Parsers of this crate that are not public, for the fuzz targets alone.
+
+use crate::{CallError, Item, ListKind, config::env_variables, json::Fields, listing, manifest};
+
+/// The variables of a file with `NAME=value` lines.
+///
+/// # Errors
+/// The line that is none, in words.
+pub fn env_file(text: &str) -> Result<Vec<(String, String)>, String> {
+    env_variables(text)
+}
+
+/// The items on a page of a list, and what was wrong with them.
+///
+/// # Errors
+/// When it is no page of a list.
+pub fn page(kind: ListKind, result: &Fields) -> Result<(Vec<Item>, Vec<String>), CallError> {
+    listing::read_page(kind, result)
+}
+
+/// Reads a manifest as it is on disk, and writes it again.
+///
+/// # Errors
+/// Why it is not used, in words.
+pub fn manifest(file: &[u8]) -> Result<Vec<u8>, String> {
+    manifest::rewritten(file)
+}
+
+/// The file of a manifest with this content, sealed as it should be.
+pub fn sealed_manifest(body: &[u8]) -> Vec<u8> {
+    manifest::sealed(body)
+}

@@ -1,0 +1,37 @@
+//! What a tool's definition says, whatever the order in which it says it.
+
+use serde_json::{Map, Value, value::RawValue};
+
+/// The parts of a definition by which a model decides: a change of any of them is a change of
+/// the tool.
+const PARTS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
+
+/// A definition in a form in which two that say the same are equal: nothing but what counts,
+/// and keys in the order of the alphabet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Definition(pub(super) Map<String, Value>);
+
+impl Definition {
+    pub(super) fn of(raw: &RawValue) -> Self {
+        let fields: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let mut parts: Vec<(String, Value)> =
+            fields.into_iter().filter(|(key, _)| PARTS.contains(&key.as_str())).collect();
+        // What is said to be nothing is not said.
+        parts.retain(|(_, value)| !value.is_null());
+        parts.sort_by(|one, other| one.0.cmp(&other.0));
+        Self(parts.into_iter().map(|(key, value)| (key, sorted(value))).collect())
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<(String, Value)> = fields.into_iter().collect();
+            fields.sort_by(|one, other| one.0.cmp(&other.0));
+            Value::Object(fields.into_iter().map(|(key, value)| (key, sorted(value))).collect())
+        }
+        // The order of a list counts: the first of several choices may be the usual one.
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        value => value,
+    }
+}

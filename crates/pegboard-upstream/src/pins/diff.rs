@@ -1,0 +1,227 @@
+//! What is different between two definitions, in lines for people.
+
+use pegboard_core::text;
+use serde_json::Value;
+
+use super::definition::Definition;
+
+/// Lines of one difference; the rest is counted.
+const MAX_LINES: usize = 120;
+
+/// Bytes of one line.
+const MAX_LINE: usize = 300;
+
+/// Lines of a text that are compared with each other; longer ones are shown whole.
+const MAX_COMPARED: usize = 400;
+
+/// Lines that are the same and are shown around those that are not.
+const CONTEXT: usize = 1;
+
+/// The lines of a difference: each part that is not the same, with what it was (`-`) and what
+/// it is (`+`). Texts are compared line by line, schemas key by key.
+pub(super) fn diff(old: Option<&Definition>, new: Option<&Definition>) -> Vec<String> {
+    let value = |definition: Option<&Definition>| definition.map(|it| Value::Object(it.0.clone()));
+    let mut lines = Lines::default();
+    match (value(old), value(new)) {
+        (Some(old), Some(new)) => compare(&mut lines, "", &old, &new),
+        (None, Some(new)) => all(&mut lines, '+', &new),
+        (Some(old), None) => all(&mut lines, '-', &old),
+        (None, None) => {}
+    }
+    lines.finish()
+}
+
+/// Lines that are bounded while they are made.
+#[derive(Default)]
+struct Lines {
+    lines: Vec<String>,
+    more: usize,
+}
+
+impl Lines {
+    fn push(&mut self, sign: char, line: &str) {
+        if self.lines.len() < MAX_LINES {
+            self.lines.push(format!("{sign} {}", text::brief(line, MAX_LINE)).trim_end().to_owned());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn head(&mut self, path: &str) {
+        if self.lines.len() < MAX_LINES {
+            self.lines.push(format!("{}:", text::brief(path, MAX_LINE)));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.lines.push(format!("… {} more lines", self.more));
+        }
+        self.lines
+    }
+}
+
+/// A definition of which there is no other.
+fn all(lines: &mut Lines, sign: char, definition: &Value) {
+    // The name stands above.
+    for (key, value) in definition.as_object().into_iter().flatten().filter(|(key, _)| *key != "name") {
+        lines.head(key);
+        shown(value).iter().for_each(|line| lines.push(sign, line));
+    }
+}
+
+fn compare(lines: &mut Lines, path: &str, old: &Value, new: &Value) {
+    match (old, new) {
+        (old, new) if old == new => {}
+        (Value::Object(before), Value::Object(after)) => {
+            let mut keys: Vec<&String> = before.keys().chain(after.keys()).collect();
+            keys.sort();
+            keys.dedup();
+            for key in keys {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                match (before.get(key), after.get(key)) {
+                    (Some(old), Some(new)) => compare(lines, &path, old, new),
+                    (old, new) => replaced(lines, &path, old, new),
+                }
+            }
+        }
+        (Value::String(old), Value::String(new)) if old.contains('\n') || new.contains('\n') => {
+            lines.head(path);
+            compare_lines(lines, old, new);
+        }
+        (old, new) => replaced(lines, path, Some(old), Some(new)),
+    }
+}
+
+fn replaced(lines: &mut Lines, path: &str, old: Option<&Value>, new: Option<&Value>) {
+    lines.head(path);
+    old.map(shown).into_iter().flatten().for_each(|line| lines.push('-', &line));
+    new.map(shown).into_iter().flatten().for_each(|line| lines.push('+', &line));
+}
+
+/// A text as its lines, anything else as JSON in which nothing is hidden.
+fn shown(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => text.lines().map(str::to_owned).collect(),
+        value => vec![text::escape_json(&value.to_string()).into_owned()],
+    }
+}
+
+fn compare_lines(lines: &mut Lines, old: &str, new: &str) {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    if old.len().max(new.len()) > MAX_COMPARED {
+        old.iter().for_each(|line| lines.push('-', line));
+        new.iter().for_each(|line| lines.push('+', line));
+        return;
+    }
+    let steps = steps(&old, &new);
+    let is_near = |at: usize| {
+        let near = &steps[at.saturating_sub(CONTEXT)..(at + CONTEXT + 1).min(steps.len())];
+        near.iter().any(|(sign, _)| *sign != ' ')
+    };
+    let mut is_skipping = false;
+    for (at, (sign, line)) in steps.iter().enumerate() {
+        let is_shown = is_near(at);
+        if is_shown {
+            lines.push(*sign, line);
+        } else if !is_skipping {
+            lines.push(' ', "…");
+        }
+        is_skipping = !is_shown;
+    }
+}
+
+/// The shortest way from one list of lines to the other: each line with what becomes of it.
+fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
+    // The longest common part of what is behind each pair of places.
+    let width = new.len() + 1;
+    let mut common = vec![0_u32; (old.len() + 1) * width];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            common[i * width + j] = if old[i] == new[j] {
+                common[(i + 1) * width + j + 1] + 1
+            } else {
+                common[(i + 1) * width + j].max(common[i * width + j + 1])
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut steps = Vec::new();
+    while i < old.len() || j < new.len() {
+        if i < old.len() && j < new.len() && old[i] == new[j] {
+            steps.push((' ', old[i]));
+            (i, j) = (i + 1, j + 1);
+        } else if i < old.len() && (j == new.len() || common[(i + 1) * width + j] >= common[i * width + j + 1]) {
+            steps.push(('-', old[i]));
+            i += 1;
+        } else {
+            steps.push(('+', new[j]));
+            j += 1;
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(old: &str, new: &str, expected: &[&str]) {
+        let read = |text: &str| Definition::of(&serde_json::from_str::<crate::json::Raw>(text).expect("JSON"));
+        assert_eq!(diff(Some(&read(old)), Some(&read(new))), expected, "{old} {new}");
+    }
+
+    #[test]
+    fn parts_and_keys() {
+        check(r#"{"name":"a","x":1}"#, r#"{"x":2,"name":"a"}"#, &[]);
+        check(
+            r#"{"name":"a","description":"one"}"#,
+            r#"{"name":"a","description":"two","title":"A"}"#,
+            &["description:", "- one", "+ two", "title:", "+ A"],
+        );
+        check(
+            r#"{"inputSchema":{"properties":{"p":{"type":"string"},"q":{}},"required":["p"]},"annotations":{"readOnlyHint":true}}"#,
+            r#"{"inputSchema":{"required":["p"],"properties":{"p":{"type":"number"},"r":{"enum":["\u202e"]}}},"annotations":{}}"#,
+            &[
+                "annotations.readOnlyHint:",
+                "- true",
+                "inputSchema.properties.p.type:",
+                "- string",
+                "+ number",
+                "inputSchema.properties.q:",
+                "- {}",
+                "inputSchema.properties.r:",
+                r#"+ {"enum":["\u202e"]}"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn texts_line_by_line() {
+        check(
+            r#"{"description":"a\nb\nc\nd\ne\nf"}"#,
+            r#"{"description":"a\nb\nc\nX\ne\nf\ng"}"#,
+            &["description:", "  …", "  c", "- d", "+ X", "  e", "  f", "+ g"],
+        );
+        let long = format!(r#"{{"description":"{}"}}"#, "x\\n".repeat(500));
+        let lines = diff(None, Some(&Definition::of(&serde_json::from_str::<crate::json::Raw>(&long).expect("JSON"))));
+        assert_eq!(lines.len(), MAX_LINES + 1);
+        assert_eq!(lines.last().map(String::as_str), Some("… 381 more lines"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_steps_lead_from_one_to_the_other(old in prop::collection::vec("[a-c]", 0..12), new in prop::collection::vec("[a-c]", 0..12)) {
+            let (old, new): (Vec<&str>, Vec<&str>) = (old.iter().map(String::as_str).collect(), new.iter().map(String::as_str).collect());
+            let steps = steps(&old, &new);
+            let side = |sign: char| steps.iter().filter(|(one, _)| *one == ' ' || *one == sign).map(|(_, line)| *line).collect::<Vec<_>>();
+            prop_assert_eq!(side('-'), old);
+            prop_assert_eq!(side('+'), new);
+        }
+    }
+}

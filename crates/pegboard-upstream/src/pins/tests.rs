@@ -1,0 +1,244 @@
+use std::{fs, path::PathBuf, sync::Arc, thread};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    config::{HttpKind, Secret, TransportConfig},
+    json::Raw,
+};
+
+/// A folder for one test, gone afterwards.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("pegboard-pins-{}-{test}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    fn open(&self) -> Pins {
+        Pins::at(self.0.clone())
+    }
+
+    /// What waits, in words.
+    fn waiting(&self) -> Vec<String> {
+        let waiting = self.open().waiting().expect("a folder");
+        waiting.iter().map(|pin| format!("{} {}", pin.report.kind.as_str(), pin.report.tool)).collect()
+    }
+
+    fn approve(&self, tools: &[&str]) {
+        let waiting = self.open().waiting().expect("a folder");
+        let chosen: Vec<&WaitingPin> =
+            waiting.iter().filter(|pin| tools.is_empty() || tools.contains(&pin.report.tool.as_str())).collect();
+        self.open().approve(&chosen).expect("written");
+    }
+
+    fn files(&self, ending: &str) -> Vec<PathBuf> {
+        let files = fs::read_dir(&self.0).expect("a folder").flatten().map(|entry| entry.path());
+        files.filter(|path| path.to_string_lossy().ends_with(ending)).collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn server(pinning: Pinning) -> ServerConfig {
+    let transport =
+        TransportConfig::Stdio { command: "server".to_owned(), args: Vec::new(), env: Vec::new(), cwd: None };
+    ServerConfig { pinning: Some(pinning), ..ServerConfig::new("s", transport) }
+}
+
+fn items(tools: &[&str]) -> Vec<Item> {
+    let item = |text: &&str| {
+        let raw: Raw = serde_json::from_str(text).expect("JSON");
+        let key = crate::json::Fields::of(&raw).and_then(|fields| fields.text("name")).unwrap_or_default();
+        Item { key, raw }
+    };
+    tools.iter().map(item).collect()
+}
+
+/// The names of the tools that are held back.
+fn held(review: &Review) -> Vec<String> {
+    let mut held: Vec<String> = review.held.iter().cloned().collect();
+    held.sort();
+    held
+}
+
+const A: &str = r#"{"name":"a","description":"one","inputSchema":{"type":"object","required":["x"]}}"#;
+const A_REORDERED: &str =
+    r#"{ "inputSchema":{"required":["x"],"type":"object"},"description":"one","name":"a","_meta":{} }"#;
+const A_CHANGED: &str = r#"{"name":"a","description":"two","inputSchema":{"type":"object","required":["x"]}}"#;
+const B: &str = r#"{"name":"b"}"#;
+
+#[test]
+fn first_sight_approves_and_changes_wait() {
+    let place = Place::new("life");
+    let config = server(Pinning::Hold);
+    // Each time another start of the program.
+    let check = |tools: &[&str], expected_held: &[&str], expected: &[&str]| {
+        let review = place.open().review(&config, &items(tools), true);
+        assert_eq!(held(&review), expected_held, "{tools:?}");
+        assert_eq!(place.waiting(), expected, "{tools:?}");
+        review
+    };
+    check(&[], &[], &[]);
+    check(&[A, B], &[], &[]);
+    check(&[B, A_REORDERED], &[], &[]);
+    let review = check(&[A_CHANGED, B], &["a"], &["changed a"]);
+    assert_eq!(review.reports[0].diff, ["description:", "- one", "+ two"]);
+    let since = review.reports[0].since;
+    // It comes back when it says again what it said.
+    check(&[A, B], &[], &[]);
+    let c = r#"{"name":"c"}"#;
+    let review = check(&[A_CHANGED, c], &["a", "c"], &["changed a", "removed b", "new c"]);
+    assert!(review.reports[0].since >= since);
+    place.approve(&["a", "b"]);
+    let review = check(&[A_CHANGED, c], &["c"], &["new c"]);
+    let again = check(&[A_CHANGED, c], &["c"], &["new c"]);
+    assert_eq!(review.reports, again.reports, "it waits since it came");
+    place.approve(&[]);
+    check(&[A_CHANGED, c], &[], &[]);
+    // What is gone and comes back as something else has changed.
+    check(&[c], &[], &["removed a"]);
+    check(&[A, c], &["a"], &["changed a"]);
+}
+
+#[test]
+fn a_warning_holds_nothing() {
+    let place = Place::new("warn");
+    place.open().review(&server(Pinning::Warn), &items(&[A]), true);
+    let review = place.open().review(&server(Pinning::Warn), &items(&[A_CHANGED, B]), true);
+    assert_eq!(held(&review), Vec::<String>::new());
+    let told: Vec<(&str, bool)> = review.reports.iter().map(|one| (one.tool.as_str(), one.is_held)).collect();
+    assert_eq!(told, [("a", false), ("b", false)]);
+    let written = serde_json::to_value(&review.reports[0]).expect("JSON");
+    assert_eq!((written["kind"].as_str(), written["isHeld"].as_bool()), (Some("changed"), Some(false)));
+}
+
+#[test]
+fn another_token_is_no_other_server_and_another_program_is() {
+    let place = Place::new("identity");
+    let remote = |token: &str, url: &str| {
+        let headers = vec![("Authorization".to_owned(), Secret::new(format!("Bearer {token}")))];
+        let transport = TransportConfig::Http { url: url.to_owned(), headers, kind: HttpKind::Auto };
+        ServerConfig { pinning: Some(Pinning::Hold), ..ServerConfig::new("s", transport) }
+    };
+    let check = |config: &ServerConfig, expected: usize| {
+        assert_eq!(place.open().review(config, &items(&[A_CHANGED]), true).held.len(), expected, "{config:?}");
+    };
+    place.open().review(&remote("token-1", "https://a.example/mcp"), &items(&[A]), true);
+    check(&remote("token-2", "https://a.example/mcp"), 1);
+    check(&remote("token-1", "https://b.example/mcp"), 0);
+    let mut other = remote("token-1", "https://a.example/mcp");
+    other.name = "t".to_owned();
+    check(&other, 0);
+    // A secret among the arguments is none of who the server is.
+    let program = |secret: &str| {
+        let args = vec![format!("--key={secret}")];
+        let transport = TransportConfig::Stdio { command: "x".to_owned(), args, env: Vec::new(), cwd: None };
+        let secrets = vec![Secret::new(secret)];
+        ServerConfig { pinning: Some(Pinning::Hold), secrets, ..ServerConfig::new("p", transport) }
+    };
+    place.open().review(&program("s3cret-1"), &items(&[A]), true);
+    check(&program("s3cret-2"), 1);
+    let waiting = place.open().waiting().expect("a folder");
+    assert!(!format!("{waiting:?}").contains("s3cret"));
+    for file in place.files("") {
+        assert!(!String::from_utf8_lossy(&fs::read(&file).expect("a file")).contains("s3cret"), "{}", file.display());
+    }
+}
+
+#[test]
+fn what_is_damaged_is_asked_about() {
+    let place = Place::new("damaged");
+    place.open().review(&server(Pinning::Hold), &items(&[A, B]), true);
+    let file = place.files(".approved").pop().expect("a file");
+    let mut bytes = fs::read(&file).expect("a file");
+    let last = bytes.len() - 3;
+    bytes[last] ^= 1;
+    fs::write(&file, &bytes).expect("written");
+    let review = place.open().review(&server(Pinning::Hold), &items(&[A, B]), true);
+    assert_eq!(held(&review), ["a", "b"]);
+    place.approve(&[]);
+    assert!(place.open().review(&server(Pinning::Hold), &items(&[A, B]), true).held.is_empty());
+    // Who only wants to be told starts anew.
+    fs::write(&file, "nonsense").expect("written");
+    let review = place.open().review(&server(Pinning::Warn), &items(&[A]), true);
+    assert!(review.reports.is_empty());
+}
+
+#[test]
+fn without_a_folder_nothing_is_believed() {
+    let place = Place::new("nowhere");
+    fs::write(&place.0, "a file in its place").expect("written");
+    let review = |pinning| place.open().review(&server(pinning), &items(&[A]), true).held.len();
+    assert_eq!((review(Pinning::Hold), review(Pinning::Warn)), (1, 0));
+    fs::remove_file(&place.0).expect("it was there");
+}
+
+#[test]
+#[cfg(unix)]
+fn only_the_owner_can_read_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new("owner");
+    place.open().review(&server(Pinning::Hold), &items(&[A]), true);
+    place.open().review(&server(Pinning::Hold), &items(&[A, B]), true);
+    for file in place.files("") {
+        let mode = fs::metadata(&file).expect("a file").permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", file.display());
+    }
+}
+
+#[test]
+fn many_at_once_lose_nothing() {
+    let place = Place::new("crowd");
+    place.open().review(&server(Pinning::Hold), &items(&[A]), true);
+    let names: Vec<String> = (0..8).map(|n| format!(r#"{{"name":"new_{n}"}}"#)).collect();
+    let offered: Vec<&str> = [A].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let offered = Arc::new(items(&offered));
+    place.open().review(&server(Pinning::Hold), &offered, true);
+    let place = Arc::new(place);
+    let approvers = (0..8).map(|n| {
+        let (place, offered) = (Arc::clone(&place), Arc::clone(&offered));
+        thread::spawn(move || {
+            place.approve(&[&format!("new_{n}")]);
+            place.open().review(&server(Pinning::Hold), &offered, true);
+        })
+    });
+    approvers.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().expect("no panic"));
+    let review = place.open().review(&server(Pinning::Hold), &offered, true);
+    assert_eq!(held(&review), Vec::<String>::new());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever happens, what is held is exactly what is not as it was approved.
+    #[test]
+    fn what_is_held_is_what_differs(steps in prop::collection::vec((prop::collection::btree_map(0u8..5, 0u8..3, 0..5), any::<bool>()), 1..6)) {
+        let place = Place::new("model");
+        let mut approved: Option<BTreeMap<u8, u8>> = None;
+        for (offered, does_approve) in steps {
+            let texts: Vec<String> =
+                offered.iter().map(|(name, form)| format!(r#"{{"name":"{name}","description":"{form}"}}"#)).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let review = place.open().review(&server(Pinning::Hold), &items(&texts), true);
+            if approved.is_none() && !offered.is_empty() {
+                approved = Some(offered.clone());
+            }
+            let known = approved.clone().unwrap_or_default();
+            let expected: Vec<String> =
+                offered.iter().filter(|(name, form)| known.get(name) != Some(form)).map(|(name, _)| name.to_string()).collect();
+            prop_assert_eq!(held(&review), expected);
+            if does_approve && approved.is_some() {
+                place.approve(&[]);
+                approved = Some(offered);
+            }
+        }
+    }
+}

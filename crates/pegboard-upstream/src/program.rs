@@ -1,0 +1,86 @@
+//! The program that a command means.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::{MAIN_SEPARATOR, Path, PathBuf},
+};
+
+use crate::config::Secret;
+
+/// Why a command means no program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// There is none of this name.
+    #[error("no program `{0}`")]
+    NotFound(String),
+    /// There is a file, which cannot be run.
+    #[error("`{}` is not a program that can be run", .0.display())]
+    NotExecutable(PathBuf),
+}
+
+/// The program that `command` means to a server with these variables in this folder, as a
+/// shell would find it.
+///
+/// # Errors
+/// When there is no such program.
+pub fn find(command: &str, env: &[(String, Secret)], cwd: Option<&Path>) -> Result<PathBuf, ProgramError> {
+    let own = env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| OsString::from(path.expose()));
+    find_in(command, cwd, own.or_else(|| env::var_os("PATH")).as_deref())
+}
+
+fn find_in(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, ProgramError> {
+    let mut unfit = None;
+    for file in candidates(command, cwd, path) {
+        match file.metadata() {
+            Ok(data) if data.is_file() && is_executable(&data) => return Ok(file),
+            Ok(_) if unfit.is_none() => unfit = Some(file),
+            _ => {}
+        }
+    }
+    Err(unfit.map_or_else(|| ProgramError::NotFound(command.to_owned()), ProgramError::NotExecutable))
+}
+
+/// The files that may be meant, the best first.
+fn candidates(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Vec<PathBuf> {
+    if command.contains(['/', MAIN_SEPARATOR]) {
+        return vec![cwd.unwrap_or(Path::new("")).join(command)];
+    }
+    let endings: &[&str] = if cfg!(windows) { &["", ".exe", ".cmd", ".bat"] } else { &[""] };
+    let folders: Vec<PathBuf> = path.map(|path| env::split_paths(path).collect()).unwrap_or_default();
+    folders.iter().flat_map(|folder| endings.iter().map(move |end| folder.join(format!("{command}{end}")))).collect()
+}
+
+#[cfg(unix)]
+fn is_executable(data: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    data.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(_data: &std::fs::Metadata) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn programs_are_found_like_a_shell_does() {
+        let path = OsString::from("/nowhere:/bin:/usr/bin");
+        let check = |command: &str, cwd: Option<&str>, path: Option<&OsStr>, expected: Result<(), &str>| {
+            let found = find_in(command, cwd.map(Path::new), path).map(|_| ()).map_err(|error| error.to_string());
+            assert_eq!(found, expected.map_err(str::to_owned), "{command}");
+        };
+        check("sh", None, Some(&path), Ok(()));
+        check("/bin/sh", None, None, Ok(()));
+        check("./sh", Some("/bin"), None, Ok(()));
+        check("no-such-program-here", None, Some(&path), Err("no program `no-such-program-here`"));
+        check("sh", None, None, Err("no program `sh`"));
+        check("/etc/passwd", None, None, Err("`/etc/passwd` is not a program that can be run"));
+        check("/bin/", None, None, Err("`/bin/` is not a program that can be run"));
+    }
+}

@@ -1,0 +1,167 @@
+//! Which of a server's tools may be used, as far as that depends on what was approved.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::Upstream;
+use crate::{
+    config::{Pinning, TransportConfig},
+    connection::lock,
+    listing::{Item, Lists},
+    pins::{PinKind, PinReport, Pins, Review},
+    store::Stamp,
+};
+
+/// How often it is looked whether something was approved; and the shortest time between two
+/// writes of what waits, for servers whose tools change all the time.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Tools that are named in the log; the others are counted.
+const MAX_TOLD: usize = 10;
+
+/// What is known of a server's approvals.
+#[derive(Debug, Default)]
+pub(super) struct Pinned {
+    reports: Arc<Vec<PinReport>>,
+    stamp: Option<Stamp>,
+    written: Option<Instant>,
+    is_unwritten: bool,
+}
+
+impl Upstream {
+    /// What of its tools waits for approval.
+    pub fn pins(&self) -> Arc<Vec<PinReport>> {
+        Arc::clone(&lock(&self.pinned).reports)
+    }
+
+    /// Where its approvals are kept, if anybody looks at them.
+    fn approvals(&self) -> Option<&Arc<Pins>> {
+        // What is part of this program changes with it alone.
+        let is_own = matches!(self.config.transport, TransportConfig::Local(_));
+        let is_pinned = self.config.is_enabled && !is_own && self.config.pinning() != Pinning::Off;
+        self.crew.pins.as_ref().filter(|_| is_pinned)
+    }
+
+    /// Takes in lists, without the tools that must not be used.
+    pub(super) async fn take_in(&self, lists: Lists) {
+        let _reviewing = self.reviewing.lock().await;
+        let lists = self.reviewed(lists).await;
+        self.replace_lists(lists);
+    }
+
+    /// Looks again at what it offers; whether something else may be used now.
+    async fn look_again(&self) -> bool {
+        let _reviewing = self.reviewing.lock().await;
+        let before = self.lists();
+        let lists = self.reviewed(Lists::clone(&before)).await;
+        let is_same = Arc::ptr_eq(&lists.tools, &before.tools);
+        self.replace_lists(lists);
+        !is_same
+    }
+
+    async fn reviewed(&self, lists: Lists) -> Lists {
+        let Some(pins) = self.approvals().cloned() else { return lists };
+        let may_write = lock(&self.pinned).written.is_none_or(|then| then.elapsed() >= LOOK);
+        let (config, offered) = (self.config.clone(), Arc::clone(&lists.offered));
+        let review = tokio::task::spawn_blocking(move || pins.review(&config, &offered, may_write)).await;
+        self.narrow(lists, review.unwrap_or_default())
+    }
+
+    /// [`look_again`](Self::look_again) before it runs. Reads files.
+    pub(crate) fn review_known(&self) {
+        let Some(pins) = self.approvals() else { return };
+        let lists = Lists::clone(&self.lists());
+        // What nothing is known of was not seen yet.
+        if lists.offered.is_empty() {
+            return;
+        }
+        let review = pins.review(&self.config, &lists.offered, true);
+        let lists = self.narrow(lists, review);
+        self.replace_lists(lists);
+    }
+
+    fn replace_lists(&self, lists: Lists) {
+        *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(lists);
+    }
+
+    /// The lists without what is held back. What is as it was stays the same in memory.
+    fn narrow(&self, mut lists: Lists, review: Review) -> Lists {
+        let Review { reports, held, stamp, is_unwritten } = review;
+        self.tell_of(&reports);
+        {
+            let mut pinned = lock(&self.pinned);
+            if !is_unwritten {
+                pinned.written = Some(Instant::now());
+            }
+            (pinned.stamp, pinned.is_unwritten) = (stamp, is_unwritten);
+            if *pinned.reports != reports {
+                pinned.reports = Arc::new(reports);
+            }
+        }
+        let is_held = |item: &&Item| held.contains(&item.key);
+        let now: Vec<Item> = lists.offered.iter().filter(is_held).cloned().collect();
+        let before = self.lists();
+        let keys = |items: &[Item]| items.iter().map(|item| item.key.clone()).collect::<Vec<_>>();
+        if Arc::ptr_eq(&lists.offered, &before.offered) && keys(&now) == keys(&before.held) {
+            (lists.tools, lists.held) = (Arc::clone(&before.tools), Arc::clone(&before.held));
+        } else if now.is_empty() {
+            (lists.tools, lists.held) = (Arc::clone(&lists.offered), Arc::default());
+        } else {
+            let used = lists.offered.iter().filter(|item| !is_held(item)).cloned().collect();
+            (lists.tools, lists.held) = (Arc::new(used), Arc::new(now));
+        }
+        lists
+    }
+
+    /// Says what was not there before, once.
+    fn tell_of(&self, reports: &[PinReport]) {
+        let before = self.pins();
+        let is_known =
+            |report: &PinReport| before.iter().any(|known| known.tool == report.tool && known.kind == report.kind);
+        let news: Vec<&PinReport> = reports.iter().filter(|report| !is_known(report)).collect();
+        for report in news.iter().take(MAX_TOLD) {
+            let (server, tool) = (self.name(), &*pegboard_core::text::line(&report.tool));
+            match (report.kind, report.is_held) {
+                (PinKind::Removed, _) => tracing::info!(server, tool, "a tool that was approved is gone"),
+                (PinKind::New, false) => tracing::warn!(server, tool, "a tool is new since its server was approved"),
+                (PinKind::New, true) => tracing::warn!(server, tool, "a new tool is held back until it is approved"),
+                (_, false) => tracing::warn!(server, tool, "a tool has changed since it was approved"),
+                (_, true) => tracing::warn!(server, tool, "a changed tool is held back until it is approved"),
+            }
+        }
+        if !news.is_empty() {
+            let (more, server) = (news.len().saturating_sub(MAX_TOLD), self.name());
+            tracing::warn!(server, more, "`pegboard approve --list` shows what waits for approval");
+        }
+    }
+
+    /// Follows what others approve, for ever.
+    pub(super) async fn watch_approvals(&self) {
+        let Some(pins) = self.approvals().cloned() else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if self.lists().offered.is_empty() {
+                continue;
+            }
+            let (pins, config) = (Arc::clone(&pins), self.config.clone());
+            let stamp = tokio::task::spawn_blocking(move || pins.stamp(&config)).await.unwrap_or_default();
+            let (is_other, is_unwritten) = {
+                let pinned = lock(&self.pinned);
+                (stamp != pinned.stamp, pinned.is_unwritten)
+            };
+            if (is_other || is_unwritten) && self.look_again().await {
+                tracing::info!(server = self.name(), "what was approved has changed");
+                self.crew.changed();
+            }
+        }
+    }
+
+    /// Writes down what waits and was not written yet.
+    pub(super) async fn write_waiting(&self) {
+        if lock(&self.pinned).is_unwritten {
+            lock(&self.pinned).written = None;
+            self.look_again().await;
+        }
+    }
+}

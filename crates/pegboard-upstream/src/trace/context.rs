@@ -1,0 +1,248 @@
+//! The three texts of a trace: parent, state, baggage.
+
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
+
+/// What the texts are called, as headers and in `_meta`.
+pub const KEYS: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+
+/// So much of the state is passed on; what vendors must at least support.
+const MAX_STATE: usize = 512;
+
+/// Entries of the state, as the standard has it.
+const MAX_MEMBERS: usize = 32;
+
+/// Baggage beyond either of these need not be passed on.
+const MAX_BAGGAGE: usize = 8192;
+const MAX_ITEMS: usize = 64;
+
+/// Whose trace a request belongs to. Every text in it is well-formed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceContext {
+    parent: Option<String>,
+    state: Option<String>,
+    baggage: Option<String>,
+}
+
+impl TraceContext {
+    /// Takes over what is well-formed of that which `find` knows under each of [`KEYS`]. A
+    /// state without a parent says nothing.
+    ///
+    /// ```
+    /// use pegboard_upstream::trace::TraceContext;
+    ///
+    /// let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// let context = TraceContext::read(|key| (key == "traceparent").then(|| parent.into()));
+    /// assert_eq!(context.trace_id(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
+    /// ```
+    pub fn read(find: impl Fn(&str) -> Option<String>) -> Self {
+        let [parent, state, baggage] = KEYS;
+        let parent = find(parent).filter(|text| is_parent(text));
+        let state = parent.as_ref().and_then(|_| find(state)).and_then(|text| sound_state(&text));
+        Self { parent, state, baggage: find(baggage).and_then(|text| sound_baggage(&text)) }
+    }
+
+    /// This, with what is missing taken from `other`: a parent with its state, or baggage.
+    #[must_use]
+    pub fn or(self, other: impl FnOnce() -> Self) -> Self {
+        if self.parent.is_some() && self.baggage.is_some() {
+            return self;
+        }
+        let other = other();
+        let (parent, state) =
+            if self.parent.is_some() { (self.parent, self.state) } else { (other.parent, other.state) };
+        Self { parent, state, baggage: self.baggage.or(other.baggage) }
+    }
+
+    /// The number of the trace.
+    pub fn trace_id(&self) -> Option<&str> {
+        self.parent.as_deref().and_then(|parent| parent.get(3..35))
+    }
+
+    /// What there is to pass on, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let texts = [&self.parent, &self.state, &self.baggage];
+        KEYS.into_iter().zip(texts).filter_map(|(key, text)| Some((key, text.as_deref()?)))
+    }
+
+    /// The same for whoever is called by the span `own`.
+    pub(super) fn below(&self, own: &SpanContext) -> Self {
+        let flags = own.trace_flags().to_u8();
+        let parent = format!("00-{}-{}-{flags:02x}", own.trace_id(), own.span_id());
+        let state = Some(own.trace_state().header()).filter(|state| !state.is_empty());
+        Self { parent: Some(parent), state, baggage: self.baggage.clone() }
+    }
+
+    pub(super) fn ids(&self) -> Option<(TraceId, SpanId, TraceFlags)> {
+        let parent = self.parent.as_deref()?;
+        let trace = TraceId::from_hex(parent.get(3..35)?).ok()?;
+        let span = SpanId::from_hex(parent.get(36..52)?).ok()?;
+        let flags = u8::from_str_radix(parent.get(53..55)?, 16).ok()?;
+        Some((trace, span, TraceFlags::new(flags)))
+    }
+
+    pub(super) fn state(&self) -> TraceState {
+        self.state.as_deref().and_then(|state| state.parse().ok()).unwrap_or_default()
+    }
+}
+
+/// `00-TRACE-SPAN-FLAGS`; a later version may add more behind it.
+fn is_parent(text: &str) -> bool {
+    let is_hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_set = |part: &str| part.bytes().any(|byte| byte != b'0');
+    const LENGTH: usize = 55;
+    const LONGEST: usize = 256;
+    if !text.is_ascii() || text.len() < LENGTH || text.len() > LONGEST {
+        return false;
+    }
+    let (known, rest) = text.split_at(LENGTH);
+    let mut parts = known.split('-');
+    let (Some(version), Some(trace), Some(span), Some(flags), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    let has_lengths = [version.len(), trace.len(), span.len(), flags.len()] == [2, 32, 16, 2];
+    let has_digits = [version, trace, span, flags].into_iter().all(is_hex);
+    let may_go_on = rest.is_empty() || (version != "00" && rest.starts_with('-'));
+    has_lengths && has_digits && version != "ff" && is_set(trace) && is_set(span) && may_go_on
+}
+
+/// The entries of a state that can be passed on: all, or as many of the newest as there is
+/// room for. A state with an entry that is none is worth nothing.
+fn sound_state(text: &str) -> Option<String> {
+    let mut sound = String::new();
+    // Empty entries are allowed, and mean nothing.
+    let members = text.split(',').map(|member| member.trim_matches([' ', '\t'])).filter(|member| !member.is_empty());
+    for member in members.take(MAX_MEMBERS) {
+        if !is_member(member) {
+            return None;
+        }
+        if sound.len() + 1 + member.len() > MAX_STATE {
+            break;
+        }
+        if !sound.is_empty() {
+            sound.push(',');
+        }
+        sound.push_str(member);
+    }
+    (!sound.is_empty()).then_some(sound)
+}
+
+fn is_member(member: &str) -> bool {
+    let Some((key, value)) = member.split_once('=') else { return false };
+    let is_key_byte = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'*' | b'/' | b'@');
+    let is_value_byte = |byte: u8| matches!(byte, b' '..=b'~') && byte != b',' && byte != b'=';
+    let is_key = (1..=256).contains(&key.len()) && key.bytes().all(is_key_byte) && !key.starts_with(['_', '-', '*']);
+    is_key && (1..=256).contains(&value.len()) && value.bytes().all(is_value_byte)
+}
+
+/// The items of baggage that can be passed on, as they are written.
+fn sound_baggage(text: &str) -> Option<String> {
+    let mut sound = String::new();
+    let items = text.split(',').map(|item| item.trim_matches([' ', '\t'])).filter(|item| !item.is_empty());
+    for item in items.take(MAX_ITEMS) {
+        if !is_item(item) {
+            return None;
+        }
+        if sound.len() + 1 + item.len() > MAX_BAGGAGE {
+            break;
+        }
+        if !sound.is_empty() {
+            sound.push(',');
+        }
+        sound.push_str(item);
+    }
+    (!sound.is_empty()).then_some(sound)
+}
+
+/// `key=value`, perhaps with `;properties`: what a header can carry, and no more.
+fn is_item(item: &str) -> bool {
+    let Some((key, value)) = item.split_once('=') else { return false };
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let is_value_byte = |byte: u8| matches!(byte, b' '..=b'~' | b'\t') && byte != b'"' && byte != b'\\';
+    let key = key.trim_end_matches([' ', '\t']);
+    !key.is_empty() && key.bytes().all(is_token) && value.bytes().all(is_value_byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    fn read(parent: &str, state: &str, baggage: &str) -> TraceContext {
+        let given = [parent, state, baggage];
+        let find = |key: &str| KEYS.iter().position(|one| *one == key).map(|at| given[at].to_owned());
+        TraceContext::read(find)
+    }
+
+    #[test]
+    fn parents() {
+        let check = |text: &str, expected: bool| assert_eq!(is_parent(text), expected, "{text}");
+        check(PARENT, true);
+        check("", false);
+        check(&PARENT.to_uppercase(), false);
+        check(&PARENT.replacen("00", "ff", 1), false);
+        check(&PARENT.replacen("00", "0g", 1), false);
+        check("00-00000000000000000000000000000000-00f067aa0ba902b7-01", false);
+        check("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01", false);
+        check(&format!("{PARENT}-more"), false);
+        check(&format!("{PARENT} "), false);
+        check("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-the-future-holds", true);
+        check("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.what", false);
+        check("00-4bf92f3577b34da6a3ce929d0e0e473-600f067aa0ba902b7-01", false);
+        check(&format!("cc{}-{}", &PARENT[2..], "x".repeat(500)), false);
+        check("00-4bf92f3577b34da6a3ce929d0e0e473é-00f067aa0ba902b7-0", false);
+    }
+
+    #[test]
+    fn states_and_baggage() {
+        let shown =
+            |context: &TraceContext| context.iter().map(|(key, text)| format!("{key}: {text}")).collect::<Vec<_>>();
+        let check = |state: &str, baggage: &str, expected: &[&str]| {
+            assert_eq!(shown(&read(PARENT, state, baggage))[1..], *expected, "{state} {baggage}");
+        };
+        check("", "", &[]);
+        check("a=1, b@c=x y ,,", "", &["tracestate: a=1,b@c=x y"]);
+        check("A=1", "", &[]);
+        check("a=1,b", "", &[]);
+        check("a=1\r\nx: y", "", &[]);
+        check("", "user=alice;meta, k = v", &["baggage: user=alice;meta,k = v"]);
+        check("", "user=ali\nce", &[]);
+        check("", "no", &[]);
+        let long: Vec<String> = (0..40).map(|at| format!("k{at}={}", "v".repeat(40))).collect();
+        let kept = read(PARENT, &long.join(","), "").iter().nth(1).map(|(_, state)| state.to_owned());
+        assert_eq!(kept, Some(long[..11].join(",")));
+        // Without a parent there is nothing that a state could belong to.
+        assert_eq!(shown(&read("nonsense", "a=1", "b=2")), ["baggage: b=2"]);
+    }
+
+    #[test]
+    fn one_place_completes_the_other() {
+        let other = PARENT.replace("4bf9", "aaaa");
+        let both = read(PARENT, "", "").or(|| read(&other, "a=1", "b=2"));
+        assert_eq!(both, read(PARENT, "", "b=2"));
+        assert_eq!(TraceContext::default().or(|| read(&other, "a=1", "b=2")), read(&other, "a=1", "b=2"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_passed_on_fits_a_header(parent in ".{0,80}", state in "[ -~\\PC]{0,200}", baggage in "(?s).{0,200}") {
+            for parent in [PARENT, &parent] {
+                for (_, text) in read(parent, &state, &baggage).iter() {
+                    prop_assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')));
+                    prop_assert!(text.len() <= MAX_BAGGAGE);
+                }
+            }
+        }
+
+        #[test]
+        fn what_was_taken_over_is_taken_over_again(state in "[a-c=, 1]{0,30}", baggage in "[a-c=, ;1]{0,30}") {
+            let once = read(PARENT, &state, &baggage);
+            let find = |key: &str| once.iter().find(|(name, _)| *name == key).map(|(_, text)| text.to_owned());
+            prop_assert_eq!(TraceContext::read(find), once.clone());
+        }
+    }
+}

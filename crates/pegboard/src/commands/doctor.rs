@@ -1,0 +1,210 @@
+//! `pegboard doctor`.
+
+mod file;
+mod finding;
+mod machine;
+mod mask;
+mod programs;
+mod remote;
+mod show;
+mod start;
+mod together;
+mod tools;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Args;
+use pegboard_upstream::config::{ServerConfig, document::Problems};
+
+pub(crate) use self::finding::reference;
+use self::{
+    finding::{Finding, Severity},
+    mask::Mask,
+    start::{Condition, Patient},
+};
+use super::serve::runtime;
+use crate::{
+    Outcome,
+    cli::{Format, LogArgs, OutputArgs},
+    clients::{
+        places::{Os, Surroundings},
+        read,
+        server::Server,
+    },
+    config::{self, Config},
+    error::CliError,
+    logging, output,
+    progress::Progress,
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The configuration [default: where `pegboard import --write` puts it]
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Start no server, and connect to none
+    #[arg(long, visible_alias = "no-start")]
+    offline: bool,
+
+    /// Look at these servers only
+    #[arg(long, value_name = "SERVER", value_delimiter = ',')]
+    server: Vec<String>,
+
+    /// Wait for each server at most this long [default: its `connectTimeout`]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: Option<u64>,
+
+    /// Where `pegboard serve` is to listen [default: as the configuration says, or 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS", env = "PEGBOARD_LISTEN")]
+    listen: Option<String>,
+
+    /// Where `pegboard serve` is to keep what servers offer; `none` keeps nothing
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    state: Option<String>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// What is looked at.
+struct Case {
+    path: PathBuf,
+    config: Config,
+    problems: Problems,
+    /// The servers as they are written, before variables are filled in.
+    written: Vec<(String, Server)>,
+}
+
+impl Case {
+    fn read(path: PathBuf, only: &[String]) -> Result<Self, CliError> {
+        let (mut config, problems) = config::examine(&path)?;
+        // A file that cannot be parsed has been told of by then.
+        let mut written = read::read_own(&path).ok().flatten().unwrap_or_default();
+        for name in only {
+            let is_there = config.servers.iter().any(|server| server.name == *name);
+            if !is_there && !written.iter().any(|(other, _)| other == name) {
+                return Err(CliError::new(format!("there is no server `{name}` in `{}`", path.display())));
+            }
+        }
+        if !only.is_empty() {
+            config.servers.retain(|server| only.contains(&server.name));
+            written.retain(|(name, _)| only.contains(name));
+        }
+        Ok(Self { path, config, problems, written })
+    }
+
+    /// Whether the file says nothing that could be relied on.
+    fn is_unreadable(&self) -> bool {
+        let is_whole = |path: &str| path.is_empty();
+        self.problems.iter().any(|problem| is_whole(&problem.path) && !problem.is_outside())
+    }
+}
+
+/// What came out.
+struct Report {
+    config: PathBuf,
+    findings: Vec<Finding>,
+    patients: Vec<Patient>,
+}
+
+impl Report {
+    fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+}
+
+pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
+    let path = configuration(args.config.as_deref())?;
+    logging::start(&args.log, "off", None)?;
+    let case = Case::read(path, &args.server)?;
+    let mask = Mask::of(&case);
+    let mut findings = file::problems(&case.problems);
+    if !args.server.is_empty() {
+        findings.retain(|finding| finding.server.as_ref().is_none_or(|server| args.server.contains(server)));
+    }
+    findings.extend(file::references(&case));
+    if !case.is_unreadable() {
+        findings.extend(machine::listen(&case.config, args.listen.as_deref()));
+        findings.extend(machine::state(&case.config, args.state.as_deref()));
+    }
+    for server in case.config.servers.iter().filter(|server| server.is_enabled) {
+        findings.extend(programs::look(server, &case.path).into_iter().map(|finding| finding.of(&server.name)));
+    }
+    findings.extend(together::written(&case.written));
+    let patients = examined(&case, args, &mut findings)?;
+    findings.extend(together::offered(&patients, &case, &findings));
+    findings.iter_mut().for_each(|finding| mask.clean(finding));
+    let report = Report { config: case.path, findings: sorted(findings, &patients), patients };
+    match args.output.format() {
+        Format::Json => output::json(&show::json(&report))?,
+        Format::Text => output::text(&show::text(&report))?,
+    }
+    Ok(if report.count(Severity::Error) == 0 { Outcome::Yes } else { Outcome::No })
+}
+
+/// The file to look at.
+fn configuration(given: Option<&Path>) -> Result<PathBuf, CliError> {
+    if let Some(path) = given {
+        return Ok(path.to_owned());
+    }
+    let env = |name: &str| std::env::var(name).ok();
+    let own = Surroundings { os: Os::current(), env: &env }.own_configuration().filter(|path| path.exists());
+    own.ok_or_else(|| {
+        CliError::new("there is no configuration yet")
+            .hint("`pegboard import --write` makes one of what your clients have; `pegboard doctor FILE` names another")
+    })
+}
+
+/// Starts the servers that can be started, and looks at what they offer.
+fn examined(case: &Case, args: &DoctorArgs, findings: &mut Vec<Finding>) -> Result<Vec<Patient>, CliError> {
+    let has_error =
+        |name: &str| findings.iter().any(|finding| finding.is_error() && finding.server.as_deref() == Some(name));
+    let mut patients = Vec::new();
+    let mut startable: Vec<ServerConfig> = Vec::new();
+    for server in &case.config.servers {
+        let condition = match server.is_enabled {
+            false => Condition::Disabled,
+            true if args.offline => Condition::NotStarted,
+            true if has_error(&server.name) => Condition::NotStarted,
+            true => Condition::Failed,
+        };
+        if condition == Condition::Failed {
+            let mut server = server.clone();
+            let limit = args.timeout.map(Duration::from_secs);
+            server.timeouts.connect = limit.map_or(server.timeouts.connect, |limit| limit.min(server.timeouts.connect));
+            startable.push(server);
+        }
+        patients.push(Patient::new(&server.name, condition));
+    }
+    if startable.is_empty() {
+        return Ok(patients);
+    }
+    let progress = Progress::waiting("starting servers");
+    let started = runtime()?.block_on(start::all(startable));
+    drop(progress);
+    for (started, found) in started {
+        findings.extend(found);
+        findings.extend(tools::look(&started, &case.config.gateway));
+        if let Some(patient) = patients.iter_mut().find(|patient| patient.name == started.name) {
+            *patient = started;
+        }
+    }
+    Ok(patients)
+}
+
+/// The general first, then server by server as they are configured, the worst first.
+fn sorted(mut findings: Vec<Finding>, patients: &[Patient]) -> Vec<Finding> {
+    let place = |finding: &Finding| {
+        let server = finding.server.as_ref();
+        server.map_or(0, |name| 1 + patients.iter().position(|one| one.name == *name).unwrap_or(patients.len()))
+    };
+    findings.sort_by_key(|finding| (place(finding), finding.severity));
+    findings
+}

@@ -1,0 +1,198 @@
+//! The configuration file, and what it refers to.
+
+use std::path::Path;
+
+use pegboard_upstream::config::document::{Missing, Problem, Problems};
+
+use super::{
+    Case,
+    finding::{Check, Finding, count, listed},
+};
+use crate::clients::{
+    secrets,
+    server::{Reach, Server},
+    variables,
+};
+
+/// What is wrong with the file itself.
+pub(super) fn problems(problems: &Problems) -> Vec<Finding> {
+    let mut sorted: Vec<&Problem> = problems.iter().collect();
+    sorted.sort_by_key(|problem| problem.line);
+    let mut findings: Vec<Finding> = sorted.iter().map(|problem| of_problem(problem)).collect();
+    let left_out = problems.len() - sorted.len();
+    if left_out > 0 {
+        let message = format!("the file has {} more", count(left_out, "mistake"));
+        findings.push(Finding::error(Check::Configuration, message, "fix those that are listed, and look again"));
+    }
+    findings
+}
+
+fn of_problem(problem: &Problem) -> Finding {
+    let check = match problem.missing {
+        Some(Missing::Variable(_) | Missing::Input) => Check::UnsetVariable,
+        Some(_) => Check::MissingFile,
+        None => Check::Configuration,
+    };
+    let hint = match (&problem.missing, &problem.hint) {
+        (Some(Missing::Variable(name)), _) => format!(
+            "set it before Pegboard starts (`export {name}=…`), or write `${{{name}:-default}}` where it may be missing"
+        ),
+        (_, Some(hint)) => hint.clone(),
+        (Some(_), None) => "make the file, or correct its path".to_owned(),
+        (None, None) => {
+            "docs/configuration.md describes every key, and the JSON Schema beside it helps editors".to_owned()
+        }
+    };
+    let finding = Finding::error(check, problem.to_string(), hint);
+    match &problem.server {
+        Some(server) => finding.of(server),
+        None => finding,
+    }
+}
+
+/// What is wrong with what the file says and what it refers to.
+pub(super) fn references(case: &Case) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if case.config.servers.iter().all(|server| !server.is_enabled) && case.problems.is_empty() {
+        let hint = "put servers under `mcpServers`, or let `pegboard import --write` find those of your clients";
+        findings.push(Finding::warning(Check::NoServers, "the configuration has no server that is switched on", hint));
+    }
+    let written = || case.written.iter().filter(|(_, server)| !server.is_disabled);
+    for (name, server) in written() {
+        findings.extend(empty_variables(server).map(|finding| finding.of(name)));
+        let unfinished: Vec<Finding> = [unexpanded(server), placeholders(server)].into_iter().flatten().collect();
+        // What is not there yet is no secret.
+        let secret = plain_secrets(server).filter(|_| unfinished.is_empty());
+        findings.extend(unfinished.into_iter().chain(secret).map(|finding| finding.of(name)));
+    }
+    for server in case.config.servers.iter().filter(|server| server.is_enabled) {
+        let file = server.env_file.as_deref().filter(|file| is_open_to_others(file));
+        findings.extend(file.map(|file| readable(file).of(&server.name)));
+    }
+    let has_secrets = written().any(|(_, server)| !secrets::find(server).is_empty());
+    if has_secrets && is_open_to_others(&case.path) {
+        findings.push(readable(&case.path));
+    }
+    findings
+}
+
+/// Variables that are set to nothing where something is needed.
+fn empty_variables(server: &Server) -> impl Iterator<Item = Finding> + use<> {
+    let is_empty = |name: &&str| std::env::var(name).is_ok_and(|value| value.trim().is_empty());
+    let mut names: Vec<&str> = server.texts().into_iter().flat_map(variables::needed).filter(is_empty).collect();
+    names.sort_unstable();
+    names.dedup();
+    let finding = |name: &&str| {
+        let message = format!("the environment variable `{name}` is set, and empty");
+        Finding::warning(Check::EmptyVariable, message, format!("give it a value: `export {name}=…`"))
+    };
+    names.iter().map(finding).collect::<Vec<_>>().into_iter()
+}
+
+/// The texts of a server with their places.
+fn places(server: &Server) -> Vec<(String, &str)> {
+    let pairs = |group: &str, pairs: &'_ [(String, String)]| -> Vec<String> {
+        pairs.iter().map(|(name, _)| format!("{group}.{name}")).collect()
+    };
+    match &server.reach {
+        Reach::Program { command, args, env, cwd, .. } => {
+            let words = args.iter().enumerate().map(|(at, text)| (format!("args[{at}]"), text.as_str()));
+            let values = pairs("env", env).into_iter().zip(env.iter().map(|(_, text)| text.as_str()));
+            let folder = cwd.iter().map(|text| ("cwd".to_owned(), text.as_str()));
+            [("command".to_owned(), command.as_str())].into_iter().chain(words).chain(values).chain(folder).collect()
+        }
+        Reach::Remote { url, headers, .. } => {
+            let values = pairs("headers", headers).into_iter().zip(headers.iter().map(|(_, text)| text.as_str()));
+            [("url".to_owned(), url.as_str())].into_iter().chain(values).collect()
+        }
+    }
+}
+
+/// What a shell would fill in, where there is none.
+fn unexpanded(server: &Server) -> Option<Finding> {
+    let is_home = |text: &str| text == "~" || text.starts_with("~/");
+    let is_bare = |text: &str| {
+        let name = text.strip_prefix('$').unwrap_or_default();
+        name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let is_percent = |text: &str| text.len() > 3 && text.starts_with('%') && text.ends_with('%');
+    let is_shell = is_shell_line(server);
+    let found = places(server).into_iter().filter(|(_, text)| {
+        let last = text.rsplit([' ', '=', ':']).next().unwrap_or(text);
+        !is_shell && (is_home(text) || is_bare(last) || is_percent(text))
+    });
+    let found: Vec<String> = found.map(|(place, _)| place).collect();
+    let verb = if found.len() == 1 { "is" } else { "are" };
+    let message = format!("{} {verb} written for a shell, and there is none", listed(found.iter().map(String::as_str)));
+    let hint = "write `${HOME}/…` for a path in your home folder, and `${NAME}` for a variable";
+    (!found.is_empty()).then(|| Finding::warning(Check::UnexpandedVariable, message, hint))
+}
+
+/// Whether a shell reads the arguments: then it is right to leave something to it.
+fn is_shell_line(server: &Server) -> bool {
+    let Reach::Program { command, .. } = &server.reach else { return false };
+    let program = command.rsplit(['/', '\\']).next().unwrap_or(command);
+    ["sh", "bash", "zsh", "fish", "cmd", "cmd.exe", "powershell", "pwsh"].contains(&program)
+}
+
+/// Values out of a manual that nobody has replaced.
+fn placeholders(server: &Server) -> Option<Finding> {
+    let found: Vec<String> = places(server)
+        .into_iter()
+        .filter(|(place, text)| place != "command" && text.split([' ', '=']).chain([*text]).any(is_placeholder))
+        .map(|(place, _)| place)
+        .collect();
+    let verb = if found.len() == 1 { "looks" } else { "look" };
+    let message = format!("{} {verb} like an example out of a manual", listed(found.iter().map(String::as_str)));
+    let hint = "write the real value, or better a variable that holds it: `${NAME}`";
+    (!found.is_empty()).then(|| Finding::warning(Check::PlaceholderValue, message, hint))
+}
+
+fn is_placeholder(text: &str) -> bool {
+    let lower = text.trim_matches(['"', '\'']).to_ascii_lowercase().replace([' ', '-'], "_");
+    let is_bracketed = lower.len() > 2 && lower.starts_with('<') && lower.ends_with('>');
+    let is_x = lower.len() >= 3 && lower.bytes().all(|byte| byte == b'x' || byte == b'*');
+    let is_yours = lower.starts_with("your_") || lower.contains("_your_") || lower.ends_with("_here");
+    is_bracketed || is_x || is_yours || ["changeme", "change_me", "replace_me", "replaceme", "..."].contains(&&*lower)
+}
+
+fn plain_secrets(server: &Server) -> Option<Finding> {
+    let places: Vec<String> = secrets::find(server).into_iter().map(|found| found.place).collect();
+    let message = format!("a secret in plain text: {}", listed(places.iter().map(String::as_str)));
+    let hint = "write `${NAME}` and set the variable, or keep it in a file that `envFile` names";
+    (!places.is_empty()).then(|| Finding::note(Check::PlainSecret, message, hint))
+}
+
+fn readable(file: &Path) -> Finding {
+    let message = format!("`{}` holds secrets, and others on this machine can read it", file.display());
+    let hint = format!("`chmod 600 {}`", crate::clients::show::quoted(file));
+    Finding::warning(Check::ReadableSecret, message, hint)
+}
+
+#[cfg(unix)]
+fn is_open_to_others(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(file).is_ok_and(|data| data.permissions().mode() & 0o044 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_open_to_others(_file: &Path) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_out_of_manuals() {
+        for text in
+            ["<token>", "YOUR_API_KEY", "your-key", "xxx", "***", "sk_your_key", "token-here", "changeme", "..."]
+        {
+            assert!(is_placeholder(text), "{text}");
+        }
+        for text in ["", "x", "ghp_0123", "here", "${TOKEN}", "<", "yours"] {
+            assert!(!is_placeholder(text), "{text}");
+        }
+    }
+}

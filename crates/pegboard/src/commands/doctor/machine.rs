@@ -1,0 +1,166 @@
+//! The address to listen on, and the folder for state.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    path::Path,
+};
+
+use pegboard_http::ListenError;
+
+use super::finding::{Check, Finding};
+use crate::{
+    clients::show::quoted,
+    commands::serve::{DEFAULT_ADDRESS, resolve},
+    config::Config,
+};
+
+/// Whether the gateway could listen.
+pub(super) fn listen(config: &Config, flag: Option<&str>) -> Vec<Finding> {
+    let named = flag.or(config.listen.address.as_deref());
+    let text = named.unwrap_or(DEFAULT_ADDRESS);
+    let Ok(address) = resolve(text) else {
+        let message = format!("`{text}` is not an address to listen on");
+        let hint = "write a host that this machine knows and a port, such as `127.0.0.1:8080`";
+        return vec![Finding::error(Check::ListenAddress, message, hint)];
+    };
+    let mut findings = Vec::new();
+    if !address.ip().to_canonical().is_loopback() && config.gateway.tokens.is_empty() {
+        findings.push(public(address, config.listen.allow_public));
+    }
+    findings.extend(TcpListener::bind(address).err().map(|error| taken(address, &error, named.is_some())));
+    findings
+}
+
+fn public(address: SocketAddr, is_allowed: bool) -> Finding {
+    let refusal = ListenError::Public { address };
+    let hint = "give everybody who may come in a token (`pegboard.tokens`), or listen on `127.0.0.1`";
+    match is_allowed {
+        true => Finding::warning(Check::PublicAddress, refusal.to_string(), hint),
+        false => Finding::error(Check::PublicAddress, refusal.to_string(), hint),
+    }
+}
+
+/// An address that cannot be listened on. Clients that start Pegboard themselves do without it,
+/// so it is only a mistake where somebody asks for it.
+fn taken(address: SocketAddr, error: &io::Error, is_named: bool) -> Finding {
+    if error.kind() != io::ErrorKind::AddrInUse {
+        let message = format!("cannot listen on `{address}`: {error}");
+        let hint = "choose another address with `pegboard.listen` or `--listen`; ports below 1024 are the system's";
+        return Finding::error(Check::ListenAddress, message, hint);
+    }
+    let holder = holder(address.port());
+    if let Some((name, pid)) = holder.as_ref().filter(|(name, _)| name == "pegboard") {
+        let message = format!("`{address}` is in use by `{name}` (process {pid}), which is likely your gateway");
+        return Finding::note(
+            Check::PortTaken,
+            message,
+            "stop it before you start another one, or choose another port",
+        );
+    }
+    let by = holder.map(|(name, pid)| format!(" by `{name}` (process {pid})")).unwrap_or_default();
+    let message = format!("`{address}` is in use already{by}");
+    let hint = "choose another port with `pegboard.listen` or `--listen`, or stop the other program";
+    match is_named {
+        true => Finding::error(Check::PortTaken, message, hint),
+        false => Finding::warning(Check::PortTaken, message, hint),
+    }
+}
+
+/// The process that listens on a port, as far as the system tells.
+#[cfg(target_os = "linux")]
+fn holder(port: u16) -> Option<(String, u32)> {
+    use std::fs;
+    let sockets = ["/proc/net/tcp", "/proc/net/tcp6"].iter().filter_map(|file| fs::read_to_string(file).ok());
+    let inode = sockets.collect::<String>().lines().find_map(|line| listening_inode(line, port))?;
+    let link = format!("socket:[{inode}]");
+    for process in fs::read_dir("/proc").ok()?.flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let mut open = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+        if open.any(|file| fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == link.as_str())) {
+            let name = fs::read_to_string(process.path().join("comm")).ok()?;
+            return Some((name.trim().to_owned(), pid));
+        }
+    }
+    None
+}
+
+/// The socket in a line of the system's table, if it listens on this port.
+#[cfg(target_os = "linux")]
+fn listening_inode(line: &str, port: u16) -> Option<u64> {
+    /// How the table says that a socket listens.
+    const LISTENS: &str = "0A";
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let (_, its) = fields.get(1)?.rsplit_once(':')?;
+    let is_it = u16::from_str_radix(its, 16).ok()? == port && fields.get(3) == Some(&LISTENS);
+    fields.get(9).filter(|_| is_it)?.parse().ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn holder(_port: u16) -> Option<(String, u32)> {
+    None
+}
+
+/// Whether something could be kept between runs.
+pub(super) fn state(config: &Config, flag: Option<&str>) -> Option<Finding> {
+    let folder = config.state.resolve(flag)?;
+    let shown = folder.display();
+    let found = folder.ancestors().find(|folder| folder.exists());
+    let hint = "correct its owner and rights, or name another folder with `pegboard.state` or `--state`";
+    let warn = |reason: &str| {
+        let message = format!("`{shown}`, where state is kept, {reason}; every start is as slow as the first");
+        Some(Finding::warning(Check::StateFolder, message, hint))
+    };
+    match found {
+        None => warn("cannot be made"),
+        Some(found) if !found.is_dir() => warn("is no folder, or would be in a file"),
+        Some(found) if !is_writable(found) => warn("cannot be written to"),
+        Some(found) if found == folder => rights(&folder),
+        Some(_) => None,
+    }
+}
+
+#[cfg(unix)]
+fn is_writable(folder: &Path) -> bool {
+    use rustix::fs::Access;
+    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+fn is_writable(folder: &Path) -> bool {
+    std::fs::metadata(folder).is_ok_and(|data| !data.permissions().readonly())
+}
+
+/// The folder must be ours alone to write to: whoever else can could name tools.
+#[cfg(unix)]
+fn rights(folder: &Path) -> Option<Finding> {
+    use std::os::unix::fs::MetadataExt as _;
+    let data = std::fs::metadata(folder).ok()?;
+    let shown = folder.display();
+    let (reason, hint) = if data.uid() != rustix::process::geteuid().as_raw() {
+        ("belongs to somebody else", "name a folder of your own with `pegboard.state` or `--state`".to_owned())
+    } else if data.mode() & 0o022 != 0 {
+        ("can be written to by others", format!("`chmod go-w {}`", quoted(folder)))
+    } else {
+        return None;
+    };
+    let message = format!("`{shown}`, where state is kept, {reason}, and is not used");
+    Some(Finding::warning(Check::StateFolder, message, hint))
+}
+
+#[cfg(not(unix))]
+fn rights(_folder: &Path) -> Option<Finding> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn who_listens() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let port = socket.local_addr().expect("an address").port();
+        assert_eq!(super::holder(port).map(|(_, pid)| pid), Some(std::process::id()));
+        drop(socket);
+    }
+}

@@ -1,0 +1,90 @@
+//! What must not be printed, and what must not reach a terminal.
+
+use pegboard_upstream::config::{Secret, TransportConfig};
+
+use super::{Case, finding::Finding};
+use crate::clients::{
+    secrets::{self, HIDDEN},
+    show::printable_line,
+    variables,
+};
+
+/// Shorter values would be found in every other word.
+const SHORTEST: usize = 6;
+
+/// Characters of a text that are shown.
+const LONGEST: usize = 400;
+
+/// The secrets of a configuration.
+#[derive(Debug, Default)]
+pub(super) struct Mask(Vec<String>);
+
+impl Mask {
+    /// Everything that a server is given in confidence, that a variable holds, or that looks
+    /// like a secret. A server may print what it was started with.
+    pub(super) fn of(case: &Case) -> Self {
+        let mut hidden = Vec::new();
+        for server in &case.config.servers {
+            let pairs: &[(String, Secret)] = match &server.transport {
+                TransportConfig::Stdio { env, .. } => env,
+                TransportConfig::Http { headers, .. } => headers,
+                TransportConfig::Local(_) => &[],
+            };
+            hidden.extend(pairs.iter().map(|(_, value)| value.expose().to_owned()));
+        }
+        hidden.extend(case.config.gateway.tokens.iter().map(|token| token.secret.expose().to_owned()));
+        for (_, server) in &case.written {
+            hidden.extend(secrets::texts(server));
+            let names = server.texts().into_iter().flat_map(variables::needed);
+            hidden.extend(names.filter_map(|name| std::env::var(name).ok()));
+        }
+        Self::new(&hidden)
+    }
+
+    fn new(texts: &[String]) -> Self {
+        // `Bearer x` is a secret because of `x`.
+        let words = texts.iter().flat_map(|text| text.split_whitespace().chain([text.as_str()]));
+        let is_path = |text: &str| text.starts_with(['/', '~', '.']) && text.contains('/');
+        let mut hidden: Vec<String> =
+            words.filter(|word| word.len() >= SHORTEST && !is_path(word)).map(str::to_owned).collect();
+        // The longest first: one secret may be the beginning of another.
+        hidden.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        hidden.dedup();
+        Self(hidden)
+    }
+
+    /// Makes a finding fit for other eyes.
+    pub(super) fn clean(&self, finding: &mut Finding) {
+        finding.texts().for_each(|text| *text = self.cleaned(text));
+    }
+
+    fn cleaned(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.0 {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), HIDDEN);
+            }
+        }
+        if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+            text.truncate(end);
+            text.push('…');
+        }
+        printable_line(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_and_control_characters_are_gone() {
+        let texts = ["Bearer s3cret-token", "s3cret-token-2", "true", "/usr/local/bin"];
+        let mask = Mask::new(&texts.map(str::to_owned));
+        let check = |text: &str, expected: &str| assert_eq!(mask.cleaned(text), expected);
+        check("it got s3cret-token-2, s3cret-token", "it got •••, •••");
+        check("true in /usr/local/bin", "true in /usr/local/bin");
+        check("a\u{1b}[31mred", "a�[31mred");
+        assert_eq!(mask.cleaned(&"x".repeat(1000)).chars().count(), LONGEST + 1);
+    }
+}

@@ -1,0 +1,161 @@
+//! Servers that are reached over a network, and are not.
+
+use std::time::Duration;
+
+use pegboard_upstream::{
+    CallError, ConnectError, Fleet, NetworkFault,
+    config::{HttpKind, ServerConfig, TransportConfig},
+};
+
+use super::finding::{Check, Finding};
+use crate::commands::serve::supervisor;
+
+/// How long an address that was not configured may take to answer.
+const PROBE: Duration = Duration::from_secs(10);
+
+/// A server that was reached, or would be, and gave no answer of use.
+pub(super) async fn refused(config: &ServerConfig, error: &CallError) -> Finding {
+    let name = &config.name;
+    let TransportConfig::Http { url, headers, .. } = &config.transport else {
+        let message = format!("it refuses to begin: {}", pegboard_upstream::with_causes(error));
+        return Finding::error(Check::StartFailed, message, "try another version of the server, or set `protocol`");
+    };
+    let shown = place(url);
+    if let Some(fault) = error.network_fault() {
+        return unreachable(&shown, fault, error);
+    }
+    match error {
+        CallError::Status { status: status @ (401 | 403) } => {
+            let has_some = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+            let message = match has_some {
+                true => format!("`{shown}` refuses the credentials that are configured (HTTP status {status})"),
+                false => format!("`{shown}` wants to know who you are (HTTP status {status})"),
+            };
+            let hint = match has_some {
+                true => format!("renew them in `headers`, or take them out and use `pegboard login {name}`"),
+                false => format!("`pegboard login {name}`, or set `headers` with an `Authorization`"),
+            };
+            Finding::error(Check::Login, message, hint)
+        }
+        CallError::Status { status: status @ (400 | 404 | 405 | 406 | 410 | 415) } => {
+            let message = format!("`{shown}` is no MCP server (HTTP status {status})");
+            let hint = match working_sibling(config, url).await {
+                Some(other) => format!("`{other}` is one: write that as `url`"),
+                None => "correct the path; most servers are at `/mcp`, older ones at `/sse`".to_owned(),
+            };
+            Finding::error(Check::WrongPath, message, hint)
+        }
+        CallError::Status { status } => {
+            let message = format!("`{shown}` answers with HTTP status {status}");
+            let hint = if *status >= 500 { "try again later, and tell whoever runs it" } else { "correct the address" };
+            Finding::error(Check::HttpStatus, message, hint)
+        }
+        error => {
+            let message = format!("`{shown}` gives no answer of MCP: {}", pegboard_upstream::with_causes(error));
+            let hint = "correct the path; most servers are at `/mcp`, older ones at `/sse`";
+            Finding::error(Check::WrongPath, message, hint)
+        }
+    }
+}
+
+fn unreachable(shown: &str, fault: NetworkFault, error: &CallError) -> Finding {
+    let (check, message, hint) = match fault {
+        NetworkFault::UnknownHost => {
+            (Check::UnknownHost, "has a host that nobody knows", "correct the host, or see whether you are online")
+        }
+        NetworkFault::Refused => {
+            (Check::Unreachable, "is not there: nothing listens on its port", "start the server, or correct the port")
+        }
+        NetworkFault::Tls => (
+            Check::Tls,
+            "cannot prove who it is, or speaks no TLS",
+            "write `http://` if it has no certificate; else add its authority to those of the system, or correct the \
+             host",
+        ),
+        NetworkFault::Silent => {
+            (Check::Unreachable, "does not answer", "see whether something in between, such as a firewall, holds it up")
+        }
+        _ => (Check::Unreachable, "cannot be reached", "correct the address, and see that the server runs"),
+    };
+    let mut finding = Finding::error(check, format!("`{shown}` {message}"), hint);
+    if fault == NetworkFault::Tls || fault == NetworkFault::Other {
+        finding = finding.details([pegboard_upstream::with_causes(error)]);
+    }
+    finding
+}
+
+/// An address beside the configured one at which there is a server.
+async fn working_sibling(config: &ServerConfig, url: &str) -> Option<String> {
+    for other in siblings(url) {
+        let mut config = config.clone();
+        config.timeouts.connect = config.timeouts.connect.min(PROBE);
+        if let TransportConfig::Http { url, kind, .. } = &mut config.transport {
+            url.clone_from(&other);
+            *kind = HttpKind::Auto;
+        }
+        let (fleet, _notices) = Fleet::start(vec![config], supervisor());
+        fleet.settled(PROBE).await;
+        let is_one = fleet.servers().first().is_some_and(|server| match server.failed_start() {
+            Some(failed) => {
+                matches!(failed.error, ConnectError::Refused(CallError::Status { status: 401 | 403 }))
+            }
+            None => server.hello().is_some(),
+        });
+        fleet.stop().await;
+        if is_one {
+            return Some(place(&other));
+        }
+    }
+    None
+}
+
+/// Addresses of the same host at which servers usually are.
+fn siblings(url: &str) -> Vec<String> {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let path = url[host..].find(['/', '?', '#']).map_or(url.len(), |at| host + at);
+    let query = url[path..].find(['?', '#']).map_or(url.len(), |at| path + at);
+    let (origin, own, rest) = (&url[..path], url[path..query].trim_end_matches('/'), &url[query..]);
+    let base = ["/mcp", "/sse"].iter().find_map(|end| own.strip_suffix(end)).unwrap_or(own);
+    let mut found: Vec<String> = Vec::new();
+    for path in [format!("{base}/mcp"), format!("{base}/sse"), "/mcp".to_owned(), "/sse".to_owned()] {
+        let other = format!("{origin}{path}{rest}");
+        if path != own && !found.contains(&other) {
+            found.push(other);
+        }
+    }
+    found
+}
+
+/// An address without what may be a secret in it.
+fn place(url: &str) -> String {
+    let short = url.split(['?', '#']).next().unwrap_or_default();
+    match short.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            format!("{scheme}://{}{path}", host.rsplit('@').next().unwrap_or_default())
+        }
+        None => short.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_to_try() {
+        let check = |url: &str, expected: &[&str]| assert_eq!(siblings(url), expected, "{url}");
+        check("https://a", &["https://a/mcp", "https://a/sse"]);
+        check("https://a/sse", &["https://a/mcp"]);
+        check("https://a/x/mcp/?k=v", &["https://a/x/sse?k=v", "https://a/mcp?k=v", "https://a/sse?k=v"]);
+        check("a", &["a/mcp", "a/sse"]);
+    }
+
+    #[test]
+    fn addresses_are_shown_without_secrets() {
+        let check = |url: &str, expected: &str| assert_eq!(place(url), expected, "{url}");
+        check("https://u:p@a.example/mcp?key=s3cret#x", "https://a.example/mcp");
+        check("https://a.example", "https://a.example");
+        check("nonsense", "nonsense");
+    }
+}

@@ -1,0 +1,155 @@
+//! The report, for people and for programs.
+
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+
+use super::{
+    Report,
+    finding::{Finding, Severity, count},
+    start::{Condition, Patient},
+};
+use crate::{
+    clients::show::printable,
+    output::{self, FAINT, STRONG},
+};
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const NOTE: Style = AnsiColor::Cyan.on_default().bold();
+const TITLE: Style = Style::new().bold();
+
+pub(super) fn json(report: &Report) -> Value {
+    let server = |patient: &Patient| {
+        json!({
+            "name": patient.name,
+            "state": patient.condition.as_str(),
+            "tools": (patient.condition == Condition::Ready).then_some(patient.tools.len()),
+            "start_ms": patient.took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+        })
+    };
+    json!({
+        "config": report.config.to_string_lossy(),
+        "servers": report.patients.iter().map(server).collect::<Vec<Value>>(),
+        "findings": report.findings,
+        "errors": report.count(Severity::Error),
+        "warnings": report.count(Severity::Warning),
+        "notes": report.count(Severity::Note),
+    })
+}
+
+pub(super) fn text(report: &Report) -> String {
+    let mut page = String::new();
+    let config = printable(&report.config.to_string_lossy());
+    group(&mut page, &config, "", report.findings.iter().filter(|finding| finding.server.is_none()));
+    for patient in &report.patients {
+        let own = report.findings.iter().filter(|finding| finding.server.as_ref() == Some(&patient.name));
+        group(&mut page, &printable(&patient.name), &state(patient), own);
+    }
+    // A server that cannot be understood is none of those.
+    let is_known = |name: &str| report.patients.iter().any(|patient| patient.name == name);
+    let mut others: Vec<&str> = report.findings.iter().filter_map(|finding| finding.server.as_deref()).collect();
+    others.retain(|name| !is_known(name));
+    others.dedup();
+    for name in others {
+        let own = report.findings.iter().filter(|finding| finding.server.as_deref() == Some(name));
+        group(&mut page, &printable(name), "not understood", own);
+    }
+    page.push_str(&summary(report));
+    page
+}
+
+/// What became of a server, beside its name.
+fn state(patient: &Patient) -> String {
+    match patient.condition {
+        Condition::Ready => {
+            let took = patient.took.unwrap_or_default().as_secs_f32();
+            format!("{}, ready in {took:.1} s", count(patient.tools.len(), "tool"))
+        }
+        Condition::Failed => "does not start".to_owned(),
+        Condition::Disabled => "switched off".to_owned(),
+        Condition::NotStarted => "not started".to_owned(),
+    }
+}
+
+fn group<'a>(page: &mut String, title: &str, state: &str, findings: impl Iterator<Item = &'a Finding>) {
+    let width = output::width();
+    let gap = if state.is_empty() { "" } else { "  " };
+    let _ = writeln!(page, "{TITLE}{title}{TITLE:#}{gap}{FAINT}{state}{FAINT:#}");
+    let mut is_fine = true;
+    for finding in findings {
+        is_fine = false;
+        show(page, finding, width);
+    }
+    if is_fine && !["switched off", "not started"].contains(&state) {
+        let _ = writeln!(page, "  {STRONG}✓{STRONG:#} nothing is wrong");
+    }
+    page.push('\n');
+}
+
+fn show(page: &mut String, finding: &Finding, width: usize) {
+    let (style, sign) = match finding.severity {
+        Severity::Error => (ERROR, "✗ error"),
+        Severity::Warning => (WARNING, "! warning"),
+        Severity::Note => (NOTE, "· note"),
+    };
+    let check = format!("[{}]", finding.check.name());
+    let message = wrapped(&format!("{sign}: {} {check}", finding.message), 2, 4, width);
+    // The first and the last word are not what is read first.
+    let message = message.replacen(sign, &format!("{style}{sign}{style:#}"), 1);
+    let message = message.strip_suffix(&check).map_or(message.clone(), |rest| format!("{rest}{FAINT}{check}{FAINT:#}"));
+    let _ = writeln!(page, "{message}");
+    for line in &finding.details {
+        let line = wrapped(line, 0, 8, width.saturating_sub(8));
+        let _ = writeln!(page, "      {FAINT}|{FAINT:#} {line}");
+    }
+    let _ = writeln!(page, "{}", wrapped(&format!("→ {}", finding.hint), 4, 6, width));
+}
+
+/// `text` in lines of at most `width` characters where its words allow it; the first begins
+/// behind `first` spaces, the others behind `rest`.
+fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> String {
+    let mut page = " ".repeat(first);
+    let mut column = first;
+    let mut is_begun = false;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if is_begun && column + 1 + length > width {
+            page.push('\n');
+            page.push_str(&" ".repeat(rest));
+            column = rest;
+        } else if is_begun {
+            page.push(' ');
+            column += 1;
+        }
+        page.push_str(word);
+        column += length;
+        is_begun = true;
+    }
+    page
+}
+
+fn summary(report: &Report) -> String {
+    let parts = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
+    let parts = parts.map(|(severity, what)| (report.count(severity), what));
+    let found: Vec<String> =
+        parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| count(*number, what)).collect();
+    let servers = count(report.patients.len(), "server");
+    match found.is_empty() {
+        true => format!("{STRONG}✓{STRONG:#} {servers}, and nothing is wrong\n"),
+        false => format!("{servers}: {}\n", found.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrapped("one two three", 2, 4, 9), "  one two\n    three");
+        assert_eq!(wrapped("incomprehensible", 2, 4, 5), "  incomprehensible");
+        assert_eq!(wrapped("", 1, 1, 1), " ");
+    }
+}

@@ -1,0 +1,248 @@
+//! Servers, started once and stopped again.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use pegboard_upstream::{
+    ConnectError, FailedStart, Fleet, Item, State, Talk, Upstream,
+    config::{ServerConfig, TransportConfig},
+};
+
+use super::{
+    finding::{Check, Finding, count},
+    remote,
+};
+use crate::commands::serve::supervisor;
+
+/// Beyond what a server may take, for what we do ourselves.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// A server that takes longer is slow.
+const SLOW: Duration = Duration::from_secs(10);
+
+/// What became of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    Ready,
+    Failed,
+    Disabled,
+    NotStarted,
+}
+
+impl Condition {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Failed => "failed",
+            Self::Disabled => "disabled",
+            Self::NotStarted => "not-started",
+        }
+    }
+}
+
+/// A server that was looked at.
+#[derive(Debug)]
+pub(super) struct Patient {
+    pub(super) name: String,
+    pub(super) condition: Condition,
+    /// How long it took to get ready.
+    pub(super) took: Option<Duration>,
+    pub(super) tools: Arc<Vec<Item>>,
+    /// What was wrong with its lists.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Patient {
+    pub(super) fn new(name: &str, condition: Condition) -> Self {
+        Self { name: name.to_owned(), condition, took: None, tools: Arc::default(), warnings: Vec::new() }
+    }
+}
+
+/// Starts all servers at once; each with what is wrong with it, in their order.
+pub(super) async fn all(servers: Vec<ServerConfig>) -> Vec<(Patient, Vec<Finding>)> {
+    let tasks: Vec<_> = servers.into_iter().map(|server| tokio::spawn(one(server))).collect();
+    let mut started = Vec::new();
+    for task in tasks {
+        started.extend(task.await.ok());
+    }
+    started
+}
+
+/// Starts one server. A fleet of its own for each: one that failed is not started again while
+/// others are waited for.
+async fn one(config: ServerConfig) -> (Patient, Vec<Finding>) {
+    let began = Instant::now();
+    let (fleet, _notices) = Fleet::start(vec![config.clone()], supervisor());
+    fleet.settled(config.timeouts.connect + SLACK).await;
+    let mut patient = Patient::new(&config.name, Condition::Failed);
+    let mut findings = Vec::new();
+    if let Some(server) = fleet.servers().first() {
+        match server.failed_start() {
+            Some(failed) => findings.extend(failure(&config, &failed).await),
+            None => {
+                patient.took = Some(began.elapsed());
+                findings.extend(success(server, &mut patient));
+            }
+        }
+    }
+    fleet.stop().await;
+    let findings = findings.into_iter().map(|finding| finding.of(&config.name)).collect();
+    (patient, findings)
+}
+
+fn success(server: &Upstream, patient: &mut Patient) -> Vec<Finding> {
+    let (lists, talk) = (server.lists(), server.talk());
+    let mut findings: Vec<Finding> = noise(&talk).into_iter().collect();
+    let hint = "run its command by hand to see why";
+    match server.state() {
+        State::Ready => {}
+        State::Failed { reason, .. } => {
+            let message = format!("it ends soon after it was ready: {}", without_words(&reason));
+            findings.push(Finding::error(Check::StartFailed, message, hint).details(talk.last_words));
+            return findings;
+        }
+        _ if server.hello().is_some() => {
+            findings.push(Finding::error(Check::StartFailed, "it ends soon after it was ready", hint));
+            return findings;
+        }
+        _ => {
+            findings.push(Finding::error(Check::StartTimeout, "it is not ready after a long time", hint));
+            return findings;
+        }
+    }
+    patient.condition = Condition::Ready;
+    patient.tools = Arc::clone(&lists.tools);
+    patient.warnings.clone_from(&lists.warnings);
+    if lists.tools.is_empty() {
+        let others = lists.prompts.len() + lists.resources.len() + lists.templates.len();
+        let hint = "see in its manual what it needs to offer any: a setting, a permission, a newer version";
+        findings.push(match others {
+            0 => Finding::warning(Check::NoTools, "it is ready, and offers nothing at all", hint),
+            _ => Finding::note(Check::NoTools, "it offers prompts or resources, and no tools", hint),
+        });
+    }
+    findings.extend(patient.took.and_then(slow));
+    findings
+}
+
+fn slow(took: Duration) -> Option<Finding> {
+    let message = format!("it took {:.0} s to get ready", took.as_secs_f32());
+    let hint = "install it beforehand rather than with every start (`npm install -g`, `uv tool install`), or make it \
+                `lazy`";
+    (took > SLOW).then(|| Finding::warning(Check::SlowStart, message, hint))
+}
+
+/// What a server writes where only messages belong.
+fn noise(talk: &Talk) -> Option<Finding> {
+    let shown = talk.stray.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
+    let lines = count(talk.stray_count, "line");
+    let message = format!("it writes to standard output what is no message ({lines})");
+    let hint = "let it log to standard error: `console.error` in Node.js, `print(…, file=sys.stderr)` in Python, \
+                `>&2` in scripts";
+    (talk.stray_count > 0).then(|| Finding::warning(Check::StdoutNoise, message, hint).details(shown))
+}
+
+/// Why a server did not start.
+async fn failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
+    let talk = &failed.talk;
+    // What is wrong with it most often stands in what it wrote.
+    let mut findings: Vec<Finding> = noise(talk).into_iter().collect();
+    let url = match &config.transport {
+        TransportConfig::Http { url, .. } => url.as_str(),
+        _ => "",
+    };
+    let finding = match &failed.error {
+        ConnectError::Start { .. } => {
+            let message = pegboard_upstream::with_causes(&failed.error);
+            Finding::error(Check::StartFailed, message, "see that the program can be run, and by you")
+        }
+        ConnectError::Config(reason) => {
+            Finding::error(Check::Configuration, reason.clone(), "correct `url` and `headers`")
+        }
+        ConnectError::Closed(reason) => {
+            let message = format!("it ends before it answers: {}", without_words(reason));
+            Finding::error(Check::StartFailed, message, advice(talk)).details(talk.last_words.iter())
+        }
+        ConnectError::Version(version) => {
+            let message = format!("it speaks MCP of `{version}`, which is not known here");
+            Finding::error(Check::ProtocolVersion, message, "use another version of the server")
+        }
+        ConnectError::Timeout(limit) => {
+            let message = format!("it is not ready within {} s", limit.as_secs_f32());
+            let hint = match (talk.stray_count, url) {
+                (0, "") => {
+                    "see whether it speaks MCP on its standard output at all, and waits for nobody; if it is \
+                            only slow, raise `connectTimeout`"
+                }
+                (_, "") => "it may speak another protocol than MCP: see its manual for a `stdio` mode",
+                _ => "check the address, and that nothing in between holds it up; else raise `connectTimeout`",
+            };
+            Finding::error(Check::StartTimeout, message, hint).details(talk.last_words.iter())
+        }
+        ConnectError::Refused(error) => remote::refused(config, error).await,
+        error => Finding::error(Check::StartFailed, error.to_string(), "run its command by hand to see more"),
+    };
+    findings.insert(0, finding);
+    findings
+}
+
+/// How a server ended, without its last words: those are shown line by line.
+fn without_words(reason: &str) -> &str {
+    reason.split("; it last wrote: ").next().unwrap_or(reason)
+}
+
+/// What to do about what servers most often say when they end.
+const ADVICE: &[(&[&str], &str)] = &[
+    (
+        &["E404", "404 Not Found", "not found in the package registry", "No matching distribution", "manifest unknown"],
+        "correct the name of the package: there is none like it",
+    ),
+    (
+        &["Cannot find module", "ModuleNotFoundError", "ERR_MODULE_NOT_FOUND", "No module named"],
+        "build the server, or install what it depends on",
+    ),
+    (&["EACCES", "Permission denied", "permission denied"], "let it read and write what it names, or correct the path"),
+    (&["EADDRINUSE", "Address already in use", "address already in use"], "end the other program that has its port"),
+    (&["docker daemon", "Docker daemon", "docker.sock"], "start Docker, and see that you may use it (`docker info`)"),
+    (
+        &["API key", "API_KEY", "api key", "_TOKEN", "environment variable", "ENVIRONMENT VARIABLE"],
+        "set the variable that it names under `env`: servers get no others than those of Pegboard and these",
+    ),
+    (&["sage:"], "correct `args`: it does not understand them"),
+];
+
+fn advice(talk: &Talk) -> &'static str {
+    let lines = || talk.last_words.iter().chain(&talk.stray);
+    let says = |needles: &[&str]| lines().any(|line| needles.iter().any(|needle| line.contains(needle)));
+    let found = ADVICE.iter().find(|(needles, _)| says(needles)).map(|(_, advice)| *advice);
+    found.unwrap_or("run its command by hand to see more, with the same `env`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_servers() {
+        assert!(slow(Duration::from_secs(10)).is_none());
+        assert_eq!(
+            slow(Duration::from_secs(21)).map(|found| found.message).as_deref(),
+            Some("it took 21 s to get ready")
+        );
+    }
+
+    #[test]
+    fn what_servers_say_at_their_end() {
+        let check = |line: &str, expected: &str| {
+            let talk = Talk { last_words: vec![line.to_owned()], ..Talk::default() };
+            assert!(advice(&talk).contains(expected), "{line}");
+        };
+        check("npm error code E404", "name of the package");
+        check("Error: Cannot find module '/x/build/index.js'", "build the server");
+        check("GITHUB_TOKEN environment variable is required", "under `env`");
+        check("Usage: server <dir>", "correct `args`");
+        check("", "by hand");
+    }
+}

@@ -1,0 +1,133 @@
+//! Servers beside each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pegboard_core::naming::{ShownNames, Style};
+use pegboard_discovery::Exposure;
+use pegboard_gateway::{Prefixes, Profile};
+use pegboard_llm::Provider;
+use pegboard_upstream::Item;
+
+use super::{
+    Case,
+    finding::{Check, Finding, count, listed},
+    start::Patient,
+};
+use crate::clients::server::Server;
+
+/// Entries that mean the same server.
+pub(super) fn written(servers: &[(String, Server)]) -> Vec<Finding> {
+    let enabled: Vec<&(String, Server)> = servers.iter().filter(|(_, server)| !server.is_disabled).collect();
+    let mut findings = Vec::new();
+    for (at, (name, server)) in enabled.iter().enumerate() {
+        let same = enabled[..at].iter().find(|(_, other)| server.is_same(other));
+        let message = |other: &str| format!("it is the same server as `{other}`: the same program or address");
+        let hint = "take one of them out, or switch it off with `\"disabled\": true`";
+        findings.extend(same.map(|(other, _)| Finding::warning(Check::DuplicateServer, message(other), hint).of(name)));
+    }
+    findings
+}
+
+/// What servers offer that others offer too.
+pub(super) fn offered(patients: &[Patient], case: &Case, known: &[Finding]) -> Vec<Finding> {
+    let mut findings = same_tools(patients, known);
+    let is_prefixed = match case.config.gateway.prefixes {
+        Prefixes::Always => true,
+        Prefixes::Never => false,
+        Prefixes::Auto => case.config.servers.iter().filter(|server| server.is_enabled).count() > 1,
+    };
+    if !is_prefixed {
+        findings.extend(clashes(patients));
+    }
+    let style = Style { is_prefixed, ..case.config.gateway.names.clone() };
+    findings.extend(mended_names(patients, &style));
+    findings.extend(too_many(patients, case));
+    findings
+}
+
+/// Servers whose tools are all another's.
+fn same_tools(patients: &[Patient], known: &[Finding]) -> Vec<Finding> {
+    // Many a server has one tool that is called `search`; then all of it must be the same.
+    let names = |patient: &Patient| {
+        let is_one = patient.tools.len() == 1;
+        let key = |tool: &Item| if is_one { tool.raw.get().to_owned() } else { tool.key.clone() };
+        patient.tools.iter().map(key).collect::<BTreeSet<_>>()
+    };
+    let is_known = |patient: &Patient| {
+        let is_it = |finding: &Finding| finding.check == Check::DuplicateServer;
+        known.iter().any(|finding| is_it(finding) && finding.server.as_ref() == Some(&patient.name))
+    };
+    let mut seen: BTreeMap<BTreeSet<String>, &str> = BTreeMap::new();
+    let mut findings = Vec::new();
+    for patient in patients.iter().filter(|patient| !patient.tools.is_empty() && !is_known(patient)) {
+        match seen.get(&names(patient)) {
+            Some(other) => {
+                let message = format!("it offers the same {} as `{other}`", count(patient.tools.len(), "tool"));
+                let hint = "take one of them out; if both are wanted, such as for two accounts, give each a \
+                            `description` that tells them apart";
+                findings.push(Finding::warning(Check::DuplicateTools, message, hint).of(&patient.name));
+            }
+            None => _ = seen.insert(names(patient), &patient.name),
+        }
+    }
+    findings
+}
+
+/// Names that several servers have, where nothing tells them apart.
+fn clashes(patients: &[Patient]) -> Option<Finding> {
+    let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for patient in patients {
+        patient.tools.iter().for_each(|tool| owners.entry(&tool.key).or_default().push(&patient.name));
+    }
+    owners.retain(|_, servers| servers.len() > 1);
+    let message = format!("{} of several servers: {}", count(owners.len(), "name").replace("name", "tool name"), {
+        listed(owners.keys().copied())
+    });
+    let details: Vec<String> =
+        owners.iter().take(5).map(|(name, servers)| format!("{name}: {}", servers.join(", "))).collect();
+    let hint = "`\"prefix\": \"auto\"` puts the server in front of names; as it is, they get a few digits behind them";
+    (!owners.is_empty()).then(|| Finding::warning(Check::NameClash, message, hint).details(details))
+}
+
+/// Names that providers refuse, which clients see in another form.
+fn mended_names(patients: &[Patient], style: &Style) -> Vec<Finding> {
+    let items = patients.iter().flat_map(|patient| patient.tools.iter().map(|tool| (&*patient.name, &*tool.key)));
+    let items: Vec<(&str, &str)> = items.collect();
+    let names = ShownNames::new(style, items.iter().copied());
+    let is_fine = |name: &str| {
+        name.len() <= style.limit && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    let mut by_server: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for ((server, name), shown) in items.iter().zip(names.iter()) {
+        let is_too_long = style.is_prefixed && server.len() + style.separator.len() + name.len() > style.limit;
+        if !is_fine(name) || is_too_long {
+            by_server.entry(server).or_default().push(format!("{name} is shown as {shown}"));
+        }
+    }
+    let finding = |(server, mut names): (&str, Vec<String>)| {
+        let message = format!("{} a name that providers refuse; Pegboard shows another", {
+            let number = names.len();
+            format!("{} {}", count(number, "tool"), if number == 1 { "has" } else { "have" })
+        });
+        names.truncate(5);
+        let hint = "nothing has to be done; a shorter name of the server helps where names are too long";
+        Finding::note(Check::RefusedName, message, hint).details(names).of(server)
+    };
+    by_server.into_iter().map(finding).collect()
+}
+
+/// More tools at once than providers take.
+fn too_many(patients: &[Patient], case: &Case) -> Option<Finding> {
+    let gateway = &case.config.gateway;
+    let are_all_shown = gateway.profile == Profile::Passthrough || matches!(gateway.exposure, Exposure::Never);
+    let tools: usize = patients.iter().map(|patient| patient.tools.len()).sum();
+    let most = |provider: &Provider| tools > provider.max_tools();
+    let refusing: Vec<String> = Provider::ALL
+        .iter()
+        .filter(|provider| most(provider))
+        .map(|one| format!("{} takes {}", one.as_str(), one.max_tools()))
+        .collect();
+    let message = format!("{tools} tools are shown at once, and {}", refusing.join(", "));
+    let hint = "let models search for them: `\"dialect\": \"bridge\"`, or no `exposure` and `dialect` at all";
+    (are_all_shown && !refusing.is_empty()).then(|| Finding::warning(Check::TooManyTools, message, hint))
+}

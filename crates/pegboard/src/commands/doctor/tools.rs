@@ -1,0 +1,129 @@
+//! The tools of one server.
+
+use pegboard_discovery::{DialectName, Exposure};
+use pegboard_gateway::{GatewaySettings, Profile};
+use pegboard_llm::{
+    Provider,
+    schemas::{self, SchemaRefusal},
+};
+use pegboard_upstream::{Item, json::Fields};
+use serde_json::Value;
+
+use super::{
+    finding::{Check, Finding, count, listed},
+    start::Patient,
+};
+
+/// Bytes of a description from which on it is too much of a good thing.
+const LONG: usize = 4_000;
+
+/// Lines that show what is wrong.
+const MOST_DETAILS: usize = 5;
+
+/// What is wrong with what a server offers.
+pub(super) fn look(patient: &Patient, settings: &GatewaySettings) -> Vec<Finding> {
+    let tools = &patient.tools;
+    let are_texts = settings.profile == Profile::Dialect(DialectName::Bridge)
+        && matches!(settings.exposure, Exposure::Always)
+        && settings.clients.is_empty();
+    let findings = [broken(&patient.warnings), undescribed(tools), endless(tools), refused(tools, are_texts)];
+    findings.into_iter().flatten().map(|finding| finding.of(&patient.name)).collect()
+}
+
+/// What was mended when the lists came.
+fn broken(warnings: &[String]) -> Option<Finding> {
+    let verb = if warnings.len() == 1 { "is" } else { "are" };
+    let message = format!(
+        "{} of its lists {verb} broken; Pegboard mends them or leaves them out, other clients may refuse them",
+        count(warnings.len(), "entry").replace("entrys", "entries")
+    );
+    let hint = "nothing has to be done; tell whoever makes the server";
+    let finding = || Finding::note(Check::BrokenList, message, hint).details(shortened(warnings.to_vec()));
+    (!warnings.is_empty()).then(finding)
+}
+
+fn text(item: &Item, key: &str) -> String {
+    Fields::of(&item.raw).and_then(|fields| fields.text(key)).unwrap_or_default()
+}
+
+fn undescribed(tools: &[Item]) -> Option<Finding> {
+    let names: Vec<&str> =
+        tools.iter().filter(|tool| text(tool, "description").trim().is_empty()).map(|tool| tool.key.as_str()).collect();
+    let verb = if names.len() == 1 { "has" } else { "have" };
+    let message = format!("{} {verb} no description: {}", count(names.len(), "tool"), listed(names.iter().copied()));
+    let hint = "models and searches find them by their names alone; describe them with a `description_enricher` \
+                under `middleware`, or tell whoever makes the server";
+    (!names.is_empty()).then(|| Finding::warning(Check::MissingDescription, message, hint))
+}
+
+fn endless(tools: &[Item]) -> Option<Finding> {
+    let lengths = tools.iter().map(|tool| (tool.key.as_str(), text(tool, "description").len()));
+    let long: Vec<(&str, usize)> = lengths.filter(|(_, length)| *length > LONG).collect();
+    let longest = long.iter().map(|(_, length)| *length).max()?;
+    let verb = if long.len() == 1 { "has a description" } else { "have descriptions" };
+    let message = format!(
+        "{} {verb} of up to {longest} bytes: {}",
+        count(long.len(), "tool"),
+        listed(long.iter().map(|(name, _)| *name))
+    );
+    let hint = "each costs its length in every conversation that shows it; hide them behind a search (`dialect`), or \
+                leave out what you do not need (`tool_filter`)";
+    Some(Finding::warning(Check::LongDescription, message, hint))
+}
+
+/// Schemas that providers refuse.
+fn refused(tools: &[Item], are_texts: bool) -> Option<Finding> {
+    let mut names = Vec::new();
+    let mut reasons = Vec::new();
+    for tool in tools {
+        let schema = Fields::of(&tool.raw).and_then(|fields| fields.read::<Value>("inputSchema"));
+        let refusals: Vec<SchemaRefusal> = schema.iter().flat_map(schemas::refusals).collect();
+        if !refusals.is_empty() {
+            names.push(tool.key.as_str());
+        }
+        for SchemaRefusal { providers: refusing, place, reason } in refusals {
+            let place = if place.is_empty() { "its schema".to_owned() } else { format!("`{place}`") };
+            reasons.push(format!("{}: {place} {reason} ({})", tool.key, providers(refusing)));
+        }
+    }
+    if names.is_empty() {
+        return None;
+    }
+    let verb = if names.len() == 1 { "has a schema" } else { "have schemas" };
+    let tools = count(names.len(), "tool");
+    let finding = if are_texts {
+        let message = format!("{tools} {verb} that providers may refuse; models are shown them as text");
+        Finding::note(Check::RefusedSchema, message, "nothing has to be done as long as the dialect is `bridge`")
+    } else {
+        let message = format!("{tools} {verb} that providers may refuse, and with them the whole request");
+        let hint = "Pegboard hands schemas on as they are; `\"dialect\": \"bridge\"` shows them to models as text, which \
+                    nobody refuses; or leave the tools out (`tool_filter`), and tell whoever makes the server";
+        Finding::warning(Check::RefusedSchema, message, hint)
+    };
+    Some(finding.details(shortened(reasons)))
+}
+
+/// `Anthropic, OpenAI`; two doors of one provider are one.
+fn providers(providers: &[Provider]) -> String {
+    let names: Vec<&str> = providers
+        .iter()
+        .filter(|provider| **provider != Provider::OpenAiResponses)
+        .map(|provider| match provider {
+            Provider::Anthropic => "Anthropic",
+            Provider::Gemini => "Gemini",
+            Provider::OpenAi | Provider::OpenAiResponses => "OpenAI",
+            Provider::MiniMax | Provider::MiniMaxChat => "MiniMax",
+        })
+        .collect();
+    names.join(", ")
+}
+
+/// The first lines, and how many there are more.
+fn shortened(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(MOST_DETAILS);
+    lines.truncate(MOST_DETAILS);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}

@@ -1,0 +1,139 @@
+//! `pegboard login`.
+
+mod browser;
+
+use std::{path::Path, time::Duration};
+
+use pegboard_upstream::{
+    auth::{LoggedIn, Login, LoginError, Logins, Redirect},
+    config::{ServerConfig, keys::did_you_mean},
+};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use super::serve::runtime;
+use crate::{
+    Outcome,
+    cli::LoginArgs,
+    config::{self, state},
+    error::{CliError, say, warn},
+    output,
+};
+
+pub(crate) fn run(args: &LoginArgs) -> Result<Outcome, CliError> {
+    let (server, logins) = server_and_logins(&args.server, &args.config, args.state.as_deref())?;
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(log_in(args, &server, &logins));
+    // A read of standard input cannot be taken back; it must not keep us from ending.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(logged_in) => {
+            tell(&server.name, &logged_in, &logins);
+            Ok(Outcome::Yes)
+        }
+        Err(Failed::Login(error)) => {
+            let is_no = matches!(error, LoginError::Denied(_) | LoginError::Timeout(_));
+            let shown = shown(format!("cannot log in to `{}`", server.name), error);
+            if !is_no {
+                return Err(shown);
+            }
+            shown.print();
+            Ok(Outcome::No)
+        }
+        Err(Failed::Output(error)) => Err(error),
+    }
+}
+
+/// The server of this name, and where its login is kept.
+pub(super) fn server_and_logins(
+    name: &str,
+    path: &Path,
+    state: Option<&str>,
+) -> Result<(ServerConfig, Logins), CliError> {
+    let config = config::read(path)?;
+    let folder = config.state.resolve(state).ok_or_else(|| {
+        CliError::new("there is no folder in which a login could be kept").hint("name one with `--state`")
+    })?;
+    let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
+    let Some(server) = config.servers.iter().find(|server| server.name == name) else {
+        let error = CliError::new(format!("`{}` configures no server `{name}`", path.display()));
+        return Err(match did_you_mean(name, names) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        });
+    };
+    Ok((server.clone(), state::logins(&folder)))
+}
+
+/// Why there is no login, and what can be done about it.
+pub(super) fn shown(message: String, error: LoginError) -> CliError {
+    let hint = error.hint();
+    let shown = CliError::new(message).because(error);
+    match hint {
+        Some(hint) => shown.hint(hint),
+        None => shown,
+    }
+}
+
+enum Failed {
+    Login(LoginError),
+    Output(CliError),
+}
+
+impl From<LoginError> for Failed {
+    fn from(error: LoginError) -> Self {
+        Self::Login(error)
+    }
+}
+
+async fn log_in(args: &LoginArgs, server: &ServerConfig, logins: &Logins) -> Result<LoggedIn, Failed> {
+    let login = Login::begin(server, logins).await?;
+    say(&format!("`{}` takes logins from {}", server.name, login.issuer()));
+    if args.no_browser {
+        say("open this address in a browser:");
+        output::text(&format!("{}\n", login.url())).map_err(Failed::Output)?;
+        say("if that browser is on another machine, paste here the address of the page that it cannot open in the end");
+    } else {
+        if let Err(error) = browser::open(login.url()) {
+            warn(&format!("no browser can be opened: {error}"));
+        }
+        say(&format!("log in with your browser; if it does not open, go to\n  {}", login.url()));
+    }
+    let limit = Duration::from_secs(args.timeout);
+    let coming_back = async {
+        if !args.no_browser {
+            return login.redirected().await;
+        }
+        tokio::select! {
+            redirect = login.redirected() => redirect,
+            redirect = pasted(&login) => redirect,
+        }
+    };
+    let redirect = tokio::time::timeout(limit, coming_back).await.map_err(|_| LoginError::Timeout(limit))??;
+    Ok(login.finish(&redirect).await?)
+}
+
+/// The first line of standard input that is an answer; never if there is none.
+async fn pasted(login: &Login) -> Result<Redirect, LoginError> {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if line.trim().is_empty() {
+            continue;
+        }
+        match login.pasted(&line) {
+            Err(error @ (LoginError::NotARedirect | LoginError::OtherState)) => warn(&error.to_string()),
+            answer => return answer,
+        }
+    }
+    std::future::pending().await
+}
+
+fn tell(server: &str, logged_in: &LoggedIn, logins: &Logins) {
+    let scopes = match &logged_in.scopes[..] {
+        [] => String::new(),
+        scopes => format!(", for {}", scopes.join(", ")),
+    };
+    say(&format!("logged in to `{server}`{scopes}; kept in `{}`", logins.path().display()));
+    if !logged_in.is_renewable {
+        say("it cannot be renewed, and has to be made again when it expires");
+    }
+}

@@ -1,0 +1,34 @@
+//! Opening the user's browser.
+
+use std::{
+    env, io,
+    process::{Command, Stdio},
+};
+
+/// Opens an address in the program that `BROWSER` names, or as this system does it. It is not
+/// waited for: some of these programs run as long as the browser does.
+pub(super) fn open(url: &str) -> io::Result<()> {
+    let mut command = match env::var_os("BROWSER").filter(|program| !program.is_empty()) {
+        Some(program) => Command::new(program),
+        None => usual(),
+    };
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
+}
+
+#[cfg(target_os = "macos")]
+fn usual() -> Command {
+    Command::new("open")
+}
+
+#[cfg(windows)]
+fn usual() -> Command {
+    // Not through the shell, which would read the address.
+    let mut command = Command::new("rundll32");
+    command.arg("url.dll,FileProtocolHandler");
+    command
+}
+
+#[cfg(not(any(target_os = "macos", windows)))]
+fn usual() -> Command {
+    Command::new("xdg-open")
+}

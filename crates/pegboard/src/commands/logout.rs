@@ -1,0 +1,35 @@
+//! `pegboard logout`.
+
+use pegboard_upstream::{
+    auth::{LoggedOut, logout},
+    with_causes,
+};
+
+use super::{
+    login::{server_and_logins, shown},
+    serve::runtime,
+};
+use crate::{
+    Outcome,
+    cli::LogoutArgs,
+    error::{CliError, say, warn},
+};
+
+pub(crate) fn run(args: &LogoutArgs) -> Result<Outcome, CliError> {
+    let (server, logins) = server_and_logins(&args.server, &args.config, args.state.as_deref())?;
+    let name = &server.name;
+    match runtime()?.block_on(logout(&server, &logins)) {
+        Ok(LoggedOut::Nothing) => {
+            say(&format!("there is no login to `{name}`"));
+            return Ok(Outcome::No);
+        }
+        Ok(LoggedOut::Revoked) => say(&format!("logged out of `{name}`")),
+        Ok(LoggedOut::NotRevoked(error)) => {
+            say(&format!("the login to `{name}` is forgotten here"));
+            warn(&format!("it may still be valid: {}", with_causes(&error)));
+        }
+        Ok(_) => say(&format!("the login to `{name}` is forgotten here; it ends by itself when it expires")),
+        Err(error) => return Err(shown(format!("cannot log out of `{name}`"), error)),
+    }
+    Ok(Outcome::Yes)
+}

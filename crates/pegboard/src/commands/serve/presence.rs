@@ -1,0 +1,73 @@
+//! Letting a gateway be found and asked while it runs.
+
+use std::path::Path;
+
+use axum::Router;
+use pegboard_gateway::control::Options;
+
+use crate::running::{self, Registration, Running};
+
+/// A gateway that can be found. Dropped, it cannot any more.
+#[derive(Debug, Default)]
+pub(super) struct Presence {
+    _registration: Option<Registration>,
+    #[cfg(unix)]
+    socket: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Presence {
+    /// Notes in the state folder that we run and where. Without an endpoint there is a socket
+    /// of our own for `router`. Failing that, the gateway works all the same.
+    pub(super) fn announce(state: Option<&Path>, options: &Options, router: Router) -> Self {
+        let mut presence = Self::default();
+        let Some(folder) = state.map(running::folder) else { return presence };
+        let mut running = Running {
+            pid: std::process::id(),
+            endpoint: options.endpoint.clone(),
+            socket: None,
+            configuration: options.configuration.clone(),
+        };
+        if running.endpoint.is_none() {
+            running.socket = presence.open_socket(&folder, router);
+        }
+        match running::register(&folder, &running) {
+            Ok(registration) => presence._registration = Some(registration),
+            Err(error) => {
+                let folder = folder.display();
+                tracing::warn!(%folder, %error, "`pegboard status` will not find this gateway by itself");
+            }
+        }
+        presence
+    }
+
+    #[cfg(unix)]
+    fn open_socket(&mut self, folder: &Path, router: Router) -> Option<std::path::PathBuf> {
+        let socket = running::socket(folder).and_then(|path| pegboard_http::LocalListener::bind(&path));
+        match socket {
+            Ok(listener) => {
+                let path = listener.path().to_owned();
+                self.socket = Some(tokio::spawn(listener.serve(router)));
+                Some(path)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "there is no control socket: `pegboard status` cannot ask this gateway");
+                None
+            }
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn open_socket(&mut self, _folder: &Path, _router: Router) -> Option<std::path::PathBuf> {
+        tracing::info!("there are no control sockets on this system: `pegboard status` cannot ask this gateway");
+        None
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if let Some(socket) = &self.socket {
+            socket.abort();
+        }
+    }
+}

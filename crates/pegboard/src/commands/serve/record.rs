@@ -1,0 +1,53 @@
+//! `--record`.
+
+use std::{sync::Arc, time::Duration};
+
+use pegboard_gateway::{
+    Gateway,
+    record::{RecordError, Recorder, Writing},
+};
+
+use crate::{cli::ServeArgs, error::CliError};
+
+/// How long the end waits for what is still to be written.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// A record that is open, before there is a gateway.
+pub(super) struct Recording {
+    recorder: Recorder,
+    writing: Writing,
+}
+
+impl Recording {
+    pub(super) fn open(args: &ServeArgs) -> Result<Option<Self>, CliError> {
+        let Some(path) = args.record.clone() else { return Ok(None) };
+        let (recorder, writing) = Recorder::open(path, args.record_limit).map_err(unusable)?;
+        Ok(Some(Self { recorder, writing }))
+    }
+
+    /// Notes what happens at this gateway.
+    pub(super) fn of(self, gateway: &Arc<Gateway>) -> Recorded {
+        gateway.record_to(self.recorder);
+        Recorded(self.writing)
+    }
+}
+
+/// A record that is being written.
+pub(super) struct Recorded(Writing);
+
+impl Recorded {
+    /// Brings the last lines to the file.
+    pub(super) async fn finish(self, gateway: &Gateway) {
+        gateway.stop_recording();
+        let finished = tokio::task::spawn_blocking(|| self.0.finish());
+        let _ = tokio::time::timeout(LAST_LINES, finished).await;
+    }
+}
+
+fn unusable(error: RecordError) -> CliError {
+    let shown = CliError::new(error.to_string());
+    match error {
+        RecordError::File { source, .. } | RecordError::Thread(source) => shown.because(source),
+        _ => shown.hint("`--record` adds to a file that it began itself, or begins one"),
+    }
+}

@@ -1,0 +1,127 @@
+//! `pegboard status`.
+
+mod ask;
+mod find;
+mod lines;
+mod screen;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod words;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pegboard_gateway::control::{FORMAT, Status};
+use serde_json::json;
+
+use self::{
+    ask::{AskError, Door},
+    find::Found,
+};
+use super::serve::runtime;
+use crate::{
+    Outcome,
+    error::{CliError, say},
+    output::{self, FAINT},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The gateway with this configuration; without one, whichever runs
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// The gateway that listens there, such as `http://127.0.0.1:8080`
+    #[arg(long, value_name = "URL", conflicts_with = "socket")]
+    url: Option<String>,
+
+    /// The gateway with this control socket, as those on pipes have (`serve --stdio`)
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// A file with nothing but a token
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// Where gateways keep their state, and note that they run
+    /// [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    state: Option<String>,
+
+    /// Print what the gateway says, in JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Show it until ctrl-c, and what changes; without a terminal, a line for each change
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
+}
+
+pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, CliError> {
+    let found = find::find(args)?;
+    runtime()?.block_on(async {
+        match found {
+            Found::One(door) if args.watch => watch::watch(&door).await,
+            Found::One(door) => one(&door, args.json).await,
+            Found::Several(_) if args.watch => {
+                Err(CliError::new("several gateways run").hint("say which with CONFIG, `--url` or `--socket`"))
+            }
+            Found::Several(doors) => several(&doors, args.json).await,
+        }
+    })
+}
+
+async fn one(door: &Door, is_json: bool) -> Result<Outcome, CliError> {
+    let status = match door.status().await {
+        Ok(status) => status,
+        Err(error) => return fail(door, error),
+    };
+    if is_json {
+        output::json(&status)?;
+    } else {
+        output::text(&screen::screen(&status, screen::width()))?;
+    }
+    Ok(outcome(&[&status]))
+}
+
+/// Says why there is no status: a plain no when nobody is there.
+fn fail(door: &Door, error: AskError) -> Result<Outcome, CliError> {
+    let is_nobody = error.is_nobody();
+    let error = error.explain(door);
+    if !is_nobody {
+        return Err(error);
+    }
+    error.print();
+    Ok(Outcome::No)
+}
+
+/// One line for each of several gateways.
+async fn several(doors: &[Door], is_json: bool) -> Result<Outcome, CliError> {
+    let mut statuses = Vec::with_capacity(doors.len());
+    let mut text = String::new();
+    for door in doors {
+        match door.status().await {
+            Ok(status) => {
+                text.push_str(&screen::summary(&door.name, &status, screen::width()));
+                statuses.push(status);
+            }
+            // It has ended since it was found, or wants a token.
+            Err(error) if error.is_nobody() => {}
+            Err(error) => text.push_str(&format!("{}  {FAINT}{error}{FAINT:#}\n", door.name)),
+        }
+    }
+    if is_json {
+        output::json(&json!({"format": FORMAT, "gateways": statuses}))?;
+    } else {
+        output::text(&text)?;
+        say(&format!("{FAINT}`pegboard status CONFIG`, `--url` or `--socket` shows one of them{FAINT:#}"));
+    }
+    Ok(outcome(&statuses.iter().collect::<Vec<_>>()))
+}
+
+fn outcome(statuses: &[&Status]) -> Outcome {
+    let mut servers = statuses.iter().flat_map(|status| &status.servers);
+    let has_failed = servers.any(|server| server.report.state == "failed");
+    if has_failed || statuses.is_empty() { Outcome::No } else { Outcome::Yes }
+}

@@ -1,0 +1,352 @@
+//! A status on one screen.
+
+use std::io::{IsTerminal, stdout};
+
+use anstyle::{AnsiColor, Style};
+use pegboard_gateway::{
+    ToolName,
+    control::{ServerStatus, Status},
+};
+
+use super::words::{long, short, some};
+use crate::{
+    output::{FAINT, STRONG, count},
+    plain::{clean, columns_of, cut},
+};
+
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+const WAITING: Style = AnsiColor::Yellow.on_default();
+const TITLE: Style = Style::new().bold();
+const PLAIN: Style = Style::new();
+
+/// The width where there is no terminal, or one that does not say.
+const USUAL_WIDTH: usize = 100;
+
+/// Narrower than this nothing can be read; a terminal that says so means something else.
+const LEAST_WIDTH: usize = 20;
+
+/// Columns that a remark needs beside its server; with less it stands below.
+const LEAST_NOTE: usize = 40;
+
+/// Lines that a remark may take below its server.
+const MAX_NOTE_LINES: usize = 3;
+
+/// Clients that are named; the rest is counted.
+const MAX_CLIENTS: usize = 5;
+
+/// Tools that wait for approval and are shown, and lines of what is different about each.
+const MAX_PINS: usize = 5;
+const MAX_DIFF_LINES: usize = 6;
+
+/// How wide a screen can be.
+pub(super) fn width() -> usize {
+    let columns = if stdout().is_terminal() { size().map(|(columns, _)| columns) } else { None };
+    columns.filter(|columns| *columns >= LEAST_WIDTH).unwrap_or(USUAL_WIDTH)
+}
+
+/// Columns and rows of the terminal.
+#[cfg(unix)]
+pub(super) fn size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
+    Some((size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Columns and rows of the terminal.
+#[cfg(not(unix))]
+pub(super) fn size() -> Option<(usize, usize)> {
+    None
+}
+
+/// Everything, for a terminal of this width.
+pub(super) fn screen(status: &Status, width: usize) -> String {
+    let mut text = Text { text: String::new(), width };
+    head(status, &mut text);
+    if !status.servers.is_empty() {
+        text.line(PLAIN, "");
+        Table::new(&status.servers, width).draw(&status.servers, &mut text);
+        text.line(PLAIN, "");
+    }
+    servers(status, &mut text);
+    sessions(status, &mut text);
+    totals(status, &mut text);
+    pins(status, &mut text);
+    text.text
+}
+
+/// One of several gateways, short.
+pub(super) fn summary(name: &str, status: &Status, width: usize) -> String {
+    let failed = status.servers.iter().filter(|server| server.report.state == "failed").count();
+    let (style, failed) = if failed > 0 { (BAD, format!(", {failed} failed")) } else { (PLAIN, String::new()) };
+    let mut text = Text { text: String::new(), width };
+    let servers = some(status.servers.len() as u64, "server", "servers");
+    let name = clean(name);
+    let rest = format!("up {}, {servers}{failed}", long(status.gateway.uptime_ms));
+    if columns_of(&name) + rest.len() + 2 <= width {
+        text.text.push_str(&format!("{TITLE}{name}{TITLE:#}  {style}{rest}{style:#}\n"));
+    } else {
+        text.line(TITLE, &name);
+        text.line(style, &format!("  {rest}"));
+    }
+    text.line(FAINT, &format!("  {}", file(status)));
+    text.text
+}
+
+/// Lines that fit.
+struct Text {
+    text: String,
+    width: usize,
+}
+
+impl Text {
+    /// A line in one style, cut to the width. What servers and clients say is cleaned here.
+    fn line(&mut self, style: Style, line: &str) {
+        self.push(style, &cut(&clean(line), self.width));
+    }
+
+    /// Lines in one style, broken between words.
+    fn wrapped(&mut self, style: Style, indent: usize, words: &str, most: usize) {
+        for line in wrap(&clean(words), self.width.saturating_sub(indent).max(1), most) {
+            self.push(style, &format!("{:indent$}{line}", ""));
+        }
+    }
+
+    fn push(&mut self, style: Style, line: &str) {
+        self.text.push_str(&format!("{style}{line}{style:#}\n"));
+    }
+}
+
+fn head(status: &Status, text: &mut Text) {
+    let about = &status.gateway;
+    let place = about.endpoint.as_deref().unwrap_or("on a pipe");
+    let whole = format!("Pegboard {}  {place}  up {}  process {}", about.version, long(about.uptime_ms), about.pid);
+    if columns_of(&whole) <= text.width {
+        text.line(STRONG, &whole);
+    } else {
+        text.line(STRONG, &format!("Pegboard {}  {place}", about.version));
+        text.line(PLAIN, &format!("up {}  process {}", long(about.uptime_ms), about.pid));
+    }
+    let Some(configuration) = &status.configuration else { return };
+    text.line(FAINT, &file(status));
+    if let Some(reason) = &configuration.refused {
+        let reason = one_line(reason);
+        text.wrapped(BAD, 0, &format!("the file has changed, and is not in use: {reason}"), MAX_NOTE_LINES);
+    }
+}
+
+fn file(status: &Status) -> String {
+    match status.configuration.as_ref().map(|configuration| &configuration.file) {
+        Some(Some(file)) => file.display().to_string(),
+        Some(None) => "the demo".to_owned(),
+        None => "restricted view".to_owned(),
+    }
+}
+
+/// How many servers there are in which state.
+fn servers(status: &Status, text: &mut Text) {
+    const STATES: [&str; 7] = ["ready", "starting", "lazy", "idle", "failed", "disabled", "stopped"];
+    let of = |state: &str| status.servers.iter().filter(|server| server.report.state == state).count();
+    let states = STATES.iter().map(|state| (of(state), state)).filter(|(number, _)| *number > 0);
+    let states: Vec<String> = states.map(|(number, state)| format!("{number} {state}")).collect();
+    let servers = some(status.servers.len() as u64, "server", "servers");
+    let states = if states.is_empty() { String::new() } else { format!(" ({})", states.join(", ")) };
+    let tools = some(status.tools as u64, "tool", "tools");
+    text.wrapped(PLAIN, 0, &format!("{servers}{states}, {tools} for clients"), MAX_NOTE_LINES);
+}
+
+fn sessions(status: &Status, text: &mut Text) {
+    let sessions = &status.sessions;
+    let whole = some(sessions.count as u64, "conversation", "conversations");
+    let named = sessions.clients.iter().take(MAX_CLIENTS).map(|client| {
+        let name = if client.client.is_empty() { "a client without a name" } else { &client.client };
+        let name = one_line(name);
+        let number = if client.sessions > 1 { format!(" ×{}", client.sessions) } else { String::new() };
+        format!("{name} ({}){number}, idle for {}", client.profile, long(client.idle_ms))
+    });
+    let mut clients: Vec<String> = named.collect();
+    let rest = sessions.clients.len().saturating_sub(MAX_CLIENTS);
+    if rest > 0 {
+        clients.push(format!("{} more", some(rest as u64, "client", "clients")));
+    }
+    let clients = if clients.is_empty() { String::new() } else { format!(": {}", clients.join("; ")) };
+    text.wrapped(PLAIN, 0, &format!("{whole}{clients}"), MAX_NOTE_LINES);
+}
+
+fn totals(status: &Status, text: &mut Text) {
+    let Some(totals) = &status.totals else { return };
+    let mut searches = some(totals.hits + totals.misses, "search", "searches");
+    if totals.misses > 0 {
+        searches.push_str(&format!(", {} found nothing", count(totals.misses)));
+    }
+    if let (Some(p50), Some(p99)) = (totals.search_latency.p50_us, totals.search_latency.p99_us) {
+        searches.push_str(&format!("; half took up to {}, 99 % up to {}", short(p50), short(p99)));
+    }
+    text.wrapped(PLAIN, 0, &searches, MAX_NOTE_LINES);
+    let lists = some(totals.lists, "list", "lists");
+    text.wrapped(PLAIN, 0, &format!("about {} tokens saved in {lists}", count(totals.tokens_saved)), MAX_NOTE_LINES);
+    if totals.suspended_calls > 0 {
+        let calls = some(totals.suspended_calls as u64, "call waits", "calls wait");
+        text.wrapped(WAITING, 0, &format!("{calls} for input of a client"), MAX_NOTE_LINES);
+    }
+}
+
+/// Tools that are not what somebody approved, or not what they look like.
+fn pins(status: &Status, text: &mut Text) {
+    if !status.pins.is_empty() {
+        let tools = some(status.pins.len() as u64, "tool waits", "tools wait");
+        let words = format!("{tools} for approval: `pegboard approve` shows all of it");
+        text.wrapped(WAITING, 0, &words, MAX_NOTE_LINES);
+    }
+    for pin in status.pins.iter().take(MAX_PINS) {
+        let held = if pin.is_held { ", held back" } else { "" };
+        let (server, tool) = (one_line(&pin.server), one_line(&pin.tool));
+        text.line(PLAIN, &format!("  {server} {tool}  {}{held}", pin.kind.as_str()));
+        for line in pin.diff.iter().take(MAX_DIFF_LINES) {
+            text.line(FAINT, &format!("    {line}"));
+        }
+    }
+    let alike = status.lookalikes.iter().filter(|pair| pair.likeness != "same").collect::<Vec<_>>();
+    for pair in alike.iter().take(MAX_PINS) {
+        let name = |name: &ToolName| format!("{} of {}", one_line(&name.tool), one_line(&name.server));
+        let words = format!("{} looks like {} ({})", name(&pair.second), name(&pair.first), pair.likeness);
+        text.wrapped(WAITING, 0, &words, MAX_NOTE_LINES);
+    }
+}
+
+/// The columns of the servers that fit.
+struct Table {
+    name: usize,
+    /// Titles and widths of what follows the state.
+    columns: Vec<(&'static str, usize)>,
+    /// Where remarks begin, if they stand beside.
+    note: Option<usize>,
+}
+
+const STATE: usize = 8;
+
+impl Table {
+    fn new(servers: &[ServerStatus], width: usize) -> Self {
+        let longest = servers.iter().map(|server| columns_of(&one_line(&server.report.name))).max().unwrap_or(0);
+        let name = longest.clamp("SERVER".len(), (width / 3).max("SERVER".len()));
+        let mut columns = vec![("TOOLS", 5), ("CALLS", 7), ("ERRORS", 6), ("P50", 7), ("P99", 7)];
+        let used =
+            |columns: &[(&str, usize)]| name + 2 + STATE + columns.iter().map(|(_, width)| width + 2).sum::<usize>();
+        while used(&columns) > width && columns.pop().is_some() {}
+        let start = used(&columns) + 2;
+        Self { name, columns, note: (start + LEAST_NOTE <= width).then_some(start) }
+    }
+
+    fn draw(&self, servers: &[ServerStatus], text: &mut Text) {
+        let mut title = format!("{:width$}  {:STATE$}", "SERVER", "STATE", width = self.name);
+        self.columns.iter().for_each(|(name, width)| title.push_str(&format!("  {name:>width$}")));
+        text.line(TITLE, &title);
+        servers.iter().for_each(|server| self.row(server, text));
+    }
+
+    fn row(&self, server: &ServerStatus, text: &mut Text) {
+        let report = &server.report;
+        let name = cut(&one_line(&report.name), self.name);
+        let name = format!("{name}{:width$}", "", width = self.name.saturating_sub(columns_of(&name)));
+        let style = match report.state.as_str() {
+            "ready" => GOOD,
+            "failed" => BAD,
+            "starting" => WAITING,
+            _ => FAINT,
+        };
+        let state = cut(&one_line(&report.state), STATE);
+        let padding = STATE.saturating_sub(columns_of(&state));
+        let mut line = format!("{name}  {style}{state}{style:#}{:padding$}", "");
+        for (column, width) in &self.columns {
+            line.push_str(&format!("  {:>width$}", cell(column, server)));
+        }
+        let (style, note) = note(server);
+        let room = self.note.map_or(0, |start| text.width - start);
+        if note.is_empty() {
+            text.text.push_str(&format!("{}\n", line.trim_end()));
+        } else if columns_of(&note) <= room {
+            text.text.push_str(&format!("{line}  {style}{note}{style:#}\n"));
+        } else {
+            text.text.push_str(&format!("{}\n", line.trim_end()));
+            text.wrapped(style, 2, &note, MAX_NOTE_LINES);
+        }
+    }
+}
+
+fn cell(column: &str, server: &ServerStatus) -> String {
+    let report = &server.report;
+    match column {
+        "TOOLS" => count(report.tools as u64),
+        "CALLS" => count(report.calls.total),
+        "ERRORS" => count(report.calls.failed + server.tool_errors),
+        "P50" => server.latency.p50_us.map(short).unwrap_or_default(),
+        _ => server.latency.p99_us.map(short).unwrap_or_default(),
+    }
+}
+
+/// What else there is to say of a server, in words.
+fn note(server: &ServerStatus) -> (Style, String) {
+    let report = &server.report;
+    let mut notes = Vec::new();
+    // First, since long reasons are cut.
+    if let Some(next) = report.retry_in_ms {
+        let next = if next < 1000 { "now".to_owned() } else { format!("in {}", long(next)) };
+        notes.push(format!("next try {next}"));
+    }
+    if let Some(reason) = &report.reason {
+        notes.push(one_line(reason));
+    }
+    match report.breaker.state.as_str() {
+        "open" => {
+            let pause = report.breaker.retry_in_ms.map_or_else(String::new, |left| format!(" for {}", long(left)));
+            let failures = some(report.breaker.failures.into(), "failure", "failures");
+            notes.push(format!("calls are refused{pause} after {failures} in a row"));
+        }
+        "half-open" => notes.push("one call may try whether it is back".to_owned()),
+        _ => {}
+    }
+    let is_bad = !notes.is_empty();
+    if report.calls.running > 0 {
+        notes.push(format!("{} running", some(report.calls.running, "call", "calls")));
+    }
+    if report.is_from_manifest {
+        notes.push("known from before".to_owned());
+    }
+    if let Some(error) = report.last_error.as_ref().filter(|error| report.reason.as_ref() != Some(error)) {
+        notes.push(format!("last error: {}", one_line(error)));
+    }
+    (if is_bad { WAITING } else { FAINT }, notes.join("; "))
+}
+
+/// A text of others on one line, harmless.
+fn one_line(text: &str) -> String {
+    /// Columns of what one of them may say.
+    const MOST: usize = 500;
+    crate::plain::one_line(text, MOST)
+}
+
+/// Lines of at most `width` columns, broken between words; what is left behind the last one is
+/// cut off.
+fn wrap(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.peek() {
+        let used = if line.is_empty() { 0 } else { columns_of(&line) + 1 };
+        if used > 0 && used + columns_of(word) > width {
+            if lines.len() + 1 == most {
+                let rest: Vec<&str> = words.collect();
+                lines.push(cut(&format!("{line} {}", rest.join(" ")), width));
+                return lines;
+            }
+            lines.push(std::mem::take(&mut line));
+            continue;
+        }
+        if used > 0 {
+            line.push(' ');
+        }
+        line.push_str(&cut(word, width));
+        words.next();
+    }
+    lines.push(line);
+    lines
+}

@@ -1,0 +1,151 @@
+//! A status that stays up to date.
+
+use std::{
+    io::{self, IsTerminal, Write as _, stdout},
+    time::Duration,
+};
+
+use pegboard_gateway::control::Status;
+
+use super::{
+    ask::{AskError, Door},
+    lines::changes,
+    screen,
+};
+use crate::{
+    Outcome,
+    commands::serve::stop_signal,
+    error::CliError,
+    output::{self, FAINT},
+    plain,
+};
+
+/// How often the gateway is asked.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Rows of a terminal that does not say.
+const USUAL_ROWS: usize = 24;
+
+/// Shows the gateway until somebody stops us. It must be there at first; later it may go away
+/// and come back.
+pub(super) async fn watch(door: &Door) -> Result<Outcome, CliError> {
+    tokio::select! {
+        watched = follow(door) => watched,
+        () = stop_signal() => Ok(Outcome::Yes),
+    }
+}
+
+async fn follow(door: &Door) -> Result<Outcome, CliError> {
+    let mut status = match door.status().await {
+        Ok(status) => status,
+        Err(error) => return super::fail(door, error),
+    };
+    let mut show: Box<dyn Show> = if is_screen() { Box::new(Screen::open()?) } else { Box::<Lines>::default() };
+    let mut ticks = tokio::time::interval(EVERY);
+    // A gateway that answers late is not asked several times at once then.
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks.tick().await;
+    show.status(&status)?;
+    loop {
+        ticks.tick().await;
+        match door.status().await {
+            Ok(newer) => {
+                status = newer;
+                show.status(&status)?;
+            }
+            Err(error) => show.lost(&status, &error)?,
+        }
+    }
+}
+
+/// Whether there is a terminal that can be drawn on.
+fn is_screen() -> bool {
+    stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+trait Show {
+    /// What there is now.
+    fn status(&mut self, status: &Status) -> Result<(), CliError>;
+
+    /// There was this, and now there is no answer.
+    fn lost(&mut self, last: &Status, error: &AskError) -> Result<(), CliError>;
+}
+
+/// Draws on the other page of the terminal, so that what was there before is there again
+/// afterwards.
+struct Screen;
+
+impl Screen {
+    fn open() -> io::Result<Self> {
+        // The other page, and no cursor.
+        control("\u{1b}[?1049h\u{1b}[?25l\u{1b}[2J")?;
+        Ok(Self)
+    }
+
+    /// Puts `text` in the place of what is there, without a moment of emptiness.
+    fn draw(&mut self, text: &str) -> Result<(), CliError> {
+        let rows = screen::size().map_or(USUAL_ROWS, |(_, rows)| rows).max(2);
+        let mut frame = String::from("\u{1b}[H");
+        let lines: Vec<&str> = text.lines().collect();
+        let fitting = if lines.len() < rows { lines.len() } else { rows - 2 };
+        for line in &lines[..fitting] {
+            frame.push_str(&format!("{line}\u{1b}[K\n"));
+        }
+        if fitting < lines.len() {
+            frame.push_str(&format!("{FAINT}… {} more lines{FAINT:#}\u{1b}[K\n", lines.len() - fitting));
+        }
+        frame.push_str("\u{1b}[J");
+        output::text(&frame)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // There is nobody to tell when this fails.
+        let _ = control("\u{1b}[?25h\u{1b}[?1049l");
+    }
+}
+
+fn control(sequence: &str) -> io::Result<()> {
+    let mut out = stdout().lock();
+    out.write_all(sequence.as_bytes())?;
+    out.flush()
+}
+
+impl Show for Screen {
+    fn status(&mut self, status: &Status) -> Result<(), CliError> {
+        self.draw(&screen::screen(status, screen::width()))
+    }
+
+    fn lost(&mut self, last: &Status, error: &AskError) -> Result<(), CliError> {
+        let width = screen::width();
+        let text = format!("{FAINT}{}{FAINT:#}\n", plain::cut(&format!("{error}; this is how it was"), width));
+        self.draw(&format!("{text}{}", screen::screen(last, width)))
+    }
+}
+
+/// A line for each change.
+#[derive(Default)]
+struct Lines {
+    last: Option<Status>,
+    is_lost: bool,
+}
+
+impl Show for Lines {
+    fn status(&mut self, status: &Status) -> Result<(), CliError> {
+        let mut lines = changes(self.last.as_ref(), status);
+        if std::mem::take(&mut self.is_lost) && lines.is_empty() {
+            lines.push("the gateway answers again".to_owned());
+        }
+        self.last = Some(status.clone());
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        output::text(&text)
+    }
+
+    fn lost(&mut self, _last: &Status, error: &AskError) -> Result<(), CliError> {
+        if std::mem::replace(&mut self.is_lost, true) {
+            return Ok(());
+        }
+        output::text(&format!("{error}\n"))
+    }
+}

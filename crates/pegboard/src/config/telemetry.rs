@@ -1,0 +1,105 @@
+//! Where traces and numbers go.
+
+use std::time::Duration;
+
+use pegboard_upstream::config::{
+    Secret,
+    keys::{Key, Kind, Section, Shape},
+    servers::{HEADERS, URL, read_header_map, read_url},
+};
+
+/// The one form in which they are sent.
+pub(crate) const PROTOCOL: &str = "http/protobuf";
+
+/// What a file says of telemetry; variables may say otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TelemetryConfig {
+    /// The collector; without one nothing is sent.
+    pub(crate) endpoint: Option<String>,
+    /// What every request to it carries.
+    pub(crate) headers: Vec<(String, Secret)>,
+    /// What we are called there.
+    pub(crate) service_name: String,
+    /// The share of traces that are sent, of those that begin here.
+    pub(crate) sampling_ratio: f64,
+    /// How often numbers are sent; zero sends none.
+    pub(crate) metrics_interval: Duration,
+}
+
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            headers: Vec::new(),
+            service_name: "pegboard".to_owned(),
+            sampling_ratio: 1.0,
+            metrics_interval: Duration::from_secs(60),
+        }
+    }
+}
+
+pub(super) fn shape() -> Shape {
+    SECTION.shape()
+}
+
+pub(super) static SECTION: Section<TelemetryConfig> = Section::new(
+    "telemetry",
+    "Where traces and numbers go, by OpenTelemetry's protocol (OTLP). Its usual variables count more than this: \
+     `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER_ARG`, \
+     `OTEL_METRIC_EXPORT_INTERVAL`, and `OTEL_SDK_DISABLED=true` sends nothing. Arguments, results and queries are \
+     never sent.",
+    KEYS,
+);
+
+const KEYS: &[Key<TelemetryConfig>] = &[
+    Key::new(
+        "endpoint",
+        URL,
+        "The collector, such as `http://127.0.0.1:4318`; `/v1/traces` and `/v1/metrics` are put behind it. Without it \
+         nothing is sent.",
+        |node, telemetry: &mut TelemetryConfig, scope| telemetry.endpoint = read_url(node, scope).map(|url| url.text),
+    ),
+    Key::new("protocol", Kind::OneOf(&[PROTOCOL]), "The form in which it is sent.", |node, _, scope| {
+        let _ = node.as_one_of(&[PROTOCOL], scope.problems);
+    })
+    .default("\"http/protobuf\""),
+    Key::new(
+        "headers",
+        HEADERS,
+        "Headers that every request to the collector carries; `${VARIABLE}` keeps secrets out of the file.",
+        |node, telemetry: &mut TelemetryConfig, scope| {
+            telemetry.headers = read_header_map(node, &mut Vec::new(), scope);
+        },
+    )
+    .default("{}"),
+    Key::new(
+        "serviceName",
+        Kind::Word,
+        "What Pegboard is called there.",
+        |node, telemetry: &mut TelemetryConfig, scope| {
+            if let Some(name) = node.as_word(scope.problems) {
+                telemetry.service_name = name.to_owned();
+            }
+        },
+    )
+    .default("\"pegboard\""),
+    Key::new(
+        "samplingRatio",
+        Kind::Share,
+        "The share of traces that are sent, of those that begin here; a client that names a trace decides itself.",
+        |node, telemetry: &mut TelemetryConfig, scope| {
+            telemetry.sampling_ratio = node.as_share(scope.problems).unwrap_or(telemetry.sampling_ratio);
+        },
+    )
+    .default("1"),
+    Key::new(
+        "metricsInterval",
+        Kind::Duration { may_be_zero: true },
+        "How often the numbers of `/metrics` are sent; 0 never sends them.",
+        |node, telemetry: &mut TelemetryConfig, scope| {
+            let time = node.as_duration(true, scope.problems);
+            telemetry.metrics_interval = time.unwrap_or(telemetry.metrics_interval);
+        },
+    )
+    .default("\"60s\""),
+];

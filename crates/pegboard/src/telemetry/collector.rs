@@ -1,0 +1,145 @@
+//! The collector, and what is sent to it.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use opentelemetry_proto::{
+    tonic::collector::trace::v1::ExportTraceServiceRequest,
+    transform::{common::tonic::ResourceAttributesWithSchema, trace::tonic::group_spans_by_resource_and_scope},
+};
+use opentelemetry_sdk::{
+    Resource,
+    error::{OTelSdkError, OTelSdkResult},
+    trace::{SpanData, SpanExporter},
+};
+use prost::Message as _;
+use reqwest::{
+    StatusCode,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    redirect::Policy,
+};
+use tokio::runtime::Handle;
+
+use super::{
+    names,
+    numbers::{self, Reading},
+    settings::{Off, Settings},
+};
+
+/// How long the collector may take to accept something.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why the collector did not take something.
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    #[error("cannot reach the collector")]
+    Unreachable(#[source] reqwest::Error),
+    #[error("the collector answered with HTTP status {0}")]
+    Refused(StatusCode),
+}
+
+/// Where telemetry goes.
+pub(super) struct Collector {
+    client: reqwest::Client,
+    endpoint: String,
+    headers: HeaderMap,
+    /// The SDK sends from a thread of its own, on which no request can be made.
+    runtime: Handle,
+    /// Whether the last thing that was sent did not arrive.
+    is_away: AtomicBool,
+}
+
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collector").finish_non_exhaustive()
+    }
+}
+
+impl Collector {
+    pub(super) fn new(settings: &Settings, runtime: &Handle) -> Result<Self, Off> {
+        // Chosen once for the process; a second choice of the same is no harm.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut headers = HeaderMap::new();
+        for (name, value) in &settings.headers {
+            let wrong = || Off::Header(name.clone());
+            let key = HeaderName::try_from(name.as_str()).map_err(|_| wrong())?;
+            let mut value = HeaderValue::try_from(value.expose()).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            headers.append(key, value);
+        }
+        let client = reqwest::Client::builder()
+            .timeout(TIMEOUT)
+            // Headers may hold secrets, which are for this address alone.
+            .redirect(Policy::none())
+            .user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(Off::Http)?;
+        let endpoint = settings.endpoint.trim_end_matches('/').to_owned();
+        Ok(Self { client, endpoint, headers, runtime: runtime.clone(), is_away: AtomicBool::new(false) })
+    }
+
+    /// Sends the numbers.
+    pub(super) async fn send_numbers(&self, reading: &Reading<'_>) {
+        let body = numbers::request(reading).encode_to_vec();
+        self.send("/v1/metrics", body).await;
+    }
+
+    /// Sends something; whether it arrived. What did not is lost: a collector that is away must
+    /// not cost memory, and its absence is told once.
+    async fn send(&self, path: &str, body: Vec<u8>) -> bool {
+        let request = self.client.post(format!("{}{path}", self.endpoint)).headers(self.headers.clone());
+        let sent = request.header(CONTENT_TYPE, "application/x-protobuf").body(body).send().await;
+        let outcome = match sent {
+            Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) => Err(SendError::Refused(response.status())),
+            // An address may hold a secret.
+            Err(error) => Err(SendError::Unreachable(error.without_url())),
+        };
+        let was_away = self.is_away.swap(outcome.is_err(), Ordering::Relaxed);
+        match &outcome {
+            Ok(()) if was_away => tracing::info!("telemetry arrives again"),
+            Err(error) if !was_away => {
+                tracing::warn!(error = pegboard_upstream::with_causes(error), "telemetry does not arrive and is lost");
+            }
+            _ => {}
+        }
+        outcome.is_ok()
+    }
+}
+
+/// Sends spans.
+#[derive(Debug)]
+pub(super) struct Spans {
+    collector: Arc<Collector>,
+    resource: ResourceAttributesWithSchema,
+}
+
+impl Spans {
+    pub(super) fn new(collector: &Arc<Collector>) -> Self {
+        Self { collector: Arc::clone(collector), resource: ResourceAttributesWithSchema::default() }
+    }
+}
+
+impl SpanExporter for Spans {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.into_iter().map(names::conventional).collect();
+        let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
+        let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
+        let collector = Arc::clone(&self.collector);
+        let sending = self.collector.runtime.spawn(async move { collector.send("/v1/traces", body).await });
+        match sending.await {
+            Ok(true) => Ok(()),
+            _ => Err(OTelSdkError::InternalFailure("not sent".to_owned())),
+        }
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.resource = resource.into();
+    }
+}

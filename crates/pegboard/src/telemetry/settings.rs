@@ -1,0 +1,190 @@
+//! What variables and the configuration say.
+
+use std::time::Duration;
+
+use pegboard_upstream::config::{Secret, keys::Lookup, servers::is_url};
+
+use crate::config::telemetry::{PROTOCOL, TelemetryConfig};
+
+const DISABLED: &str = "OTEL_SDK_DISABLED";
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const FORM: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
+const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
+const METRIC_INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
+
+/// Why nothing is sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Off {
+    /// Nobody wants it.
+    #[error("there is no collector")]
+    Unwanted,
+    /// A variable asks for what there is not.
+    #[error("`{variable}` is `{value}`, which must be {fits}")]
+    Variable { variable: &'static str, value: String, fits: &'static str },
+    /// A header cannot be sent; which, but not with what.
+    #[error("`{0}` is not a header, or its value is not")]
+    Header(String),
+    #[error("cannot set up HTTP")]
+    Http(#[source] reqwest::Error),
+}
+
+impl Off {
+    /// Says why nothing is sent, unless nobody wants it.
+    pub(crate) fn log(&self) {
+        if !matches!(self, Self::Unwanted) {
+            tracing::warn!(error = pegboard_upstream::with_causes(self), "no telemetry is sent");
+        }
+    }
+}
+
+/// What holds.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) endpoint: String,
+    pub(super) headers: Vec<(String, Secret)>,
+    pub(super) service_name: String,
+    pub(super) sampling_ratio: f64,
+    pub(super) metrics_interval: Duration,
+}
+
+impl Settings {
+    /// Variables count more than the file, as everywhere; an empty one says nothing.
+    ///
+    /// # Errors
+    /// When nothing is to be sent, or a variable makes no sense.
+    pub(super) fn resolve(config: &TelemetryConfig, variable: Lookup<'_>) -> Result<Self, Off> {
+        let find = |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        if find(DISABLED).is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return Err(Off::Unwanted);
+        }
+        let endpoint = find(ENDPOINT).or_else(|| config.endpoint.clone()).ok_or(Off::Unwanted)?;
+        if !is_url(&endpoint) {
+            let fits = "an address that begins with `http://` or `https://`";
+            return Err(Off::Variable { variable: ENDPOINT, value: endpoint, fits });
+        }
+        if let Some(value) = find(FORM).filter(|form| form != PROTOCOL) {
+            return Err(Off::Variable { variable: FORM, value, fits: "`http/protobuf`" });
+        }
+        let headers = match find(HEADERS) {
+            Some(text) => read_headers(&text)?,
+            None => config.headers.clone(),
+        };
+        let sampling_ratio = read(&find, SAMPLER_ARG, "a number from 0 to 1", |text| {
+            text.parse().ok().filter(|share| (0.0..=1.0).contains(share))
+        })?;
+        let metrics_interval = read(&find, METRIC_INTERVAL, "a whole number of milliseconds", |text| {
+            text.parse().ok().map(Duration::from_millis)
+        })?;
+        Ok(Self {
+            endpoint,
+            headers,
+            service_name: find(SERVICE_NAME).unwrap_or_else(|| config.service_name.clone()),
+            sampling_ratio: sampling_ratio.unwrap_or(config.sampling_ratio),
+            metrics_interval: metrics_interval.unwrap_or(config.metrics_interval),
+        })
+    }
+}
+
+/// What a variable says, if it says something.
+fn read<T>(
+    find: &impl Fn(&str) -> Option<String>,
+    variable: &'static str,
+    fits: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, Off> {
+    let Some(value) = find(variable) else { return Ok(None) };
+    match parse(&value) {
+        Some(parsed) => Ok(Some(parsed)),
+        None => Err(Off::Variable { variable, value, fits }),
+    }
+}
+
+/// `name=value,name=value`, with values that may be written like those of an address.
+fn read_headers(text: &str) -> Result<Vec<(String, Secret)>, Off> {
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    let read = |pair: &str| {
+        let name = pair.split('=').next().unwrap_or_default().trim();
+        let value = pair.split_once('=').map(|(_, value)| decoded(value.trim()));
+        // What has no name may be the secret itself.
+        let value = value.flatten().filter(|_| !name.is_empty()).ok_or_else(|| Off::Header(HEADERS.to_owned()))?;
+        Ok((name.to_owned(), Secret::new(value)))
+    };
+    pairs.map(read).collect()
+}
+
+/// `text` with `%41` as `A`.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        rest = behind;
+        let escaped = (*first == b'%').then(|| behind.get(..2)).flatten();
+        let escaped = escaped.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        if escaped.is_some() {
+            rest = &behind[2..];
+        }
+        bytes.push(escaped.unwrap_or(*first));
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(variables: &[(&str, &str)], expected: &str) {
+        let config = TelemetryConfig {
+            headers: vec![("from".to_owned(), Secret::new("file".to_owned()))],
+            ..TelemetryConfig::default()
+        };
+        let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        let shown = match Settings::resolve(&config, &find) {
+            Ok(settings) => {
+                let headers: Vec<String> =
+                    settings.headers.iter().map(|(name, value)| format!("{name}={}", value.expose())).collect();
+                let (ratio, interval) = (settings.sampling_ratio, settings.metrics_interval);
+                format!("{} {headers:?} {} {ratio} {interval:?}", settings.endpoint, settings.service_name)
+            }
+            Err(off) => off.to_string(),
+        };
+        assert_eq!(shown, expected, "{variables:?}");
+    }
+
+    #[test]
+    fn variables_count_more_than_the_file() {
+        let endpoint = (ENDPOINT, "http://collector:4318");
+        check(&[], "there is no collector");
+        check(&[(ENDPOINT, " ")], "there is no collector");
+        check(&[endpoint], "http://collector:4318 [\"from=file\"] pegboard 1 60s");
+        check(&[endpoint, (DISABLED, "TRUE")], "there is no collector");
+        check(
+            &[
+                endpoint,
+                (HEADERS, "a=b%20c, authorization=Bearer x=y,,"),
+                (SERVICE_NAME, "gate"),
+                (SAMPLER_ARG, "0.25"),
+                (METRIC_INTERVAL, "1500"),
+            ],
+            "http://collector:4318 [\"a=b c\", \"authorization=Bearer x=y\"] gate 0.25 1.5s",
+        );
+        check(
+            &[(ENDPOINT, "collector:4318")],
+            "`OTEL_EXPORTER_OTLP_ENDPOINT` is `collector:4318`, which must be an address that begins with `http://` or \
+             `https://`",
+        );
+        check(&[endpoint, (FORM, "grpc")], "`OTEL_EXPORTER_OTLP_PROTOCOL` is `grpc`, which must be `http/protobuf`");
+        check(&[endpoint, (SAMPLER_ARG, "2")], "`OTEL_TRACES_SAMPLER_ARG` is `2`, which must be a number from 0 to 1");
+        check(&[endpoint, (HEADERS, "secret")], "`OTEL_EXPORTER_OTLP_HEADERS` is not a header, or its value is not");
+    }
+
+    #[test]
+    fn percent_signs() {
+        for (text, expected) in
+            [("a%41%e4%bd%a0", Some("aA你")), ("50%", Some("50%")), ("%zz", Some("%zz")), ("%ff", None)]
+        {
+            assert_eq!(decoded(text).as_deref(), expected, "{text}");
+        }
+    }
+}

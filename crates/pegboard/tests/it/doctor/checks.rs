@@ -1,0 +1,219 @@
+//! What is found without starting anything.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use super::{Clinic, SECRET, check};
+
+/// Looks at servers without starting them.
+#[track_caller]
+fn offline(clinic: &Clinic, servers: &Value, expected: &[&str]) {
+    check(clinic, &json!({"mcpServers": servers}), &["--offline"], expected);
+}
+
+#[test]
+fn files_with_mistakes() {
+    let clinic = Clinic::new("mistakes");
+    offline(&clinic, &json!({}), &["warning no-servers -: |→ |pegboard import"]);
+    offline(&clinic, &json!({"a": {"command": "sh"}}), &[]);
+    check(
+        &clinic,
+        &json!({"mcpServers": {"a": {"comand": "sh"}}, "pegboard": {"limit": -1}}),
+        &["--offline"],
+        &[
+            "error configuration -: line |`pegboard.limit` must be|→ docs/configuration.md",
+            "error configuration a: line |→ ",
+            "error configuration a: line |`mcpServers.a.comand`|→ did you mean `command`?",
+        ],
+    );
+    clinic.folder.file("pegboard.json", "{\"mcpServers\": {\"a\": }");
+    let found = clinic.findings(&["--offline"]);
+    let is_it = |found: &String| found.starts_with("error configuration -: line 1: the file is not JSON");
+    assert!(!found.is_empty() && found.iter().all(is_it), "{found:?}");
+}
+
+#[test]
+fn variables() {
+    let clinic = Clinic::new("variables").with("EMPTY", "").with("SET", "x");
+    let servers = json!({
+        "a": {"command": "sh", "env": {"T": "${UNSET_HERE}"}},
+        "b": {"command": "sh", "env": {"T": "${EMPTY}"}},
+        "c": {"command": "sh", "env": {"T": "${UNSET_HERE:-x} ${SET}"}},
+        "d": {"command": "sh", "env": {"T": "${input:key}"}},
+        "off": {"command": "none", "env": {"T": "${UNSET_HERE}"}, "disabled": true}
+    });
+    offline(
+        &clinic,
+        &servers,
+        &[
+            "error unset-variable a: |`UNSET_HERE`|→ |export UNSET_HERE=…",
+            "warning empty-variable b: |`EMPTY` is set, and empty|→ |export EMPTY=…",
+            "error unset-variable d: |only VS Code|→ set an environment variable",
+        ],
+    );
+    let servers = json!({
+        "tilde": {"command": "true", "args": ["~/notes"]},
+        "bare": {"command": "true", "args": ["--key=$API_KEY"], "env": {"A": "%APPDATA%"}},
+        "shell": {"command": "sh", "args": ["-c", "cd ~/x && run $HOME"]},
+        "manual": {"command": "true", "args": ["--org", "<your org>"], "env": {"SITE": "YOUR_SITE_HERE"}}
+    });
+    offline(
+        &clinic,
+        &servers,
+        &[
+            "warning unexpanded-variable tilde: `args[0]` is written for a shell|→ write `${HOME}/…`",
+            "warning unexpanded-variable bare: `args[0]`, `env.A` are written",
+            "warning placeholder-value manual: `args[1]`, `env.SITE` look like",
+        ],
+    );
+}
+
+#[test]
+fn programs_and_folders() {
+    let clinic = Clinic::new("programs");
+    clinic.folder.file("plain.txt", "").file("here.py", "");
+    let servers = json!({
+        "none": {"command": "uvx-of-nobody"},
+        "line": {"command": "sh -c true"},
+        "plain": {"command": "[here]/plain.txt"},
+        "moved": {"command": "sh", "cwd": "nowhere"},
+        "relative": {"command": "./server.sh", "args": ["good.json"]},
+        "placed": {"command": "./server.sh", "cwd": "."},
+        "unbuilt": {"command": "sh", "args": ["[here]/build/index.sh"]},
+        "itself": {"command": env!("CARGO_BIN_EXE_pegboard"), "args": ["serve", "--stdio", "pegboard.json"]}
+    });
+    offline(
+        &clinic,
+        &servers,
+        &[
+            "error missing-command none: there is no program `uvx-of-nobody`|→ install it|`PATH`",
+            "error missing-command line: |→ |write `sh` there",
+            "error not-executable plain: |plain.txt|→ `chmod +x [here]/plain.txt`",
+            "error missing-folder moved: there is no folder `[here]/nowhere`|→ |`cwd`",
+            "warning relative-path relative: `./server.sh`|→ |${workspaceFolder}",
+            "error missing-file unbuilt: there is no file `[here]/build/index.sh`",
+            "error serves-itself itself: ",
+        ],
+    );
+}
+
+#[test]
+fn secrets() {
+    let clinic = Clinic::new("secrets");
+    clinic.file_with("open.env", &format!("API_TOKEN={SECRET}-in-a-file"), 0o644);
+    clinic.file_with("closed.env", "A=1", 0o600);
+    let servers = json!({
+        "plain": {"command": "true", "env": {"API_TOKEN": format!("{SECRET}-in-plain-text")}},
+        "open": {"command": "true", "envFile": "open.env"},
+        "closed": {"command": "true", "envFile": "closed.env"},
+        "gone": {"command": "true", "envFile": "gone.env"},
+        "sent": {"url": "http://example.com/mcp", "headers": {"Authorization": format!("Bearer {SECRET}-0123456789")}}
+    });
+    offline(
+        &clinic,
+        &servers,
+        &[
+            "note plain-secret plain: a secret in plain text: `env.API_TOKEN`|→ write `${NAME}`",
+            "warning readable-secret open: `[here]/open.env`|→ `chmod 600 [here]/open.env`",
+            "error missing-file gone: |`mcpServers.gone.envFile`|→ make the file",
+            "warning plain-http sent: credentials go to `example.com`|→ write `https://`",
+            "note plain-secret sent: a secret in plain text: `headers.Authorization`",
+        ],
+    );
+    clinic.file_with("pegboard.json", &std::fs::read_to_string(clinic.path("pegboard.json")).expect("a file"), 0o644);
+    let found = clinic.findings(&["--offline", "--server", "plain", "--listen", "0", "--state", "none"]);
+    assert!(found[0].starts_with("warning readable-secret -: `pegboard.json`"), "{found:?}");
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
+#[test]
+fn containers_without_input() {
+    let clinic = Clinic::new("containers");
+    clinic.program("docker", "#!/bin/sh\n");
+    let servers = json!({
+        "right": {"command": "[here]/docker", "args": ["run", "-i", "--rm", "x"]},
+        "deaf": {"command": "[here]/docker", "args": ["run", "--rm", "x"]},
+        "terminal": {"command": "[here]/docker", "args": ["run", "-it", "x/y"]}
+    });
+    offline(
+        &clinic,
+        &servers,
+        &["error docker-flags deaf: |→ put `-i`", "error docker-flags terminal: |→ leave out `-t`"],
+    );
+}
+
+#[test]
+fn the_same_server_twice() {
+    let clinic = Clinic::new("twice");
+    let servers = json!({
+        "one": {"command": "true", "args": ["x"]},
+        "two": {"command": "true", "args": ["x"]},
+        "other": {"command": "true", "args": ["y"]},
+        "far": {"url": "https://example.com/mcp"},
+        "far too": {"url": "https://EXAMPLE.com/mcp/"},
+        "off": {"command": "true", "args": ["y"], "disabled": true}
+    });
+    offline(
+        &clinic,
+        &servers,
+        &["warning duplicate-server two: |`one`|→ take one", "warning duplicate-server far too: |`far`"],
+    );
+}
+
+#[test]
+fn addresses() {
+    let clinic = Clinic::new("addresses");
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let taken = socket.local_addr().expect("an address").to_string();
+    let look = |pegboard: Value, args: &[&str], expected: &[&str]| {
+        clinic.configure(&json!({"mcpServers": {"a": {"command": "true"}}, "pegboard": pegboard}));
+        let found = clinic.findings(&[&["--offline", "--state", "none"], args].concat());
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        let pairs = found.iter().zip(expected);
+        pairs.for_each(|(found, expected)| assert!(found.starts_with(expected), "{found}"));
+    };
+    look(json!({"listen": "127.0.0.1:0"}), &[], &[]);
+    look(json!({"listen": taken}), &[], &[&format!("error port-taken -: `{taken}` is in use already by `")]);
+    look(json!({"listen": taken}), &["--listen", "0"], &[]);
+    look(json!({"listen": "0.0.0.0:0"}), &[], &["error public-address -: `0.0.0.0:0` can be reached"]);
+    look(json!({"listen": "0.0.0.0:0", "allowPublic": true}), &[], &["warning public-address -: "]);
+    let tokens = json!([{"name": "me", "token": format!("{SECRET}-token")}]);
+    look(json!({"listen": "0.0.0.0:0", "tokens": tokens}), &[], &[]);
+    look(json!({}), &["--listen", "nonsense"], &["error listen-address -: `nonsense` is not an address"]);
+    look(json!({}), &["--listen", "192.0.2.1:80"], &["error public-address", "error listen-address -: cannot listen"]);
+}
+
+#[test]
+fn the_folder_for_state() {
+    let clinic = Clinic::new("state");
+    clinic.configure(&json!({"mcpServers": {"a": {"command": "true"}}}));
+    let look = |folder: &str, expected: &[&str]| {
+        let found = clinic.findings(&["--offline", "--listen", "0", "--state", folder]);
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        found.iter().zip(expected).for_each(|(found, expected)| assert!(found.contains(expected), "{found}"));
+    };
+    let made = |name: &str, mode: u32| {
+        std::fs::create_dir(clinic.path(name)).expect("a folder");
+        let rights = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(clinic.path(name), rights).expect("rights");
+    };
+    made("own", 0o700);
+    made("shared", 0o777);
+    look("none", &[]);
+    look("own", &[]);
+    look("own/new/folder", &[]);
+    look("good.json", &["warning state-folder -: `good.json`"]);
+    look("good.json/x", &["is no folder, or would be in a file"]);
+    look("shared", &["can be written to by others, and is not used → `chmod go-w shared`"]);
+    // Where nothing is said it is below the home folder.
+    assert!(clinic.findings(&["--offline", "--listen", "0"]).is_empty());
+}
+
+#[test]
+fn wrong_use() {
+    let clinic = Clinic::new("wrong_use");
+    insta::assert_snapshot!("no_configuration", clinic.show(&[]));
+    clinic.configure(&json!({"mcpServers": {"a": {"command": "true"}}}));
+    insta::assert_snapshot!("no_such_server", clinic.show(&["--server", "b"]));
+}

@@ -1,0 +1,154 @@
+//! `pegboard doctor`, with real servers that make real mistakes.
+
+mod checks;
+mod remote;
+mod starts;
+
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Folder, show};
+
+/// What every secret here contains, and no output may.
+const SECRET: &str = "s3cret";
+
+/// A server that says what it was told to: the tools of the file that is its argument.
+const SERVER: &str = r#"#!/bin/sh
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*)
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}\n' "$id" ;;
+    *'"tools/list"'*)
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":' "$id"; tr -d '\n' < "$1"; printf '}}\n' ;;
+    *'"method":"notifications/'*) ;;
+    *)
+      printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}\n' "$id" ;;
+  esac
+done
+"#;
+
+/// A tool that nothing is wrong with.
+const GOOD_TOOL: &str =
+    r#"{"name": "greet", "description": "Greets", "inputSchema": {"type": "object", "properties": {}}}"#;
+
+/// A folder with a configuration and servers in it.
+struct Clinic {
+    folder: Folder,
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Clinic {
+    fn new(test: &str) -> Self {
+        let clinic = Self { folder: Folder::new(&format!("doctor_{test}")), variables: Vec::new() };
+        clinic.program("server.sh", SERVER);
+        clinic.folder.file("good.json", format!("[{GOOD_TOOL}]"));
+        clinic
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn here(&self) -> String {
+        self.folder.path().to_string_lossy().into_owned()
+    }
+
+    fn with(mut self, variable: &'static str, value: &str) -> Self {
+        self.variables.push((variable, value.to_owned()));
+        self
+    }
+
+    /// A file with certain rights.
+    fn file_with(&self, name: &str, content: &str, mode: u32) -> &Self {
+        self.folder.file(name, content);
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).expect("rights");
+        self
+    }
+
+    fn program(&self, name: &str, content: &str) -> &Self {
+        self.file_with(name, content, 0o755)
+    }
+
+    /// An entry for the server that offers the tools of a file here.
+    fn serving(&self, tools: &str) -> Value {
+        json!({"command": self.path("server.sh"), "args": [self.path(tools)]})
+    }
+
+    fn configure(&self, config: &Value) -> &Self {
+        let text = serde_json::to_string_pretty(config).expect("JSON");
+        self.file_with("pegboard.json", &text.replace("[here]", &self.here()), 0o600)
+    }
+
+    /// Looks at the configuration, with nothing of the outside in the environment.
+    fn run(&self, args: &[&str]) -> Output {
+        let output = Command::new(env!("CARGO_BIN_EXE_pegboard"))
+            .args(["doctor", "pegboard.json"])
+            .args(args)
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("HOME", self.folder.path())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(self.variables.iter().map(|(name, value)| (*name, value)))
+            .stdin(Stdio::null())
+            .output()
+            .expect("the binary starts");
+        for bytes in [&output.stdout, &output.stderr] {
+            let text = String::from_utf8_lossy(bytes);
+            assert!(!text.contains(SECRET), "a secret is shown: {text}");
+            assert!(!text.contains('\u{1b}'), "a control character is shown: {text}");
+        }
+        output
+    }
+
+    /// Exit code and outputs, with times and our own paths told in words.
+    fn show(&self, args: &[&str]) -> String {
+        let text = show(&self.run(args)).replace(&self.here(), "[here]");
+        let lines = text.lines().map(|line| match line.split_once(", ready in ") {
+            Some((before, _)) => format!("{before}, ready in [time]\n"),
+            None => format!("{line}\n"),
+        });
+        lines.collect()
+    }
+
+    /// What is found, each as `severity check server: message → hint`.
+    fn findings(&self, args: &[&str]) -> Vec<String> {
+        let output = self.run(&[args, &["--format", "json"]].concat());
+        let report = crate::harness::json(&output);
+        let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or("-").to_owned();
+        let shown = |finding: &Value| {
+            let [severity, check, server, message, hint] =
+                ["severity", "check", "server", "message", "hint"].map(|key| text(finding, key));
+            let details =
+                finding["details"].as_array().map(|details| format!(" {}", json!(details))).unwrap_or_default();
+            format!("{severity} {check} {server}: {message}{details} → {hint}").replace(&self.here(), "[here]")
+        };
+        let findings: Vec<String> = report["findings"].as_array().expect("a list").iter().map(shown).collect();
+        let has_error = findings.iter().any(|finding| finding.starts_with("error"));
+        assert_eq!(output.status.code(), Some(i32::from(has_error)), "{findings:#?}");
+        findings
+    }
+}
+
+/// Where nobody else listens, and nothing is kept.
+const ALONE: &[&str] = &["--listen", "127.0.0.1:0", "--state", "none"];
+
+/// What is found in `config` is what is expected, in this order. `|` stands for any text.
+#[track_caller]
+fn check(clinic: &Clinic, config: &Value, args: &[&str], expected: &[&str]) {
+    clinic.configure(config);
+    let found = clinic.findings(&[ALONE, args].concat());
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (found, expected) in found.iter().zip(expected) {
+        let mut rest = found.as_str();
+        for part in expected.split('|') {
+            let at = rest.find(part).unwrap_or_else(|| panic!("no `{part}` in {found}"));
+            rest = &rest[at + part.len()..];
+        }
+    }
+}

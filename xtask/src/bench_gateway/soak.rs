@@ -1,0 +1,151 @@
+//! A long time under load: whether memory stays as it is.
+
+use std::{
+    fs,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use super::{QUERIES, Session, expect_result, resident_mb};
+use crate::{say, served};
+
+/// Requests a second, of all clients together.
+const RATE: u32 = 200;
+
+/// Clients at a time.
+const CLIENTS: u32 = 4;
+
+/// After how many requests a client goes and another one comes.
+const STAY: u64 = 500;
+
+/// What memory may grow by between the first and the last quarter: allocators keep what they
+/// were given, and give it back late.
+const SLACK: f64 = 0.05;
+
+/// Sends requests of every kind for `seconds`, and looks at the memory meanwhile.
+pub(crate) fn run(profile: &str, seconds: u64) -> Result<(), String> {
+    let fixture = served::fixture(profile)?;
+    let state = std::path::absolute("target/bench-soak").map_err(|error| error.to_string())?;
+    let _ = fs::remove_dir_all(&state);
+    let config = json!({
+        "mcpServers": {
+            "one": {"command": fixture, "args": ["--extras", "--tools", "300"]},
+            "two": {"command": fixture, "args": ["--extras"]},
+        },
+        "pegboard": {
+            "exposure": "always", "dialect": "bridge", "prefix": "always", "stateFolder": state,
+            // So that conversations are forgotten as well as begun.
+            "maxSessions": 50,
+            "clients": {"explicit": "explicit", "everything": "passthrough"},
+        },
+    });
+    let gateway = served::Served::start(profile, "bench-soak", &config)?;
+    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (outcome, memory) = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let (url, stop, done) = (&gateway.url, &stop, &done);
+                scope.spawn(move || work(url, number, stop, done))
+            })
+            .collect();
+        let memory = watch(gateway.pid(), Duration::from_secs(seconds), &clients);
+        stop.store(true, Ordering::Relaxed);
+        let ended: Result<Vec<()>, String> =
+            clients.into_iter().map(|client| client.join().map_err(|_| "a client panicked".to_owned())?).collect();
+        (ended, memory)
+    });
+    outcome?;
+    judge(&memory, done.load(Ordering::Relaxed), seconds)
+}
+
+/// The memory of the gateway, once a second. Ends early when a client has failed.
+fn watch<T>(pid: u32, time: Duration, clients: &[thread::ScopedJoinHandle<'_, T>]) -> Vec<f64> {
+    let began = Instant::now();
+    let mut memory = Vec::new();
+    while began.elapsed() < time && !clients.iter().any(thread::ScopedJoinHandle::is_finished) {
+        thread::sleep(Duration::from_secs(1));
+        memory.push(resident_mb(pid));
+    }
+    memory
+}
+
+/// One client after the other, each at its share of the rate.
+fn work(url: &str, number: u32, stop: &AtomicBool, done: &AtomicU64) -> Result<(), String> {
+    let names = ["somebody", "explicit", "everything", "somebody else"];
+    let pause = Duration::from_secs(1) * CLIENTS / RATE;
+    let mut due = Instant::now();
+    let mut round = u64::from(number);
+    let mut session = Session::begin_as(url, names[number as usize % names.len()])?;
+    while !stop.load(Ordering::Relaxed) {
+        due += pause;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        request(&session, names[number as usize % names.len()], round)?;
+        round += 1;
+        done.fetch_add(1, Ordering::Relaxed);
+        if round.is_multiple_of(STAY) {
+            session = Session::begin_as(url, names[number as usize % names.len()])?;
+        }
+    }
+    Ok(())
+}
+
+/// One request of many kinds.
+fn request(session: &Session, client: &str, round: u64) -> Result<(), String> {
+    let call = |tool: &str, arguments: serde_json::Value| {
+        session.request("tools/call", &json!({"name": tool, "arguments": arguments}))
+    };
+    let query = QUERIES[round as usize % QUERIES.len()];
+    let message = json!({"message": "x".repeat(round as usize % 2000)});
+    let answer = match (client, round % 8) {
+        (_, 0) => return session.request("tools/list", &json!({})).map(drop),
+        (_, 1) => return session.request("resources/list", &json!({})).map(drop),
+        // A list that changes now and then: always the same tools, so that it is not the
+        // catalog that grows.
+        ("everything", 2) if round.is_multiple_of(200) => {
+            call("one___change_tools", json!({"name": format!("new_{}", round / 200 % 5)}))?
+        }
+        ("everything", _) => call("two___echo", message)?,
+        ("explicit", 2) => call("search_tools", json!({"query": query.split(' ').next()}))?,
+        ("explicit", 3) => {
+            let name = format!("one___tool_{:05}", round % 300);
+            call("add_tool", json!({"tool_names": [name]}))?
+        }
+        ("explicit", _) => call("two___echo", message)?,
+        (_, 2 | 3) => call("search_tools", json!({"query": query}))?,
+        (_, 4) => return call("call_tool", json!({"name": "no_such_tool", "arguments": {}})).map(drop),
+        _ => call("call_tool", json!({"name": "two___echo", "arguments": message}))?,
+    };
+    expect_result(&answer)
+}
+
+/// Compares the second quarter of the time with the last.
+fn judge(memory: &[f64], done: u64, seconds: u64) -> Result<(), String> {
+    let quarter = memory.len() / 4;
+    if quarter == 0 {
+        return Err("the time was too short to tell anything".to_owned());
+    }
+    let middle = |part: &[f64]| {
+        let mut sorted = part.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted[sorted.len() / 2]
+    };
+    let (early, late) = (middle(&memory[quarter..2 * quarter]), middle(&memory[memory.len() - quarter..]));
+    let most = memory.iter().copied().fold(0.0, f64::max);
+    say(&format!(
+        "{done} requests in {seconds} s: {early:.1} MB in the second quarter, {late:.1} MB in the last, {most:.1} MB \
+         at most"
+    ));
+    let wanted = u64::from(RATE) * seconds * 9 / 10;
+    if late > early * (1.0 + SLACK) + 1.0 {
+        Err(format!("memory grows: from {early:.1} MB to {late:.1} MB"))
+    } else if done < wanted {
+        // Slower machines prove less, and are not at fault.
+        say(&format!("fewer requests than {wanted}: the machine is busy"));
+        Ok(())
+    } else {
+        Ok(())
+    }
+}
