@@ -1,0 +1,51 @@
+"""How lexical scores and similarities become one ranking and one confidence, in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+NAMED = 0.9
+"""Lexical scores from here on are of tools that the query names outright."""
+
+
+def relative(values: np.ndarray, least: float) -> np.ndarray:
+    """Values as shares of the highest, or of `least` if that is higher."""
+    return values / max(float(values.max(initial=0.0)), least)
+
+
+def similarity(whole: np.ndarray, requests: list[np.ndarray], settings: dict[str, Any]) -> np.ndarray:
+    """The semantic share of each tool's score, 0 to 1: of the whole query and of its best request."""
+    least = settings["least_similarity"]
+    shares = relative(whole, least)
+    if requests:
+        best = np.max([relative(request, least) for request in requests], axis=0)
+        shares = (1 - settings["requests"]) * shares + settings["requests"] * best
+    return shares
+
+
+def trust(known: float, settings: dict[str, Any]) -> float:
+    """How far the vector of a query can be trusted of whose words the share `known` is known."""
+    start, full = settings["known_from"], settings["known_to"]
+    return min(1.0, max(0.0, (known - start) / (full - start)))
+
+
+def fused(lexical: np.ndarray, shares: np.ndarray | None, known: float, settings: dict[str, Any]) -> np.ndarray:
+    """The score by which tools are ordered, 0 to 1; `shares` is `None` without a query vector."""
+    named = lexical >= NAMED
+    plain = np.where(named, 0.0, lexical)
+    weight = settings["similarity"] * trust(known, settings) if shares is not None else 0.0
+    scores = relative(plain, 1e-6)
+    if shares is not None:
+        scores = scores + weight * np.maximum(shares, 0.0)
+    scores = NAMED * scores / (1 + weight)
+    return np.where(named, lexical, scores)
+
+
+def confidence(lexical: float, similarity: float, settings: dict[str, Any]) -> float:
+    """How likely the best hit is what was asked for, 0 to 1, from its own two scores."""
+    if lexical >= NAMED:
+        return 1.0
+    total = settings["bias"] + settings["lexical"] * lexical + settings["similarity"] * similarity
+    return float(1 / (1 + np.exp(-total)))
