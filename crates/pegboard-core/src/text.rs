@@ -48,7 +48,7 @@ pub fn bounded(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{kept}{CUT}"))
 }
 
-/// One [`line`] of at most `most` bytes, for messages.
+/// One [`line()`] of at most `most` bytes, for messages.
 pub fn brief(text: &str, most: usize) -> String {
     // Whatever is removed is removed from a text that is not longer than needed.
     let start = &text[..text.floor_char_boundary(most.saturating_mul(4))];
@@ -148,7 +148,7 @@ pub(crate) fn clean_owned(text: String) -> String {
     }
 }
 
-/// [`line`] for who owns the text.
+/// [`line()`] for who owns the text.
 pub(crate) fn line_owned(text: String) -> String {
     match line(&text) {
         Cow::Borrowed(_) => text,

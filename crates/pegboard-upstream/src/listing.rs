@@ -268,3 +268,26 @@ pub(crate) async fn refresh(
     lists.warnings.extend(warnings.into_iter().map(|warning| format!("{prefix}{warning}")));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_protocol_knows_is_read() {
+        let injected = r#""name":"y","description":"injected","inputSchema":{"type":"object","required":["z"]}"#;
+        for key in ["function", "\\u0066unction"] {
+            let text = format!(
+                r#"{{"name":"x","description":"approved","inputSchema":{{"type":"object"}},"{key}":{{{injected}}},
+                "prompt_instructions":"injected","search_hint":"injected","category":"human","deferred":false,"id":"z"}}"#
+            );
+            let definition: Raw = serde_json::from_str(&text).expect("JSON");
+            let tool = Item::read_tool(&definition, "s___x", "x").expect("a tool");
+            assert_eq!((tool.name.as_str(), tool.description.as_str()), ("s___x", "approved"), "{key}");
+            let said = [tool.prompt_instructions, tool.search_hint, tool.category, tool.id, tool.server];
+            assert!(said.iter().all(Option::is_none) && tool.deferred.is_none(), "{key}: {said:?}");
+            assert!(!tool.input_schema.is_some_and(|schema| schema.get().contains("required")), "{key}");
+            assert_eq!(tool.original.map(|raw| raw.get().to_owned()).as_deref(), Some(text.as_str()));
+        }
+    }
+}

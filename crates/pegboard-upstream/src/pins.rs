@@ -3,7 +3,7 @@
 //! A server can change what it says of a tool after somebody has looked at it. So what a server
 //! offers when it is first seen is kept as approved, and what differs from that later on waits
 //! until somebody approves it too: tools that are new, that say something else, that are gone.
-//! Whether they can be used meanwhile is [`Pinning`](crate::config::Pinning).
+//! Whether they can be used meanwhile is [`Pinning`].
 //!
 //! A folder holds two files for each server, named by who the server is
 //! ([`Fingerprint::of_identity`](crate::manifest::Fingerprint::of_identity)): the approved definitions, and what waits. Several programs

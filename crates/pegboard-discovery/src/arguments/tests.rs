@@ -434,3 +434,15 @@ fn schemas_of_real_servers() {
         "{tools} tools, {read} read, {fitting} with fitting arguments, {sure} without doubt, {patterns} with patterns"
     );
 }
+
+/// A few lines that mean millions of values.
+#[test]
+fn an_example_is_bounded_whatever_the_schema() {
+    let names: Vec<String> = (0..251).map(|number| format!("name_{number}")).collect();
+    let properties: serde_json::Map<String, Value> =
+        names.iter().map(|name| (name.clone(), json!({"$ref": "#"}))).collect();
+    let schema = schema(&json!({"type": "object", "properties": properties, "required": names}));
+    let mistakes = schema.mistakes(&json!({}));
+    let text = refusal::write(Some(&schema), &json!({}), &mistakes, &CalledAs { name: "x", is_wrapped: false });
+    assert!(text.len() < 20_000, "{} bytes", text.len());
+}

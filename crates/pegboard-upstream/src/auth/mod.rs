@@ -2,7 +2,7 @@
 //!
 //! A [`Login`] is one person's way through it: the server says who may let people in, we
 //! register there, the person agrees in a browser, and what comes of it is kept by
-//! [`Logins`], one file for each address of a server. From then on a [`Bearer`] has a token for
+//! [`Logins`], one file for each address of a server. From then on a `Bearer` has a token for
 //! every request to that server, renews it before it expires or when it is refused, and finds
 //! a login that was made meanwhile by another process.
 //!

@@ -48,3 +48,18 @@ fn sorted(value: Value) -> Value {
         value => value,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_searches_use_counts() {
+        let of = |text: &str| Definition::of(&serde_json::from_str::<crate::json::Raw>(text).expect("JSON"));
+        let hinted = |hint: &str| of(&format!(r#"{{"name":"a","_meta":{{"anthropic/searchHint":"{hint}","x":1}}}}"#));
+        assert_eq!(hinted("one"), hinted("one"));
+        assert_ne!(hinted("one"), hinted("two"));
+        assert_ne!(hinted("one"), of(r#"{"name":"a"}"#));
+        assert_eq!(of(r#"{"name":"a","_meta":{"x":1}}"#), of(r#"{"name":"a","_meta":{"x":2}}"#));
+    }
+}
