@@ -321,9 +321,12 @@ async fn recall(folder: PathBuf, servers: Vec<Arc<Upstream>>, opening: Opening) 
     for (server, recalled) in servers.iter().zip(recalled) {
         server.recall(&manifests, recalled);
     }
-    review(servers).await;
+    // What must not be used unseen is looked at before anybody asks; the rest is only reported.
+    let (held, reported) = servers.into_iter().partition(|server| server.holds_unseen());
+    review(held).await;
     // All at once: whoever follows the changes takes in all of them with one look.
     opening.crew.changed();
     drop(opening);
+    review(reported).await;
     let _ = tokio::task::spawn_blocking(move || manifests.sweep(&used)).await;
 }

@@ -151,8 +151,9 @@ impl Table {
     /// Kills everything below this process; whether anything was there. Each is killed as soon
     /// as it is seen: numbers ascend, so that what is born meanwhile is mostly still to come.
     fn kill(&mut self) -> io::Result<bool> {
-        let ours = rustix::process::getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
-        let mut known = HashSet::from([rustix::process::getpid().as_raw_nonzero().get()]);
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let ours = self.session(own)?;
+        let mut known = HashSet::from([own]);
         let (mut groups, mut is_any) = (HashSet::new(), false);
         let looked = self.each(|process| {
             if !known.contains(&process.parent) {
@@ -177,6 +178,14 @@ impl Table {
             let _ = kill_process(process.pid, Signal::KILL);
         }
         Ok(is_any)
+    }
+
+    /// The session of a process; 0 when whoever leads it is outside of what we can see, as in
+    /// many containers. `getsid` of `rustix` does not allow for that.
+    fn session(&self, pid: i32) -> io::Result<i32> {
+        let stat = self.stat(pid)?;
+        let process = parse_stat(pid, &String::from_utf8_lossy(&stat));
+        process.map(|process| process.session).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Reads all processes, one by one.
@@ -283,5 +292,21 @@ mod tests {
         let mut broken = Table { folder: Dir::new(file).expect("not looked at yet") };
         assert!(broken.descendants().is_err());
         assert!(broken.kill().is_err());
+    }
+    /// In a container, the leader of our session often has no number that we could know.
+    #[test]
+    fn a_session_led_from_outside() {
+        let apart = |program: &std::path::Path, arguments: &[&str]| {
+            let mut unshare = std::process::Command::new("unshare");
+            unshare.args(["--map-root-user", "--pid", "--fork", "--mount-proc"]).arg(program).args(arguments).output()
+        };
+        if !apart("true".as_ref(), &[]).is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: no process may be set apart here");
+            return;
+        }
+        let this = std::env::current_exe().expect("a program runs");
+        let same = "processes::tests::a_table_that_cannot_be_read_is_not_empty";
+        let output = apart(&this, &["--exact", same]).expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -13,27 +13,17 @@ pub(super) struct Definition(pub(super) Map<String, Value>);
 
 impl Definition {
     pub(super) fn of(raw: &RawValue) -> Self {
-        let fields: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let mut fields: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
+        // What searches use of `_meta`; the rest of that may change with every start.
+        let hint = fields.get_mut("_meta").and_then(|meta| meta.get_mut("anthropic/searchHint")).map(Value::take);
         let mut parts: Vec<(String, Value)> =
             fields.into_iter().filter(|(key, _)| PARTS.contains(&key.as_str())).collect();
-        // A hint for searches, where one provider's servers put it.
-        let meta = fields_of_meta(raw);
-        parts.extend(meta);
+        parts.extend(hint.map(|hint| ("searchHint".to_owned(), hint)));
         // What is said to be nothing is not said.
         parts.retain(|(_, value)| !value.is_null());
         parts.sort_by(|one, other| one.0.cmp(&other.0));
         Self(parts.into_iter().map(|(key, value)| (key, sorted(value))).collect())
     }
-}
-
-/// What `_meta` says that searches use; the rest of it may change with every start.
-fn fields_of_meta(raw: &RawValue) -> Option<(String, Value)> {
-    if !raw.get().contains("searchHint") {
-        return None;
-    }
-    let fields: Map<String, Value> = serde_json::from_str(raw.get()).ok()?;
-    let hint = fields.get("_meta")?.get("anthropic/searchHint")?;
-    Some(("searchHint".to_owned(), hint.clone()))
 }
 
 fn sorted(value: Value) -> Value {

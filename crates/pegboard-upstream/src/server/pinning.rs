@@ -44,7 +44,7 @@ impl Upstream {
     }
 
     /// Whether tools must not be used before they were compared with what was approved.
-    pub(super) fn holds_unseen(&self) -> bool {
+    pub(crate) fn holds_unseen(&self) -> bool {
         self.approvals().is_some() && self.config.pinning() == Pinning::Hold
     }
 
