@@ -19,12 +19,18 @@ pub struct Query<'a> {
     pub threshold: f64,
     /// Fill in [`Hit::why`].
     pub explain: bool,
+    /// What somebody else's model makes of `text`, for rankers that hold vectors of tools by
+    /// the same model.
+    pub vector: Option<&'a [f32]>,
+    /// Hits are withheld when the ranking's confidence is less; `None` leaves it to the
+    /// ranker, 0 shows everything.
+    pub least_confidence: Option<f64>,
 }
 
 impl<'a> Query<'a> {
     /// Asks for the ten best tools for `text`.
     pub fn new(text: &'a str) -> Self {
-        Self { text, limit: 10, threshold: 0.0, explain: false }
+        Self { text, limit: 10, threshold: 0.0, explain: false, vector: None, least_confidence: None }
     }
 
     /// Asks for at most `limit` tools.
@@ -45,6 +51,20 @@ impl<'a> Query<'a> {
     #[must_use]
     pub fn explain(mut self, explain: bool) -> Self {
         self.explain = explain;
+        self
+    }
+
+    /// Brings a vector of the text.
+    #[must_use]
+    pub fn vector(mut self, vector: Option<&'a [f32]>) -> Self {
+        self.vector = vector;
+        self
+    }
+
+    /// Asks for hits only if the ranker is at least so confident, 0 to 1.
+    #[must_use]
+    pub fn least_confidence(mut self, confidence: f64) -> Self {
+        self.least_confidence = Some(confidence);
         self
     }
 
@@ -142,6 +162,10 @@ pub enum Field {
     Category,
     /// Name and description (and instructions) taken as one text.
     Text,
+    /// What the tool means, rather than what it says.
+    Meaning,
+    /// What was called after like queries.
+    Usage,
 }
 
 impl Field {
@@ -161,6 +185,8 @@ impl Field {
             Self::ServerDescription => "server_description",
             Self::Category => "category",
             Self::Text => "text",
+            Self::Meaning => "meaning",
+            Self::Usage => "usage",
         }
     }
 }
@@ -226,9 +252,12 @@ pub struct Ranking {
     pub unmatched: Vec<String>,
     /// Whether, and how, the ranker had to fall back.
     pub fallback: Option<Fallback>,
-    /// How much of what was asked the best hit covers, 0 to 1; `None` where the ranker
-    /// has no such notion.
+    /// How likely it is that the best hit is what was asked for, 0 to 1; `None` where the
+    /// ranker has no such notion.
     pub confidence: Option<f64>,
+    /// What would have been the hits, had the ranker been confident enough. Empty when there
+    /// are hits.
+    pub withheld: Vec<Hit>,
 }
 
 /// Orders the tools of a catalog for a query.

@@ -94,7 +94,7 @@ impl Ranker for Bm25 {
         }
         let fallback = parsed.is_phrase.then_some(Fallback::Phrase);
         let unmatched = index.unmatched(&parsed).map_err(|error| failed(error.to_string()))?;
-        Ok(Ranking { hits, total, unmatched, fallback, confidence: None })
+        Ok(Ranking { hits, total, unmatched, fallback, ..Ranking::default() })
     }
 
     fn prepare(&self, catalog: &Catalog) {

@@ -67,6 +67,7 @@ impl Buffers {
             total,
             unmatched: unmatched(text, words),
             fallback: words.iter().any(|word| word.found == Found::Nearly).then_some(Fallback::Typo),
+            withheld: Vec::new(),
         }
     }
 
