@@ -1,9 +1,9 @@
 """Fits the confidence of a finished model, and adds its background vectors.
 
-    python train/confidence.py --data DIR --folds DIR --candidates FILE [--model FILE] [--only measure]
+    python train/confidence.py --data DIR --folds DIR --candidates FILE [--work DIR] [--model FILE] [--only measure]
 
-`--folds` holds FAMILY.npz, the students that `experiments.py` trained without that family, and
-`--candidates` is the built example `candidates`. Every figure is of a family that neither the
+`--folds` holds FAMILY.npz, the students that `experiments.py` trained without that family,
+`--candidates` is the built example `candidates`, and `--work` is the folder that `train.py` prepared. Every figure is of a family that neither the
 student, nor the background, nor the coefficients have seen; the background of a query of another
 family is made without that one too. No accelerator is needed, and a few minutes on one core.
 """
@@ -312,6 +312,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the labelled sets")
     parser.add_argument("--folds", type=Path, required=True, help="folder of the left-out students")
     parser.add_argument("--candidates", type=Path, required=True, help="the built example of that name")
+    parser.add_argument("--work", type=Path, default=pp.ROOT / "target/train", help="folder that `train.py` prepared")
     parser.add_argument("--model", type=Path, default=pp.ROOT / "crates/pegboard-engine/model/pegboard.model")
     parser.add_argument("--measured", nargs="*", default=["ultratool"], help="sets that are only measured on")
     parser.add_argument("--only", choices=["measure"], help="leave the model file as it is")
@@ -322,7 +323,7 @@ def main() -> None:
     texts = read_texts(model, families, options.data)
     every = list(cs.cases(families, list(pp.TRAINED), options.candidates))
     # The arrays of a student are in the order of the prepared vocabulary, which is sorted differently.
-    vocabulary = (options.folds / "vocabulary.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    vocabulary = (options.work / "vocabulary.txt").read_text(encoding="utf-8").split("\n")[:-1]
     parts: list[Part] = []
     for name in pp.TRAINED:
         student = Student(pack.pack(dict(np.load(options.folds / f"{name}.npz")), vocabulary, SETTINGS), texts)
