@@ -5,6 +5,8 @@
 DIR holds the labelled sets of `prepare.py`. Preparing needs cargo, for what the lexical ranker
 answers; fitting needs an accelerator (some minutes). They may run on different
 machines: `--only prepare` fills the work folder, `--only fit` uses nothing else but it and MiniLM.
+`confidence.py` then fits what `SETTINGS` holds for the confidence anew, which needs the students of
+`experiments.py`.
 """
 
 from __future__ import annotations
