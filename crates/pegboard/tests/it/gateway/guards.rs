@@ -183,7 +183,7 @@ async fn numbers_for_whoever_collects_them() {
     let config = json!({
         "mcpServers": {"fixture": fixture(&["--extras", "--tools", "200"])},
         "pegboard": {"dialect": "bridge", "tokens": [
-            {"name": "me", "token": "alpha"}, {"name": "guest", "token": "beta", "selection": {"servers": ["other"]}}
+            {"name": "me", "token": "alpha"}, {"name": "guest", "token": "beta", "selection": {"tools": ["fixture:echo"]}}
         ]}
     });
     let served = Served::start("metrics", &config).await;
