@@ -221,9 +221,9 @@ pub(crate) struct LoginArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// The configuration
+    /// The configuration [default: where `pegboard import --write` puts it]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
-    pub(crate) config: PathBuf,
+    pub(crate) config: Option<PathBuf>,
 
     /// Print the address instead of opening a browser. Where the browser is on another machine,
     /// paste the address of the page that it cannot open in the end
@@ -245,9 +245,9 @@ pub(crate) struct LogoutArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// The configuration
+    /// The configuration [default: where `pegboard import --write` puts it]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
-    pub(crate) config: PathBuf,
+    pub(crate) config: Option<PathBuf>,
 
     /// Where the login is kept [default: `pegboard` in the user's folder for state]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
