@@ -27,9 +27,11 @@ mod confidence;
 mod file;
 mod fusion;
 mod header;
+mod kernel;
 mod pieces;
 mod pool;
 mod requests;
+mod table;
 mod vector;
 mod words;
 
@@ -40,6 +42,11 @@ use std::{
 
 use pegboard_core::Tool;
 
+pub(crate) use self::{
+    confidence::{ConfidenceSettings, Evidence},
+    fusion::{Blend, FusionSettings, Layer, Source},
+    table::{BLOCK, Similarity, Vectors},
+};
 pub use self::{
     file::ModelError,
     pool::{Reading, ToolReader},
@@ -104,6 +111,14 @@ impl Model {
     /// What `tool` offers. Without a known word it is all zeros, near nothing.
     pub fn tool_vector(&self, tool: &Tool) -> Vector {
         ToolReader::default().read(tool, self)
+    }
+
+    pub(crate) fn fusion(&self) -> &FusionSettings {
+        &self.header.fusion
+    }
+
+    pub(crate) fn confidence(&self) -> &ConfidenceSettings {
+        &self.header.confidence
     }
 
     /// The vector of a token, in units of its scale.

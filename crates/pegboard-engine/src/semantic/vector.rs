@@ -1,5 +1,7 @@
 //! Directions in whole numbers of eight bits.
 
+use super::kernel::dot;
+
 /// The most that a component can be, either way. The kernels rely on it.
 const MOST: f32 = 127.0;
 
@@ -58,10 +60,10 @@ impl Vector {
         let dot: i32 = self.lines.iter().zip(&other.lines).map(|(a, b)| dot(a, b)).sum();
         dot as f32 * self.scale * other.scale
     }
-}
 
-fn dot(a: &Line, b: &Line) -> i32 {
-    a.0.iter().zip(&b.0).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
+    pub(super) fn from_lines(lines: Vec<Line>, scale: f32, dims: usize) -> Self {
+        Self { lines, scale, dims }
+    }
 }
 
 /// Adds up in eight lanes, always in the same order.
