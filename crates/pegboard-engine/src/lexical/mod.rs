@@ -139,4 +139,6 @@ impl Ranker for Lexical {
 }
 
 #[cfg(test)]
+mod hybrid_tests;
+#[cfg(test)]
 mod tests;
