@@ -13,7 +13,7 @@ use pegboard_discovery::{Session, Settings, transcript::OpenAiChat};
 use pegboard_engine::Sequence;
 use serde_json::{Map, Value, json};
 
-use crate::{Outcome, catalogs, cli::SessionArgs, error::CliError, output, rankers::RankerName};
+use crate::{Outcome, catalogs, cli::SessionArgs, error::CliError, models, output, rankers::RankerName};
 
 /// The longest line that is read; a longer one is refused and the session goes on.
 const MAX_LINE_BYTES: u64 = 16 << 20;
@@ -91,7 +91,7 @@ fn open(args: &SessionArgs) -> Result<Session, CliError> {
     let name = args.ranker.or_else(|| RankerName::from_str(args.dialect.0.dialect().default_ranker(), false).ok());
     let ranker: Arc<dyn Ranker> = match (name.unwrap_or_default(), token_bonus) {
         (RankerName::Sequence, Some(bonus)) => Arc::new(Sequence::new(bonus)),
-        (name, _) => Arc::from(name.build()),
+        (name, _) => Arc::from(name.build(models::read(args.model.model.as_deref())?.as_ref())),
     };
     let session = Session::new(args.dialect.0, settings, catalog, selection, ranker);
     let session = session.map_err(|error| CliError::new(error.to_string()))?;
