@@ -23,6 +23,9 @@ const LEXICAL_POOL: usize = 1024;
 /// The most words of a query that a reason names.
 const MAX_WORDS_IN_REASON: usize = 3;
 
+/// What rounding to six decimals can change.
+const ROUNDING: f64 = 1e-6;
+
 /// Marks a tool that is named outright, whose score stands already.
 const NAMED: f32 = -1.0;
 
@@ -214,10 +217,12 @@ impl Buffers {
     ) -> Vec<Reason> {
         let lexical = self.both.lexical[view.row(candidate)];
         let named = self.mention_of(&hit.tool);
-        let by_words = if lexical == NAMED { hit.score } else { f64::from(blend.lexical_part(lexical)).min(hit.score) };
+        let part = f64::from(blend.lexical_part(lexical));
+        // Scores are rounded; what that leaves is no reason.
+        let by_words = if lexical == NAMED || hit.score - part < ROUNDING { hit.score } else { part };
         let mut reasons = explain::reasons(&hit.tool, by_words, text, &self.plan, named, view.settings);
         let weight = hit.score - reasons.iter().map(|reason| reason.weight).sum::<f64>();
-        if weight > 1e-9 {
+        if weight > ROUNDING {
             let vectors = &view.parts[candidate.part as usize].segment.vectors;
             let term = nearest_words(query.text, reading, model, &vectors.get(candidate.doc, model.dims()));
             let place = reasons.partition_point(|reason| reason.weight >= weight);

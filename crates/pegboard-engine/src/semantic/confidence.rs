@@ -53,3 +53,28 @@ impl ConfidenceSettings {
         self.nothing_below * trust
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: ConfidenceSettings =
+        ConfidenceSettings { bias: -3.7681, lexical: 5.0631, similarity: 5.8421, nothing_below: 0.2 };
+
+    #[test]
+    fn as_in_the_reference() {
+        let check = |is_named, lexical, similarity, trust, expected: f64| {
+            let found = SETTINGS.confidence(&Evidence { is_named, lexical, similarity, trust });
+            assert!((found - expected).abs() < 1e-9, "{found}");
+        };
+        check(false, 0.3, 0.4, 1.0, 0.521_903_472_569_89);
+        check(false, 0.0, 0.2, 0.3, 0.069_159_017_838_801_5);
+        check(true, -1.0, 0.0, 1.0, 1.0);
+        check(false, 0.3, 0.0, 0.0, 0.3);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_withheld() {
+        assert_eq!((SETTINGS.nothing_below(1.0), SETTINGS.nothing_below(0.0)), (0.2, 0.0));
+    }
+}
