@@ -83,7 +83,7 @@ fn tiny() -> Vec<u8> {
     bytes.extend(header.as_bytes());
     bytes.extend(b"##d\nfox\nsen\n");
     bytes.extend((0..48_u8).map(|number| number.wrapping_mul(37)));
-    for number in [0.01_f32, 0.02, 0.03, 1.0, 2.0, 3.0, 0.5, 0.6, 0.7] {
+    for number in [0.01_f32, 0.02, 0.03, 1.0, 2.3, 3.0, 0.5, 0.6, 0.7] {
         bytes.extend(number.to_le_bytes());
     }
     bytes.extend(b"background-row-0");
@@ -130,7 +130,7 @@ fn what_a_file_must_be() {
     check(b"##d\nfox\nsen\n", b"##d\nSen\nfox\n", "entry 1");
     check(b"##d\nfox\nsen\n", b"##d\nfox\nseno", "3 entries");
     check(&0.02_f32.to_le_bytes(), &f32::NAN.to_le_bytes(), "`scales`");
-    check(&2.0_f32.to_le_bytes(), &(-2.0_f32).to_le_bytes(), "`query weights`");
+    check(&2.3_f32.to_le_bytes(), &(-2.3_f32).to_le_bytes(), "`query weights`");
     check(&0.7_f32.to_le_bytes(), &f32::INFINITY.to_le_bytes(), "`tool weights`");
 }
 
