@@ -1,0 +1,125 @@
+//! What descriptions say, and what they leave out.
+
+use pegboard_core::{Tool, naming};
+
+use super::{
+    Look,
+    report::Finding,
+    rule::{Rule, Severity},
+    words::{Words, lead},
+};
+
+/// A description may end before it says what comes back, and still be understood.
+const SHORT: usize = 400;
+
+pub(super) fn look(look: &Look<'_>, findings: &mut Vec<Finding>) {
+    for (at, tool) in look.tools.iter().enumerate() {
+        let rules = if tool.description().trim().is_empty() {
+            [undescribed(look, at, tool), None, None, None]
+        } else {
+            [repeated(look, at, tool), meaning(look, at, tool), output(look, at, tool), long(look, at, tool)]
+        };
+        findings.extend(rules.into_iter().flatten());
+    }
+}
+
+fn undescribed(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+    let suggestion = format!("say what it does, to what, and what it returns: “{} …. Returns …”", beginning(tool));
+    Some(look.finding(Rule::NoDescription, at, "it has no description".to_owned(), suggestion))
+}
+
+/// A description that says no more than the name.
+fn repeated(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+    let description = naming::fold(tool.description());
+    if description != naming::fold(tool.name()) {
+        return None;
+    }
+    let suggestion = format!("say more than the name: “{} …. Returns …”", beginning(tool));
+    let finding = look.finding(Rule::NoDescription, at, "its description only repeats its name".to_owned(), suggestion);
+    let severity =
+        if look.thresholds.denied.contains(&Rule::NoDescription) { Severity::Error } else { Severity::Warning };
+    Some(Finding { severity, ..finding })
+}
+
+/// The words of a name as the beginning of a sentence.
+fn beginning(tool: &Tool) -> String {
+    let words = Words::of(tool.name()).join(" ");
+    let mut chars = words.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Whether name and description say what is done, and to what. One finding: a text that says
+/// neither says nothing.
+fn meaning(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+    if !look.words.is_english(tool.description()) {
+        return None;
+    }
+    let mut said = Words::of(tool.name());
+    tool.title().iter().for_each(|title| said.extend(Words::of(title)));
+    said.extend(Words::of(tool.description()));
+    let words = &look.words;
+    if said.iter().all(|word| words.is_generic(word)) {
+        let message = "name and description could be any tool's: all their words are general ones".to_owned();
+        let server = tool.server_name().map_or(String::new(), |server| format!(" (of `{server}`)"));
+        let suggestion = format!("name the thing it acts on{server}, in the words that people use for it");
+        return Some(look.finding(Rule::NoDomain, at, message, suggestion));
+    }
+    let has_action = said.iter().any(|word| words.is_action(word)) || begins_with_verb(tool.description());
+    if has_action {
+        return None;
+    }
+    let suggestion = format!("begin with a verb: “Get {}”, or what it does instead", Words::of(tool.name()).join(" "));
+    Some(look.finding(Rule::NoAction, at, "neither name nor description says what it does".to_owned(), suggestion))
+}
+
+/// Whether a text begins like `Frobnicates the …`, whatever that may be.
+fn begins_with_verb(text: &str) -> bool {
+    let words = Words::of(text);
+    let determiners = ["a", "an", "the", "all", "any", "your", "one", "this", "each", "every"];
+    let is_verb = |word: &String| word.len() > 3 && !word.ends_with("ion") && !word.ends_with("ment");
+    matches!(words.as_slice(), [first, second, ..] if is_verb(first) && determiners.contains(&second.as_str()))
+}
+
+fn output(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+    let (words, description) = (&look.words, tool.description());
+    if tool.output_schema().is_some() || description.len() > SHORT || !words.is_english(description) {
+        return None;
+    }
+    let said = Words::of(description);
+    let mut beginning = Words::of(tool.name());
+    beginning.extend(Words::of(lead(description)));
+    if said.iter().any(|word| words.is_output(word)) || beginning.iter().any(|word| words.is_reading(word)) {
+        return None;
+    }
+    let message = "nothing says what it returns: no word of the description, no output schema".to_owned();
+    let suggestion =
+        "add a sentence, “Returns …”: what a model can do next depends on it; or declare an `outputSchema`";
+    Some(look.finding(Rule::NoOutput, at, message, suggestion.to_owned()))
+}
+
+fn long(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+    let limit = look.thresholds.description_tokens;
+    let tokens = (look.count_tokens)(tool.description());
+    if tokens <= limit {
+        return None;
+    }
+    let message = format!("its description costs about {tokens} tokens, more than {limit}");
+    let suggestion = match longest_part(look, tool.description()) {
+        Some((start, cost)) => format!(
+            "the part that begins with “{start}” costs about {cost}: what only a caller needs belongs into the \
+             descriptions of parameters, manuals into a resource or prompt"
+        ),
+        None => "keep what helps to choose the tool; manuals belong into a resource or prompt".to_owned(),
+    };
+    Some(look.finding(Rule::LongDescription, at, message, suggestion))
+}
+
+/// The most expensive paragraph behind the first one, by its beginning.
+fn longest_part(look: &Look<'_>, text: &str) -> Option<(String, usize)> {
+    let parts = text.split("\n\n").skip(1).map(|part| (part, (look.count_tokens)(part)));
+    // Of equals the first.
+    let (part, cost) = parts.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+    let line = part.trim().lines().next().unwrap_or_default();
+    let start: String = line.trim_matches(|c: char| !c.is_alphanumeric()).chars().take(40).collect();
+    (!start.is_empty()).then(|| (start.trim_end().to_owned(), cost))
+}
