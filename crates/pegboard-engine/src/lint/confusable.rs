@@ -7,7 +7,7 @@ use super::{
     report::Finding,
     rule::Rule,
     search::{Searches, quoted},
-    words::Words,
+    words::{Words, is_placeholder},
 };
 
 /// How near another tool's score must come to the tool's own.
@@ -31,7 +31,7 @@ impl Groups {
     pub(super) fn find(look: &Look<'_>, searches: &Searches) -> Self {
         let mut forest = Forest::new(look.tools.len());
         same_descriptions(look, &mut forest);
-        let names: Vec<BTreeSet<String>> = (0..look.tools.len()).map(|at| meanings(look, at)).collect();
+        let names: Vec<Meaning> = (0..look.tools.len()).map(|at| Meaning::of(look, at)).collect();
         for (at, hits) in searches.by_description.iter().enumerate() {
             let near = |one: usize, other: usize| {
                 let hits = &searches.by_description[one];
@@ -52,7 +52,7 @@ fn same_descriptions(look: &Look<'_>, forest: &mut Forest) {
     let mut first: BTreeMap<Vec<String>, usize> = BTreeMap::new();
     for (at, tool) in look.tools.iter().enumerate() {
         let words = Words::of(tool.description());
-        if words.is_empty() {
+        if words.is_empty() || is_placeholder(tool.description()) {
             continue;
         }
         match first.get(&words) {
@@ -62,25 +62,42 @@ fn same_descriptions(look: &Look<'_>, forest: &mut Forest) {
     }
 }
 
-/// What the words of a name mean, without those that make no difference. The server's own
-/// name in front of a tool's tells nothing that the server does not.
-fn meanings(look: &Look<'_>, at: usize) -> BTreeSet<String> {
-    let tool = look.tools[at];
-    let server = tool.server_name().map(Words::of).unwrap_or_default();
-    let words = Words::of(tool.name());
-    let telling = words.iter().filter(|word| !look.words.is_filler(word) && !server.contains(word));
-    telling.map(|word| look.words.meaning(word)).collect()
+/// What the words of a name mean, and whether each is of many things.
+#[derive(Debug)]
+struct Meaning {
+    words: BTreeSet<String>,
+    many: usize,
+}
+
+impl Meaning {
+    /// Without the words that make no difference. The server's own name in front of a tool's
+    /// tells nothing that the server does not.
+    fn of(look: &Look<'_>, at: usize) -> Self {
+        let tool = look.tools[at];
+        let server = tool.server_name().map(Words::of).unwrap_or_default();
+        let words = Words::of(tool.name());
+        let telling = words.iter().filter(|word| !look.words.is_filler(word) && !server.contains(word));
+        Self {
+            words: telling.map(|word| look.words.meaning(word)).collect(),
+            many: words.iter().filter(|word| word.ends_with('s') && !word.ends_with("ss")).count(),
+        }
+    }
+
+    fn has_own(&self, other: &Self) -> bool {
+        self.words.difference(&other.words).next().is_some()
+    }
 }
 
 /// Whether names and texts leave nothing to tell two tools apart by. Names that each have a
 /// word of their own do.
-fn are_alike(look: &Look<'_>, names: &[BTreeSet<String>], one: usize, other: usize) -> bool {
+fn are_alike(look: &Look<'_>, names: &[Meaning], one: usize, other: usize) -> bool {
     let least = look.thresholds.likeness;
-    let has_own = |one: usize, other: usize| names[one].difference(&names[other]).next().is_some();
-    let needed = match (has_own(one, other), has_own(other, one)) {
+    let (a, b) = (&names[one], &names[other]);
+    let needed = match (a.has_own(b), b.has_own(a)) {
         (true, true) => return false,
-        (false, false) => least,
-        _ => (1.0 + least) / 2.0,
+        (false, false) if a.many == b.many => least,
+        // One more word, or one thing beside many, is easily overlooked.
+        _ => (3.0 + least) / 4.0,
     };
     look.corpus.likeness(one, other) >= needed
 }

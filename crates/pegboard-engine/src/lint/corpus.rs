@@ -3,8 +3,11 @@
 use pegboard_core::{Field, Tool};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::words::Words;
+use super::words::{Words, lead};
 use crate::lexical::for_each_text;
+
+/// Words of their own that tools are asked for: what comes late in a text is no way to begin it.
+const MOST_LOOKED_AT: usize = 12;
 
 /// The words of all tools.
 #[derive(Debug, Default)]
@@ -18,7 +21,7 @@ pub(super) struct Corpus {
 /// The words of one tool, each once, sorted by number.
 #[derive(Debug, Default)]
 struct Profile {
-    /// Of its name, title and description.
+    /// Of its name, its title and the beginning of its description.
     said: Vec<u32>,
     /// Of all its texts.
     all: Vec<u32>,
@@ -31,12 +34,14 @@ impl Corpus {
             let mut profile = Profile::default();
             for_each_text(tool, &mut |field, text| {
                 for word in Words::of(text) {
-                    let number = corpus.number(words.stem(&word));
-                    profile.all.push(number);
-                    if is_said(field) {
-                        profile.said.push(number);
-                    }
+                    profile.all.push(corpus.number(words.stem(&word)));
                 }
+                let said = match field {
+                    Field::Name | Field::Title => text,
+                    Field::Description => lead(text),
+                    _ => "",
+                };
+                profile.said.extend(Words::of(said).iter().map(|word| corpus.number(words.stem(word))));
             });
             for list in [&mut profile.said, &mut profile.all] {
                 list.sort_unstable();
@@ -72,29 +77,27 @@ impl Corpus {
         if whole > 0.0 { shared / whole } else { 0.0 }
     }
 
-    /// Words that `tool` has and none of `others`, in the order in which it says them.
+    /// Words that `tool` has and none of `others` says first: of its name, then the rarest.
     pub(super) fn telling(&self, tool: &Tool, others: &[usize], words: &Words, most: usize) -> Vec<String> {
         let mut seen = FxHashSet::default();
-        let mut telling: Vec<String> = Vec::new();
+        let mut telling: Vec<(Field, u32, String)> = Vec::new();
         for_each_text(tool, &mut |field, text| {
-            if telling.len() == most || matches!(field, Field::ParameterValue | Field::ServerDescription) {
-                return;
-            }
-            for word in Words::of(text) {
+            let is_left_out = matches!(field, Field::ParameterValue | Field::ServerDescription | Field::Server);
+            let found = if is_left_out || telling.len() >= MOST_LOOKED_AT { Vec::new() } else { Words::of(text) };
+            for word in found {
                 let stem = words.stem(&word);
-                if word.len() < 3 || words.is_generic(&word) || !seen.insert(stem.clone()) || telling.len() == most {
+                let is_plain = word.len() > 2 && !word.contains(|c: char| c.is_ascii_digit());
+                if !is_plain || words.is_generic(&word) || !seen.insert(stem.clone()) {
                     continue;
                 }
                 let Some(number) = self.numbers.get(&stem) else { continue };
-                if others.iter().all(|other| self.profiles[*other].all.binary_search(number).is_err()) {
-                    telling.push(word);
+                if others.iter().all(|other| self.profiles[*other].said.binary_search(number).is_err()) {
+                    telling.push((field, self.counts[*number as usize], word));
                 }
             }
         });
-        telling
+        telling.truncate(MOST_LOOKED_AT);
+        telling.sort_by_key(|(field, count, _)| (*field != Field::Name, *count));
+        telling.into_iter().take(most).map(|(_, _, word)| word).collect()
     }
-}
-
-fn is_said(field: Field) -> bool {
-    matches!(field, Field::Name | Field::Title | Field::Description)
 }

@@ -117,9 +117,14 @@ impl Look<'_> {
         self.group(rule, &[at], message, suggestion)
     }
 
+    /// What a finding that is milder than its rule counts as.
+    fn mildly(&self, rule: Rule, severity: Severity) -> Severity {
+        if self.thresholds.denied.contains(&rule) { Severity::Error } else { severity }
+    }
+
     /// A finding about several tools.
     fn group(&self, rule: Rule, members: &[usize], message: String, suggestion: String) -> Finding {
-        let severity = if self.thresholds.denied.contains(&rule) { Severity::Error } else { rule.severity() };
+        let severity = self.mildly(rule, rule.severity());
         let first = members.first().map(|at| self.tools[*at]);
         Finding {
             rule,

@@ -18,28 +18,45 @@ pub(super) fn look(look: &Look<'_>, findings: &mut Vec<Finding>) {
         findings.extend(too_long(look, at, tool));
         findings.extend(refused(look, at, tool));
     }
+    too_long_together(look, findings);
     duplicates(look, findings);
 }
 
 fn too_long(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     let limit = look.thresholds.name_bytes;
     let length = tool.name().len();
-    let server = tool.server_name().map_or(0, |server| server.len() + SEPARATOR.len());
     if length > limit {
         let message = format!("its name has {length} characters, and providers take {limit}");
         let suggestion =
             format!("take {} characters out of the name; what it says can go into the title", length - limit);
         return Some(look.finding(Rule::NameTooLong, at, message, suggestion));
     }
-    if length + server <= limit {
-        return None;
+    None
+}
+
+/// Names that become too long once a client puts the server in front: told once for a server.
+fn too_long_together(look: &Look<'_>, findings: &mut Vec<Finding>) {
+    let limit = look.thresholds.name_bytes;
+    let server = |at: usize| look.tools[at].server_name().unwrap_or_default();
+    let length = |at: usize| server(at).len() + SEPARATOR.len() + look.tools[at].name().len();
+    let is_long = |at: &usize| !server(*at).is_empty() && length(*at) > limit && look.tools[*at].name().len() <= limit;
+    let long: Vec<usize> = (0..look.tools.len()).filter(is_long).collect();
+    for members in long.chunk_by(|one, other| server(*one) == server(*other)) {
+        let longest = members.iter().map(|at| length(*at)).max().unwrap_or_default();
+        let message = format!(
+            "with the server in front, {} up to {longest} characters, and providers take {limit}: {}",
+            if members.len() == 1 { "its name has".to_owned() } else { format!("{} names have", members.len()) },
+            listed(members.iter().map(|at| look.tools[*at].name()))
+        );
+        let over = longest - limit;
+        let suggestion = format!(
+            "clients that put the server in front must cut names; a name of the server that is {over} shorter than \
+             `{}` helps all of them",
+            server(members[0])
+        );
+        let finding = look.group(Rule::NameTooLong, members, message, suggestion);
+        findings.push(Finding { severity: look.mildly(Rule::NameTooLong, Severity::Note), ..finding });
     }
-    let message =
-        format!("with its server in front, the name has {} characters, and providers take {limit}", length + server);
-    let suggestion =
-        "clients that put the server in front must cut it; a shorter name of the server helps all its tools";
-    let finding = look.finding(Rule::NameTooLong, at, message, suggestion.to_owned());
-    Some(Finding { severity: Severity::Note.min(finding.severity), ..finding })
 }
 
 fn refused(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {

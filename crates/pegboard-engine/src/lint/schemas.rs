@@ -79,7 +79,8 @@ fn costly(look: &Look<'_>, at: usize, schema: &Value) -> Option<Finding> {
     let suggestion = match cut {
         0 => "shorten it; what only a few calls need belongs into a tool of its own".to_owned(),
         1..=MOST_PARTS if left <= limit => format!(
-            "shorten or take out {}: without, it costs about {left}",
+            "{} {}: the rest costs about {left}",
+            if parts[..cut].iter().any(|part| part.is_needed) { "shorten or flatten" } else { "shorten or take out" },
             listed(parts[..cut].iter().map(|part| part.name.as_str()))
         ),
         _ => format!(
@@ -95,6 +96,8 @@ struct Part {
     name: String,
     cost: usize,
     made_of: String,
+    /// Whether no call can do without it.
+    is_needed: bool,
 }
 
 /// The parameters, and the definitions that they refer to.
@@ -103,7 +106,8 @@ fn parts(look: &Look<'_>, schema: &Value) -> Vec<Part> {
     let part = |prefix: &str, (name, value): (&String, &Value)| {
         let name: String = format!("{prefix}{name}").chars().take(80).collect();
         let cost = (look.count_tokens)(&format!("\"{name}\":{value},"));
-        Part { name, cost, made_of: made_of(look, value) }
+        let is_needed = !prefix.is_empty() || required(schema).any(|other| other == name);
+        Part { name, cost, made_of: made_of(look, value), is_needed }
     };
     let properties = below("properties").map(|entry| part("", entry));
     let definitions = ["$defs", "definitions"].map(|key| (key, below(key)));
@@ -149,11 +153,10 @@ fn walk(value: &Value, depth: usize, visit: &mut impl FnMut(&Map<String, Value>)
 }
 
 fn undescribed(look: &Look<'_>, at: usize, tool: &Tool, schema: &Value) -> Option<Finding> {
-    let required: Vec<&str> =
-        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = required(schema).collect();
     let properties = schema.get("properties").and_then(Value::as_object)?;
     // Many a server explains its parameters in the tool's own description.
-    let is_told = |name: &str| is_mentioned(tool.description(), name);
+    let is_told = |name: &str| is_mentioned(look, tool, name);
     let is_dark = |(name, value): &(&String, &Value)| {
         required.contains(&name.as_str())
             && !PLAIN.contains(&name.to_lowercase().as_str())
@@ -175,11 +178,25 @@ fn undescribed(look: &Look<'_>, at: usize, tool: &Tool, schema: &Value) -> Optio
     Some(Finding { parameters, ..look.finding(Rule::UndescribedParameter, at, message, suggestion) })
 }
 
-/// Whether `text` speaks of a parameter, as one word or by its parts in their order.
-fn is_mentioned(text: &str, name: &str) -> bool {
+/// The names of the parameters that must be given.
+fn required(schema: &Value) -> impl Iterator<Item = &str> {
+    schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Ends of names that say in which way a thing is given: `issue_number`, `file_path`.
+const ENDS: [&str; 8] = ["id", "ids", "iid", "key", "name", "number", "path", "uri"];
+
+/// Whether a tool speaks of a parameter, as one word or by its parts in their order; or of
+/// the thing that the parameter tells the number of.
+fn is_mentioned(look: &Look<'_>, tool: &Tool, name: &str) -> bool {
     let parts = Words::of(name);
-    let words = Words::of(text);
-    !parts.is_empty() && words.windows(parts.len()).any(|window| window == parts.as_slice())
+    let words = Words::of(tool.description());
+    if !parts.is_empty() && words.windows(parts.len()).any(|window| window == parts.as_slice()) {
+        return true;
+    }
+    let Some((last, thing)) = parts.split_last().filter(|(_, thing)| !thing.is_empty()) else { return false };
+    let stems: Vec<String> = words.iter().chain(&Words::of(tool.name())).map(|word| look.words.stem(word)).collect();
+    ENDS.contains(&last.as_str()) && thing.iter().all(|word| stems.contains(&look.words.stem(word)))
 }
 
 /// Whether a schema says anything about the value that is meant.

@@ -6,7 +6,7 @@ use super::{
     Look,
     report::Finding,
     rule::{Rule, Severity},
-    words::{Words, lead},
+    words::{Words, is_placeholder, lead},
 };
 
 /// A description may end before it says what comes back, and still be understood.
@@ -14,7 +14,7 @@ const SHORT: usize = 400;
 
 pub(super) fn look(look: &Look<'_>, findings: &mut Vec<Finding>) {
     for (at, tool) in look.tools.iter().enumerate() {
-        let rules = if tool.description().trim().is_empty() {
+        let rules = if tool.description().trim().is_empty() || is_placeholder(tool.description()) {
             [undescribed(look, at, tool), None, None, None]
         } else {
             [repeated(look, at, tool), meaning(look, at, tool), output(look, at, tool), long(look, at, tool)]
@@ -25,7 +25,11 @@ pub(super) fn look(look: &Look<'_>, findings: &mut Vec<Finding>) {
 
 fn undescribed(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     let suggestion = format!("say what it does, to what, and what it returns: “{} …. Returns …”", beginning(tool));
-    Some(look.finding(Rule::NoDescription, at, "it has no description".to_owned(), suggestion))
+    let message = match tool.description().trim() {
+        "" => "it has no description".to_owned(),
+        text => format!("its description is none: “{text}”"),
+    };
+    Some(look.finding(Rule::NoDescription, at, message, suggestion))
 }
 
 /// A description that says no more than the name.
@@ -36,8 +40,7 @@ fn repeated(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     }
     let suggestion = format!("say more than the name: “{} …. Returns …”", beginning(tool));
     let finding = look.finding(Rule::NoDescription, at, "its description only repeats its name".to_owned(), suggestion);
-    let severity =
-        if look.thresholds.denied.contains(&Rule::NoDescription) { Severity::Error } else { Severity::Warning };
+    let severity = look.mildly(Rule::NoDescription, Severity::Warning);
     Some(Finding { severity, ..finding })
 }
 
@@ -68,14 +71,15 @@ fn meaning(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     if has_action {
         return None;
     }
-    let suggestion = format!("begin with a verb: “Get {}”, or what it does instead", Words::of(tool.name()).join(" "));
+    let name = Words::of(tool.name()).join(" ");
+    let suggestion = format!("begin the description with a verb: what is done with “{name}” (get, list, send, …)?");
     Some(look.finding(Rule::NoAction, at, "neither name nor description says what it does".to_owned(), suggestion))
 }
 
 /// Whether a text begins like `Frobnicates the …`, whatever that may be.
 fn begins_with_verb(text: &str) -> bool {
     let words = Words::of(text);
-    let determiners = ["a", "an", "the", "all", "any", "your", "one", "this", "each", "every"];
+    let determiners = ["a", "an", "the", "all", "any", "your", "one", "this", "each", "every", "with", "into", "it"];
     let is_verb = |word: &String| word.len() > 3 && !word.ends_with("ion") && !word.ends_with("ment");
     matches!(words.as_slice(), [first, second, ..] if is_verb(first) && determiners.contains(&second.as_str()))
 }
@@ -88,7 +92,8 @@ fn output(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     let said = Words::of(description);
     let mut beginning = Words::of(tool.name());
     beginning.extend(Words::of(lead(description)));
-    if said.iter().any(|word| words.is_output(word)) || beginning.iter().any(|word| words.is_reading(word)) {
+    let first = beginning.iter().find(|word| words.is_action(word))?;
+    if !words.is_making(first) || said.iter().any(|word| words.is_output(word)) {
         return None;
     }
     let message = "nothing says what it returns: no word of the description, no output schema".to_owned();

@@ -27,7 +27,7 @@ pub(super) static LINT: Section<LintConfig> = Section::new(
             "deny",
             RULE_LIST,
             "Rules whose findings are errors, none of which is let pass.",
-            |node, lint, scope| {
+            |node, lint: &mut LintConfig, scope| {
                 lint.deny = rules(node, scope);
             },
         )
@@ -36,32 +36,35 @@ pub(super) static LINT: Section<LintConfig> = Section::new(
             "failOn",
             Kind::OneOf(SEVERITIES),
             "How bad findings must be for the exit code to be 1; `never` leaves it to `deny`.",
-            |node, lint, scope| {
+            |node, lint: &mut LintConfig, scope| {
                 let name = node.as_one_of(SEVERITIES, scope.problems);
                 lint.fail_on = name.and_then(|name| FailOn::from_str(name, false).ok());
             },
         )
         .default("\"warning\""),
-        Key::new("maxFindings", COUNT, "So many of them are let pass.", |node, lint, scope| {
+        Key::new("maxFindings", COUNT, "So many of them are let pass.", |node, lint: &mut LintConfig, scope| {
             lint.max_findings = node.as_count(scope.problems);
         })
         .default("0"),
-        Key::new("maxTokens", COUNT, "Tokens (estimated) that the schema of a tool may cost.", |node, lint, scope| {
-            lint.max_tokens = node.as_count(scope.problems)
-        })
+        Key::new(
+            "maxTokens",
+            COUNT,
+            "Tokens (estimated) that the schema of a tool may cost.",
+            |node, lint: &mut LintConfig, scope| lint.max_tokens = node.as_count(scope.problems),
+        )
         .default("1500"),
         Key::new(
             "maxDescriptionTokens",
             COUNT,
             "Tokens (estimated) that a description may cost.",
-            |node, lint, scope| lint.max_description_tokens = node.as_count(scope.problems),
+            |node, lint: &mut LintConfig, scope| lint.max_description_tokens = node.as_count(scope.problems),
         )
         .default("600"),
         Key::new(
             "hits",
             Kind::Count { least: 1 },
             "A search for its own words must find a tool among so many hits, at most 50.",
-            |node, lint, scope| {
+            |node, lint: &mut LintConfig, scope| {
                 let hits = node.as_count_from(1, scope.problems);
                 lint.hits = hits.map(|hits| hits.min(MAX_HITS));
             },
@@ -71,7 +74,7 @@ pub(super) static LINT: Section<LintConfig> = Section::new(
             "baseline",
             Kind::Word,
             "A file with findings that are let pass, relative to this file; `pegboard lint --write-baseline` writes it.",
-            |node, lint, scope| lint.baseline = node.as_text(scope.problems).map(Into::into),
+            |node, lint: &mut LintConfig, scope| lint.baseline = node.as_text(scope.problems).map(Into::into),
         ),
     ],
 );
