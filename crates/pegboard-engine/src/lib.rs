@@ -26,6 +26,7 @@ pub mod lexical;
 pub mod lint;
 pub mod metrics;
 mod rankers;
+pub mod semantic;
 
 pub use lexical::{Hybrid, Lexical};
 pub use rankers::{
@@ -34,3 +35,4 @@ pub use rankers::{
     regex::RegexRanker,
     sequence::{self, Sequence},
 };
+pub use semantic::{Model, ModelError};
