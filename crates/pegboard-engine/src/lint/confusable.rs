@@ -6,12 +6,19 @@ use super::{
     Look, listed,
     report::Finding,
     rule::Rule,
-    search::{Searches, quoted},
+    search::{Searches, in_parallel, quoted},
     words::{Words, is_placeholder},
 };
+use crate::semantic::Vector;
 
 /// How near another tool's score must come to the tool's own.
-const NEAR: f64 = 0.85;
+const NEAR: f64 = 0.6;
+
+/// How near two tools with equal names are by meaning when a model takes one for the other.
+const SAME_MEANING: f64 = 0.85;
+
+/// The same for tools of two servers of which one has a word more in its name.
+const NEARLY_SAME_MEANING: f64 = 0.9;
 
 /// Members of a group whose own words are told.
 const MOST_TOLD: usize = 3;
@@ -25,25 +32,26 @@ pub(super) struct Groups {
     /// The number of each tool's group.
     pub(super) of: Vec<Option<usize>>,
     members: Vec<Vec<usize>>,
+    vectors: Vec<Vector>,
 }
 
 impl Groups {
     pub(super) fn find(look: &Look<'_>, searches: &Searches) -> Self {
         let mut forest = Forest::new(look.tools.len());
         same_descriptions(look, &mut forest);
-        let names: Vec<Meaning> = (0..look.tools.len()).map(|at| Meaning::of(look, at)).collect();
+        let likeness = Likeness::of(look);
         for (at, hits) in searches.by_description.iter().enumerate() {
             let near = |one: usize, other: usize| {
                 let hits = &searches.by_description[one];
                 hits.score(one).zip(hits.score(other)).is_some_and(|(own, score)| score >= NEAR * own)
             };
             for (other, _) in hits.list.iter().filter(|(other, _)| *other > at) {
-                if near(at, *other) && near(*other, at) && are_alike(look, &names, at, *other) {
+                if near(at, *other) && near(*other, at) && likeness.are_alike(at, *other) {
                     forest.join(at, *other);
                 }
             }
         }
-        forest.groups()
+        forest.groups(likeness.vectors)
     }
 }
 
@@ -88,18 +96,45 @@ impl Meaning {
     }
 }
 
-/// Whether names and texts leave nothing to tell two tools apart by. Names that each have a
-/// word of their own do.
-fn are_alike(look: &Look<'_>, names: &[Meaning], one: usize, other: usize) -> bool {
-    let least = look.thresholds.likeness;
-    let (a, b) = (&names[one], &names[other]);
-    let needed = match (a.has_own(b), b.has_own(a)) {
-        (true, true) => return false,
-        (false, false) if a.many == b.many => least,
-        // One more word, or one thing beside many, is easily overlooked.
-        _ => (3.0 + least) / 4.0,
-    };
-    look.corpus.likeness(one, other) >= needed
+/// What pairs of tools are compared by.
+struct Likeness<'a> {
+    look: &'a Look<'a>,
+    names: Vec<Meaning>,
+    /// What each tool means; empty without a model.
+    vectors: Vec<Vector>,
+}
+
+impl<'a> Likeness<'a> {
+    fn of(look: &'a Look<'a>) -> Self {
+        let count = look.tools.len();
+        let vectors = look.model.map(|model| in_parallel(count, |at| model.tool_vector(look.tools[at])));
+        let names = (0..count).map(|at| Meaning::of(look, at)).collect();
+        Self { look, names, vectors: vectors.unwrap_or_default() }
+    }
+
+    /// Whether names and texts leave nothing to tell two tools apart by. Names that each have
+    /// a word of their own do.
+    fn are_alike(&self, one: usize, other: usize) -> bool {
+        let least = self.look.thresholds.likeness;
+        let words = self.look.corpus.likeness(one, other);
+        let meaning = similarity(&self.vectors, one, other).unwrap_or_default();
+        let (a, b) = (&self.names[one], &self.names[other]);
+        // Within a server, one more word in a name is there to tell; between servers it often
+        // is the name of the product.
+        let are_strangers = self.look.tools[one].server_name() != self.look.tools[other].server_name();
+        match (a.has_own(b), b.has_own(a)) {
+            (true, true) => false,
+            (false, false) if a.many == b.many => words >= least || meaning >= SAME_MEANING,
+            // One more word, or one thing beside many, is easily overlooked.
+            _ => words >= (3.0 + least) / 4.0 || (are_strangers && meaning >= NEARLY_SAME_MEANING),
+        }
+    }
+}
+
+/// How near two tools are by meaning, 0 to 1; nothing without a model.
+fn similarity(vectors: &[Vector], one: usize, other: usize) -> Option<f64> {
+    let (one, other) = (vectors.get(one)?, vectors.get(other)?);
+    Some(f64::from(one.similarity(other)).max(0.0))
 }
 
 pub(super) fn look(look: &Look<'_>, groups: &Groups, findings: &mut Vec<Finding>) {
@@ -109,12 +144,20 @@ pub(super) fn look(look: &Look<'_>, groups: &Groups, findings: &mut Vec<Finding>
         let message = if texts.len() == 1 {
             format!("{} tools have the same description: {names}", members.len())
         } else {
-            let pairs = members.windows(2).map(|pair| look.corpus.likeness(pair[0], pair[1]));
-            let least = pairs.fold(1.0_f64, f64::min);
-            let share = (least * 100.0).round();
+            let least = |of: &dyn Fn(usize, usize) -> f64| {
+                let pairs = members.windows(2).map(|pair| of(pair[0], pair[1]));
+                (pairs.fold(1.0_f64, f64::min) * 100.0).round()
+            };
+            let words = least(&|one, other| look.corpus.likeness(one, other));
+            let meaning = match groups.vectors.is_empty() {
+                true => String::new(),
+                false => format!(", {:.0} % by meaning", {
+                    least(&|one, other| similarity(&groups.vectors, one, other).unwrap_or_default())
+                }),
+            };
             format!(
-                "{} tools say much the same ({share:.0} % of their words), and a search for one finds the others: \
-                 {names}",
+                "{} tools say much the same ({words:.0} % of their words{meaning}), and a search for one finds the \
+                 others: {names}",
                 members.len()
             )
         };
@@ -164,7 +207,7 @@ impl Forest {
     }
 
     /// The sets with more than one member, by their first ones.
-    fn groups(mut self) -> Groups {
+    fn groups(mut self, vectors: Vec<Vector>) -> Groups {
         let mut sets: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for at in 0..self.parents.len() {
             let root = self.root(at);
@@ -175,6 +218,6 @@ impl Forest {
         for (number, group) in members.iter().enumerate() {
             group.iter().for_each(|at| of[*at] = Some(number));
         }
-        Groups { of, members }
+        Groups { of, members, vectors }
     }
 }

@@ -40,6 +40,7 @@ pub use self::{
     rule::{Rule, Severity},
 };
 use self::{confusable::Groups, corpus::Corpus, search::Searches, words::Words};
+use crate::Model;
 
 /// Looks for weaknesses.
 #[derive(Debug)]
@@ -47,12 +48,20 @@ pub struct Linter<'a> {
     ranker: &'a dyn Ranker,
     count_tokens: fn(&str) -> usize,
     thresholds: Thresholds,
+    model: Option<&'a Model>,
 }
 
 impl<'a> Linter<'a> {
     /// One that searches with `ranker` and counts tokens with `count_tokens`.
     pub fn new(ranker: &'a dyn Ranker, count_tokens: fn(&str) -> usize, thresholds: Thresholds) -> Self {
-        Self { ranker, count_tokens, thresholds }
+        Self { ranker, count_tokens, thresholds, model: None }
+    }
+
+    /// Compares tools also by what they mean.
+    #[must_use]
+    pub fn model(mut self, model: &'a Model) -> Self {
+        self.model = Some(model);
+        self
     }
 
     /// All weaknesses of `catalog` that are not allowed, by server, tool and rule. They do
@@ -69,6 +78,7 @@ impl<'a> Linter<'a> {
             tools: &tools,
             words,
             corpus,
+            model: self.model,
         };
         let mut findings = Vec::new();
         names::look(&look, &mut findings);
@@ -109,6 +119,7 @@ struct Look<'a> {
     tools: &'a [&'a Tool],
     words: Words,
     corpus: Corpus,
+    model: Option<&'a Model>,
 }
 
 impl Look<'_> {

@@ -80,7 +80,7 @@ fn name_query(name: &str) -> String {
 }
 
 /// Runs `work` for 0 to `count` on all cores; the results are in order.
-fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub(super) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(count / PER_THREAD).max(1);
     let share = count.div_ceil(threads).max(1);

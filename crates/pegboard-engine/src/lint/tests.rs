@@ -1,9 +1,11 @@
-use pegboard_core::{Catalog, Limits, RawTool, load};
+use std::sync::Arc;
+
+use pegboard_core::{Catalog, Hit, Limits, Query, QueryError, Ranker, Ranking, RawTool, Selection, Tool, load};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::*;
-use crate::Hybrid;
+use super::{Baseline, Finding, Linter, Report, Rule, Severity, Thresholds};
+use crate::{Hybrid, Model};
 
 fn tokens(text: &str) -> usize {
     text.len() / 4
@@ -15,7 +17,7 @@ fn catalog(tools: &str) -> Catalog {
 }
 
 fn report(catalog: &Catalog, thresholds: Thresholds) -> Report {
-    Linter::new(&Hybrid::default(), tokens, thresholds).check(catalog)
+    Linter::new(&Hybrid::default(), tokens, thresholds).model(Model::embedded()).check(catalog)
 }
 
 /// Looks at `tools`, one a line, and compares `rule tool, tool` of what is found.
@@ -45,12 +47,18 @@ fn descriptions() {
         &["no-description create_issue", "no-output create_issue"],
     );
     check(r#"{"name": "weather", "description": "The weather of a city"}"#, &["no-action weather"]);
-    check(r#"{"name": "weather", "description": "Frobnicates the weather of a city"}"#, &["no-output weather"]);
+    check(r#"{"name": "weather", "description": "Frobnicates the weather of a city"}"#, &[]);
     check(r#"{"name": "run", "description": "Execute the query and return all results"}"#, &["no-domain run"]);
     check(r#"{"name": "comment", "description": "Create a comment"}"#, &["no-output comment"]);
-    check(r#"{"name": "close_issue", "description": "Close an issue"}"#, &["no-output close_issue"]);
-    check(r#"{"name": "close_issue", "description": "Close an issue. Returns its new state."}"#, &[]);
-    check(r#"{"name": "close_issue", "description": "Close an issue", "outputSchema": {"type": "object"}}"#, &[]);
+    check(r#"{"name": "close_issue", "description": "Close an issue"}"#, &[]);
+    check(r#"{"name": "open_ticket", "description": "Create a ticket for the help desk"}"#, &[]);
+    check(r#"{"name": "start_build", "description": "Start a build of a branch"}"#, &["no-output start_build"]);
+    check(r#"{"name": "start_build", "description": "Start a build of a branch. Returns its id."}"#, &[]);
+    check(r#"{"name": "start_build", "description": "Description not available"}"#, &["no-description start_build"]);
+    check(
+        r#"{"name": "start_build", "description": "Start a build of a branch", "outputSchema": {"type": "object"}}"#,
+        &[],
+    );
     let long =
         format!(r#"{{"name": "plan_trip", "description": "Plan a trip. Returns it.\n\n{}"}}"#, "word ".repeat(600));
     check(&long, &["long-description plan_trip"]);
@@ -108,31 +116,64 @@ fn confusable_tools_are_told_of_in_groups() {
 
 #[test]
 fn suggestions_name_words_that_tell_tools_apart() {
-    let tools = r#"{"name": "get_user", "server": "a", "description": "Get the profile of a user by login name, from the directory"}
-{"name": "fetch_user", "server": "b", "description": "Fetches the profile of a user by login name, in payroll"}"#;
+    let tools = r#"{"name": "get_user", "server": "a", "description": "Get the profile of a user by login name or address of the directory"}
+{"name": "get_user", "server": "b", "description": "Get the profile of a user by login name or address of the payroll"}"#;
     let found = report(&catalog(tools), Thresholds::default()).findings;
-    assert_eq!(found[0].rule, Rule::Confusable);
+    assert_eq!(found[0].rule, Rule::Confusable, "{found:#?}");
     assert!(found[0].suggestion.contains("“directory”") && found[0].suggestion.contains("“payroll”"), "{found:#?}");
+}
+
+/// Finds all tools whatever is asked, in the order of the catalog.
+#[derive(Debug)]
+struct Indifferent;
+
+impl Ranker for Indifferent {
+    fn name(&self) -> &'static str {
+        "indifferent"
+    }
+
+    fn rank(&self, query: &Query<'_>, catalog: &Catalog, _: &Selection) -> Result<Ranking, QueryError> {
+        let score = |at: usize| 1.0 / (at + 1) as f64;
+        let hit = |(at, tool): (usize, &Arc<Tool>)| Hit { tool: Arc::clone(tool), score: score(at), why: Vec::new() };
+        Ok(Ranking { hits: catalog.iter().enumerate().map(hit).take(query.limit).collect(), ..Ranking::default() })
+    }
 }
 
 #[test]
 fn tools_that_are_not_found() {
-    // Nine tools speak of nothing but files; the tenth hides what it does behind the same words.
-    let mut tools: String = (0..9)
-        .map(|n| {
-            let kind = ["text", "image", "sound", "video", "log", "font", "mail", "map", "note"][n];
-            format!("{{\"name\": \"read_{kind}_file\", \"description\": \"Read files of {kind}\"}}\n")
-        })
-        .collect();
-    let filler = "It is used by scripts that run at night, and has a long history of changes behind it. ".repeat(20);
-    tools.push_str(&format!(
-        "{{\"name\": \"decompress\", \"description\": \"Read files. {filler} Unpacks tarballs.\"}}\n"
-    ));
-    let found = report(&catalog(&tools), Thresholds { hits: 2, ..Thresholds::default() }).findings;
-    let found: Vec<&Finding> = found.iter().filter(|one| one.rule == Rule::NotFoundByDescription).collect();
+    let tool = |kind: &str, text: &str| format!("{{\"name\": \"read_{kind}\", \"description\": \"{text}\"}}\n");
+    let thresholds = Thresholds { hits: 2, ..Thresholds::default() };
+    let check = |tools: &str, expected: &[&str]| {
+        let report = Linter::new(&Indifferent, tokens, thresholds.clone()).check(&catalog(tools));
+        let found: Vec<String> = report
+            .findings
+            .iter()
+            .map(|finding| {
+                format!("{} {}: {} {}", finding.rule, finding.tools.join(", "), finding.message, finding.suggestion)
+            })
+            .collect();
+        assert_eq!(found, expected);
+    };
+    let first =
+        tool("mail", "Read the mail of a person by date") + &tool("font", "Read a font for the printer by size");
+    let third = tool("map", "Read a map of the region by place");
+    check(
+        &(first.clone() + &third),
+        &[
+            "not-found-by-description read_map: a search for the beginning of its description finds it at place 3, behind \
+         `read_mail` and `read_font` begin the description with what only this one speaks of: “map”, “region”, “place”",
+            "not-found-by-name-words read_map: a search for the words of its name finds 2 other tools before it name it after \
+         what it does and what it acts on, in words that are its own",
+        ],
+    );
+    // What is told of many is told once.
+    let same =
+        ["log", "note", "text"].map(|kind| tool(kind, &format!("The public API of the city library. Read a {kind}")));
+    let only = Thresholds { allowed: [Rule::NotFoundByNameWords].into(), ..thresholds.clone() };
+    let found = Linter::new(&Indifferent, tokens, only).check(&catalog(&(first + &same.concat()))).findings;
     assert_eq!(found.len(), 1, "{found:#?}");
-    assert_eq!(found[0].tools, ["decompress"]);
-    assert!(found[0].suggestion.contains("“decompress”"), "{found:#?}");
+    assert_eq!(found[0].tools, ["read_log", "read_note", "read_text"]);
+    assert!(found[0].message.contains("all begin with “The public API of the city library.”"), "{found:#?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use pegboard_core::{Tool, naming};
 
 use super::{
-    Look,
+    Look, listed,
     report::Finding,
     rule::{Rule, Severity},
     words::{Words, is_placeholder, lead},
@@ -15,12 +15,13 @@ const SHORT: usize = 400;
 pub(super) fn look(look: &Look<'_>, findings: &mut Vec<Finding>) {
     for (at, tool) in look.tools.iter().enumerate() {
         let rules = if tool.description().trim().is_empty() || is_placeholder(tool.description()) {
-            [undescribed(look, at, tool), None, None, None]
+            [undescribed(look, at, tool), None, None]
         } else {
-            [repeated(look, at, tool), meaning(look, at, tool), output(look, at, tool), long(look, at, tool)]
+            [repeated(look, at, tool), meaning(look, at, tool), long(look, at, tool)]
         };
         findings.extend(rules.into_iter().flatten());
     }
+    outputs(look, findings);
 }
 
 fn undescribed(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
@@ -84,22 +85,34 @@ fn begins_with_verb(text: &str) -> bool {
     matches!(words.as_slice(), [first, second, ..] if is_verb(first) && determiners.contains(&second.as_str()))
 }
 
-fn output(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+/// Whether a tool makes something, and nothing says what comes back.
+fn makes_silently(look: &Look<'_>, tool: &Tool) -> bool {
     let (words, description) = (&look.words, tool.description());
-    if tool.output_schema().is_some() || description.len() > SHORT || !words.is_english(description) {
-        return None;
+    let is_judged = description.len() <= SHORT && words.is_english(description) && !is_placeholder(description);
+    if tool.output_schema().is_some() || !is_judged {
+        return false;
     }
-    let said = Words::of(description);
     let mut beginning = Words::of(tool.name());
     beginning.extend(Words::of(lead(description)));
-    let first = beginning.iter().find(|word| words.is_action(word))?;
-    if !words.is_making(first) || said.iter().any(|word| words.is_output(word)) {
-        return None;
+    let first = beginning.iter().find(|word| words.is_action(word));
+    let says = Words::of(description).iter().any(|word| words.is_output(word));
+    !says && first.is_some_and(|word| words.is_making(word))
+}
+
+/// One finding for each server: it is a habit of whoever wrote it.
+fn outputs(look: &Look<'_>, findings: &mut Vec<Finding>) {
+    let silent: Vec<usize> = (0..look.tools.len()).filter(|at| makes_silently(look, look.tools[*at])).collect();
+    let server = |at: &usize| look.tools[*at].server_name();
+    for members in silent.chunk_by(|one, other| server(one) == server(other)) {
+        let names = listed(members.iter().map(|at| look.tools[*at].name()));
+        let message = match members.len() {
+            1 => "it makes something, and nothing says what it returns".to_owned(),
+            count => format!("{count} tools make something, and nothing says what they return: {names}"),
+        };
+        let suggestion = "add “Returns …” (an id, a link, the whole thing), which a model needs to go on; or declare an \
+                          `outputSchema`";
+        findings.push(look.group(Rule::NoOutput, members, message, suggestion.to_owned()));
     }
-    let message = "nothing says what it returns: no word of the description, no output schema".to_owned();
-    let suggestion =
-        "add a sentence, “Returns …”: what a model can do next depends on it; or declare an `outputSchema`";
-    Some(look.finding(Rule::NoOutput, at, message, suggestion.to_owned()))
 }
 
 fn long(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {

@@ -270,7 +270,7 @@ mod tests {
             "Looks up places, e.g. shops or cafés, near v1.5 of x. Rest",
             "Looks up places, e.g. shops or cafés, near v1.5 of x.",
         );
-        check("# Send mail to several people\nmore", "Send mail to several people");
+        check("# Send mail to several people\nMore", "Send mail to several people");
         check("🎯 Purpose:\n  1. Retrieves all schemas of an account.\nmore", "Retrieves all schemas of an account.");
         check("Gets one member of the team by\nidentity. Rest", "Gets one member of the team by\nidentity.");
         check("获取城市的天气。返回温度。", "获取城市的天气。");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use pegboard_core::Catalog;
 use pegboard_discovery::estimate_tokens;
 use pegboard_engine::{
-    Hybrid,
+    Hybrid, Model,
     lint::{Baseline, Linter, Report, Rule, Thresholds},
 };
 
@@ -47,7 +47,9 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
     let baseline = args.baseline.as_deref().or(config.lint.baseline.as_deref());
     let progress = Progress::waiting("looking at the tools");
     let catalog = catalog(args, &config)?;
-    let report = Linter::new(&Hybrid::default(), estimate_tokens, thresholds.clone()).check(&catalog);
+    let ranker = Hybrid::default();
+    let linter = Linter::new(&ranker, estimate_tokens, thresholds.clone()).model(Model::embedded());
+    let report = linter.check(&catalog);
     drop(progress);
     match baseline {
         Some(path) if args.write_baseline => write_baseline(path, &report),

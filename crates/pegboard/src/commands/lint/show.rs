@@ -69,9 +69,13 @@ pub(super) fn text(page: &Page, width: usize) -> String {
         let title = server.as_deref().map_or_else(|| "(no server)".to_owned(), printable);
         let tools = counted(page.report.servers.get(server).copied().unwrap_or_default(), "tool");
         let _ = writeln!(text, "{TITLE}{title}{TITLE:#}  {FAINT}{tools}{FAINT:#}");
-        for findings in findings.chunk_by(|one, other| one.tools.first() == other.tools.first()) {
-            let _ = writeln!(text, "  {STRONG}{}{STRONG:#}", printable(own_name(&findings[0])));
-            findings.iter().for_each(|finding| show(&mut text, finding, width));
+        // What concerns several tools stands before what concerns one.
+        let (several, single): (Vec<&Finding>, Vec<&Finding>) =
+            findings.iter().partition(|finding| finding.tools.len() > 1);
+        several.iter().for_each(|finding| show(&mut text, finding, 2, width));
+        for findings in single.chunk_by(|one, other| one.tools == other.tools) {
+            let _ = writeln!(text, "  {STRONG}{}{STRONG:#}", printable(own_name(findings[0])));
+            findings.iter().for_each(|finding| show(&mut text, finding, 4, width));
         }
         text.push('\n');
     }
@@ -86,18 +90,19 @@ fn own_name(finding: &Finding) -> &str {
     id.strip_prefix(server).and_then(|rest| rest.strip_prefix('/')).unwrap_or(id)
 }
 
-fn show(text: &mut String, finding: &Finding, width: usize) {
+/// One finding, so many spaces from the margin.
+fn show(text: &mut String, finding: &Finding, margin: usize, width: usize) {
     let (style, sign) = match finding.severity {
         Severity::Error => (ERROR, "✗ error"),
         Severity::Warning => (WARNING, "! warning"),
         Severity::Note => (NOTE, "· note"),
     };
     let rule = format!("[{}]", finding.rule);
-    let message = wrapped(&printable_line(&format!("{sign}: {} {rule}", finding.message)), 4, 6, width);
+    let message = wrapped(&printable_line(&format!("{sign}: {} {rule}", finding.message)), margin, margin + 2, width);
     // The first and the last word are not what is read first.
     let message = message.replacen(sign, &format!("{style}{sign}{style:#}"), 1);
     let message = message.strip_suffix(&rule).map_or(message.clone(), |rest| format!("{rest}{FAINT}{rule}{FAINT:#}"));
-    let suggestion = wrapped(&printable_line(&format!("→ {}", finding.suggestion)), 6, 8, width);
+    let suggestion = wrapped(&printable_line(&format!("→ {}", finding.suggestion)), margin + 2, margin + 4, width);
     let _ = writeln!(text, "{message}\n{suggestion}");
 }
 
