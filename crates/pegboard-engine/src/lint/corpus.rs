@@ -77,7 +77,8 @@ impl Corpus {
         if whole > 0.0 { shared / whole } else { 0.0 }
     }
 
-    /// Words that `tool` has and none of `others` says first: of its name, then the rarest.
+    /// Words that tell `tool` from `others`: first those of its name that none of them begins
+    /// with, then the rarest that none of them has at all.
     pub(super) fn telling(&self, tool: &Tool, others: &[usize], words: &Words, most: usize) -> Vec<String> {
         let mut seen = FxHashSet::default();
         let mut telling: Vec<(Field, u32, String)> = Vec::new();
@@ -87,11 +88,19 @@ impl Corpus {
             for word in found {
                 let stem = words.stem(&word);
                 let is_plain = word.len() > 2 && !word.contains(|c: char| c.is_ascii_digit());
-                if !is_plain || words.is_generic(&word) || !seen.insert(stem.clone()) {
+                // In a name, `start` tells something beside `stop`.
+                let is_name = field == Field::Name;
+                let says_nothing = if is_name { words.is_filler(&word) } else { words.is_generic(&word) };
+                if !is_plain || says_nothing || !seen.insert(stem.clone()) {
                     continue;
                 }
                 let Some(number) = self.numbers.get(&stem) else { continue };
-                if others.iter().all(|other| self.profiles[*other].said.binary_search(number).is_err()) {
+                let has = |other: &usize| {
+                    let profile = &self.profiles[*other];
+                    let list = if is_name { &profile.said } else { &profile.all };
+                    list.binary_search(number).is_ok()
+                };
+                if !others.iter().any(has) {
                     telling.push((field, self.counts[*number as usize], word));
                 }
             }

@@ -30,7 +30,7 @@ mod tests;
 mod texts;
 mod words;
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use pegboard_core::{Catalog, Ranker, Tool};
 
@@ -87,8 +87,9 @@ impl<'a> Linter<'a> {
         look_with_searches(&look, catalog, &mut findings);
         findings.retain(|finding| !self.thresholds.allowed.contains(&finding.rule));
         findings.sort_by(|a, b| {
-            let place = |finding: &Finding| (finding.server.clone(), finding.tools.clone(), finding.rule);
-            place(a).cmp(&place(b))
+            // The worst first, of one tool.
+            let place = |finding: &Finding| (Reverse(finding.severity), finding.rule);
+            (&a.server, &a.tools, place(a)).cmp(&(&b.server, &b.tools, place(b)))
         });
         let mut servers: BTreeMap<Option<String>, usize> = BTreeMap::new();
         for tool in &tools {

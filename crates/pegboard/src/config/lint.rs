@@ -74,7 +74,7 @@ pub(super) static LINT: Section<LintConfig> = Section::new(
             "baseline",
             Kind::Word,
             "A file with findings that are let pass, relative to this file; `pegboard lint --write-baseline` writes it.",
-            |node, lint: &mut LintConfig, scope| lint.baseline = node.as_text(scope.problems).map(Into::into),
+            |node, lint: &mut LintConfig, scope| lint.baseline = node.as_word(scope.problems).map(Into::into),
         ),
     ],
 );

@@ -127,7 +127,7 @@ fn bad_input_is_exit_two_with_the_reason() {
             show(&["lint", "--baseline", "nowhere.json"]),
             show(&["lint", "--allow", "no-action", "--deny", "no-action"]),
             show(&["lint", "--hits", "0"]),
-            show(&["lint", "--only", "nonsense"]).lines().take(4).collect::<Vec<_>>().join("\n"),
+            show(&["lint", "--only", "nonsense"]).lines().take(6).collect::<Vec<_>>().join("\n"),
         ]
         .join("\n")
     );

@@ -123,8 +123,12 @@ fn summary(page: &Page) -> String {
     if let Some(known) = page.known {
         let _ = writeln!(text, "{} of the baseline left out", counted(known.findings, "finding"));
         if known.gone > 0 {
-            let of = if known.gone == 1 { "entry of the baseline is" } else { "entries of the baseline are" };
-            let _ = writeln!(text, "{} {of} not needed any more; `--write-baseline` takes them out", known.gone);
+            let (are, them) = if known.gone == 1 {
+                ("entry of the baseline is", "it")
+            } else {
+                ("entries of the baseline are", "them")
+            };
+            let _ = writeln!(text, "{} {are} not needed any more; `--write-baseline` takes {them} out", known.gone);
         }
     }
     text
