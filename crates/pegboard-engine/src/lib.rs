@@ -25,6 +25,7 @@ pub mod analysis;
 pub mod lexical;
 pub mod metrics;
 mod rankers;
+pub mod usage;
 
 pub use lexical::{Hybrid, Lexical};
 pub use rankers::{
