@@ -110,7 +110,7 @@ fn find<'a>(upstream_id: &str, catalog: &'a Catalog) -> Option<&'a Arc<Tool>> {
 /// Adds tools that the ranker finds nothing in, if the learned query is alike enough; how many.
 fn bring_in(hits: &mut Vec<Hit>, raised: &[(Arc<Tool>, Boost)], limit: usize) -> usize {
     let before = hits.len();
-    for (tool, boost) in raised.iter().filter(|(_, boost)| boost.likeness >= ALIKE) {
+    for (tool, _) in raised.iter().filter(|(_, boost)| boost.likeness >= ALIKE) {
         // It may only be out of sight; then it counts already, and is shown all the same.
         if !hits.iter().any(|hit| Arc::ptr_eq(&hit.tool, tool)) {
             hits.push(Hit { tool: Arc::clone(tool), score: 0.0, why: Vec::new() });
