@@ -51,4 +51,4 @@ pub use session::{Answer, Listed, Native, Session, SessionError, Target};
 pub use settings::{Exposed, SelectionOrder, Settings, SettingsError};
 pub use signature::has_complete_signature;
 pub use tokens::{Decision, Exposure, estimate_tokens};
-pub use usage::{Holder, Trail, Usage};
+pub use usage::{Holder, Learner};

@@ -1,8 +1,8 @@
 //! What was called after which search.
 //!
-//! A door keeps a [`Trail`] of each conversation and tells [`Usage`] what it leads to: a tool
-//! that was among the hits of a search, was called soon after it, and did its work. Where
-//! nothing was searched for, nothing is learned.
+//! A [`Session`](crate::Session) keeps a trail of its searches, and its door tells [`Learner`]
+//! what that leads to: a tool that was among the hits of a search, was called soon after it,
+//! and did its work. Where nothing was searched for, nothing is learned.
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -15,6 +15,9 @@ const MAX_SEARCHES: usize = 8;
 
 /// Calls after which a search has nothing to do with what is called.
 const MAX_CALLS: u32 = 12;
+
+/// Hits of a search that are remembered, best first.
+const MAX_HITS: usize = 200;
 
 /// Tools that one search leads to.
 const MAX_TOOLS: usize = 3;
@@ -55,13 +58,16 @@ impl<'a> Holder<'a> {
 /// Whoever learns from use, and ranks by that.
 ///
 /// Both are called while a client waits: implementations write nothing to a disk there.
-pub trait Usage: fmt::Debug + Send + Sync {
+pub trait Learner: fmt::Debug + Send + Sync {
     /// `ranker` with the habits of `holder`; the ranker itself where it knows no habits.
     fn ranker(&self, holder: Holder<'_>, ranker: Arc<dyn Ranker>) -> Arc<dyn Ranker>;
 
     /// Learns that `holder` called a tool after a search. Secrets are not part of the query
     /// any more.
     fn learn(&self, holder: Holder<'_>, step: &Step);
+
+    /// Brings to a disk what was learned, where it is kept. Blocks.
+    fn finish(&self);
 }
 
 /// From a search to a tool.
@@ -84,7 +90,7 @@ pub struct Lead {
 
 /// The last searches of a conversation, and what was called after them.
 #[derive(Clone, Debug, Default)]
-pub struct Trail {
+pub(crate) struct Trail {
     searches: VecDeque<Remembered>,
     next: u64,
 }
@@ -103,7 +109,7 @@ struct Remembered {
 impl Trail {
     /// Takes in what a call led to; the lead if it is to a tool that a search has found. The
     /// newest such search is meant.
-    pub fn follow(&mut self, answer: &Answer) -> Option<Lead> {
+    pub(crate) fn follow(&mut self, answer: &Answer) -> Option<Lead> {
         answer.searched.iter().for_each(|searched| self.remember(searched));
         self.call(answer.target.as_ref()?)
     }
@@ -119,7 +125,7 @@ impl Trail {
         self.searches.push_back(Remembered {
             number: self.next,
             query: searched.query.clone(),
-            hits: searched.hits.clone(),
+            hits: searched.hits.iter().take(MAX_HITS).cloned().collect(),
             calls: 0,
             led_to: Vec::new(),
         });
@@ -138,14 +144,18 @@ impl Trail {
     }
 
     /// The call has done its work; what there is to learn from that, if anything.
-    pub fn arrive(&mut self, lead: Lead) -> Option<Step> {
-        let search = self.searches.iter_mut().find(|search| search.number == lead.search)?;
+    pub(crate) fn arrive(&mut self, lead: &Lead) -> Option<Step> {
+        // Its number alone may be one of another trail, which has taken the place of this one.
+        let is_it = |search: &&mut Remembered| {
+            search.number == lead.search && search.hits.iter().any(|tool| tool.is_upstream_id(&lead.tool))
+        };
+        let search = self.searches.iter_mut().find(is_it)?;
         if search.led_to.len() == MAX_TOOLS || search.led_to.contains(&lead.tool) {
             return None;
         }
         let share = 0.5_f64.powi(search.led_to.len() as i32);
         search.led_to.push(lead.tool.clone());
-        Some(Step { query: search.query.clone(), tool: lead.tool, share })
+        Some(Step { query: search.query.clone(), tool: lead.tool.clone(), share })
     }
 }
 
@@ -175,15 +185,16 @@ mod tests {
     /// Searches (`?`) and calls; what was learned.
     #[track_caller]
     fn check(steps: &[&str], expected: &[(&str, &str, f64)]) {
-        let (mut session, mut trail) = (session(), Trail::default());
+        let mut session = session();
         let mut learned = Vec::new();
         for step in steps {
             let answer = match step.strip_prefix('?') {
                 Some(query) => session.call("search_tools", &json!({"query": query})),
                 None => session.call("call_tool", &json!({"name": step.trim_end_matches('!'), "arguments": {}})),
             };
-            let lead = trail.follow(&answer).filter(|_| !step.ends_with('!'));
-            learned.extend(lead.and_then(|lead| trail.arrive(lead)));
+            assert!(!answer.is_error, "{step}");
+            let lead = session.lead().filter(|_| !step.ends_with('!')).cloned();
+            learned.extend(lead.and_then(|lead| session.arrive(&lead)));
         }
         let learned: Vec<(&str, &str, f64)> =
             learned.iter().map(|step| (step.query.as_str(), step.tool.as_str(), step.share)).collect();

@@ -17,7 +17,7 @@ use super::{
     middleware::Found,
     options::OPTIONS,
     state::{ServerDefaults, StateFolder},
-    telemetry,
+    telemetry, usage,
 };
 use crate::rankers::RankerName;
 
@@ -278,6 +278,14 @@ const KEYS: &[Key<Draft>] = &[
         },
     )
     .default("\"warn\""),
+    Key::new(
+        "usageLearning",
+        usage::KIND,
+        "Whether it is learned from use: what was called after a search ranks higher for like queries of the same \
+         caller, by rankers with scores of their own kind (`hybrid` and `lexical`). Needs a `stateFolder`.",
+        |node, draft: &mut Draft, scope| draft.config.usage = usage::read(node, scope),
+    )
+    .default("false"),
     Key::new(
         "telemetry",
         Kind::Object(telemetry::shape),

@@ -14,12 +14,14 @@ mod steps;
 pub(crate) mod telemetry;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::GatewaySettings;
 use pegboard_upstream::config::{
     ServerConfig,
@@ -55,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) state: StateFolder,
     /// Where traces and numbers go.
     pub(crate) telemetry: TelemetryConfig,
+    /// How it is learned from use, if it is.
+    pub(crate) usage: Option<HabitSettings>,
 }
 
 /// What a listener takes from the configuration.

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use pegboard_discovery::Learner;
+use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::{Change, Gateway, control::Reload};
 use pegboard_http::Doorkeeper;
 use tokio::sync::mpsc;
@@ -15,6 +17,7 @@ use tokio::sync::mpsc;
 use crate::{
     config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
     rankers::{RankerName, shared_rankers},
+    usage::{self, Keeper},
 };
 
 /// How often the files are looked at. Asking the system to tell us would save these looks,
@@ -35,6 +38,8 @@ pub(super) struct Followed {
     pub(super) state: Option<PathBuf>,
     /// Other files whose content counts.
     pub(super) files: Vec<PathBuf>,
+    /// Whoever learns from use.
+    pub(super) learner: Option<Arc<Keeper>>,
     /// Who wants the files to be read now.
     pub(super) requests: mpsc::Receiver<Reload>,
 }
@@ -107,6 +112,8 @@ impl Followed {
         }
         self.warn_of_the_fixed(&config.listen, &config.telemetry);
         config::state::use_in(&mut config.gateway, self.state.as_deref());
+        self.learn_as(config.usage).await;
+        config.gateway.learner = self.learner.clone().map(|learner| learner as Arc<dyn Learner>);
         let rankers = (config.ranker != self.ranker).then(|| shared_rankers(config.ranker));
         self.ranker = config.ranker;
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;
@@ -117,6 +124,16 @@ impl Followed {
             return Err(error.to_string());
         }
         Ok(change)
+    }
+
+    /// Goes over to another way of learning, if it is another.
+    async fn learn_as(&mut self, usage: Option<HabitSettings>) {
+        if self.learner.as_ref().map(|learner| learner.settings()) == usage {
+            return;
+        }
+        let (state, path) = (self.state.clone(), self.path.clone());
+        let open = move || usage::keeper(usage, state.as_deref(), Some(&path));
+        self.learner = tokio::task::spawn_blocking(open).await.ok().flatten();
     }
 
     /// Some things take another start.

@@ -1,0 +1,1 @@
+//! What is kept, what is not, and what becomes of damage.
