@@ -65,14 +65,15 @@ struct WrittenPart {
 }
 
 impl Book {
+    #[cfg(test)]
+    pub(super) fn of(reset_at: u64, parts: Vec<(String, String, Vec<Habit>)>) -> Self {
+        let part = |(catalog, holder, habits)| (Scope { catalog, holder }, Part { name: String::new(), habits });
+        Self { reset_at, parts: parts.into_iter().map(part).collect() }
+    }
+
     /// All parts, by catalog and holder.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&Scope, &Part)> {
         self.parts.iter()
-    }
-
-    /// The part of a scope.
-    pub(super) fn part(&self, scope: &Scope) -> Option<&Part> {
-        self.parts.get(scope)
     }
 
     /// Adds lessons to a scope.

@@ -92,6 +92,18 @@ impl Keeper {
         self.shared.settings
     }
 
+    /// What a query raises for a holder.
+    #[cfg(test)]
+    pub(super) fn boosts(&self, holder: Holder<'_>, query: &str) -> Vec<Boost> {
+        Own { shared: Arc::clone(&self.shared), holder: self.shared.id(holder) }.boosts(query)
+    }
+
+    /// Looks now whether the file is another one.
+    #[cfg(test)]
+    pub(super) fn look(&self) {
+        self.shared.look().expect("it can be read");
+    }
+
     fn end(&self) {
         self.shared.lock().is_ending = true;
         self.shared.news.notify_all();

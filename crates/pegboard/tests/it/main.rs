@@ -16,3 +16,4 @@ mod quality;
 mod reference;
 mod regressions;
 mod sessions;
+mod usage;
