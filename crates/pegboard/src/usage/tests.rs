@@ -145,7 +145,9 @@ fn rankers_that_reproduce_others_have_no_habits() {
 
 #[test]
 fn a_book_has_its_limits() {
-    let long = |at: usize| Lesson::new(&format!("{} word{at}", "long ".repeat(9)), &"t".repeat(250), 1.0, at as u64);
+    let letters = |at: usize| at.to_string().bytes().map(|digit| char::from(digit + 49)).collect::<String>();
+    let query = |at: usize| ('a'..='w').map(|c| format!("{c}{} ", letters(at).repeat(7))).collect::<String>();
+    let long = |at: usize| Lesson::new(&query(at + 100), &"t".repeat(250), 1.0, at as u64);
     let settings = HabitSettings { max_entries: 20_000, ..HabitSettings::default() };
     let mut book = Book::default();
     for holder in 0..4 {

@@ -163,7 +163,7 @@ fn figures_of_what_habits_are_good_for() {
         let is_other = |one: &Labelled| rank(&*plain, &one.query) != rank(&learned, &one.query);
         let changed: Vec<&str> =
             others.iter().filter(|(_, one)| is_other(one)).map(|(_, one)| one.query.as_str()).collect();
-        page.push_str(&format!("after {calls} calls each, how often the right tool is first\n"));
+        page.push_str(&format!("after {calls} call(s) each, how often the right tool is first\n"));
         let mut line = |about: &str, list: &[(usize, &Labelled)], word: &dyn Fn(&str) -> String| {
             let (before, after) = (share(&*plain, list, word), share(&learned, list, word));
             page.push_str(&format!("  {about:14} {before:.2} → {after:.2}\n"));
