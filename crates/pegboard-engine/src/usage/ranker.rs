@@ -103,8 +103,8 @@ impl Ranker for Habitual {
 
 /// The tool that a habit is about. Mostly its identity is that of the catalog.
 fn find<'a>(upstream_id: &str, catalog: &'a Catalog) -> Option<&'a Arc<Tool>> {
-    let is_it = |tool: &&Arc<Tool>| tool.is_upstream_id(upstream_id);
-    catalog.find(upstream_id).filter(is_it).or_else(|| catalog.iter().find(is_it))
+    let same = catalog.find(upstream_id).filter(|tool| tool.is_upstream_id(upstream_id));
+    same.or_else(|| catalog.find_upstream(upstream_id))
 }
 
 /// Adds tools that the ranker finds nothing in, if the learned query is alike enough; how many.

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Legacy, PATIENCE, Served, command, fixture_path, text};
+use super::{Legacy, PATIENCE, Served, command, fixture_path, modern_with, text};
 use crate::harness::Folder;
 
 /// What is asked for all the time; words alone find `create_issue` first.
@@ -49,7 +49,7 @@ impl Stage {
     async fn serve(&self, learning: Value) -> Served {
         let tools = self.folder.path().join("tools.jsonl");
         let mut config = json!({
-            "mcpServers": {"desk": {"command": fixture_path(), "args": ["--catalog", tools]}},
+            "mcpServers": {"desk": {"command": fixture_path(), "args": ["--catalog", tools], "env": {"PASSWORD": "hunter-pass-phrase"}}},
             "pegboard": {
                 "exposure": "always",
                 "dialect": "bridge",
@@ -170,6 +170,41 @@ async fn what_failed_or_was_not_searched_for_is_not_learned() {
     // The last thing that is learned is the only one.
     practise(&ann, "send a mail", "send_mail").await;
     assert_eq!(stage.learned(1).await, ["ann: mail send: desk/send_mail"]);
+}
+
+/// What a request without a session finds or calls, for the holder of a token.
+async fn modern_call(served: &Served, token: &str, tool: &str, arguments: Value) -> String {
+    let params = json!({"name": tool, "arguments": arguments});
+    let bearer = format!("Bearer {token}");
+    text(&modern_with(&served.url, "tools/call", params, &json!({}), &[("authorization", &bearer)]).await)
+}
+
+#[tokio::test]
+async fn requests_without_sessions_have_the_habits_of_their_token() {
+    let stage = Stage::new("modern");
+    let served = stage.serve(json!(true)).await;
+    let first_of = async |token: &str| {
+        let found = modern_call(&served, token, "search_tools", json!({"query": QUERY})).await;
+        if found.find(ISSUE) < found.find(TICKET) { ISSUE } else { TICKET }
+    };
+    for _ in 0..4 {
+        // Bob looks for the same, and calls nothing.
+        assert_eq!(first_of("secret-bob").await, ISSUE);
+        first_of("secret-ann").await;
+        modern_call(&served, "secret-ann", "call_tool", json!({"name": TICKET, "arguments": {}})).await;
+    }
+    assert_eq!(first_of("secret-ann").await, TICKET);
+    assert_eq!(first_of("secret-bob").await, ISSUE);
+    assert_eq!(stage.learned(1).await, ["ann: issu open: desk/create_ticket"]);
+}
+
+#[tokio::test]
+async fn secrets_in_queries_are_not_kept() {
+    let stage = Stage::new("secrets");
+    let served = stage.serve(json!(true)).await;
+    let ann = begin(&served, "secret-ann").await;
+    practise(&ann, "open issue with secret-bob and hunter-pass-phrase", TICKET).await;
+    assert_eq!(stage.learned(1).await, ["ann: issu open: desk/create_ticket"]);
 }
 
 #[tokio::test]
