@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use super::words;
+use super::words::{self, Outline};
 
 /// Bytes that the identity of a tool may have.
 pub const MAX_TOOL_BYTES: usize = 256;
@@ -126,7 +126,7 @@ pub struct Boost {
 pub struct Habits {
     settings: HabitSettings,
     /// Sorted by stems and tool.
-    list: Vec<(u64, Habit)>,
+    list: Vec<(Outline, Habit)>,
 }
 
 impl Habits {
@@ -139,7 +139,7 @@ impl Habits {
     /// if there are too many.
     pub fn from_list(settings: HabitSettings, list: impl IntoIterator<Item = Habit>) -> Self {
         let mut habits = Self::new(settings);
-        habits.list.extend(list.into_iter().filter(Habit::is_fit).map(|habit| (words::bits(&habit.stems), habit)));
+        habits.list.extend(list.into_iter().filter(Habit::is_fit).map(|habit| (Outline::of(&habit.stems), habit)));
         habits.list.sort_by(|(_, a), (_, b)| a.key().cmp(&b.key()).then(b.at.cmp(&a.at)));
         habits.list.dedup_by(|(_, a), (_, b)| a.key() == b.key());
         while habits.list.len() > settings.max_entries {
@@ -191,7 +191,7 @@ impl Habits {
                 place
             }
             Err(place) => {
-                self.list.insert(place, (words::bits(&stems), Habit { stems, tool, strength: share, at }));
+                self.list.insert(place, (Outline::of(&stems), Habit { stems, tool, strength: share, at }));
                 place
             }
         };
@@ -220,10 +220,10 @@ impl Habits {
             return Vec::new();
         }
         let stems = words::stems(query);
-        let bits = words::bits(&stems);
+        let outline = Outline::of(&stems);
         let mut found: BTreeMap<&str, Evidence<'_>> = BTreeMap::new();
-        for (_, habit) in self.list.iter().filter(|(own, _)| own & bits != 0) {
-            let likeness = words::likeness(&stems, &habit.stems).min(1.0);
+        for (own, habit) in self.list.iter().filter(|(own, _)| own.may_meet(&outline)) {
+            let likeness = words::likeness((&stems, &outline), (&habit.stems, own));
             if likeness > LEAST_LIKENESS {
                 let near = (likeness - LEAST_LIKENESS) / (1.0 - LEAST_LIKENESS);
                 found.entry(&habit.tool).or_default().add(habit, likeness, near * self.strength(habit, now));

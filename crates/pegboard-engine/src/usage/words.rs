@@ -50,17 +50,42 @@ fn is_number_or_key(word: &str, most: usize) -> bool {
     word.len() > most || digits > MAX_DIGITS || digits == word.chars().count()
 }
 
-/// What stems weigh together: longer words say more.
-pub(super) fn weight(stems: &[String]) -> f64 {
-    stems.iter().map(|stem| weight_of(stem)).sum()
+/// What is worked out of stems once, to compare them with others quickly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Outline {
+    /// A bit for each stem. Sets without a bit in common have no stem in common, which most
+    /// have not.
+    bits: u64,
+    /// What they weigh together: longer words say more.
+    weight: f64,
+}
+
+impl Outline {
+    pub(super) fn of(stems: &[String]) -> Self {
+        let bits = stems.iter().fold(0, |bits, stem| bits | bit(stem));
+        Self { bits, weight: stems.iter().map(|stem| weight_of(stem)).sum() }
+    }
+
+    /// Whether there can be a stem in both.
+    pub(super) fn may_meet(&self, other: &Self) -> bool {
+        self.bits & other.bits != 0
+    }
 }
 
 fn weight_of(stem: &str) -> f64 {
     stem.chars().count().min(FULL_LENGTH) as f64
 }
 
+fn bit(stem: &str) -> u64 {
+    use std::hash::{Hash as _, Hasher as _};
+    let mut hasher = rustc_hash::FxHasher::default();
+    stem.hash(&mut hasher);
+    1 << (hasher.finish() >> 58)
+}
+
 /// How alike two queries are by their sorted stems, 0 to 1.
-pub(super) fn likeness(one: &[String], other: &[String]) -> f64 {
+pub(super) fn likeness((one, a): (&[String], &Outline), (other, b): (&[String], &Outline)) -> f64 {
+    let all = (a.weight * b.weight).sqrt();
     let (mut left, mut right) = (one.iter().peekable(), other.iter().peekable());
     let mut shared = 0.0;
     while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
@@ -74,17 +99,5 @@ pub(super) fn likeness(one: &[String], other: &[String]) -> f64 {
             }
         }
     }
-    if shared == 0.0 { 0.0 } else { shared / (weight(one) * weight(other)).sqrt() }
-}
-
-/// A few bits for each stem. Sets without a bit in common have no stem in common, which most
-/// have not.
-pub(super) fn bits(stems: &[String]) -> u64 {
-    use std::hash::{Hash as _, Hasher as _};
-    let bit = |stem: &String| {
-        let mut hasher = rustc_hash::FxHasher::default();
-        stem.hash(&mut hasher);
-        1 << (hasher.finish() >> 58)
-    };
-    stems.iter().fold(0, |bits, stem| bits | bit(stem))
+    if shared == 0.0 { 0.0 } else { (shared / all).min(1.0) }
 }

@@ -87,10 +87,8 @@ impl Book {
         let part = self.parts.entry(scope).or_default();
         name.clone_into(&mut part.name);
         let mut habits = Habits::from_list(settings, part.habits.drain(..));
-        for lesson in lessons.filter(|lesson| lesson.at() >= self.reset_at) {
-            habits.learn(lesson.clone());
-            habits.forget(lesson.at());
-        }
+        lessons.filter(|lesson| lesson.at() >= self.reset_at).for_each(|lesson| habits.learn(lesson.clone()));
+        habits.forget(habits.last());
         part.habits = habits.iter().cloned().collect();
     }
 
@@ -109,7 +107,7 @@ impl Book {
     }
 
     /// As it is written, with what is too much left out.
-    pub(super) fn to_bytes(&mut self) -> Vec<u8> {
+    pub(super) fn bounded_bytes(&mut self) -> Vec<u8> {
         self.parts.retain(|_, part| !part.habits.is_empty());
         while self.parts.len() > MAX_PARTS {
             self.drop_oldest();
@@ -232,7 +230,7 @@ impl BookFile {
         let _lock = self.store.lock(NAME)?;
         let mut book = self.read_alone()?;
         let said = change(&mut book);
-        let bytes = book.to_bytes();
+        let bytes = book.bounded_bytes();
         self.store.save_surely(NAME, &bytes)?;
         Ok((book, said))
     }
