@@ -45,6 +45,12 @@ impl HabitSettings {
         (-(seconds as f64) / self.half_life()).exp2()
     }
 
+    /// Which is weaker, whenever that is asked: all decay alike.
+    fn compare(&self, a: &Habit, b: &Habit) -> Ordering {
+        let rank = |habit: &Habit| habit.strength.log2() + habit.at as f64 / self.half_life();
+        rank(a).total_cmp(&rank(b)).then_with(|| a.at.cmp(&b.at)).then_with(|| b.key().cmp(&a.key()))
+    }
+
     /// In seconds.
     fn half_life(&self) -> f64 {
         f64::from(self.half_life_days.max(1)) * 86_400.0
@@ -142,8 +148,10 @@ impl Habits {
         habits.list.extend(list.into_iter().filter(Habit::is_fit).map(|habit| (Outline::of(&habit.stems), habit)));
         habits.list.sort_by(|(_, a), (_, b)| a.key().cmp(&b.key()).then(b.at.cmp(&a.at)));
         habits.list.dedup_by(|(_, a), (_, b)| a.key() == b.key());
-        while habits.list.len() > settings.max_entries {
-            habits.forget_weakest(None);
+        if habits.list.len() > settings.max_entries {
+            habits.list.sort_by(|(_, a), (_, b)| settings.compare(b, a));
+            habits.list.truncate(settings.max_entries);
+            habits.list.sort_by(|(_, a), (_, b)| a.key().cmp(&b.key()));
         }
         habits
     }
@@ -196,7 +204,7 @@ impl Habits {
             }
         };
         if self.list.len() > self.settings.max_entries {
-            self.forget_weakest(Some(place));
+            self.forget_weakest(place);
         }
     }
 
@@ -241,18 +249,12 @@ impl Habits {
 
     /// The weakest goes, but not the one at `spared`: what was just learned is the weakest
     /// there can be, and nothing new would ever come in.
-    fn forget_weakest(&mut self, spared: Option<usize>) {
-        let places = (0..self.list.len()).filter(|place| Some(*place) != spared);
-        let weakest = places.min_by(|a, b| self.by_strength(&self.list[*a].1, &self.list[*b].1));
+    fn forget_weakest(&mut self, spared: usize) {
+        let places = (0..self.list.len()).filter(|place| *place != spared);
+        let weakest = places.min_by(|a, b| self.settings.compare(&self.list[*a].1, &self.list[*b].1));
         if let Some(place) = weakest {
             self.list.remove(place);
         }
-    }
-
-    /// Which is weaker, whenever that is asked: all decay alike.
-    fn by_strength(&self, a: &Habit, b: &Habit) -> Ordering {
-        let rank = |habit: &Habit| habit.strength.log2() + habit.at as f64 / self.settings.half_life();
-        rank(a).total_cmp(&rank(b)).then_with(|| a.at.cmp(&b.at)).then_with(|| b.key().cmp(&a.key()))
     }
 }
 

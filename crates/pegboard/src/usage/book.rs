@@ -1,6 +1,7 @@
 //! The file.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of the file.
 const MAX_BYTES: usize = 4 << 20;
+
+/// Bytes of it around the parts.
+const FRAME_BYTES: usize = 128;
 
 /// Parts of the file; the one that was used longest ago gives way.
 const MAX_PARTS: usize = 500;
@@ -64,6 +68,23 @@ struct WrittenPart {
     habits: Vec<(Vec<String>, String, f64, u64)>,
 }
 
+impl WrittenPart {
+    fn of(scope: &Scope, part: &Part) -> Self {
+        let habit = |habit: &Habit| (habit.stems.clone(), habit.tool.clone(), habit.strength, habit.at);
+        Self {
+            catalog: scope.catalog.clone(),
+            holder: scope.holder.clone(),
+            name: part.name.clone(),
+            habits: part.habits.iter().map(habit).collect(),
+        }
+    }
+}
+
+/// The bytes that a part takes, with what separates it from the next.
+fn size_of(scope: &Scope, part: &Part) -> usize {
+    serde_json::to_vec(&WrittenPart::of(scope, part)).map_or(MAX_BYTES, |bytes| bytes.len() + 1)
+}
+
 impl Book {
     #[cfg(test)]
     pub(super) fn of(reset_at: u64, parts: Vec<(String, String, Vec<Habit>)>) -> Self {
@@ -106,43 +127,30 @@ impl Book {
         gone
     }
 
-    /// As it is written, with what is too much left out.
+    /// As it is written, with what is too much left out: parts that were used longest ago, and
+    /// the weaker habits of one that is too large by itself.
     pub(super) fn bounded_bytes(&mut self) -> Vec<u8> {
         self.parts.retain(|_, part| !part.habits.is_empty());
-        while self.parts.len() > MAX_PARTS {
-            self.drop_oldest();
-        }
-        loop {
-            let bytes = serde_json::to_vec(&self.written()).unwrap_or_default();
-            if bytes.len() <= MAX_BYTES {
-                return bytes;
-            }
-            if self.parts.len() > 1 {
-                self.drop_oldest();
-            } else if let Some(part) = self.parts.values_mut().next() {
-                let settings = HabitSettings { max_entries: part.habits.len() / 2, ..HabitSettings::default() };
-                part.habits = Habits::from_list(settings, part.habits.drain(..)).iter().cloned().collect();
-            }
-        }
-    }
-
-    fn drop_oldest(&mut self) {
         let last = |part: &Part| part.habits.iter().map(|habit| habit.at).max();
-        let oldest = self.parts.iter().min_by_key(|(_, part)| last(part)).map(|(scope, _)| scope.clone());
-        if let Some(scope) = oldest {
-            self.parts.remove(&scope);
+        let mut order: Vec<Scope> = self.parts.keys().cloned().collect();
+        order.sort_by_key(|scope| Reverse(self.parts.get(scope).and_then(last)));
+        let mut left = MAX_BYTES - FRAME_BYTES;
+        for (place, scope) in order.into_iter().enumerate() {
+            let Some(mut part) = self.parts.remove(&scope) else { continue };
+            let mut size = size_of(&scope, &part);
+            if place == 0 && size > left {
+                let max_entries = part.habits.len() * left / size / 2;
+                let settings = HabitSettings { max_entries, ..HabitSettings::default() };
+                part.habits = Habits::from_list(settings, part.habits.drain(..)).iter().cloned().collect();
+                size = size_of(&scope, &part);
+            }
+            if place < MAX_PARTS && size <= left && !part.habits.is_empty() {
+                left -= size;
+                self.parts.insert(scope, part);
+            }
         }
-    }
-
-    fn written(&self) -> Written {
-        let habit = |habit: &Habit| (habit.stems.clone(), habit.tool.clone(), habit.strength, habit.at);
-        let part = |(scope, part): (&Scope, &Part)| WrittenPart {
-            catalog: scope.catalog.clone(),
-            holder: scope.holder.clone(),
-            name: part.name.clone(),
-            habits: part.habits.iter().map(habit).collect(),
-        };
-        Written { reset_at: self.reset_at, parts: self.parts.iter().map(part).collect() }
+        let parts = self.parts.iter().map(|(scope, part)| WrittenPart::of(scope, part)).collect();
+        serde_json::to_vec(&Written { reset_at: self.reset_at, parts }).unwrap_or_default()
     }
 
     /// What was written; `None` if that is no such thing.

@@ -163,6 +163,13 @@ fn a_book_has_its_limits() {
     let bytes = book.bounded_bytes();
     assert!(bytes.len() <= 4 << 20 && bytes.len() > 3 << 20 && book.parts().count() <= 500, "{}", bytes.len());
     assert_eq!(Book::from_bytes(&bytes), Some(book));
+    // One that is too large alone keeps its strongest.
+    let lessons: Vec<Lesson> = (0..6000).filter_map(long).collect();
+    let mut book = Book::default();
+    book.learn(Scope { catalog: String::new(), holder: String::new() }, "", settings, lessons.iter());
+    let bytes = book.bounded_bytes();
+    let kept = book.parts().map(|(_, part)| part.habits.len()).sum::<usize>();
+    assert!(bytes.len() <= 4 << 20 && kept > 1000, "{} {kept}", bytes.len());
 }
 
 fn any_habit() -> impl Strategy<Value = Habit> {
