@@ -25,6 +25,7 @@ pub mod analysis;
 pub mod lexical;
 pub mod metrics;
 mod rankers;
+pub mod semantic;
 pub mod usage;
 
 pub use lexical::{Hybrid, Lexical};
@@ -34,3 +35,4 @@ pub use rankers::{
     regex::RegexRanker,
     sequence::{self, Sequence},
 };
+pub use semantic::{Model, ModelError};

@@ -38,7 +38,7 @@ pub(crate) enum Command {
     /// Rank the tools of a catalog for a query
     ///
     /// Without `--catalog`, searches the demo catalog that is built in. Prints a table on
-    /// a terminal and JSON otherwise. Exits with 1 when nothing matches.
+    /// a terminal and JSON otherwise. Exits with 1 when nothing fits.
     Search(SearchArgs),
     /// Put any number of MCP servers behind one endpoint
     ///
@@ -166,6 +166,9 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "RANKER", env = "PEGBOARD_RANKER")]
     pub(crate) ranker: Option<RankerName>,
 
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
     /// At most this many hits [default: 10]
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
@@ -173,6 +176,11 @@ pub(crate) struct SearchArgs {
     /// Leave out hits that score less than this share of the best one, 0 to 1 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub(crate) threshold: Option<f64>,
+
+    /// Show hits only if the best of them is so likely to be meant, 0 to 1; 0 shows the nearest
+    /// there is [default: the ranker's own]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub(crate) least_confidence: Option<f64>,
 
     /// Say which field and term gave each hit how much
     #[arg(long)]
@@ -227,6 +235,9 @@ pub(crate) struct ServeArgs {
     pub(crate) record_limit: u64,
 
     #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
     pub(crate) log: LogArgs,
 }
 
@@ -236,9 +247,9 @@ pub(crate) struct LoginArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// The configuration
+    /// The configuration [default: where `pegboard import --write` puts it]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
-    pub(crate) config: PathBuf,
+    pub(crate) config: Option<PathBuf>,
 
     /// Print the address instead of opening a browser. Where the browser is on another machine,
     /// paste the address of the page that it cannot open in the end
@@ -260,9 +271,9 @@ pub(crate) struct LogoutArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// The configuration
+    /// The configuration [default: where `pegboard import --write` puts it]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
-    pub(crate) config: PathBuf,
+    pub(crate) config: Option<PathBuf>,
 
     /// Where the login is kept [default: `pegboard` in the user's folder for state]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
@@ -361,6 +372,9 @@ pub(crate) struct SessionArgs {
     pub(crate) ranker: Option<RankerName>,
 
     #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
     pub(crate) shown: ShownArgs,
 
     /// What the prompt says there is, instead of what the catalog tells
@@ -450,6 +464,13 @@ pub(crate) struct SourceArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// The model file that `hybrid` ranks with, instead of the model that is built in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
     /// How to print the result [default: text on a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT")]
@@ -484,6 +505,9 @@ pub(crate) struct EvalArgs {
     /// Which rankers to measure; `all` for the six
     #[arg(long, value_name = "RANKER", value_delimiter = ',', default_value = "hybrid")]
     pub(crate) ranker: Vec<RankerChoice>,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -532,6 +556,9 @@ pub(crate) struct BenchArgs {
     /// How many queries to time for each row
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = parse_count)]
     pub(crate) queries: usize,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

@@ -8,13 +8,13 @@ use std::{
 use clap::ValueEnum;
 use pegboard_core::Ranker;
 use pegboard_discovery::DialectName;
-use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, RegexRanker, Sequence};
+use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence};
 use pegboard_tantivy::Bm25;
 
 /// A ranker that people can choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum RankerName {
-    /// Exact names, fielded BM25, typos, several intents
+    /// Exact names, words (fielded BM25, typos, several intents) and meaning
     #[default]
     Hybrid,
     /// A regular expression over name and description, fuzzy when it matches nothing
@@ -36,10 +36,11 @@ impl RankerName {
     pub(crate) const SIX: [Self; 6] =
         [Self::Regex, Self::Bm25, Self::Keyword, Self::Sequence, Self::Hinted, Self::Hybrid];
 
-    /// A ranker with its default settings.
-    pub(crate) fn build(self) -> Box<dyn Ranker> {
+    /// A ranker with its default settings. Those that know meaning take it from `model`, or
+    /// from the one that is built in.
+    pub(crate) fn build(self, model: Option<&Arc<Model>>) -> Box<dyn Ranker> {
         match self {
-            Self::Hybrid => Box::new(Hybrid::default()),
+            Self::Hybrid => Box::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model)))),
             Self::Regex => Box::new(RegexRanker::default()),
             Self::Bm25 => Box::new(Bm25::default()),
             Self::Keyword => Box::new(Keyword::default()),
@@ -51,13 +52,14 @@ impl RankerName {
 }
 
 /// The rankers of all dialects, each made once, so that whoever searches the same way
-/// shares an index. `chosen` is used instead of the dialects' own.
-pub(crate) fn shared_rankers(chosen: Option<RankerName>) -> pegboard_gateway::Rankers {
+/// shares an index. `chosen` is used instead of the dialects' own, and `model` instead of the
+/// one that is built in.
+pub(crate) fn shared_rankers(chosen: Option<RankerName>, model: Option<Arc<Model>>) -> pegboard_gateway::Rankers {
     let made: Mutex<HashMap<RankerName, Arc<dyn Ranker>>> = Mutex::default();
     Arc::new(move |dialect: DialectName| {
         let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
         let name = chosen.unwrap_or_else(own);
         let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(made.entry(name).or_insert_with(|| Arc::from(name.build())))
+        Arc::clone(made.entry(name).or_insert_with(|| Arc::from(name.build(model.as_ref()))))
     })
 }

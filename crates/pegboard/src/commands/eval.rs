@@ -12,7 +12,7 @@ use crate::{
     Outcome, catalogs,
     cli::{EvalArgs, Format, RankerChoice},
     error::CliError,
-    output,
+    models, output,
     progress::Progress,
     rankers::RankerName,
 };
@@ -33,7 +33,8 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
         };
         names.extend(chosen.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
     }
-    let rankers = names.iter().map(|name| measure(&*name.build(), &data)).collect();
+    let model = models::read(args.model.model.as_deref())?;
+    let rankers = names.iter().map(|name| measure(&*name.build(model.as_ref()), &data)).collect();
     let report = Report {
         data: args.data.display().to_string(),
         tools: data.catalog.len(),
@@ -126,7 +127,8 @@ fn measure(ranker: &dyn Ranker, data: &Data) -> (&'static str, Measured) {
     // The first query of a ranker may still build what it keeps per catalog.
     let _ = ranker.rank(&Query::new(&data.queries[0].text), &data.catalog, &everything);
     for labelled in &data.queries {
-        let query = Query::new(&labelled.text).limit(DEPTH);
+        // What is measured is the order, so nothing is withheld.
+        let query = Query::new(&labelled.text).limit(DEPTH).least_confidence(0.0);
         let start = Instant::now();
         // A query that a ranker refuses found nothing.
         let hits = ranker.rank(&query, &data.catalog, &everything).map(|ranking| ranking.hits).unwrap_or_default();

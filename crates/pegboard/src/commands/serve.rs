@@ -18,14 +18,18 @@ use pegboard_http::{Guard, ListenError, Listener, Principal};
 use pegboard_upstream::{State, Upstream, config::Pinning};
 use tokio::sync::mpsc;
 
-use self::{presence::Presence, record::Recording, reload::Followed};
+use self::{
+    presence::Presence,
+    record::Recording,
+    reload::{Followed, FollowedModel},
+};
 use crate::{
     Outcome,
     cli::{LogFormat, ServeArgs},
     config::{self, Config, ListenConfig, state},
     demo,
     error::{CliError, say, warn},
-    logging,
+    logging, models,
     rankers::shared_rankers,
     telemetry::{Off, Telemetry},
     usage::{self, Keeper},
@@ -112,7 +116,9 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         None => None,
     };
     let recording = Recording::open(args)?;
-    let gateway = Gateway::start(config.servers, config.gateway, shared_rankers(config.ranker), supervisor());
+    let model = args.model.model.clone().or(config.model);
+    let rankers = shared_rankers(config.ranker, models::read(model.as_deref())?);
+    let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
     if let Some(telemetry) = &telemetry {
         telemetry.follow(&gateway);
     }
@@ -122,10 +128,12 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     if let Some(path) = args.config.clone() {
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
+        let model = FollowedModel { path: model, flag: args.model.model.clone() };
         let (reload, requests) = mpsc::channel(1);
         options.reload = Some(reload);
         let (gateway, state) = (Arc::clone(&gateway), state.clone());
-        let followed = Followed { path, gateway, door, ranker, listen, telemetry, state, files, learner, requests };
+        let followed =
+            Followed { path, gateway, door, ranker, model, listen, telemetry, state, files, learner, requests };
         tokio::spawn(followed.follow());
     }
     let router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));

@@ -18,7 +18,7 @@ use crate::{
     cli::SessionArgs,
     config::state::StateFolder,
     error::CliError,
-    output,
+    models, output,
     rankers::RankerName,
     usage::{self, Keeper},
 };
@@ -117,7 +117,7 @@ fn open(args: &SessionArgs, learner: Option<&Keeper>) -> Result<Session, CliErro
     let name = args.ranker.or_else(|| RankerName::from_str(args.dialect.0.dialect().default_ranker(), false).ok());
     let ranker: Arc<dyn Ranker> = match (name.unwrap_or_default(), token_bonus) {
         (RankerName::Sequence, Some(bonus)) => Arc::new(Sequence::new(bonus)),
-        (name, _) => Arc::from(name.build()),
+        (name, _) => Arc::from(name.build(models::read(args.model.model.as_deref())?.as_ref())),
     };
     let ranker = match learner {
         Some(learner) => learner.ranker(Holder::Local, ranker),

@@ -28,6 +28,7 @@ use crate::{
     },
     demo,
     error::{CliError, warn},
+    models,
     rankers::RankerName,
 };
 
@@ -83,7 +84,7 @@ pub(super) fn builder(
     let approval = if args.yes { Approval::Never } else { args.approve.into() };
     let state = config.state.resolve(args.state.as_deref());
     let mut builder = Agent::builder(model)
-        .tool_search(tool_search(args, &config, dialect))
+        .tool_search(tool_search(args, &config, dialect)?)
         .mode(mode)
         .servers(config.servers)
         .selection(config.gateway.selection.clone())
@@ -148,17 +149,18 @@ pub(super) fn mode(args: &AgentArgs, profile: Profile) -> Result<(Mode, DialectN
     Ok((mode, dialect))
 }
 
-fn tool_search(args: &AgentArgs, config: &Config, dialect: DialectName) -> ToolSearch {
+fn tool_search(args: &AgentArgs, config: &Config, dialect: DialectName) -> Result<ToolSearch, CliError> {
     let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
     let ranker = args.ranker.or(config.ranker).unwrap_or_else(own);
-    ToolSearch {
+    let model = models::read(config.model.as_deref())?;
+    Ok(ToolSearch {
         dialect,
-        ranker: Some(Arc::from(ranker.build())),
+        ranker: Some(Arc::from(ranker.build(model.as_ref()))),
         settings: config.gateway.discovery.clone(),
         delivery: args.delivery.map(|delivery| delivery.0),
         exposure: config.gateway.exposure,
         ..ToolSearch::default()
-    }
+    })
 }
 
 fn limits(args: &AgentArgs) -> Limits {

@@ -10,12 +10,13 @@ use std::{
 
 use pegboard_discovery::Learner;
 use pegboard_engine::usage::HabitSettings;
-use pegboard_gateway::{Change, Gateway, control::Reload};
+use pegboard_gateway::{Change, Gateway, Rankers, control::Reload};
 use pegboard_http::Doorkeeper;
 use tokio::sync::mpsc;
 
 use crate::{
     config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
+    models,
     rankers::{RankerName, shared_rankers},
     usage::{self, Keeper},
 };
@@ -32,6 +33,7 @@ pub(super) struct Followed {
     /// Who is let in, if anybody can come.
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
+    pub(super) model: FollowedModel,
     pub(super) listen: ListenConfig,
     pub(super) telemetry: TelemetryConfig,
     /// Where things are kept; that stays.
@@ -42,6 +44,15 @@ pub(super) struct Followed {
     pub(super) learner: Option<Arc<Keeper>>,
     /// Who wants the files to be read now.
     pub(super) requests: mpsc::Receiver<Reload>,
+}
+
+/// Where the model comes from, if it is not the one that is built in.
+#[derive(Debug)]
+pub(super) struct FollowedModel {
+    /// The file in use.
+    pub(super) path: Option<PathBuf>,
+    /// What the command line says, which goes before the configuration.
+    pub(super) flag: Option<PathBuf>,
 }
 
 impl Followed {
@@ -112,10 +123,9 @@ impl Followed {
         }
         self.warn_of_the_fixed(&config.listen, &config.telemetry);
         config::state::use_in(&mut config.gateway, self.state.as_deref());
+        let rankers = self.rankers(&config).await?;
         self.learn_as(config.usage).await;
         config.gateway.learner = self.learner.clone().map(|learner| learner as Arc<dyn Learner>);
-        let rankers = (config.ranker != self.ranker).then(|| shared_rankers(config.ranker));
-        self.ranker = config.ranker;
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;
         // After the gateway, which knows new holders of tokens and refuses old ones by now.
         if let Some(door) = &self.door
@@ -134,6 +144,19 @@ impl Followed {
         let (state, path) = (self.state.clone(), self.path.clone());
         let open = move || usage::keeper(usage, state.as_deref(), Some(&path));
         self.learner = tokio::task::spawn_blocking(open).await.ok().flatten();
+    }
+
+    /// Other rankers, if the configuration asks for them.
+    async fn rankers(&mut self, config: &Config) -> Result<Option<Rankers>, String> {
+        let path = self.model.flag.clone().or_else(|| config.model.clone());
+        if config.ranker == self.ranker && path == self.model.path {
+            return Ok(None);
+        }
+        let wanted = path.clone();
+        let read = tokio::task::spawn_blocking(move || models::read(wanted.as_deref())).await;
+        let model = read.map_err(|error| error.to_string())?.map_err(|error| error.in_one_line())?;
+        (self.ranker, self.model.path) = (config.ranker, path);
+        Ok(Some(shared_rankers(config.ranker, model)))
     }
 
     /// Some things take another start.
