@@ -27,6 +27,7 @@ pub mod lint;
 pub mod metrics;
 mod rankers;
 pub mod semantic;
+pub mod usage;
 
 pub use lexical::{Hybrid, Lexical};
 pub use rankers::{

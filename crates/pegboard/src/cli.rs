@@ -9,7 +9,7 @@ use pegboard_discovery::DialectName;
 use crate::{
     commands::{
         agent::AgentArgs, approve::ApproveArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs,
-        lint::LintArgs, status::StatusArgs,
+        lint::LintArgs, status::StatusArgs, usage::UsageArgs,
     },
     rankers::RankerName,
 };
@@ -120,6 +120,13 @@ pub(crate) enum Command {
     /// `{"op":"list"}`, `{"op":"call","name":…,"arguments":…}`, `{"op":"prompt"}`,
     /// `{"op":"messages","messages":[…]}` and `{"op":"pin","name":…}`.
     Session(SessionArgs),
+    /// Show what was learned from use, or forget it
+    ///
+    /// Where the configuration says `usageLearning`, what was called after a search ranks higher
+    /// for like queries of the same caller. Shows the words (their stems), the tool, and what is
+    /// left of it; `pegboard search --usage --explain` shows what it does. A gateway that runs
+    /// finds within a second that something is to be forgotten.
+    Usage(UsageArgs),
     /// Count what a catalog costs a context, and what each dialect leaves of it
     ///
     /// Counts o200k tokens of compact JSON: all tools at once, what each dialect shows at
@@ -185,6 +192,14 @@ pub(crate) struct SearchArgs {
     /// Say which field and term gave each hit how much
     #[arg(long)]
     pub(crate) explain: bool,
+
+    /// Rank with what was learned from use: of this user, or of the caller with this name
+    #[arg(long, value_name = "CALLER", num_args = 0..=1, require_equals = true, default_missing_value = crate::usage::local())]
+    pub(crate) usage: Option<String>,
+
+    /// Where that is kept [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
 
     /// Say where this tool ranked and what it lacked
     #[arg(long, value_name = "NAME")]
@@ -376,6 +391,15 @@ pub(crate) struct SessionArgs {
     /// An option of the dialect, such as `maxToolsLimit=20`
     #[arg(long, value_name = "KEY=JSON")]
     pub(crate) set: Vec<String>,
+
+    /// Learn from the calls that follow a search, and rank with what was learned. A call counts
+    /// as made, since nothing is heard of what became of it
+    #[arg(long)]
+    pub(crate) usage: bool,
+
+    /// Where that is kept [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
 }
 
 /// Which tools a model sees of those that there are.

@@ -35,6 +35,7 @@ mod rankers;
 pub mod reference;
 mod running;
 mod telemetry;
+mod usage;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -81,6 +82,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::QueryOutput(args) => return query_output(args),
         Command::Agent(args) => commands::agent::run(&args),
         Command::Session(args) => commands::session::run(&args),
+        Command::Usage(args) => commands::usage::run(&args),
         Command::Tokens(args) => commands::tokens::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Bench(args) => commands::bench::run(&args),

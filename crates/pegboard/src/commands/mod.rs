@@ -18,3 +18,4 @@ pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod status;
 pub(crate) mod tokens;
+pub(crate) mod usage;

@@ -15,12 +15,14 @@ mod steps;
 pub(crate) mod telemetry;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::GatewaySettings;
 use pegboard_upstream::config::{
     ServerConfig,
@@ -60,6 +62,8 @@ pub(crate) struct Config {
     pub(crate) telemetry: TelemetryConfig,
     /// What `pegboard lint` lets pass.
     pub(crate) lint: LintConfig,
+    /// How it is learned from use, if it is.
+    pub(crate) usage: Option<HabitSettings>,
 }
 
 /// What a listener takes from the configuration.

@@ -17,3 +17,4 @@ mod quality;
 mod reference;
 mod regressions;
 mod sessions;
+mod usage;
