@@ -25,6 +25,7 @@ pub mod analysis;
 pub mod lexical;
 pub mod metrics;
 mod rankers;
+pub mod semantic;
 
 pub use lexical::{Hybrid, Lexical};
 pub use rankers::{
@@ -33,3 +34,4 @@ pub use rankers::{
     regex::RegexRanker,
     sequence::{self, Sequence},
 };
+pub use semantic::{Model, ModelError};

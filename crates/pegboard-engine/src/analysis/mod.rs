@@ -6,9 +6,11 @@
 //! that are written without spaces give overlapping pairs of characters. Every word is
 //! lower-cased, stripped of accents and reduced to its stem.
 
+mod requests;
 mod stem;
 mod stop;
 
+pub use requests::{begins_request, ends_clause};
 pub use stem::Stemmer;
 pub use stop::is_stop_word;
 

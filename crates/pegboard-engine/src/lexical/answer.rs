@@ -6,6 +6,7 @@ use pegboard_core::{Fallback, Hit, Query, Ranking, Tool, ranking::cut};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
+    both::Both,
     document::for_each_key_of,
     explain,
     index::View,
@@ -21,7 +22,7 @@ pub(super) const BELOW_NAMED: f32 = 0.9;
 
 /// Candidates that each intent, and the whole query, bring to the common answer. A
 /// constant, so that asking for more hits only adds to the end of a ranking.
-const POOL: usize = 64;
+pub(super) const POOL: usize = 64;
 
 /// Steps between a name as it is written, another spelling of it, and an alias: for hits
 /// that the query consists of, and for hits that it mentions. The second leaves room for
@@ -32,22 +33,31 @@ const STEP_QUOTED: f32 = 0.03;
 /// What a query works in; kept for the next one.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    plan: Plan,
-    scorer: Scorer,
-    mentions: Mentions,
+    pub(super) plan: Plan,
+    pub(super) scorer: Scorer,
+    pub(super) mentions: Mentions,
     intents: Vec<u32>,
     for_intents: Vec<Candidate>,
-    fused: Vec<Candidate>,
+    pub(super) fused: Vec<Candidate>,
+    pub(super) both: Both,
 }
 
 impl Buffers {
+    /// Answers `query`, whose text with composed characters is `text`.
     pub(super) fn rank(&mut self, text: &str, query: &Query<'_>, view: &View<'_>) -> Ranking {
         self.plan.make(text, view);
         self.mentions.search(text, view);
         self.weigh_names_in_words(view);
+        match view.model {
+            Some(model) => self.rank_by_both(text, query, view, model),
+            None => self.rank_by_words(text, query, view),
+        }
+    }
+
+    fn rank_by_words(&mut self, text: &str, query: &Query<'_>, view: &View<'_>) -> Ranking {
         // No more can be found than there is, however many are asked for.
         let limit = query.limit.min(view.tools);
-        let mut total = self.score(text, limit, view);
+        let (mut total, _) = self.score(text, limit, view);
         let worth = self.plan.worth(view).max(f32::MIN_POSITIVE);
         self.fused.iter_mut().for_each(|candidate| candidate.score *= BELOW_NAMED / worth);
         total += self.raise_named(text, worth, view);
@@ -60,14 +70,22 @@ impl Buffers {
                 hit.why = explain::reasons(&hit.tool, hit.score, text, &self.plan, named, view.settings);
             }
         }
+        let confidence = hits.first().map(|hit| hit.score);
+        Ranking { hits, total, confidence, ..self.findings(text) }
+    }
+
+    /// Whether the query asks for several things.
+    pub(super) fn has_intents(&mut self, text: &str) -> bool {
+        intents::split(text, &self.plan, &mut self.intents).is_some()
+    }
+
+    /// What became of the query's words.
+    pub(super) fn findings(&self, text: &str) -> Ranking {
         let words = &self.plan.words;
         Ranking {
-            confidence: hits.first().map(|hit| hit.score),
-            hits,
-            total,
             unmatched: unmatched(text, words),
             fallback: words.iter().any(|word| word.found == Found::Nearly).then_some(Fallback::Typo),
-            withheld: Vec::new(),
+            ..Ranking::default()
         }
     }
 
@@ -80,8 +98,8 @@ impl Buffers {
         }
     }
 
-    /// Scores the visible tools into `fused`; how many match.
-    fn score(&mut self, text: &str, limit: usize, view: &View<'_>) -> usize {
+    /// Scores the visible tools into `fused`; how many match, and whether for several intents.
+    pub(super) fn score(&mut self, text: &str, limit: usize, view: &View<'_>) -> (usize, bool) {
         let Self { plan, scorer, intents, for_intents, fused, .. } = self;
         let several = intents::split(text, plan, intents);
         let wanted = if several.is_some() { limit.max(POOL) } else { limit };
@@ -90,7 +108,7 @@ impl Buffers {
         fused.clear();
         fused.extend_from_slice(&scorer.best);
         let best = fused.first().map_or(0.0, |candidate| candidate.score);
-        let Some(count) = several.filter(|_| best > 0.0) else { return total };
+        let Some(count) = several.filter(|_| best > 0.0) else { return (total, false) };
         for_intents.clear();
         for intent in 0..count {
             let terms = terms().filter(|(at, _)| intents[plan.terms.get(*at).word as usize] == intent);
@@ -104,7 +122,7 @@ impl Buffers {
             }
         }
         fuse(fused, for_intents, view.settings.intent);
-        total
+        (total, true)
     }
 
     /// Puts the tools that the query names above all others; how many of them no term
@@ -112,36 +130,23 @@ impl Buffers {
     fn raise_named(&mut self, text: &str, worth: f32, view: &View<'_>) -> usize {
         let mut places: FxHashMap<(u32, u32), usize> = FxHashMap::default();
         let mut found_by_name_alone = 0;
-        let mut seen: FxHashSet<&str> = FxHashSet::default();
-        for mention in self.mentions.found.iter().filter(|mention| mention.certainty != Certainty::Words) {
-            if !seen.insert(&mention.key) {
-                continue;
-            }
+        let Self { plan, mentions, fused, .. } = self;
+        for_each_raised(plan, mentions, text, worth, view, |named, lexical| {
             if places.is_empty() {
-                places.extend(self.fused.iter().enumerate().map(|(at, c)| ((c.part, c.doc), at)));
+                places.extend(fused.iter().enumerate().map(|(at, c)| ((c.part, c.doc), at)));
             }
-            for_each_named(view, mention, |part, doc, tool| {
-                let lexical = whole_score(&self.plan, view, part, doc);
-                let step = name_step(tool, mention, text);
-                let score = if mention.certainty == Certainty::Whole {
-                    1.0 - STEP_WHOLE * step
-                } else {
-                    BELOW_NAMED + STEP_QUOTED * (2.0 - step) + STEP_QUOTED * lexical.min(worth) / (worth * 1.01)
-                };
-                let fused = &mut self.fused;
-                let place = *places.entry((part, doc)).or_insert_with(|| {
-                    found_by_name_alone += usize::from(lexical == 0.0);
-                    fused.push(Candidate { score: 0.0, part, doc });
-                    fused.len() - 1
-                });
-                fused[place].score = fused[place].score.max(score);
+            let place = *places.entry((named.part, named.doc)).or_insert_with(|| {
+                found_by_name_alone += usize::from(lexical == 0.0);
+                fused.push(Candidate { score: 0.0, ..named });
+                fused.len() - 1
             });
-        }
+            fused[place].score = fused[place].score.max(named.score);
+        });
         found_by_name_alone
     }
 
     /// The mention by which `tool` is named outright, if any.
-    fn mention_of(&self, tool: &Tool) -> Option<&Mention> {
+    pub(super) fn mention_of(&self, tool: &Tool) -> Option<&Mention> {
         let names = std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str));
         let mut found = None;
         for name in names {
@@ -151,6 +156,34 @@ impl Buffers {
             });
         }
         found
+    }
+}
+
+/// Calls `visit` for every visible tool that the query names outright, with the score that
+/// this gives it and what its words alone give. A tool may come up under several names.
+pub(super) fn for_each_raised(
+    plan: &Plan,
+    mentions: &Mentions,
+    text: &str,
+    worth: f32,
+    view: &View<'_>,
+    mut visit: impl FnMut(Candidate, f32),
+) {
+    let mut seen: FxHashSet<&str> = FxHashSet::default();
+    for mention in mentions.found.iter().filter(|mention| mention.certainty != Certainty::Words) {
+        if !seen.insert(&mention.key) {
+            continue;
+        }
+        for_each_named(view, mention, |part, doc, tool| {
+            let lexical = whole_score(plan, view, part, doc);
+            let step = name_step(tool, mention, text);
+            let score = if mention.certainty == Certainty::Whole {
+                1.0 - STEP_WHOLE * step
+            } else {
+                BELOW_NAMED + STEP_QUOTED * (2.0 - step) + STEP_QUOTED * lexical.min(worth) / (worth * 1.01)
+            };
+            visit(Candidate { score, part, doc }, lexical);
+        });
     }
 }
 
@@ -190,7 +223,7 @@ fn name_step(tool: &Tool, mention: &Mention, text: &str) -> f32 {
     if is_name { 1.0 } else { 2.0 }
 }
 
-fn hit(candidate: &Candidate, view: &View<'_>) -> Hit {
+pub(super) fn hit(candidate: &Candidate, view: &View<'_>) -> Hit {
     let tool = &view.parts[candidate.part as usize].segment.tools[candidate.doc as usize];
     // As a decimal number it prints like the figure it is, without binary dust.
     let score = (f64::from(candidate.score) * 1e6).round() / 1e6;

@@ -14,9 +14,11 @@ use rustc_hash::FxHashMap;
 use super::{
     bitmap::Bitmap,
     document::{DocumentReader, for_each_name_key},
+    scorer::Candidate,
     segment::Segment,
     settings::Settings,
 };
+use crate::semantic::Model;
 
 /// A segment is merged into its neighbour once that is less than this many times larger.
 const SIZE_RATIO: usize = 4;
@@ -26,6 +28,7 @@ const SIZE_RATIO: usize = 4;
 pub(super) struct Index {
     parts: Vec<Part>,
     settings: Arc<Settings>,
+    model: Option<Arc<Model>>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,9 +47,9 @@ struct Removed {
 }
 
 impl Index {
-    pub(super) fn build(tools: Vec<Arc<Tool>>, settings: Arc<Settings>) -> Self {
-        let segment = Arc::new(Segment::build(tools, &settings));
-        Self { parts: vec![Part { segment, removed: None }], settings }
+    pub(super) fn build(tools: Vec<Arc<Tool>>, settings: Arc<Settings>, model: Option<Arc<Model>>) -> Self {
+        let segment = Arc::new(Segment::build(tools, &settings, model.as_deref()));
+        Self { parts: vec![Part { segment, removed: None }], settings, model }
     }
 
     /// The index after `changes`.
@@ -57,7 +60,7 @@ impl Index {
             index.remove(tool, &mut reader);
         }
         if !changes.added.is_empty() {
-            let segment = Arc::new(Segment::build(changes.added, &self.settings));
+            let segment = Arc::new(Segment::build(changes.added, &self.settings, self.model.as_deref()));
             index.parts.push(Part { segment, removed: None });
         }
         index.tidy();
@@ -124,7 +127,7 @@ impl Index {
             })
             .collect();
         let tools = parts.iter().map(ViewPart::tools).sum();
-        View { parts, tools, settings: &self.settings }
+        View { parts, tools, settings: &self.settings, model: self.model.as_deref() }
     }
 
     /// What the index adds to the memory of the tools themselves.
@@ -184,6 +187,8 @@ pub(super) struct View<'a> {
     /// How many tools are visible.
     pub(super) tools: usize,
     pub(super) settings: &'a Settings,
+    /// What the vectors of the segments are by.
+    pub(super) model: Option<&'a Model>,
 }
 
 #[derive(Debug)]
@@ -220,6 +225,26 @@ impl ViewPart<'_> {
 }
 
 impl View<'_> {
+    /// How many tools the segments hold, hidden ones included.
+    pub(super) fn rows(&self) -> usize {
+        self.parts.iter().map(|part| part.segment.tools.len()).sum()
+    }
+
+    /// The number of a tool among all [`rows`](Self::rows).
+    pub(super) fn row(&self, candidate: &Candidate) -> usize {
+        let before = &self.parts[..candidate.part as usize];
+        before.iter().map(|part| part.segment.tools.len()).sum::<usize>() + candidate.doc as usize
+    }
+
+    /// The segments with the number of their first tool among all [`rows`](Self::rows).
+    pub(super) fn numbered_parts(&self) -> impl Iterator<Item = (usize, &ViewPart<'_>)> {
+        self.parts.iter().scan(0, |next, part| {
+            let first = *next;
+            *next += part.segment.tools.len();
+            Some((first, part))
+        })
+    }
+
     /// How many visible tools contain the stem or name key `term`.
     pub(super) fn count(&self, term: &str) -> usize {
         self.parts.iter().filter_map(|part| Some(part.count(part.segment.vocabulary.find(term)?))).sum()

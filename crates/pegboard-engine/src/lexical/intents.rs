@@ -1,6 +1,7 @@
 //! Several requests in one query.
 
 use super::plan::{Found, Plan};
+use crate::analysis::{begins_request, ends_clause};
 
 /// More intents than this are taken as one text.
 const MAX_INTENTS: usize = 16;
@@ -16,7 +17,7 @@ pub(super) fn split(query: &str, plan: &Plan, intents: &mut Vec<u32>) -> Option<
         let text = &query[word.start..word.end];
         // Pairs of characters overlap; nothing lies between them.
         let gap = query.get(last_end..word.start).unwrap_or_default();
-        if has_word && (ends_sentence(gap) || is_connector(text)) {
+        if has_word && (ends_clause(gap) || begins_request(text)) {
             current += 1;
             has_word = false;
         }
@@ -28,21 +29,4 @@ pub(super) fn split(query: &str, plan: &Plan, intents: &mut Vec<u32>) -> Option<
     // Words after the last intent that found something belong to it.
     intents.iter_mut().for_each(|intent| *intent = (*intent).min(count.saturating_sub(1)));
     (2..=MAX_INTENTS as u32).contains(&count).then_some(count)
-}
-
-/// Whether a sentence or clause ends between two words.
-fn ends_sentence(gap: &str) -> bool {
-    let has_space = gap.contains(char::is_whitespace);
-    gap.chars().any(|c| match c {
-        '.' | '?' | '!' | ';' | ',' => has_space,
-        '。' | '？' | '！' | '；' | '，' | '、' | '\n' => true,
-        _ => false,
-    })
-}
-
-/// Words that begin a further request.
-fn is_connector(word: &str) -> bool {
-    ["and", "then", "also", "plus", "afterwards", "finally", "additionally", "y", "luego", "и"]
-        .iter()
-        .any(|connector| word.eq_ignore_ascii_case(connector))
 }

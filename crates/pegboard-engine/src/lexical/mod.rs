@@ -1,8 +1,10 @@
 //! The product's own ranking: exact names, fielded BM25 over a compact index, tolerance
-//! for typos, and an answer to each intent of a query.
+//! for typos, an answer to each intent of a query, and, where there is a model, what the
+//! query means.
 
 mod answer;
 mod bitmap;
+mod both;
 mod document;
 mod explain;
 mod index;
@@ -10,6 +12,7 @@ mod intents;
 mod names;
 mod near;
 mod plan;
+mod scan;
 mod scorer;
 mod segment;
 mod settings;
@@ -27,22 +30,32 @@ pub use self::{
     document::for_each_text,
     settings::{FieldWeight, INDEXED_FIELDS, Settings},
 };
+use crate::semantic::Model;
 
 /// Buffers that are kept for further queries; more run at once rarely.
 const KEPT_BUFFERS: usize = 16;
 
-/// The default ranker: exact name first, then lexical relevance.
-///
-/// Its learned half joins it here; until then it ranks like [`Lexical`].
-#[derive(Debug, Default)]
+/// The default ranker: exact names first, then relevance by words and by meaning.
+#[derive(Debug)]
 pub struct Hybrid {
     lexical: Lexical,
 }
 
 impl Hybrid {
+    /// A ranker with another model than the one that ships.
+    pub fn new(model: Arc<Model>) -> Self {
+        Self { lexical: Lexical { model: Some(model), ..Lexical::default() } }
+    }
+
     /// What the index of `catalog` adds to the memory of its tools.
     pub fn index_bytes(&self, catalog: &Catalog) -> usize {
         self.lexical.index_bytes(catalog)
+    }
+}
+
+impl Default for Hybrid {
+    fn default() -> Self {
+        Self::new(Arc::clone(Model::embedded()))
     }
 }
 
@@ -64,6 +77,8 @@ impl Ranker for Hybrid {
 #[derive(Debug, Default)]
 pub struct Lexical {
     settings: Arc<Settings>,
+    /// Only [`Hybrid`] has one.
+    model: Option<Arc<Model>>,
     indexes: SnapshotCache<Index>,
     // Boxed: what moves in and out of the pool is a pointer, not the buffers.
     #[expect(clippy::vec_box)]
@@ -89,7 +104,7 @@ impl Lexical {
                     return index.updated(changes);
                 }
             }
-            Index::build(catalog.iter().cloned().collect(), Arc::clone(&self.settings))
+            Index::build(catalog.iter().cloned().collect(), Arc::clone(&self.settings), self.model.clone())
         })
     }
 

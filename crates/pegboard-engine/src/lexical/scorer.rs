@@ -64,9 +64,7 @@ impl Scorer {
         limit: usize,
     ) -> usize {
         self.best.clear();
-        self.order.clear();
-        self.order.extend(terms.map(|(term, weight)| (term as u32, weight)));
-        self.order.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        self.set_order(terms);
         let mut total = 0;
         for (at, part) in view.parts.iter().enumerate() {
             let tools = part.segment.tools.len();
@@ -85,6 +83,37 @@ impl Scorer {
         self.keep_best(view, limit);
         self.best.sort_unstable_by(|a, b| compare(view, a, b));
         total
+    }
+
+    /// Adds up the `terms` (number, weight) of `table` for every tool, hidden ones included;
+    /// `scores` gets one for each of the view's rows, 0 where nothing matches.
+    pub(super) fn run_all(
+        &mut self,
+        view: &View<'_>,
+        table: &Terms,
+        terms: impl Iterator<Item = (usize, f32)>,
+        scores: &mut Vec<f32>,
+    ) {
+        self.set_order(terms);
+        scores.clear();
+        scores.resize(view.rows(), 0.0);
+        for (at, (first, part)) in view.numbered_parts().enumerate() {
+            self.open_lists(table, at, part);
+            let scores = &mut scores[first..first + part.segment.tools.len()];
+            for list in &self.lists {
+                let postings = part.segment.postings(list.number);
+                for (doc, impact) in postings.docs.iter().zip(postings.impacts) {
+                    scores[*doc as usize] += list.weight * f32::from(*impact);
+                }
+            }
+        }
+    }
+
+    /// The most telling terms first.
+    fn set_order(&mut self, terms: impl Iterator<Item = (usize, f32)>) {
+        self.order.clear();
+        self.order.extend(terms.map(|(term, weight)| (term as u32, weight)));
+        self.order.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     }
 
     fn open_lists(&mut self, table: &Terms, at: usize, part: &ViewPart<'_>) {
@@ -179,7 +208,7 @@ impl Scorer {
     }
 
     /// Drops all but the `limit` best; the score that a further tool must reach.
-    fn keep_best(&mut self, view: &View<'_>, limit: usize) -> f32 {
+    pub(super) fn keep_best(&mut self, view: &View<'_>, limit: usize) -> f32 {
         if limit == 0 {
             self.best.clear();
             return f32::MAX;

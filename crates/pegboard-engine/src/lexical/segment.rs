@@ -12,6 +12,7 @@ use super::{
     settings::Settings,
     vocabulary::Vocabulary,
 };
+use crate::semantic::{Model, ToolReader, Vectors};
 
 /// The impact of 1.0 in a posting.
 pub(super) const FULL_IMPACT: f32 = u16::MAX as f32;
@@ -31,6 +32,8 @@ pub(super) struct Segment {
     impacts: Vec<u16>,
     /// The highest impact of each term.
     peaks: Vec<u16>,
+    /// What the tools mean; empty without a model.
+    pub(super) vectors: Vectors,
     allowed: Mutex<Vec<(Selection, Arc<Bitmap>)>>,
 }
 
@@ -42,8 +45,8 @@ pub(super) struct Postings<'a> {
 }
 
 impl Segment {
-    /// Indexes `tools`.
-    pub(super) fn build(tools: Vec<Arc<Tool>>, settings: &Settings) -> Self {
+    /// Indexes `tools`; their meaning too, if there is a `model`.
+    pub(super) fn build(tools: Vec<Arc<Tool>>, settings: &Settings, model: Option<&Model>) -> Self {
         let mut writer = SegmentWriter::default();
         let mut reader = DocumentReader::default();
         // Most tokens repeat; their stems are looked up once.
@@ -71,7 +74,8 @@ impl Segment {
             });
             writer.end_document();
         }
-        writer.finish(tools)
+        let vectors = model.map(|model| embed(&tools, model)).unwrap_or_default();
+        Segment { vectors, ..writer.finish(tools) }
     }
 
     /// One segment with the tools of all `parts` that `is_live` (part, tool) keeps.
@@ -89,6 +93,10 @@ impl Segment {
             }
             moved.push(places);
         }
+        merged.vectors = Vectors::merged(
+            merged.tools.len(),
+            parts.iter().zip(&moved).map(|(part, places)| (&part.vectors, places.as_slice())),
+        );
         let mut lengths: Vec<u32> = Vec::new();
         let mut numbers: Vec<Vec<u32>> = Vec::with_capacity(parts.len());
         for (part, places) in parts.iter().zip(&moved) {
@@ -181,7 +189,16 @@ impl Segment {
             + size_of::<Arc<Tool>>() * self.tools.capacity()
             + 4 * (self.starts.capacity() + self.docs.capacity())
             + 2 * (self.impacts.capacity() + self.peaks.capacity())
+            + self.vectors.bytes()
     }
+}
+
+/// The vectors of `tools`.
+fn embed(tools: &[Arc<Tool>], model: &Model) -> Vectors {
+    let mut reader = ToolReader::default();
+    let mut vectors = Vectors::new(tools.len(), model.dims());
+    tools.iter().for_each(|tool| vectors.push(&reader.read(tool, model)));
+    vectors
 }
 
 /// Terms tool by tool, before they are turned around.

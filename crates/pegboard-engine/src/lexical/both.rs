@@ -1,0 +1,256 @@
+//! One query answered by words and by meaning.
+//!
+//! Every visible tool has a lexical score and similarities, so that asking for more hits only
+//! adds to the end of a ranking.
+
+use std::ops::Range;
+
+use pegboard_core::{Field, Hit, Query, Ranking, Reason, ranking::cut};
+use rustc_hash::FxHashMap;
+
+use super::{
+    answer::{BELOW_NAMED, Buffers, POOL, for_each_raised, hit},
+    explain,
+    index::View,
+    scan::Scan,
+    scorer::{Candidate, compare},
+};
+use crate::semantic::{BLOCK, Blend, Evidence, Model, Reading, Source, Vector};
+
+/// Tools whose words score highest are compared in full even where a coarse pass comes first.
+const LEXICAL_POOL: usize = 1024;
+
+/// The most words of a query that a reason names.
+const MAX_WORDS_IN_REASON: usize = 3;
+
+/// Marks a tool that is named outright, whose score stands already.
+const NAMED: f32 = -1.0;
+
+/// What a query works in; kept for the next one.
+#[derive(Debug, Default)]
+pub(super) struct Both {
+    pub(super) scan: Scan,
+    /// A lexical score for each row of the view, or [`NAMED`].
+    lexical: Vec<f32>,
+    /// The tools that are named outright, with their scores.
+    named: Vec<Candidate>,
+    sources: Vec<Source>,
+}
+
+/// What is known of a ranking before its hits are made.
+#[derive(Clone, Copy, Debug)]
+struct Judged {
+    /// How many tools are hits.
+    total: usize,
+    /// How far the query's vector can be trusted.
+    trust: f32,
+    /// The highest lexical score of a tool that is not named outright.
+    best_lexical: f32,
+}
+
+impl Buffers {
+    /// Ranks by words and by what `model` makes of the query.
+    ///
+    /// A hit is a tool that has a word of the query, or that is near enough to it by the
+    /// model's measure; so many are counted, however many are asked for.
+    pub(super) fn rank_by_both(&mut self, text: &str, query: &Query<'_>, view: &View<'_>, model: &Model) -> Ranking {
+        let reading = model.read(query.text);
+        let best_lexical = self.score_words(text, view);
+        let trust = self.score_meaning(&reading, view, model);
+        // The confidence is that of the best hit, even if none is asked for.
+        let limit = query.limit.min(view.tools).max(1);
+        let total = self.collect(best_lexical, limit, view);
+        self.answer(text, query, view, model, &reading, Judged { total, trust, best_lexical })
+    }
+
+    /// Gives every row of `view` its lexical score, as the lexical ranker would; the highest of
+    /// a visible tool that is not named outright.
+    fn score_words(&mut self, text: &str, view: &View<'_>) -> f32 {
+        let terms = self.plan.terms.iter().map(|(at, term)| (at, term.weight));
+        self.scorer.run_all(view, &self.plan.terms, terms, &mut self.both.lexical);
+        if self.has_intents(text) && self.score(text, POOL, view).1 {
+            let whole_share = 1.0 - view.settings.intent;
+            self.both.lexical.iter_mut().for_each(|score| *score *= whole_share);
+            for candidate in &self.fused {
+                self.both.lexical[view.row(candidate)] = candidate.score;
+            }
+        }
+        let worth = self.plan.worth(view).max(f32::MIN_POSITIVE);
+        let Self { plan, mentions, both: Both { lexical, named, .. }, .. } = self;
+        lexical.iter_mut().for_each(|score| *score *= BELOW_NAMED / worth);
+        let mut places: FxHashMap<usize, usize> = FxHashMap::default();
+        named.clear();
+        for_each_raised(plan, mentions, text, worth, view, |candidate, _| {
+            let row = view.row(&candidate);
+            lexical[row] = NAMED;
+            let place = *places.entry(row).or_insert(named.len());
+            match named.get_mut(place) {
+                Some(known) => known.score = known.score.max(candidate.score),
+                None => named.push(candidate),
+            }
+        });
+        best_of_visible(view, lexical)
+    }
+
+    /// Compares every row of `view` with the query and its requests; how far that can be
+    /// trusted. The one source of similarity that there is.
+    fn score_meaning(&mut self, reading: &Reading, view: &View<'_>, model: &Model) -> f32 {
+        let Self { plan, scorer, both: Both { scan, sources, .. }, .. } = self;
+        sources.resize_with(1, Source::default);
+        let source = &mut sources[0];
+        let whole = reading.vector(model);
+        let trust = if whole.is_some() { model.fusion().trust(reading.known_share()) } else { 0.0 };
+        source.set(model.fusion(), trust);
+        let Some(whole) = whole.filter(|_| trust > 0.0) else {
+            source.layers.clear();
+            return 0.0;
+        };
+        let mut vectors = reading.request_vectors(model);
+        vectors.insert(0, whole);
+        scorer.best.clear();
+        if scan.is_coarse(view) {
+            let terms = plan.terms.iter().map(|(at, term)| (at, term.weight));
+            scorer.run(view, &plan.terms, terms, LEXICAL_POOL);
+        }
+        scan.run(view, &vectors, &scorer.best, &mut source.layers);
+        trust
+    }
+
+    /// Puts the `limit` best tools into the scorer's list; how many hits there are.
+    fn collect(&mut self, best_lexical: f32, limit: usize, view: &View<'_>) -> usize {
+        let Self { scorer, both, .. } = self;
+        let blend = Blend::new(best_lexical, &both.sources);
+        scorer.best.clear();
+        scorer.best.extend_from_slice(&both.named);
+        let mut total = both.named.len();
+        let mut bar = scorer.keep_best(view, limit);
+        let mut scores = [0.0; BLOCK];
+        for (at, (first, part)) in view.numbered_parts().enumerate() {
+            let end = first + part.segment.tools.len();
+            for (block, start) in (first..end).step_by(BLOCK).enumerate() {
+                blend.scores(start, &both.lexical[start..(start + BLOCK).min(end)], &mut scores);
+                let hits = bits(&scores, 0.0) & part.visible_word(block);
+                total += hits.count_ones() as usize;
+                let mut high = bits(&scores, bar) & hits;
+                while high != 0 {
+                    let place = high.trailing_zeros();
+                    high &= high - 1;
+                    let doc = (BLOCK * block) as u32 + place;
+                    scorer.best.push(Candidate { score: scores[place as usize], part: at as u32, doc });
+                }
+                if scorer.best.len() >= limit.saturating_mul(2).max(2 * BLOCK) {
+                    bar = scorer.keep_best(view, limit);
+                }
+            }
+        }
+        scorer.keep_best(view, limit);
+        scorer.best.sort_unstable_by(|a, b| compare(view, a, b));
+        total
+    }
+
+    /// Turns the scorer's list into hits, unless the best of them is too unlikely.
+    fn answer(
+        &self,
+        text: &str,
+        query: &Query<'_>,
+        view: &View<'_>,
+        model: &Model,
+        reading: &Reading,
+        judged: Judged,
+    ) -> Ranking {
+        let best = &self.scorer.best;
+        let mut hits: Vec<Hit> = best.iter().map(|candidate| hit(candidate, view)).collect();
+        cut(&mut hits, query);
+        if query.explain {
+            let blend = Blend::new(judged.best_lexical, &self.both.sources);
+            for (hit, candidate) in hits.iter_mut().zip(best) {
+                hit.why = self.reasons(hit, candidate, text, query, view, model, reading, &blend);
+            }
+        }
+        let trust = f64::from(judged.trust);
+        let confidence =
+            best.first().map(|candidate| model.confidence().confidence(&self.evidence(candidate, view, trust)));
+        let least = query.least_confidence.unwrap_or_else(|| model.confidence().nothing_below(trust));
+        let mut ranking = Ranking { hits, total: judged.total, confidence, ..self.findings(text) };
+        if confidence.is_some_and(|confidence| confidence < least) {
+            ranking.withheld = std::mem::take(&mut ranking.hits);
+        }
+        ranking
+    }
+
+    fn evidence(&self, best: &Candidate, view: &View<'_>, trust: f64) -> Evidence {
+        let row = view.row(best);
+        let nearest = self.both.sources.iter().map(|source| source.nearest(row)).fold(0.0, f32::max);
+        Evidence {
+            is_named: self.both.lexical[row] == NAMED,
+            lexical: f64::from(self.both.lexical[row]),
+            similarity: f64::from(nearest),
+            trust,
+        }
+    }
+
+    /// The reasons for a hit, which add up to its score, largest first.
+    #[expect(clippy::too_many_arguments)]
+    fn reasons(
+        &self,
+        hit: &Hit,
+        candidate: &Candidate,
+        text: &str,
+        query: &Query<'_>,
+        view: &View<'_>,
+        model: &Model,
+        reading: &Reading,
+        blend: &Blend<'_>,
+    ) -> Vec<Reason> {
+        let lexical = self.both.lexical[view.row(candidate)];
+        let named = self.mention_of(&hit.tool);
+        let by_words = if lexical == NAMED { hit.score } else { f64::from(blend.lexical_part(lexical)).min(hit.score) };
+        let mut reasons = explain::reasons(&hit.tool, by_words, text, &self.plan, named, view.settings);
+        let weight = hit.score - reasons.iter().map(|reason| reason.weight).sum::<f64>();
+        if weight > 1e-9 {
+            let vectors = &view.parts[candidate.part as usize].segment.vectors;
+            let term = nearest_words(query.text, reading, model, &vectors.get(candidate.doc, model.dims()));
+            let place = reasons.partition_point(|reason| reason.weight >= weight);
+            reasons.insert(place, Reason { field: Field::Meaning, term, weight });
+        }
+        reasons
+    }
+}
+
+/// The words of `query` that bring it nearest to `tool`: the best, and others that give at
+/// least half as much, in query order.
+fn nearest_words(query: &str, reading: &Reading, model: &Model, tool: &Vector) -> String {
+    let mut words: Vec<(Range<usize>, f32)> = reading.contributions(model, tool).collect();
+    words.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.start.cmp(&b.0.start)));
+    let best = words.first().map_or(0.0, |(_, gain)| *gain);
+    words.truncate(MAX_WORDS_IN_REASON);
+    words.retain(|(_, gain)| *gain > 0.0 && *gain >= best / 2.0);
+    words.sort_by_key(|(place, _)| place.start);
+    let mut terms: Vec<String> = words.into_iter().map(|(place, _)| query[place].to_lowercase()).collect();
+    terms.dedup();
+    terms.join(" ")
+}
+
+/// The highest score of a visible tool, or 0.
+fn best_of_visible(view: &View<'_>, scores: &[f32]) -> f32 {
+    let higher = |best: f32, score: f32| if score > best { score } else { best };
+    let mut best = 0.0;
+    for (first, part) in view.numbered_parts() {
+        let scores = &scores[first..first + part.segment.tools.len()];
+        for (block, scores) in scores.chunks(BLOCK).enumerate() {
+            let top = scores.iter().copied().fold(0.0, higher);
+            if top <= best {
+                continue;
+            }
+            let visible = part.visible_word(block);
+            let seen = scores.iter().enumerate().filter(|(place, _)| visible >> place & 1 == 1);
+            best = seen.map(|(_, score)| *score).fold(best, higher);
+        }
+    }
+    best
+}
+
+/// A bit for each score that reaches `least`.
+fn bits(scores: &[f32; BLOCK], least: f32) -> u64 {
+    scores.iter().enumerate().fold(0, |bits, (place, score)| bits | u64::from(*score >= least) << place)
+}

@@ -1,0 +1,146 @@
+//! How lexical scores and similarities become one score.
+//!
+//! Tools are looked at in blocks, and numbered through all segments of a view.
+
+use serde::Deserialize;
+
+use super::{header::is_share, table::BLOCK};
+
+/// The most that a tool can score without being named outright; a hair less than what tools
+/// score that are.
+const BELOW_NAMED: f32 = 0.899_999;
+
+/// The coefficients of fusion, from the model file.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct FusionSettings {
+    /// What similarity counts beside words.
+    similarity: f32,
+    /// How much of it comes from the request that a tool serves best.
+    requests: f32,
+    /// The similarity that the best tool is taken to have at least, and that makes a tool a
+    /// hit without a common word.
+    least_similarity: f32,
+    /// The share of known words up to which similarity has no weight.
+    known_from: f32,
+    /// The share of known words from which on it has all of it.
+    known_to: f32,
+}
+
+impl FusionSettings {
+    pub(super) fn is_sound(&self) -> bool {
+        is_share(self.similarity)
+            && (0.0..=1.0).contains(&self.requests)
+            && (1e-3..=1.0).contains(&self.least_similarity)
+            && (0.0..1.0).contains(&self.known_from)
+            && self.known_to > self.known_from
+            && self.known_to <= 1.0
+    }
+
+    /// How far the vector of a query can be trusted of whose words the share `known` is
+    /// known, 0 to 1.
+    pub(crate) fn trust(&self, known: f32) -> f32 {
+        ((known - self.known_from) / (self.known_to - self.known_from)).clamp(0.0, 1.0)
+    }
+}
+
+/// How near all tools are to one vector.
+#[derive(Debug, Default)]
+pub(crate) struct Layer {
+    /// A similarity for each tool, 0 where it is hidden.
+    pub(crate) values: Vec<f32>,
+    /// The highest of them.
+    pub(crate) best: f32,
+}
+
+/// One kind of similarity: what one model makes of a query and of the tools. Several can be
+/// blended.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    /// What it counts beside words.
+    weight: f32,
+    requests: f32,
+    least: f32,
+    /// That of the whole query first, then those of its requests.
+    pub(crate) layers: Vec<Layer>,
+}
+
+impl Source {
+    /// Takes the settings for a query whose vector can be trusted so far.
+    pub(crate) fn set(&mut self, settings: &FusionSettings, trust: f32) {
+        self.weight = settings.similarity * trust;
+        self.requests = settings.requests;
+        self.least = settings.least_similarity;
+    }
+
+    /// How near the tool is to the query or to one of its requests.
+    pub(crate) fn nearest(&self, tool: usize) -> f32 {
+        self.layers.iter().map(|layer| layer.values[tool]).fold(0.0, f32::max)
+    }
+
+    /// Adds the weighted shares of a block of tools to `scores`, and marks those that are near
+    /// enough to be hits.
+    fn add(&self, first: usize, scores: &mut [f32], is_near: &mut [bool]) {
+        let Some((whole, requests)) = self.layers.split_first().filter(|_| self.weight > 0.0) else { return };
+        let tools = first..first + scores.len();
+        let whole_share = self.weight * if requests.is_empty() { 1.0 } else { 1.0 - self.requests };
+        let mut shares = [0.0_f32; BLOCK];
+        let unit = 1.0 / whole.best.max(self.least);
+        for ((share, value), is_near) in shares.iter_mut().zip(&whole.values[tools.clone()]).zip(&mut *is_near) {
+            *share = whole_share * value * unit;
+            *is_near |= *value >= self.least;
+        }
+        let mut best = [f32::MIN; BLOCK];
+        for request in requests {
+            let unit = 1.0 / request.best.max(self.least);
+            for ((best, value), is_near) in best.iter_mut().zip(&request.values[tools.clone()]).zip(&mut *is_near) {
+                *best = best.max(value * unit);
+                *is_near |= *value >= self.least;
+            }
+        }
+        let request_share = if requests.is_empty() { 0.0 } else { self.weight * self.requests };
+        for ((score, share), best) in scores.iter_mut().zip(&shares).zip(&best) {
+            *score += (share + if request_share > 0.0 { request_share * best } else { 0.0 }).max(0.0);
+        }
+    }
+}
+
+/// Words and similarities together.
+#[derive(Debug)]
+pub(crate) struct Blend<'a> {
+    sources: &'a [Source],
+    /// What a lexical score is multiplied with to be a share of the best one.
+    lexical_unit: f32,
+    /// All weights together.
+    weights: f32,
+}
+
+impl<'a> Blend<'a> {
+    /// Blends lexical scores, the best of which is `best_lexical`, with `sources`.
+    pub(crate) fn new(best_lexical: f32, sources: &'a [Source]) -> Self {
+        let lexical_unit = if best_lexical > 0.0 { 1.0 / best_lexical } else { 0.0 };
+        Self { sources, lexical_unit, weights: 1.0 + sources.iter().map(|source| source.weight).sum::<f32>() }
+    }
+
+    /// The part of a score that words give.
+    pub(crate) fn lexical_part(&self, lexical: f32) -> f32 {
+        BELOW_NAMED * (lexical * self.lexical_unit) / self.weights
+    }
+
+    /// The scores of a block of tools from `first` on, from their lexical ones. What is no hit
+    /// gets -1, and so does what has a negative lexical score.
+    pub(crate) fn scores(&self, first: usize, lexical: &[f32], scores: &mut [f32; BLOCK]) {
+        let mut is_hit = [false; BLOCK];
+        let count = lexical.len().min(BLOCK);
+        for ((score, lexical), is_hit) in scores.iter_mut().zip(lexical).zip(&mut is_hit) {
+            *score = lexical * self.lexical_unit;
+            *is_hit = *lexical > 0.0;
+        }
+        for source in self.sources {
+            source.add(first, &mut scores[..count], &mut is_hit[..count]);
+        }
+        for (at, (score, is_hit)) in scores.iter_mut().zip(&is_hit).enumerate() {
+            let counts = *is_hit && lexical.get(at).is_some_and(|lexical| *lexical >= 0.0);
+            *score = if counts { BELOW_NAMED * *score / self.weights } else { -1.0 };
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The figures in front of a model file.
+
+use serde::Deserialize;
+
+use super::{confidence::ConfidenceSettings, file::ModelError, fusion::FusionSettings};
+
+/// The most components of a vector.
+const MAX_DIMS: usize = 1024;
+
+/// The most entries of a vocabulary.
+const MAX_VOCABULARY: usize = 1_000_000;
+
+/// The most tokens of a field, or of a query, that a model can ask for.
+const MAX_TOKENS: usize = 65_536;
+
+/// The fields of a tool that have a weight, in the order of the file.
+pub(super) const FIELDS: [&str; 6] = ["name", "description", "parameter", "parameter_text", "server", "context"];
+
+/// What a model says of itself. Keys that are not known are ignored.
+#[derive(Debug, Deserialize)]
+pub(super) struct Header {
+    pub(super) name: String,
+    pub(super) dims: usize,
+    pub(super) vocabulary: usize,
+    pub(super) vocabulary_bytes: usize,
+    pub(super) length_power: f32,
+    pub(super) fields: Vec<FieldSettings>,
+    pub(super) query_limit: usize,
+    pub(super) fusion: FusionSettings,
+    pub(super) confidence: ConfidenceSettings,
+}
+
+/// How a field of a tool counts.
+#[derive(Debug, Deserialize)]
+pub(super) struct FieldSettings {
+    name: String,
+    pub(super) limit: usize,
+    pub(super) weight: f32,
+}
+
+impl Header {
+    pub(super) fn parse(json: &[u8]) -> Result<Self, ModelError> {
+        let header: Self = serde_json::from_slice(json).map_err(ModelError::Header)?;
+        header.check().map_or(Ok(header), |setting| Err(ModelError::Setting { setting }))
+    }
+
+    /// The first setting that no model can have.
+    fn check(&self) -> Option<&'static str> {
+        let fields_are_right = self.fields.iter().map(|field| field.name.as_str()).eq(FIELDS)
+            && self.fields.iter().all(|field| field.limit <= MAX_TOKENS && is_share(field.weight));
+        let checks = [
+            ("dims", self.dims > 0 && self.dims <= MAX_DIMS && self.dims.is_multiple_of(16)),
+            ("vocabulary", self.vocabulary <= MAX_VOCABULARY),
+            ("vocabulary_bytes", self.vocabulary_bytes <= 64 * MAX_VOCABULARY),
+            ("length_power", is_share(self.length_power)),
+            ("fields", fields_are_right),
+            ("query_limit", self.query_limit <= MAX_TOKENS),
+            ("fusion", self.fusion.is_sound()),
+            ("confidence", self.confidence.is_sound()),
+        ];
+        checks.iter().find(|(_, is_right)| !is_right).map(|(setting, _)| *setting)
+    }
+}
+
+/// Whether a number can be a weight: not negative, and not so large that sums overflow.
+pub(super) fn is_share(number: f32) -> bool {
+    (0.0..=1e6).contains(&number)
+}

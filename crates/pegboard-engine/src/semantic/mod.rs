@@ -1,0 +1,132 @@
+//! What texts mean: vectors of queries and tools, from a table of word pieces.
+//!
+//! A [`Model`] is one file (`train/FORMAT.md` describes it, and all that is computed here;
+//! `train/reference.py` is the same in Python). It turns a text into tokens by looking its
+//! words up, adds up the vectors of the tokens, and keeps the sum in whole numbers of eight
+//! bits. Nothing is learned or fetched at run time.
+//!
+//! ```
+//! use pegboard_core::{Catalog, RawTool};
+//! use pegboard_engine::Model;
+//!
+//! let tool = |name: &str, description: &str| RawTool {
+//!     name: name.into(),
+//!     description: description.into(),
+//!     ..RawTool::default()
+//! };
+//! let tools = vec![tool("place_call", "Call a phone number"), tool("get_weather", "Weather for a city")];
+//! let (catalog, _) = Catalog::from_tools(tools);
+//! let model = Model::embedded();
+//! let query = model.query_vector("ring my colleague").expect("all words are known");
+//! let near = |tool| model.tool_vector(tool).similarity(&query);
+//! let [call, weather] = [0, 1].map(|at| catalog.iter().nth(at).expect("two tools"));
+//! assert!(near(call) > near(weather));
+//! ```
+
+mod confidence;
+mod file;
+mod fusion;
+mod header;
+mod kernel;
+mod pieces;
+mod pool;
+mod requests;
+mod table;
+mod vector;
+mod words;
+
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
+
+use pegboard_core::Tool;
+
+pub(crate) use self::{
+    confidence::{ConfidenceSettings, Evidence},
+    fusion::{Blend, FusionSettings, Layer, Source},
+    table::{BLOCK, Similarity, Vectors},
+};
+pub use self::{
+    file::ModelError,
+    pool::{Reading, ToolReader},
+    vector::Vector,
+};
+use self::{header::Header, pieces::Pieces};
+
+/// The vectors and weights of word pieces, and the figures that go with them.
+#[derive(Debug)]
+pub struct Model {
+    header: Header,
+    bytes: Cow<'static, [u8]>,
+    /// Where the rows of whole numbers begin in `bytes`.
+    table: usize,
+    pieces: Pieces,
+    /// What one unit of a row is worth.
+    scales: Vec<f32>,
+    query_weights: Vec<f32>,
+    tool_weights: Vec<f32>,
+}
+
+/// The model that ships with the program.
+static EMBEDDED: LazyLock<Arc<Model>> = LazyLock::new(|| {
+    let bytes = include_bytes!("../../model/pegboard.model");
+    Arc::new(Model::parse(Cow::Borrowed(bytes)).expect("a test parses the embedded model"))
+});
+
+impl Model {
+    /// The model that ships with the program; read when it is first asked for.
+    pub fn embedded() -> &'static Arc<Self> {
+        &EMBEDDED
+    }
+
+    /// Reads and checks a model file.
+    ///
+    /// # Errors
+    /// When anything in it is not as it must be: a model works as a whole or not at all.
+    pub fn parse(bytes: Cow<'static, [u8]>) -> Result<Self, ModelError> {
+        file::parse(bytes)
+    }
+
+    /// The model's own name.
+    pub fn name(&self) -> &str {
+        &self.header.name
+    }
+
+    /// How many components its vectors have.
+    pub fn dims(&self) -> usize {
+        self.header.dims
+    }
+
+    /// The tokens of a query and what they stand for.
+    pub fn read(&self, query: &str) -> Reading {
+        Reading::new(self, query)
+    }
+
+    /// What `query` means, or `None` when the model knows none of its words.
+    pub fn query_vector(&self, query: &str) -> Option<Vector> {
+        self.read(query).vector(self)
+    }
+
+    /// What `tool` offers. Without a known word it is all zeros, near nothing.
+    pub fn tool_vector(&self, tool: &Tool) -> Vector {
+        ToolReader::default().read(tool, self)
+    }
+
+    pub(crate) fn fusion(&self) -> &FusionSettings {
+        &self.header.fusion
+    }
+
+    pub(crate) fn confidence(&self) -> &ConfidenceSettings {
+        &self.header.confidence
+    }
+
+    /// The vector of a token, in units of its scale.
+    fn row(&self, token: u32) -> impl Iterator<Item = i8> {
+        let start = self.table + token as usize * self.header.dims;
+        self.bytes[start..start + self.header.dims].iter().map(|byte| byte.cast_signed())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! From tokens to one vector.
+
+use std::ops::Range;
+
+use pegboard_core::{Field, Tool};
+
+use super::{
+    Model,
+    header::FIELDS,
+    pieces::Tokens,
+    requests::Requests,
+    vector::Vector,
+    words::{Word, for_each_word},
+};
+use crate::lexical::for_each_text;
+
+/// What a model reads in a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The numbers of its tokens, in order.
+    pub tokens: Vec<u32>,
+    /// How many words it has, leaving aside those of digits alone.
+    pub words: usize,
+    /// How many of its words the model knows as such, rather than by their pieces.
+    pub known: usize,
+    /// Which tokens are those of one word, and where the word stands.
+    spelled: Vec<Spelled>,
+    /// How many requests the query consists of.
+    requests: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Spelled {
+    tokens: Range<usize>,
+    place: Range<usize>,
+    request: u32,
+}
+
+impl Reading {
+    pub(super) fn new(model: &Model, query: &str) -> Self {
+        let mut tokens = Tokens::default();
+        let mut requests = Requests::default();
+        let mut spelled: Vec<Spelled> = Vec::new();
+        let mut folded = String::new();
+        let mut add = |word: Word<'_>| {
+            // Where requests end depends on the whole query, even if not all of it counts.
+            word.fold_into(&mut folded);
+            let request = requests.number(query, &word, &folded);
+            let before = tokens.numbers.len();
+            if before < model.header.query_limit {
+                model.pieces.add(&word, &mut tokens);
+                let tokens = before..tokens.numbers.len();
+                if !tokens.is_empty() {
+                    spelled.push(Spelled { tokens, place: word.start..word.end(), request });
+                }
+            }
+            true
+        };
+        for_each_word(query, &mut add);
+        let count = requests.count();
+        spelled.iter_mut().for_each(|word| word.request = word.request.min(count - 1));
+        Self { tokens: tokens.numbers, words: tokens.words, known: tokens.known, spelled, requests: count }
+    }
+
+    /// The direction of the whole query, if it has a token that counts.
+    pub fn vector(&self, model: &Model) -> Option<Vector> {
+        query_vector(model, self.tokens.iter().copied())
+    }
+
+    /// The tokens of each request that has any, if there are several such.
+    pub fn requests(&self) -> Vec<Vec<u32>> {
+        let mut requests: Vec<Vec<u32>> = vec![Vec::new(); self.requests as usize];
+        for word in &self.spelled {
+            requests[word.request as usize].extend_from_slice(&self.tokens[word.tokens.clone()]);
+        }
+        requests.retain(|request| !request.is_empty());
+        if requests.len() > 1 { requests } else { Vec::new() }
+    }
+
+    /// The directions of its requests, if there are several.
+    pub fn request_vectors(&self, model: &Model) -> Vec<Vector> {
+        self.requests().iter().filter_map(|tokens| query_vector(model, tokens.iter().copied())).collect()
+    }
+
+    /// The share of its words that the model knows, 0 to 1.
+    pub fn known_share(&self) -> f32 {
+        if self.words == 0 { 0.0 } else { self.known as f32 / self.words as f32 }
+    }
+
+    /// What each word gives to the similarity with `tool`, with the word's place in the
+    /// query, in query order. In units that only compare with each other.
+    pub fn contributions<'a>(
+        &'a self,
+        model: &'a Model,
+        tool: &'a Vector,
+    ) -> impl Iterator<Item = (Range<usize>, f32)> + 'a {
+        self.spelled.iter().map(|word| {
+            let gain = |token: &u32| {
+                let pairs = model.row(*token).zip(tool.components());
+                let dot: i32 = pairs.map(|(a, b)| i32::from(a) * i32::from(b)).sum();
+                model.query_weights[*token as usize] * model.scales[*token as usize] * dot as f32
+            };
+            (word.place.clone(), self.tokens[word.tokens.clone()].iter().map(gain).sum())
+        })
+    }
+}
+
+fn query_vector(model: &Model, tokens: impl Iterator<Item = u32>) -> Option<Vector> {
+    let mut sum = vec![0.0; model.header.dims];
+    for token in tokens {
+        add_row(model, token, model.query_weights[token as usize], &mut sum);
+    }
+    let vector = Vector::new(&sum);
+    (vector.scale() > 0.0).then_some(vector)
+}
+
+/// Adds the vector of `token`, times `weight`, to `sum`.
+fn add_row(model: &Model, token: u32, weight: f32, sum: &mut [f32]) {
+    let gain = weight * model.scales[token as usize];
+    for (place, component) in sum.iter_mut().zip(model.row(token)) {
+        *place += gain * f32::from(component);
+    }
+}
+
+/// Turns tools into vectors; keeps its buffers between tools.
+#[derive(Debug, Default)]
+pub struct ToolReader {
+    fields: [Tokens; FIELDS.len()],
+    field_sum: Vec<f32>,
+    sum: Vec<f32>,
+}
+
+impl ToolReader {
+    /// The vector of `tool`.
+    pub fn read(&mut self, tool: &Tool, model: &Model) -> Vector {
+        self.read_tokens(tool, model);
+        let Self { fields, field_sum, sum } = self;
+        sum.clear();
+        sum.resize(model.header.dims, 0.0);
+        for (tokens, field) in fields.iter().zip(&model.header.fields) {
+            field_sum.clear();
+            field_sum.resize(model.header.dims, 0.0);
+            let mut weights = 0.0;
+            for token in &tokens.numbers {
+                let weight = model.tool_weights[*token as usize];
+                weights += weight;
+                add_row(model, *token, weight, field_sum);
+            }
+            let gain = field.weight / power(weights + 1.0, model.header.length_power);
+            sum.iter_mut().zip(&*field_sum).for_each(|(place, component)| *place += gain * component);
+        }
+        Vector::new(sum)
+    }
+
+    /// The tokens of each field of the tool read last.
+    pub fn tokens(&self) -> impl Iterator<Item = &[u32]> {
+        self.fields.iter().map(|tokens| tokens.numbers.as_slice())
+    }
+
+    fn read_tokens(&mut self, tool: &Tool, model: &Model) {
+        self.fields.iter_mut().for_each(Tokens::clear);
+        for_each_text(tool, &mut |field, text| {
+            let Some(slot) = slot(field) else { return };
+            let (tokens, limit) = (&mut self.fields[slot], model.header.fields[slot].limit);
+            if tokens.numbers.len() >= limit {
+                return;
+            }
+            for_each_word(text, |word| {
+                model.pieces.add(&word, tokens);
+                tokens.numbers.len() < limit
+            });
+            tokens.numbers.truncate(limit);
+        });
+    }
+}
+
+/// The place of a field in the model's list.
+fn slot(field: Field) -> Option<usize> {
+    match field {
+        Field::Name | Field::Title | Field::Alias => Some(0),
+        Field::Description | Field::SearchHint | Field::PromptInstructions => Some(1),
+        Field::ParameterName => Some(2),
+        Field::ParameterDescription | Field::ParameterValue => Some(3),
+        Field::Server => Some(4),
+        Field::Category | Field::ServerDescription => Some(5),
+        Field::Text | Field::Meaning | Field::Usage => None,
+    }
+}
+
+/// A square root is the same on every machine, which a general power need not be.
+fn power(base: f32, exponent: f32) -> f32 {
+    if exponent == 0.5 { base.sqrt() } else { base.powf(exponent) }
+}

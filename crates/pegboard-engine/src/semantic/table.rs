@@ -1,0 +1,101 @@
+//! The vectors of many tools, side by side.
+
+use super::{
+    kernel::Kernel,
+    vector::{LINE, Line, Vector},
+};
+
+/// Rows that are multiplied at once; they stay in the nearest cache while several vectors
+/// are compared with them.
+pub(crate) const BLOCK: usize = 64;
+
+/// The vectors of tools by number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Vectors {
+    lines: Vec<Line>,
+    scales: Vec<f32>,
+    /// How many lines a vector has.
+    width: usize,
+}
+
+impl Vectors {
+    /// Room for `count` vectors of `dims` components.
+    pub(crate) fn new(count: usize, dims: usize) -> Self {
+        let width = dims.div_ceil(LINE);
+        Self { lines: Vec::with_capacity(count * width), scales: Vec::with_capacity(count), width }
+    }
+
+    pub(crate) fn push(&mut self, vector: &Vector) {
+        self.lines.extend_from_slice(&vector.lines);
+        self.scales.push(vector.scale());
+    }
+
+    /// One table of `count` vectors: those of `parts` whose place is not `u32::MAX`, in order.
+    pub(crate) fn merged<'a>(count: usize, parts: impl Iterator<Item = (&'a Self, &'a [u32])> + Clone) -> Self {
+        let width = parts.clone().map(|(part, _)| part.width).max().unwrap_or(0);
+        if width == 0 {
+            return Self::default();
+        }
+        let mut merged = Self::new(count, width * LINE);
+        for (part, places) in parts {
+            for number in (0..places.len()).filter(|number| places[*number] != u32::MAX) {
+                merged.lines.extend_from_slice(part.row(number));
+                merged.scales.push(part.scales[number]);
+            }
+        }
+        merged
+    }
+
+    /// The similarities of `BLOCK` tools, or those that there are, from `BLOCK * block` on.
+    pub(crate) fn block(&self, kernel: Similarity<'_>, block: usize, out: &mut [f32]) {
+        let rows = BLOCK * block..(BLOCK * (block + 1)).min(self.scales.len());
+        let mut dots = [0; BLOCK];
+        let dots = &mut dots[..rows.len()];
+        let lines = &self.lines[self.width * rows.start..self.width * rows.end];
+        let Similarity { kernel, lines: query, scale } = kernel;
+        kernel.dots(query, lines, self.width, dots);
+        for ((out, dot), row) in out.iter_mut().zip(&*dots).zip(&self.scales[rows]) {
+            *out = *dot as f32 * scale * row;
+        }
+    }
+
+    /// The similarity of one tool.
+    pub(crate) fn one(&self, kernel: Similarity<'_>, number: u32) -> f32 {
+        let mut dot = [0];
+        kernel.kernel.dots(kernel.lines, self.row(number as usize), self.width.max(1), &mut dot);
+        dot[0] as f32 * kernel.scale * self.scales[number as usize]
+    }
+
+    /// One of the vectors.
+    pub(crate) fn get(&self, number: u32, dims: usize) -> Vector {
+        Vector::from_lines(self.row(number as usize).to_vec(), self.scales[number as usize], dims)
+    }
+
+    fn row(&self, number: usize) -> &[Line] {
+        &self.lines[self.width * number..self.width * (number + 1)]
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Line>() * self.lines.capacity() + size_of::<f32>() * self.scales.capacity()
+    }
+}
+
+/// A vector to compare tools with, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Similarity<'a> {
+    kernel: Kernel,
+    lines: &'a [Line],
+    scale: f32,
+}
+
+impl<'a> Similarity<'a> {
+    pub(crate) fn to(vector: &'a Vector) -> Self {
+        Self { kernel: Kernel::best(), lines: &vector.lines, scale: vector.scale() }
+    }
+
+    /// Only the first components are compared: a quarter of the memory to read. Models keep
+    /// the directions in which texts differ most in front.
+    pub(crate) fn coarse(self) -> Self {
+        Self { lines: &self.lines[..1.min(self.lines.len())], ..self }
+    }
+}

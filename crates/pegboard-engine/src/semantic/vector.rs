@@ -1,0 +1,78 @@
+//! Directions in whole numbers of eight bits.
+
+use super::kernel::dot;
+
+/// The most that a component can be, either way. The kernels rely on it.
+const MOST: f32 = 127.0;
+
+/// Components that lie together in memory and are read at once.
+pub(super) const LINE: usize = 64;
+
+/// A stretch of a vector, where the processor's caches want it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(64))]
+pub(super) struct Line(pub(super) [i8; LINE]);
+
+/// A direction of unit length, or no direction at all. Vectors of one model have the same
+/// number of components.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vector {
+    /// Zeros fill up the last line; they add nothing to any product.
+    pub(super) lines: Vec<Line>,
+    /// What one unit is worth.
+    pub(super) scale: f32,
+    dims: usize,
+}
+
+impl Vector {
+    /// The direction of `components` as a vector; zeros where there is none.
+    pub fn new(components: &[f32]) -> Self {
+        let mut lines = vec![Line([0; LINE]); components.len().div_ceil(LINE)];
+        let length = length(components);
+        let most = components.iter().fold(0.0_f32, |most, component| most.max(component.abs()));
+        let mut scale = 0.0;
+        if length > 0.0 && length.is_finite() && most > 0.0 {
+            let unit = MOST / most;
+            for (line, components) in lines.iter_mut().zip(components.chunks(LINE)) {
+                for (place, component) in line.0.iter_mut().zip(components) {
+                    // Within ±127: the largest is exactly that, give or take a rounding that
+                    // the saturating conversion and the clamp take back.
+                    *place = (component * unit).round_ties_even().clamp(-MOST, MOST) as i8;
+                }
+            }
+            scale = most / length / MOST;
+        }
+        Self { lines, scale, dims: components.len() }
+    }
+
+    /// Its components, in units of [`scale`](Self::scale).
+    pub fn components(&self) -> impl Iterator<Item = i8> {
+        self.lines.iter().flat_map(|line| line.0).take(self.dims)
+    }
+
+    /// What one unit of its components is worth; 0 for the vector without a direction.
+    pub fn scale(&self) -> f32 {
+        self.scale
+    }
+
+    /// The cosine of the angle to `other`, a vector of the same model.
+    pub fn similarity(&self, other: &Self) -> f32 {
+        let dot: i32 = self.lines.iter().zip(&other.lines).map(|(a, b)| dot(a, b)).sum();
+        dot as f32 * self.scale * other.scale
+    }
+
+    pub(super) fn from_lines(lines: Vec<Line>, scale: f32, dims: usize) -> Self {
+        Self { lines, scale, dims }
+    }
+}
+
+/// Adds up in eight lanes, always in the same order.
+fn length(components: &[f32]) -> f32 {
+    let mut lanes = [0.0_f32; 8];
+    for chunk in components.chunks(lanes.len()) {
+        for (lane, component) in lanes.iter_mut().zip(chunk) {
+            *lane += component * component;
+        }
+    }
+    lanes.iter().sum::<f32>().sqrt()
+}
