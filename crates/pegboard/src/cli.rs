@@ -11,6 +11,7 @@ use crate::{
         agent::AgentArgs, approve::ApproveArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs,
         status::StatusArgs,
     },
+    embeddings::EmbeddingsArgs,
     rankers::RankerName,
 };
 
@@ -174,6 +175,9 @@ pub(crate) struct SearchArgs {
     /// Say where this tool ranked and what it lacked
     #[arg(long, value_name = "NAME")]
     pub(crate) why_not: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) embeddings: EmbeddingsArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -355,6 +359,9 @@ pub(crate) struct SessionArgs {
     /// An option of the dialect, such as `maxToolsLimit=20`
     #[arg(long, value_name = "KEY=JSON")]
     pub(crate) set: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) embeddings: EmbeddingsArgs,
 }
 
 /// Which tools a model sees of those that there are.
@@ -460,6 +467,9 @@ pub(crate) struct EvalArgs {
     /// Which rankers to measure; `all` for the six
     #[arg(long, value_name = "RANKER", value_delimiter = ',', default_value = "hybrid")]
     pub(crate) ranker: Vec<RankerChoice>,
+
+    #[command(flatten)]
+    pub(crate) embeddings: EmbeddingsArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

@@ -46,6 +46,8 @@ struct Judged {
     trust: f32,
     /// The highest lexical score of a tool that is not named outright.
     best_lexical: f32,
+    /// What would be the best hit without somebody else's model, if that was asked.
+    own_best: Option<Candidate>,
 }
 
 impl Buffers {
@@ -57,10 +59,11 @@ impl Buffers {
         let reading = model.read(query.text);
         let best_lexical = self.score_words(text, view);
         let trust = self.score_meaning(&reading, view, model);
+        let own_best = self.score_external(best_lexical, trust, view);
         // The confidence is that of the best hit, even if none is asked for.
         let limit = query.limit.min(view.tools).max(1);
         let total = self.collect(best_lexical, limit, view);
-        self.answer(text, query, view, model, &reading, Judged { total, trust, best_lexical })
+        self.answer(text, query, view, model, &reading, Judged { total, trust, best_lexical, own_best })
     }
 
     /// Gives every row of `view` its lexical score, as the lexical ranker would; the highest of
@@ -116,6 +119,25 @@ impl Buffers {
         trust
     }
 
+    /// Adds what somebody else's model makes of the query, if it was asked; the best hit
+    /// without it.
+    fn score_external(&mut self, best_lexical: f32, trust: f32, view: &View<'_>) -> Option<Candidate> {
+        let external = view.external.as_ref()?;
+        self.collect(best_lexical, 1, view);
+        let own_best = self.scorer.best.first().copied();
+        let Both { lexical, sources, .. } = &mut self.both;
+        let lexical_share = |row: usize| if best_lexical > 0.0 { lexical[row].max(0.0) / best_lexical } else { 0.0 };
+        let [own, ..] = &sources[..] else { return own_best };
+        let mut source = Source::default();
+        let tools = view.numbered_parts().map(|(first, part)| {
+            let is_visible = |doc: usize| part.visible_word(doc / BLOCK) >> (doc % BLOCK) & 1 == 1;
+            (first, part.segment.tools.as_slice(), is_visible)
+        });
+        external.fill(&mut source, own, trust, tools, lexical_share);
+        sources.push(source);
+        own_best
+    }
+
     /// Puts the `limit` best tools into the scorer's list; how many hits there are.
     fn collect(&mut self, best_lexical: f32, limit: usize, view: &View<'_>) -> usize {
         let Self { scorer, both, .. } = self;
@@ -168,8 +190,12 @@ impl Buffers {
             }
         }
         let trust = f64::from(judged.trust);
+        // Judged by our own evidence, which the figures were made for, and not less because
+        // somebody else's model prefers another tool.
+        let confidence = best.first().into_iter().chain(&judged.own_best);
         let confidence =
-            best.first().map(|candidate| model.confidence().confidence(&self.evidence(candidate, view, trust)));
+            confidence.map(|candidate| model.confidence().confidence(&self.evidence(candidate, view, trust)));
+        let confidence = confidence.reduce(f64::max);
         let least = query.least_confidence.unwrap_or_else(|| model.confidence().nothing_below(trust));
         let mut ranking = Ranking { hits, total: judged.total, confidence, ..self.findings(text) };
         if confidence.is_some_and(|confidence| confidence < least) {
@@ -180,7 +206,7 @@ impl Buffers {
 
     fn evidence(&self, best: &Candidate, view: &View<'_>, trust: f64) -> Evidence {
         let row = view.row(best);
-        let nearest = self.both.sources.iter().map(|source| source.nearest(row)).fold(0.0, f32::max);
+        let nearest = self.both.sources.first().map_or(0.0, |own| own.nearest(row));
         Evidence {
             is_named: self.both.lexical[row] == NAMED,
             lexical: f64::from(self.both.lexical[row]),
@@ -206,6 +232,12 @@ impl Buffers {
         let named = self.mention_of(&hit.tool);
         let by_words = if lexical == NAMED { hit.score } else { f64::from(blend.lexical_part(lexical)).min(hit.score) };
         let mut reasons = explain::reasons(&hit.tool, by_words, text, &self.plan, named, view.settings);
+        let external = if lexical == NAMED { 0.0 } else { blend.part(1, view.row(candidate)) };
+        if external > 0.0 {
+            let weight = f64::from(external).min(hit.score - by_words);
+            let place = reasons.partition_point(|reason| reason.weight >= weight);
+            reasons.insert(place, Reason { field: Field::Meaning, term: "(embeddings)".to_owned(), weight });
+        }
         let weight = hit.score - reasons.iter().map(|reason| reason.weight).sum::<f64>();
         if weight > 1e-9 {
             let vectors = &view.parts[candidate.part as usize].segment.vectors;

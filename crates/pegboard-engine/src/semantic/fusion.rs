@@ -72,6 +72,32 @@ impl Source {
         self.least = settings.least_similarity;
     }
 
+    /// Takes shares that were worked out already, with what they count. `least` makes a tool a
+    /// hit without a common word.
+    pub(super) fn set_shares(&mut self, weight: f32, least: f32, shares: Vec<f32>) {
+        (self.weight, self.requests, self.least) = (weight, 0.0, least);
+        self.layers.clear();
+        self.layers.push(Layer { values: shares, best: 1.0 });
+    }
+
+    /// What it counts beside words.
+    pub(super) fn weight(&self) -> f32 {
+        self.weight
+    }
+
+    /// What share of the best the tool has, 0 to 1.
+    pub(super) fn share(&self, tool: usize) -> f32 {
+        let Some((whole, requests)) = self.layers.split_first() else { return 0.0 };
+        let share = |layer: &Layer| layer.values[tool] / layer.best.max(self.least);
+        let best = requests.iter().map(share).reduce(f32::max);
+        best.map_or(share(whole), |best| (1.0 - self.requests) * share(whole) + self.requests * best).clamp(0.0, 1.0)
+    }
+
+    /// Whether the query asks for several things.
+    pub(super) fn has_requests(&self) -> bool {
+        self.layers.len() > 1
+    }
+
     /// How near the tool is to the query or to one of its requests.
     pub(crate) fn nearest(&self, tool: usize) -> f32 {
         self.layers.iter().map(|layer| layer.values[tool]).fold(0.0, f32::max)
@@ -119,6 +145,12 @@ impl<'a> Blend<'a> {
     pub(crate) fn new(best_lexical: f32, sources: &'a [Source]) -> Self {
         let lexical_unit = if best_lexical > 0.0 { 1.0 / best_lexical } else { 0.0 };
         Self { sources, lexical_unit, weights: 1.0 + sources.iter().map(|source| source.weight).sum::<f32>() }
+    }
+
+    /// The part of a score that one of the sources gives.
+    pub(crate) fn part(&self, source: usize, tool: usize) -> f32 {
+        let given = self.sources.get(source).filter(|source| source.weight > 0.0);
+        given.map_or(0.0, |source| BELOW_NAMED * source.weight * source.share(tool) / self.weights)
     }
 
     /// The part of a score that words give.

@@ -48,6 +48,13 @@ impl Embedded {
         Arc::new(Self { inner, source: Arc::new(Source(Arc::clone(embedder))), catalogs })
     }
 
+    /// [`under`](Self::under) for programs that embed their tools themselves
+    /// ([`Embedder::tools`]): nothing happens in the background.
+    pub fn fixed(inner: Arc<dyn Ranker>, embedder: &Arc<Embedder>) -> Arc<dyn Ranker> {
+        let (catalogs, _) = watch::channel(None);
+        Arc::new(Self { inner, source: Arc::new(Source(Arc::clone(embedder))), catalogs })
+    }
+
     /// Takes note of a catalog. One that is `older` along the same line is somebody's who has
     /// not gone over to the next yet.
     fn saw(&self, catalog: &Catalog, is_current: bool) {

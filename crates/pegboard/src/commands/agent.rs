@@ -53,7 +53,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let (person, asked) = Person::new();
     let name = model.to_string();
     let mode = build::mode(args, config.gateway.profile)?;
-    let builder = build::builder(args, model, mode, config, person)?;
+    let builder = build::builder(args, model, mode, config, person, runtime.handle())?;
     let mut show: Box<dyn Show> = match args.format {
         AgentFormat::Text => Box::new(Screen::new(args.show_thinking)),
         AgentFormat::Json => Box::new(Lines),

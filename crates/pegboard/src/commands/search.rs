@@ -16,6 +16,7 @@ use crate::{
     Outcome, catalogs,
     cli::{Format, SearchArgs},
     config::{self, Config},
+    embeddings::Asked,
     error::{CliError, warn},
     output::{self, FAINT, STRONG},
     progress::Progress,
@@ -44,6 +45,12 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
         .explain(args.explain);
     ranker.prepare(&catalog);
     drop(progress);
+    let asked = Asked::open(&args.embeddings, &config)?;
+    // Without vectors of tools that of the query is of no use.
+    let asked = asked.filter(|asked| asked.embed_tools(&*ranker, &catalog) && asked.has_tools());
+    let vectors =
+        asked.map(|asked| asked.queries(&[text.clone().into_owned()], asked.embedder.settings().query_timeout));
+    let query = query.vector(vectors.as_ref().and_then(|vectors| vectors.get(&text)));
     let start = Instant::now();
     let ranking = rank(&*ranker, &query, &catalog)?;
     let took_us = start.elapsed().as_micros();

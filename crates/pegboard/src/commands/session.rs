@@ -9,25 +9,44 @@ use std::{
 
 use clap::ValueEnum;
 use pegboard_core::{Ranker, Selection};
-use pegboard_discovery::{Session, Settings, transcript::OpenAiChat};
+use pegboard_discovery::{Answer, Session, Settings, transcript::OpenAiChat};
 use pegboard_engine::Sequence;
 use serde_json::{Map, Value, json};
 
-use crate::{Outcome, catalogs, cli::SessionArgs, error::CliError, output, rankers::RankerName};
+use crate::{
+    Outcome, catalogs, cli::SessionArgs, config::Config, embeddings::Asked, error::CliError, output,
+    rankers::RankerName,
+};
 
 /// The longest line that is read; a longer one is refused and the session goes on.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
 pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
-    let mut session = open(args)?;
+    let asked = Asked::open(&args.embeddings, &Config::default())?;
+    let mut talk = Talk { session: open(args, asked.as_ref())?, asked };
     if stdin().is_terminal() {
-        return repl::run(&mut session);
+        return repl::run(&mut talk);
     }
-    serve_lines(&mut session)
+    serve_lines(&mut talk)
+}
+
+/// A session, and who makes vectors for it.
+struct Talk {
+    session: Session,
+    asked: Option<Asked>,
+}
+
+impl Talk {
+    /// Answers a call, with the vectors of its queries if they can be had.
+    fn call(&mut self, name: &str, arguments: &Value) -> Answer {
+        let vectors = self.asked.as_ref().zip(self.session.vectors_for(name, arguments));
+        let vectors = vectors.map(|(asked, soon)| asked.wait(soon)).unwrap_or_default();
+        self.session.call_with(name, arguments, &vectors)
+    }
 }
 
 /// One JSON object a line in, one out.
-fn serve_lines(session: &mut Session) -> Result<Outcome, CliError> {
+fn serve_lines(talk: &mut Talk) -> Result<Outcome, CliError> {
     let mut input = BufReader::new(stdin().lock());
     let mut line = Vec::new();
     loop {
@@ -46,7 +65,7 @@ fn serve_lines(session: &mut Session) -> Result<Outcome, CliError> {
         }
         let reply = serde_json::from_slice::<Value>(&line)
             .map_err(|error| format!("not JSON: {error}"))
-            .and_then(|request| serve(session, &request));
+            .and_then(|request| serve(talk, &request));
         answer(&reply.unwrap_or_else(|error| json!({"error": error})))?;
     }
 }
@@ -68,7 +87,7 @@ fn skip_line(input: &mut impl BufRead) -> Result<(), CliError> {
     }
 }
 
-fn open(args: &SessionArgs) -> Result<Session, CliError> {
+fn open(args: &SessionArgs, asked: Option<&Asked>) -> Result<Session, CliError> {
     let catalog = match args.catalog.as_slice() {
         [] => catalogs::demo()?,
         files => catalogs::read(files, args.max_catalog_bytes)?,
@@ -93,6 +112,10 @@ fn open(args: &SessionArgs) -> Result<Session, CliError> {
         (RankerName::Sequence, Some(bonus)) => Arc::new(Sequence::new(bonus)),
         (name, _) => Arc::from(name.build()),
     };
+    let ranker = match asked {
+        Some(asked) => asked.under(ranker, &catalog),
+        None => ranker,
+    };
     let session = Session::new(args.dialect.0, settings, catalog, selection, ranker);
     let session = session.map_err(|error| CliError::new(error.to_string()))?;
     Ok(session
@@ -110,7 +133,8 @@ fn parse_setting(pair: &str) -> Result<(&str, Value), CliError> {
 }
 
 /// Answers one request.
-fn serve(session: &mut Session, request: &Value) -> Result<Value, String> {
+fn serve(talk: &mut Talk, request: &Value) -> Result<Value, String> {
+    let session = &mut talk.session;
     match request.get("op").and_then(Value::as_str) {
         Some("list") => {
             let tools = session.visible();
@@ -120,7 +144,7 @@ fn serve(session: &mut Session, request: &Value) -> Result<Value, String> {
         Some("call") => {
             let name = request.get("name").and_then(Value::as_str).ok_or("`name` is required")?;
             let empty = json!({});
-            Ok(call(session, name, request.get("arguments").unwrap_or(&empty)))
+            Ok(call(talk, name, request.get("arguments").unwrap_or(&empty)))
         }
         Some("prompt") => Ok(json!({"text": session.prompt()})),
         Some("messages") => {
@@ -138,8 +162,8 @@ fn serve(session: &mut Session, request: &Value) -> Result<Value, String> {
     }
 }
 
-fn call(session: &mut Session, name: &str, arguments: &Value) -> Value {
-    let answer = session.call(name, arguments);
+fn call(talk: &mut Talk, name: &str, arguments: &Value) -> Value {
+    let answer = talk.call(name, arguments);
     let mut reply = Map::new();
     match answer.target {
         Some(target) => {
@@ -154,7 +178,7 @@ fn call(session: &mut Session, name: &str, arguments: &Value) -> Value {
         reply.insert("metadata".into(), metadata);
     }
     reply.insert("is_error".into(), answer.is_error.into());
-    reply.insert("visible".into(), session.visible_names().into());
+    reply.insert("visible".into(), talk.session.visible_names().into());
     reply.insert("list_changed".into(), answer.list_changed.into());
     if !answer.evicted.is_empty() {
         reply.insert("evicted".into(), answer.evicted.into());

@@ -2,6 +2,7 @@
 //! client has, a `pegboard` section, and `middleware`.
 
 mod access;
+mod embeddings;
 mod gateway;
 mod limits;
 mod markdown;
@@ -21,6 +22,7 @@ use std::{
 };
 
 use pegboard_gateway::GatewaySettings;
+use pegboard_llm::embeddings::EndpointSettings;
 use pegboard_upstream::config::{
     ServerConfig,
     document::{Document, MAX_BYTES, Node, Problems},
@@ -55,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) state: StateFolder,
     /// Where traces and numbers go.
     pub(crate) telemetry: TelemetryConfig,
+    /// Somebody else's model, whose vectors join the ranking.
+    pub(crate) embeddings: Option<EndpointSettings>,
 }
 
 /// What a listener takes from the configuration.

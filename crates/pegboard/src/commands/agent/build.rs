@@ -11,9 +11,11 @@ use pegboard_agent::{
     Agent, AgentBuilder, Approval, BuildError, DialectName, Limits, Mode, Policy, Request, ToolSearch,
     outputs::OutputSettings, shell::ShellSettings,
 };
+use pegboard_core::Ranker;
 use pegboard_discovery::HostTool;
 use pegboard_gateway::{GatewaySettings, Profile};
-use pegboard_llm::{Model, client::ClientError};
+use pegboard_llm::{Model, client::ClientError, embeddings::Embedded};
+use tokio::runtime::Handle;
 
 use super::{
     args::{AgentArgs, ModeName, providers},
@@ -26,7 +28,7 @@ use crate::{
         self, Config,
         state::{self, StateFolder},
     },
-    demo,
+    demo, embeddings,
     error::{CliError, warn},
     rankers::RankerName,
 };
@@ -79,11 +81,12 @@ pub(super) fn builder(
     (mode, dialect): (Mode, DialectName),
     config: Config,
     person: Person,
+    runtime: &Handle,
 ) -> Result<AgentBuilder, CliError> {
     let approval = if args.yes { Approval::Never } else { args.approve.into() };
     let state = config.state.resolve(args.state.as_deref());
     let mut builder = Agent::builder(model)
-        .tool_search(tool_search(args, &config, dialect))
+        .tool_search(tool_search(args, &config, dialect, state.as_deref(), runtime))
         .mode(mode)
         .servers(config.servers)
         .selection(config.gateway.selection.clone())
@@ -148,12 +151,22 @@ pub(super) fn mode(args: &AgentArgs, profile: Profile) -> Result<(Mode, DialectN
     Ok((mode, dialect))
 }
 
-fn tool_search(args: &AgentArgs, config: &Config, dialect: DialectName) -> ToolSearch {
+fn tool_search(
+    args: &AgentArgs,
+    config: &Config,
+    dialect: DialectName,
+    state: Option<&Path>,
+    runtime: &Handle,
+) -> ToolSearch {
     let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
     let ranker = args.ranker.or(config.ranker).unwrap_or_else(own);
+    let mut ranker: Arc<dyn Ranker> = Arc::from(ranker.build());
+    if let Some(embedder) = embeddings::embedder(config.embeddings.as_ref(), state) {
+        ranker = Embedded::under(ranker, &embedder, runtime);
+    }
     ToolSearch {
         dialect,
-        ranker: Some(Arc::from(ranker.build())),
+        ranker: Some(ranker),
         settings: config.gateway.discovery.clone(),
         delivery: args.delivery.map(|delivery| delivery.0),
         exposure: config.gateway.exposure,

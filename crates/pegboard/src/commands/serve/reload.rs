@@ -10,10 +10,12 @@ use std::{
 
 use pegboard_gateway::{Change, Gateway, control::Reload};
 use pegboard_http::Doorkeeper;
+use pegboard_llm::embeddings::EndpointSettings;
 use tokio::sync::mpsc;
 
 use crate::{
     config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
+    embeddings,
     rankers::{RankerName, shared_rankers},
 };
 
@@ -29,6 +31,7 @@ pub(super) struct Followed {
     /// Who is let in, if anybody can come.
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
+    pub(super) embeddings: Option<EndpointSettings>,
     pub(super) listen: ListenConfig,
     pub(super) telemetry: TelemetryConfig,
     /// Where things are kept; that stays.
@@ -107,8 +110,11 @@ impl Followed {
         }
         self.warn_of_the_fixed(&config.listen, &config.telemetry);
         config::state::use_in(&mut config.gateway, self.state.as_deref());
-        let rankers = (config.ranker != self.ranker).then(|| shared_rankers(config.ranker));
-        self.ranker = config.ranker;
+        let rankers = ((config.ranker, &config.embeddings) != (self.ranker, &self.embeddings)).then(|| {
+            let embedder = embeddings::embedder(config.embeddings.as_ref(), self.state.as_deref());
+            shared_rankers(config.ranker, embedder)
+        });
+        (self.ranker, self.embeddings) = (config.ranker, config.embeddings);
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;
         // After the gateway, which knows new holders of tokens and refuses old ones by now.
         if let Some(door) = &self.door
