@@ -281,3 +281,6 @@ pub(super) fn direction(vector: &[f32]) -> Result<Arc<Direction>, EmbeddingError
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;
