@@ -71,7 +71,7 @@ fn command(target: &str, seconds: u32) -> Result<Command, String> {
     let corpus = format!("fuzz/corpus/{target}");
     fs::create_dir_all(&corpus).map_err(|error| format!("cannot make `{corpus}`: {error}"))?;
     let mut command = Command::new("rustup");
-    // Without a sanitizer: there is no unsafe code of ours for one to watch, and it halves the speed.
+    // Without a sanitizer: the one module of ours with unsafe code has its own tests, and it halves the speed.
     command.args(["run", "nightly", "cargo", "fuzz", "run", "--sanitizer", "none", target, &corpus]);
     command.args([&format!("fuzz/seeds/{target}"), "--", &format!("-max_total_time={seconds}"), TIMEOUT, MEMORY]);
     let dictionary = format!("fuzz/dictionaries/{target}.dict");

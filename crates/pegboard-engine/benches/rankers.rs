@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use divan::{Bencher, black_box};
 use pegboard_core::{Catalog, Limits, Query, Ranker, RawTool, Selection, load};
-use pegboard_engine::{Hinted, Keyword, Lexical, RegexRanker, Sequence, analysis::Tokenizer};
+use pegboard_engine::{
+    Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence, analysis::Tokenizer, semantic::ToolReader,
+};
 
 const DEMO: &[u8] = include_bytes!("../../pegboard/demo/tools.jsonl");
 
@@ -47,6 +49,42 @@ fn lexical_200(bencher: Bencher<'_, '_>, query: &str) {
 #[divan::bench(args = QUERIES)]
 fn lexical_10000(bencher: Bencher<'_, '_>, query: &str) {
     search(bencher, &Lexical::default(), 10_000, query);
+}
+
+#[divan::bench(args = QUERIES)]
+fn hybrid_200(bencher: Bencher<'_, '_>, query: &str) {
+    search(bencher, &Hybrid::default(), 200, query);
+}
+
+#[divan::bench(args = QUERIES)]
+fn hybrid_10000(bencher: Bencher<'_, '_>, query: &str) {
+    search(bencher, &Hybrid::default(), 10_000, query);
+}
+
+/// No tool has a word of it, so that what is measured is the scan.
+#[divan::bench(args = [1000, 10_000, 100_000])]
+fn hybrid_by_meaning_alone(bencher: Bencher<'_, '_>, size: usize) {
+    search(bencher, &Hybrid::default(), size, "telephone grandmother");
+}
+
+#[divan::bench]
+fn embed_a_query(bencher: Bencher<'_, '_>) {
+    let model = Model::embedded();
+    bencher.bench(|| model.query_vector(black_box(QUERIES[3])));
+}
+
+#[divan::bench]
+fn embed_1000_tools(bencher: Bencher<'_, '_>) {
+    let catalog = catalog(1000);
+    let model = Model::embedded();
+    let mut reader = ToolReader::default();
+    bencher.bench_local(|| catalog.iter().map(|tool| reader.read(black_box(tool), model).scale()).sum::<f32>());
+}
+
+#[divan::bench]
+fn read_the_model() -> usize {
+    let bytes = include_bytes!("../model/pegboard.model");
+    Model::parse(std::borrow::Cow::Borrowed(black_box(bytes))).map_or(0, |model| model.dims())
 }
 
 #[divan::bench]

@@ -39,7 +39,7 @@ pub(crate) enum Command {
     /// Rank the tools of a catalog for a query
     ///
     /// Without `--catalog`, searches the demo catalog that is built in. Prints a table on
-    /// a terminal and JSON otherwise. Exits with 1 when nothing matches.
+    /// a terminal and JSON otherwise. Exits with 1 when nothing fits.
     Search(SearchArgs),
     /// Put any number of MCP servers behind one endpoint
     ///
@@ -160,6 +160,9 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "RANKER", env = "PEGBOARD_RANKER")]
     pub(crate) ranker: Option<RankerName>,
 
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
     /// At most this many hits [default: 10]
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
@@ -167,6 +170,11 @@ pub(crate) struct SearchArgs {
     /// Leave out hits that score less than this share of the best one, 0 to 1 [default: 0]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub(crate) threshold: Option<f64>,
+
+    /// Show hits only if the best of them is so likely to be meant, 0 to 1; 0 shows the nearest
+    /// there is [default: the ranker's own]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub(crate) least_confidence: Option<f64>,
 
     /// Say which field and term gave each hit how much
     #[arg(long)]
@@ -214,6 +222,9 @@ pub(crate) struct ServeArgs {
     /// Note nothing more once the record is this large
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, requires = "record")]
     pub(crate) record_limit: u64,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 
     #[command(flatten)]
     pub(crate) log: LogArgs,
@@ -350,6 +361,9 @@ pub(crate) struct SessionArgs {
     pub(crate) ranker: Option<RankerName>,
 
     #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
     pub(crate) shown: ShownArgs,
 
     /// What the prompt says there is, instead of what the catalog tells
@@ -433,6 +447,13 @@ pub(crate) struct SourceArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// The model file that `hybrid` ranks with, instead of the model that is built in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
     /// How to print the result [default: text on a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT")]
@@ -470,6 +491,9 @@ pub(crate) struct EvalArgs {
 
     #[command(flatten)]
     pub(crate) embeddings: EmbeddingsArgs,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -518,6 +542,9 @@ pub(crate) struct BenchArgs {
     /// How many queries to time for each row
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = parse_count)]
     pub(crate) queries: usize,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

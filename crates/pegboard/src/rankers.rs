@@ -8,7 +8,7 @@ use std::{
 use clap::ValueEnum;
 use pegboard_core::Ranker;
 use pegboard_discovery::DialectName;
-use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, RegexRanker, Sequence};
+use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence};
 use pegboard_llm::embeddings::{Embedded, Embedder};
 use pegboard_tantivy::Bm25;
 use tokio::runtime::Handle;
@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 /// A ranker that people can choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum RankerName {
-    /// Exact names, fielded BM25, typos, several intents
+    /// Exact names, words (fielded BM25, typos, several intents) and meaning
     #[default]
     Hybrid,
     /// A regular expression over name and description, fuzzy when it matches nothing
@@ -38,10 +38,11 @@ impl RankerName {
     pub(crate) const SIX: [Self; 6] =
         [Self::Regex, Self::Bm25, Self::Keyword, Self::Sequence, Self::Hinted, Self::Hybrid];
 
-    /// A ranker with its default settings.
-    pub(crate) fn build(self) -> Box<dyn Ranker> {
+    /// A ranker with its default settings. Those that know meaning take it from `model`, or
+    /// from the one that is built in.
+    pub(crate) fn build(self, model: Option<&Arc<Model>>) -> Box<dyn Ranker> {
         match self {
-            Self::Hybrid => Box::new(Hybrid::default()),
+            Self::Hybrid => Box::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model)))),
             Self::Regex => Box::new(RegexRanker::default()),
             Self::Bm25 => Box::new(Bm25::default()),
             Self::Keyword => Box::new(Keyword::default()),
@@ -53,11 +54,16 @@ impl RankerName {
 }
 
 /// The rankers of all dialects, each made once, so that whoever searches the same way
-/// shares an index. `chosen` is used instead of the dialects' own.
+/// shares an index. `chosen` is used instead of the dialects' own, and `model` instead of the
+/// one that is built in.
 ///
 /// With an embedder their tools are embedded in the background, so this must be called inside a
 /// runtime then.
-pub(crate) fn shared_rankers(chosen: Option<RankerName>, embedder: Option<Arc<Embedder>>) -> pegboard_gateway::Rankers {
+pub(crate) fn shared_rankers(
+    chosen: Option<RankerName>,
+    model: Option<Arc<Model>>,
+    embedder: Option<Arc<Embedder>>,
+) -> pegboard_gateway::Rankers {
     let embedder = embedder.map(|embedder| (embedder, Handle::current()));
     let made: Mutex<HashMap<RankerName, Arc<dyn Ranker>>> = Mutex::default();
     Arc::new(move |dialect: DialectName| {
@@ -65,7 +71,7 @@ pub(crate) fn shared_rankers(chosen: Option<RankerName>, embedder: Option<Arc<Em
         let name = chosen.unwrap_or_else(own);
         let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(made.entry(name).or_insert_with(|| {
-            let ranker: Arc<dyn Ranker> = Arc::from(name.build());
+            let ranker: Arc<dyn Ranker> = Arc::from(name.build(model.as_ref()));
             match &embedder {
                 Some((embedder, runtime)) => Embedded::under(ranker, embedder, runtime),
                 None => ranker,

@@ -22,6 +22,9 @@ const CALL_DESTRUCTIVE: &str = "call_destructive_tool";
 /// Queries in one call.
 const MAX_QUERIES: usize = 5;
 
+/// Tools that are named when none fits well.
+const NEAREST: usize = 3;
+
 /// Tokens (estimated) of the summary of what lies behind the search.
 const SUMMARY_TOKENS: usize = 90;
 
@@ -161,6 +164,16 @@ fn queries(arguments: &Value) -> Result<Vec<String>, String> {
     Ok(queries)
 }
 
+/// What is said instead of hits: the nearest tools, so that a wrong doubt costs one more search
+/// and no more.
+fn nothing_fits(nearest: &[(Arc<Tool>, String)]) -> String {
+    if nearest.is_empty() {
+        return "No tool fits; try other words.\n".to_owned();
+    }
+    let names: Vec<String> = nearest.iter().take(NEAREST).map(|(_, name)| format!("`{name}`")).collect();
+    format!("No tool fits well. Nearest: {}. Search for a name to see it, or try other words.\n", names.join(", "))
+}
+
 fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     let queries = match queries(arguments) {
         Ok(queries) => queries,
@@ -188,7 +201,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         }
         searched.push(view.searched(query, ranking.total, hits.iter().map(|(tool, _)| tool)));
         if hits.is_empty() {
-            text.push_str("No tool fits; try other words.\n");
+            text.push_str(&nothing_fits(&named(&ranking.withheld, view)));
         }
         for (at, (tool, name)) in hits.iter().enumerate() {
             let mut entry = entry_of(tool, name, is_full, view);

@@ -119,7 +119,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     };
     // A pattern means all that match; a ranking ends somewhere.
     let limit = if view.ranker.name() == "regex" { usize::MAX } else { MAX_RANKED };
-    let ranking = match view.rank(&Query::new(query).limit(limit)) {
+    let ranking = match view.rank(&Query::new(query).limit(limit).least_confidence(0.0)) {
         Ok(ranking) => ranking,
         Err(error @ QueryError::InvalidRegex { .. }) => return Outcome::json(json!({"error": error.to_string()})),
         Err(QueryError::Empty) => return Outcome::text("Error: query parameter is required"),

@@ -119,7 +119,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         return Outcome::error("Missing required 'query' parameter");
     };
     let limit = if view.settings.max_tools_limit == 0 { usize::MAX } else { view.settings.max_tools_limit };
-    let asked = Query::new(query).limit(limit).threshold(view.settings.search_threshold);
+    let asked = Query::new(query).limit(limit).threshold(view.settings.search_threshold).least_confidence(0.0);
     let mut matches = 0;
     let mut hits = match view.rank(&asked) {
         Ok(ranking) => {

@@ -51,6 +51,8 @@ impl View<'_> {
         self.tools().filter(|tool| !(self.is_static)(tool) && !is_always_on(tool))
     }
 
+    /// Ranks the visible tools. Dialects whose words are somebody else's have none for a doubt,
+    /// and ask for whatever there is; the model sees for itself what fits.
     pub(crate) fn rank(&self, query: &Query<'_>) -> Result<Ranking, QueryError> {
         let query = Query { vector: query.vector.or_else(|| self.vectors.get(query.text)), ..*query };
         self.ranker.rank(&query, self.catalog, self.selection)
@@ -74,7 +76,7 @@ impl View<'_> {
         let knows_required = ["keyword", "hinted"].contains(&self.ranker.name());
         let plain = if knows_required { text.to_owned() } else { without_required_marks(text) };
         let required: Vec<String> = if knows_required { Vec::new() } else { required_words(text) };
-        let ranking = self.rank(&Query::new(&plain).limit(usize::MAX))?;
+        let ranking = self.rank(&Query::new(&plain).limit(usize::MAX).least_confidence(0.0))?;
         let mut hits: Vec<Hit> = ranking
             .hits
             .into_iter()

@@ -90,7 +90,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         return Outcome::text("No tools are currently registered on this agent.").with_metadata(metadata);
     }
     let limit = limit(arguments, view);
-    let (hits, total) = match view.rank(&Query::new(&query).limit(limit)) {
+    let (hits, total) = match view.rank(&Query::new(&query).limit(limit).least_confidence(0.0)) {
         Ok(ranking) => (ranking.hits, ranking.total),
         Err(QueryError::Empty) => (Vec::new(), 0),
         Err(error) => return Outcome::error(error.to_string()),

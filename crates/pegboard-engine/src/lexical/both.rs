@@ -53,8 +53,8 @@ struct Judged {
 impl Buffers {
     /// Ranks by words and by what `model` makes of the query.
     ///
-    /// A hit is a tool that has a word of the query, or that is near enough to it by the
-    /// model's measure; so many are counted, however many are asked for.
+    /// A hit is a tool that has a word of the query, or is at least half as near to it, or to one
+    /// of its requests, as the nearest tool; so many are counted, however many are asked for.
     pub(super) fn rank_by_both(&mut self, text: &str, query: &Query<'_>, view: &View<'_>, model: &Model) -> Ranking {
         let reading = model.read(query.text);
         let best_lexical = self.score_words(text, view);

@@ -162,4 +162,6 @@ impl Ranker for Lexical {
 }
 
 #[cfg(test)]
+mod hybrid_tests;
+#[cfg(test)]
 mod tests;

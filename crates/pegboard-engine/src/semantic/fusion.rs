@@ -10,6 +10,9 @@ use super::{header::is_share, table::BLOCK};
 /// score that are.
 const BELOW_NAMED: f32 = 0.899_999;
 
+/// The share of the best similarity that makes a tool a hit without a common word.
+const NEAR: f32 = 0.5;
+
 /// The coefficients of fusion, from the model file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct FusionSettings {
@@ -17,8 +20,7 @@ pub(crate) struct FusionSettings {
     similarity: f32,
     /// How much of it comes from the request that a tool serves best.
     requests: f32,
-    /// The similarity that the best tool is taken to have at least, and that makes a tool a
-    /// hit without a common word.
+    /// The similarity that the best tool is taken to have at least.
     least_similarity: f32,
     /// The share of known words up to which similarity has no weight.
     known_from: f32,
@@ -113,14 +115,14 @@ impl Source {
         let unit = 1.0 / whole.best.max(self.least);
         for ((share, value), is_near) in shares.iter_mut().zip(&whole.values[tools.clone()]).zip(&mut *is_near) {
             *share = whole_share * value * unit;
-            *is_near |= *value >= self.least;
+            *is_near |= value * unit >= NEAR;
         }
         let mut best = [f32::MIN; BLOCK];
         for request in requests {
             let unit = 1.0 / request.best.max(self.least);
             for ((best, value), is_near) in best.iter_mut().zip(&request.values[tools.clone()]).zip(&mut *is_near) {
                 *best = best.max(value * unit);
-                *is_near |= *value >= self.least;
+                *is_near |= value * unit >= NEAR;
             }
         }
         let request_share = if requests.is_empty() { 0.0 } else { self.weight * self.requests };

@@ -107,7 +107,7 @@ mod x86 {
         let sum: i32 = query.iter().flat_map(|line| line.0).map(i32::from).sum();
         match query {
             // Short queries stay in registers.
-            [_] => vnni_rows::<1>(query, rows, stride, 128 * sum, out),
+            [_, _] => vnni_rows::<2>(query, rows, stride, 128 * sum, out),
             [_, _, _, _] => vnni_rows::<4>(query, rows, stride, 128 * sum, out),
             _ => vnni_long_rows(query, rows, stride, 128 * sum, out),
         }

@@ -93,9 +93,9 @@ impl<'a> Similarity<'a> {
         Self { kernel: Kernel::best(), lines: &vector.lines, scale: vector.scale() }
     }
 
-    /// Only the first components are compared: a quarter of the memory to read. Models keep
-    /// the directions in which texts differ most in front.
+    /// Only the first half of the components is compared, and half of the memory read. Models
+    /// keep the directions in which texts differ most in front.
     pub(crate) fn coarse(self) -> Self {
-        Self { lines: &self.lines[..1.min(self.lines.len())], ..self }
+        Self { lines: &self.lines[..self.lines.len().div_ceil(2)], ..self }
     }
 }

@@ -1,8 +1,10 @@
 //! What is measured.
 
+use std::sync::Arc;
+
 use pegboard_core::{Catalog, Field, Query, Ranker, Selection, Tool};
 use pegboard_engine::{
-    Hybrid, Lexical,
+    Hybrid, Lexical, Model,
     lexical::{INDEXED_FIELDS, Settings, for_each_text},
 };
 use tantivy::{
@@ -35,7 +37,7 @@ pub(super) enum Update {
 impl Engine {
     pub(super) const NAMES: [&'static str; 3] = ["lexical", "hybrid", "tantivy"];
 
-    pub(super) fn build(name: &str, catalog: &Catalog) -> Result<Self, CliError> {
+    pub(super) fn build(name: &str, catalog: &Catalog, model: Option<&Arc<Model>>) -> Result<Self, CliError> {
         let catalog = catalog.clone();
         Ok(match name {
             "lexical" => {
@@ -44,7 +46,7 @@ impl Engine {
                 Self::Lexical { ranker, catalog }
             }
             "hybrid" => {
-                let ranker = Hybrid::default();
+                let ranker = model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model)));
                 ranker.prepare(&catalog);
                 Self::Hybrid { ranker, catalog }
             }

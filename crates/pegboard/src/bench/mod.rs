@@ -4,10 +4,10 @@ mod engines;
 mod random;
 mod synthetic;
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use pegboard_core::{Catalog, Tool};
-use pegboard_engine::{analysis::is_stop_word, metrics::percentile};
+use pegboard_engine::{Model, analysis::is_stop_word, metrics::percentile};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use crate::{
     Outcome, catalogs,
     cli::{BenchArgs, Format},
     error::CliError,
-    output,
+    models, output,
     progress::Progress,
 };
 
@@ -24,14 +24,15 @@ use crate::{
 const UPDATES: usize = 40;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<Outcome, CliError> {
+    let model = models::read(args.model.model.as_deref())?;
     let mut rows = Vec::new();
     let progress = Progress::new((args.sizes.len() + args.catalog.len()) * Engine::NAMES.len(), "measuring");
     for size in &args.sizes {
-        measure_catalog(&synthetic::catalog(*size), args.queries, &progress, &mut rows)?;
+        measure_catalog(&synthetic::catalog(*size), args.queries, model.as_ref(), &progress, &mut rows)?;
     }
     for path in &args.catalog {
         let catalog = catalogs::read(std::slice::from_ref(path), usize::MAX)?;
-        measure_catalog(&catalog, args.queries, &progress, &mut rows)?;
+        measure_catalog(&catalog, args.queries, model.as_ref(), &progress, &mut rows)?;
     }
     drop(progress);
     let report = Report { rows };
@@ -79,20 +80,26 @@ impl Report {
 fn measure_catalog(
     catalog: &Catalog,
     queries: usize,
+    model: Option<&Arc<Model>>,
     progress: &Progress,
     rows: &mut Vec<Row>,
 ) -> Result<(), CliError> {
     let queries = two_word_queries(catalog, queries);
     for name in Engine::NAMES {
-        rows.push(measure(name, catalog, &queries)?);
+        rows.push(measure(name, catalog, &queries, model)?);
         progress.step();
     }
     Ok(())
 }
 
-fn measure(name: &'static str, catalog: &Catalog, queries: &[String]) -> Result<Row, CliError> {
+fn measure(
+    name: &'static str,
+    catalog: &Catalog,
+    queries: &[String],
+    model: Option<&Arc<Model>>,
+) -> Result<Row, CliError> {
     let start = Instant::now();
-    let mut engine = Engine::build(name, catalog)?;
+    let mut engine = Engine::build(name, catalog, model)?;
     let build_ms = start.elapsed().as_secs_f64() * 1e3;
     // Once to warm up; what is timed is the second pass.
     for query in queries {

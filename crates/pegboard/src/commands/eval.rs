@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     embeddings::Asked,
     error::CliError,
-    output,
+    models, output,
     progress::Progress,
     rankers::RankerName,
 };
@@ -35,6 +35,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
         };
         names.extend(chosen.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
     }
+    let model = models::read(args.model.model.as_deref())?;
     let vectors = Asked::open(&args.embeddings, &Config::default())?.map(|asked| {
         let progress = Progress::waiting("embedding the queries");
         let texts: Vec<String> = data.queries.iter().map(|query| query.text.clone()).collect();
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
         drop(progress);
         (asked, vectors)
     });
-    let rankers = names.iter().map(|name| measure(&*name.build(), &data, vectors.as_ref())).collect();
+    let rankers = names.iter().map(|name| measure(&*name.build(model.as_ref()), &data, vectors.as_ref())).collect();
     let report = Report {
         data: args.data.display().to_string(),
         tools: data.catalog.len(),
@@ -139,7 +140,8 @@ fn measure(ranker: &dyn Ranker, data: &Data, vectors: Option<&(Asked, Vectors)>)
     let _ = ranker.rank(&Query::new(&data.queries[0].text), &data.catalog, &everything);
     for labelled in &data.queries {
         let vector = vectors.and_then(|(_, vectors)| vectors.get(&labelled.text));
-        let query = Query::new(&labelled.text).limit(DEPTH).vector(vector);
+        // What is measured is the order, so nothing is withheld.
+        let query = Query::new(&labelled.text).limit(DEPTH).least_confidence(0.0).vector(vector);
         let start = Instant::now();
         // A query that a ranker refuses found nothing.
         let hits = ranker.rank(&query, &data.catalog, &everything).map(|ranking| ranking.hits).unwrap_or_default();

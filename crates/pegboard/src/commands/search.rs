@@ -18,12 +18,16 @@ use crate::{
     config::{self, Config},
     embeddings::Asked,
     error::{CliError, warn},
+    models,
     output::{self, FAINT, STRONG},
     progress::Progress,
 };
 
 /// A query file is read no further; every ranker refuses far shorter queries.
 const MAX_QUERY_FILE_BYTES: usize = 16 << 20;
+
+/// Tools that are named when none fits well enough.
+const NEAREST_IN_TEXT: usize = 3;
 
 /// Reasons that a table shows for each hit.
 const REASONS_IN_TABLE: usize = 6;
@@ -38,11 +42,15 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
     }
     let progress = Progress::waiting("reading and indexing the catalog");
     let catalog = catalog(args, &config)?;
-    let ranker = args.ranker.or(config.ranker).unwrap_or_default().build();
-    let query = Query::new(&text)
-        .limit(args.limit.or(config.limit).unwrap_or(10))
-        .threshold(args.threshold.or(config.threshold).unwrap_or(0.0))
-        .explain(args.explain);
+    let model = models::read(args.model.model.as_deref().or(config.model.as_deref()))?;
+    let ranker = args.ranker.or(config.ranker).unwrap_or_default().build(model.as_ref());
+    let query = Query {
+        limit: args.limit.or(config.limit).unwrap_or(10),
+        threshold: args.threshold.or(config.threshold).unwrap_or(0.0),
+        explain: args.explain,
+        least_confidence: args.least_confidence,
+        ..Query::new(&text)
+    };
     ranker.prepare(&catalog);
     drop(progress);
     let asked = Asked::open(&args.embeddings, &config)?;
@@ -120,6 +128,12 @@ struct Report<'a> {
     unmatched_terms: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<&'static str>,
+    /// How likely the best tool is what was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<f64>,
+    /// The nearest tools when none fits well enough.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     why_not: Option<WhyNot>,
 }
@@ -179,13 +193,17 @@ impl<'a> Report<'a> {
             hits: ranking.hits.iter().map(hit).collect(),
             unmatched_terms: &ranking.unmatched,
             fallback: ranking.fallback.map(|fallback| fallback.as_str()),
+            confidence: ranking.confidence.map(|confidence| (confidence * 1e4).round() / 1e4),
+            withheld: ranking.withheld.iter().map(|hit| hit.tool.name()).collect(),
             why_not,
         }
     }
 
     fn to_text(&self, catalog: &Catalog) -> String {
         let mut text = String::new();
-        if self.hits.is_empty() {
+        if !self.withheld.is_empty() {
+            text.push_str(&self.withheld_to_text());
+        } else if self.hits.is_empty() {
             text.push_str(&format!("No tool matches `{}`.\n", shortened(self.query)));
         } else {
             text.push_str(&self.hits_to_text());
@@ -207,6 +225,14 @@ impl<'a> Report<'a> {
         );
         text.push_str(&format!("{FAINT}{summary}{FAINT:#}\n"));
         text
+    }
+
+    fn withheld_to_text(&self) -> String {
+        let nearest = self.withheld[..self.withheld.len().min(NEAREST_IN_TEXT)].join(", ");
+        format!(
+            "Nothing fits `{}` well enough. Nearest: {nearest}. `--least-confidence 0` shows them.\n",
+            shortened(self.query)
+        )
     }
 
     fn hits_to_text(&self) -> String {
@@ -273,7 +299,7 @@ fn reasons(why: &[Reason]) -> Vec<ReasonReport> {
 /// Ranks without a limit and looks for the tool in the whole list.
 fn why_not(name: &str, ranker: &dyn Ranker, query: &Query<'_>, catalog: &Catalog) -> Result<WhyNot, CliError> {
     let tool = find(name, catalog)?;
-    let everything = Query { limit: usize::MAX, threshold: 0.0, explain: false, ..*query };
+    let everything = Query { limit: usize::MAX, threshold: 0.0, explain: false, least_confidence: Some(0.0), ..*query };
     let hits = rank(ranker, &everything, catalog)?.hits;
     let best = hits.first().map(|hit| hit.score);
     let place = hits.iter().position(|hit| hit.tool.id() == tool.id());

@@ -17,14 +17,18 @@ use pegboard_http::{Guard, ListenError, Listener, Principal};
 use pegboard_upstream::{State, Upstream, config::Pinning};
 use tokio::sync::mpsc;
 
-use self::{presence::Presence, record::Recording, reload::Followed};
+use self::{
+    presence::Presence,
+    record::Recording,
+    reload::{Followed, FollowedModel},
+};
 use crate::{
     Outcome,
     cli::{LogFormat, ServeArgs},
     config::{self, Config, ListenConfig, state},
     demo, embeddings,
     error::{CliError, say, warn},
-    logging,
+    logging, models,
     rankers::shared_rankers,
     telemetry::{Off, Telemetry},
 };
@@ -108,8 +112,9 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     };
     let recording = Recording::open(args)?;
     let Kept { state, files } = kept;
+    let model = args.model.model.clone().or(config.model);
     let embedder = embeddings::embedder(config.embeddings.as_ref(), state.as_deref());
-    let rankers = shared_rankers(config.ranker, embedder);
+    let rankers = shared_rankers(config.ranker, models::read(model.as_deref())?, embedder);
     let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
     if let Some(telemetry) = &telemetry {
         telemetry.follow(&gateway);
@@ -120,10 +125,12 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
         let embeddings = config.embeddings;
+        let model = FollowedModel { path: model, flag: args.model.model.clone() };
         let (reload, requests) = mpsc::channel(1);
         options.reload = Some(reload);
         let (gateway, state) = (Arc::clone(&gateway), state.clone());
-        let followed = Followed { path, gateway, door, ranker, embeddings, listen, telemetry, state, files, requests };
+        let followed =
+            Followed { path, gateway, door, ranker, model, embeddings, listen, telemetry, state, files, requests };
         tokio::spawn(followed.follow());
     }
     let router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));

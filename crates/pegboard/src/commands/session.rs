@@ -14,7 +14,7 @@ use pegboard_engine::Sequence;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    Outcome, catalogs, cli::SessionArgs, config::Config, embeddings::Asked, error::CliError, output,
+    Outcome, catalogs, cli::SessionArgs, config::Config, embeddings::Asked, error::CliError, models, output,
     rankers::RankerName,
 };
 
@@ -110,7 +110,7 @@ fn open(args: &SessionArgs, asked: Option<&Asked>) -> Result<Session, CliError> 
     let name = args.ranker.or_else(|| RankerName::from_str(args.dialect.0.dialect().default_ranker(), false).ok());
     let ranker: Arc<dyn Ranker> = match (name.unwrap_or_default(), token_bonus) {
         (RankerName::Sequence, Some(bonus)) => Arc::new(Sequence::new(bonus)),
-        (name, _) => Arc::from(name.build()),
+        (name, _) => Arc::from(name.build(models::read(args.model.model.as_deref())?.as_ref())),
     };
     let ranker = match asked {
         Some(asked) => asked.under(ranker, &catalog),

@@ -68,7 +68,7 @@ impl Report {
         let mut rows = Vec::new();
         for dialect in DialectName::ALL {
             let name = RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
-            let ranker = Arc::from(name.build());
+            let ranker = Arc::from(name.build(None));
             let everything = Selection::everything();
             let session = Session::new(dialect, Settings::default(), catalog.clone(), everything, ranker);
             let mut session = session.map_err(|error| CliError::new(error.to_string()))?;

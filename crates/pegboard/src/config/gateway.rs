@@ -115,6 +115,12 @@ const KEYS: &[Key<Draft>] = &[
         },
     ),
     Key::new(
+        "model",
+        Kind::Text,
+        "A model file that `hybrid` ranks with instead of the model that is built in, relative to this file.",
+        |node, draft, scope| draft.config.model = node.as_text(scope.problems).map(Into::into),
+    ),
+    Key::new(
         "limit",
         COUNT,
         "Hits of a search on the command line; 10 unless something else is said.",

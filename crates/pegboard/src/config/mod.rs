@@ -43,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) catalogs: Vec<PathBuf>,
     /// `pegboard.ranker`.
     pub(crate) ranker: Option<RankerName>,
+    /// `pegboard.model`, relative to the file that names it.
+    pub(crate) model: Option<PathBuf>,
     /// `pegboard.limit`.
     pub(crate) limit: Option<usize>,
     /// `searchThreshold` of an enabled `tool_search` middleware.
@@ -137,6 +139,7 @@ pub(crate) fn examine(path: &Path) -> Result<(Config, Problems), CliError> {
     let (mut config, problems) = parse(&text, &env);
     let folder = path.parent().unwrap_or(Path::new(""));
     config.catalogs.iter_mut().for_each(|catalog| *catalog = folder.join(&*catalog));
+    config.model = config.model.map(|model| folder.join(model));
     config.state.start_from(folder);
     Ok((config, problems))
 }

@@ -29,3 +29,32 @@ fn figures_on_the_demo_catalog() {
         assert!(ndcg("hybrid") > ndcg(reference), "hybrid must beat {reference}");
     }
 }
+
+/// The numbers of the demo queries in other languages than English.
+const LANGUAGES: [(&str, std::ops::RangeInclusive<usize>); 5] = [
+    ("chinese", 151..=160),
+    ("japanese", 161..=167),
+    ("spanish", 168..=175),
+    ("german", 201..=210),
+    ("russian", 211..=220),
+];
+
+/// The model reads English. What it makes of other languages must not spoil what words find.
+#[test]
+fn meaning_does_not_spoil_other_languages() {
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo");
+    let read = |name: &str| std::fs::read_to_string(demo.join(name)).expect("the demo is part of the project");
+    let (tools, queries, labels) = (read("tools.jsonl"), read("queries.jsonl"), read("qrels.tsv"));
+    for (language, numbers) in LANGUAGES {
+        let folder = Folder::new(&format!("quality-{language}"));
+        let count = numbers.end() - numbers.start() + 1;
+        let chosen: Vec<&str> = queries.lines().skip(numbers.start() - 1).take(count).collect();
+        folder.file("tools.jsonl", &tools).file("queries.jsonl", chosen.join("\n")).file("qrels.tsv", &labels);
+        let report = json(&folder.run(&["eval", ".", "--ranker", "lexical,hybrid"]));
+        assert_eq!(report["queries"], count);
+        for figure in ["recall@1", "recall@5", "ndcg@10"] {
+            let of = |ranker: &str| report["rankers"][ranker][figure].as_f64().expect("a figure");
+            assert!(of("hybrid") >= of("lexical"), "{language} {figure}: {} {}", of("hybrid"), of("lexical"));
+        }
+    }
+}

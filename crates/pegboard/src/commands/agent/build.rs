@@ -30,6 +30,7 @@ use crate::{
     },
     demo, embeddings,
     error::{CliError, warn},
+    models,
     rankers::RankerName,
 };
 
@@ -86,7 +87,7 @@ pub(super) fn builder(
     let approval = if args.yes { Approval::Never } else { args.approve.into() };
     let state = config.state.resolve(args.state.as_deref());
     let mut builder = Agent::builder(model)
-        .tool_search(tool_search(args, &config, dialect, state.as_deref(), runtime))
+        .tool_search(tool_search(args, &config, dialect, state.as_deref(), runtime)?)
         .mode(mode)
         .servers(config.servers)
         .selection(config.gateway.selection.clone())
@@ -157,21 +158,21 @@ fn tool_search(
     dialect: DialectName,
     state: Option<&Path>,
     runtime: &Handle,
-) -> ToolSearch {
+) -> Result<ToolSearch, CliError> {
     let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
     let ranker = args.ranker.or(config.ranker).unwrap_or_else(own);
-    let mut ranker: Arc<dyn Ranker> = Arc::from(ranker.build());
+    let mut ranker: Arc<dyn Ranker> = Arc::from(ranker.build(models::read(config.model.as_deref())?.as_ref()));
     if let Some(embedder) = embeddings::embedder(config.embeddings.as_ref(), state) {
         ranker = Embedded::under(ranker, &embedder, runtime);
     }
-    ToolSearch {
+    Ok(ToolSearch {
         dialect,
         ranker: Some(ranker),
         settings: config.gateway.discovery.clone(),
         delivery: args.delivery.map(|delivery| delivery.0),
         exposure: config.gateway.exposure,
         ..ToolSearch::default()
-    }
+    })
 }
 
 fn limits(args: &AgentArgs) -> Limits {

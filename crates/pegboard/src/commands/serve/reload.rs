@@ -8,14 +8,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pegboard_gateway::{Change, Gateway, control::Reload};
+use pegboard_gateway::{Change, Gateway, Rankers, control::Reload};
 use pegboard_http::Doorkeeper;
 use pegboard_llm::embeddings::EndpointSettings;
 use tokio::sync::mpsc;
 
 use crate::{
     config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
-    embeddings,
+    embeddings, models,
     rankers::{RankerName, shared_rankers},
 };
 
@@ -32,6 +32,7 @@ pub(super) struct Followed {
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
     pub(super) embeddings: Option<EndpointSettings>,
+    pub(super) model: FollowedModel,
     pub(super) listen: ListenConfig,
     pub(super) telemetry: TelemetryConfig,
     /// Where things are kept; that stays.
@@ -40,6 +41,15 @@ pub(super) struct Followed {
     pub(super) files: Vec<PathBuf>,
     /// Who wants the files to be read now.
     pub(super) requests: mpsc::Receiver<Reload>,
+}
+
+/// Where the model comes from, if it is not the one that is built in.
+#[derive(Debug)]
+pub(super) struct FollowedModel {
+    /// The file in use.
+    pub(super) path: Option<PathBuf>,
+    /// What the command line says, which goes before the configuration.
+    pub(super) flag: Option<PathBuf>,
 }
 
 impl Followed {
@@ -110,11 +120,7 @@ impl Followed {
         }
         self.warn_of_the_fixed(&config.listen, &config.telemetry);
         config::state::use_in(&mut config.gateway, self.state.as_deref());
-        let rankers = ((config.ranker, &config.embeddings) != (self.ranker, &self.embeddings)).then(|| {
-            let embedder = embeddings::embedder(config.embeddings.as_ref(), self.state.as_deref());
-            shared_rankers(config.ranker, embedder)
-        });
-        (self.ranker, self.embeddings) = (config.ranker, config.embeddings);
+        let rankers = self.rankers(&config).await?;
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;
         // After the gateway, which knows new holders of tokens and refuses old ones by now.
         if let Some(door) = &self.door
@@ -123,6 +129,21 @@ impl Followed {
             return Err(error.to_string());
         }
         Ok(change)
+    }
+
+    /// Other rankers, if the configuration asks for them.
+    async fn rankers(&mut self, config: &Config) -> Result<Option<Rankers>, String> {
+        let path = self.model.flag.clone().or_else(|| config.model.clone());
+        let is_same = config.ranker == self.ranker && path == self.model.path && config.embeddings == self.embeddings;
+        if is_same {
+            return Ok(None);
+        }
+        let wanted = path.clone();
+        let read = tokio::task::spawn_blocking(move || models::read(wanted.as_deref())).await;
+        let model = read.map_err(|error| error.to_string())?.map_err(|error| error.in_one_line())?;
+        (self.ranker, self.model.path, self.embeddings) = (config.ranker, path, config.embeddings.clone());
+        let embedder = embeddings::embedder(config.embeddings.as_ref(), self.state.as_deref());
+        Ok(Some(shared_rankers(config.ranker, model, embedder)))
     }
 
     /// Some things take another start.

@@ -1,0 +1,22 @@
+//! Model files that people bring.
+
+use std::{borrow::Cow, path::Path, sync::Arc};
+
+use pegboard_engine::Model;
+
+use crate::{catalogs::read_bounded, error::CliError};
+
+/// A larger file is no model; the one that is built in has a hundredth of this.
+const MAX_MODEL_BYTES: usize = 1 << 30;
+
+/// The model in the file at `path`, or `None` for the one that is built in.
+pub(crate) fn read(path: Option<&Path>) -> Result<Option<Arc<Model>>, CliError> {
+    let Some(path) = path else { return Ok(None) };
+    let bytes = read_bounded(path, MAX_MODEL_BYTES)?;
+    let model = Model::parse(Cow::Owned(bytes)).map_err(|error| {
+        CliError::new(format!("`{}` cannot be used as a model", path.display()))
+            .because(error)
+            .hint("leave it out to rank with the model that is built in")
+    })?;
+    Ok(Some(Arc::new(model)))
+}
