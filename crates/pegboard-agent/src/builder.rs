@@ -493,7 +493,13 @@ impl AgentBuilder {
         sources.reserve(dialect.meta_names());
         sources.refresh();
         let catalog = sources.catalog().clone();
-        let session = Session::expecting(dialect, settings, catalog, selection.clone(), self.search.ranker())
+        let ranker = self.search.ranker();
+        if ranker.vector_source().is_some() {
+            // Tools are embedded before the first search needs them.
+            let (ranker, catalog) = (Arc::clone(&ranker), catalog.clone());
+            drop(tokio::task::spawn_blocking(move || ranker.prepare(&catalog)));
+        }
+        let session = Session::expecting(dialect, settings, catalog, selection.clone(), ranker)
             .with_pre_discovered(self.pre_discovered.clone())
             .with_categories(self.search.categories.clone());
         let mut conversation = Conversation::expecting(self.model.clone(), session, wish)?;

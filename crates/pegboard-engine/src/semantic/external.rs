@@ -26,9 +26,6 @@ const SEVERAL: f32 = 0.5;
 /// tools that are all equally far is not stretched.
 const LEAST_SPREAD: f32 = 0.05;
 
-/// From this share on a tool is a hit without a common word.
-const NEAR: f32 = 0.6;
-
 /// What one is as a whole number, when cosines are added up.
 const FIXED: f64 = (1_u64 << 32) as f64;
 
@@ -91,7 +88,7 @@ impl<'a> External<'a> {
             }
         }
         if count == 0 {
-            return source.set_shares(0.0, NEAR, shares);
+            return source.set_shares(0.0, shares);
         }
         let mean = (sum as f64 / FIXED / f64::from(count)) as f32;
         let unit = 1.0 / (best - mean).max(LEAST_SPREAD);
@@ -101,7 +98,7 @@ impl<'a> External<'a> {
             shares[row] = if own.weight() > 0.0 { own.share(row) } else { lexical_share(row) };
         }
         let usual = WEIGHT * if own.has_requests() { SEVERAL } else { 1.0 };
-        source.set_shares(usual + (1.0 - trust) * (WEIGHT_ALONE - usual), NEAR, shares);
+        source.set_shares(usual + (1.0 - trust) * (WEIGHT_ALONE - usual), shares);
     }
 }
 

@@ -74,10 +74,9 @@ impl Source {
         self.least = settings.least_similarity;
     }
 
-    /// Takes shares that were worked out already, with what they count. `least` makes a tool a
-    /// hit without a common word.
-    pub(super) fn set_shares(&mut self, weight: f32, least: f32, shares: Vec<f32>) {
-        (self.weight, self.requests, self.least) = (weight, 0.0, least);
+    /// Takes shares of the best that were worked out already, with what they count.
+    pub(super) fn set_shares(&mut self, weight: f32, shares: Vec<f32>) {
+        (self.weight, self.requests, self.least) = (weight, 0.0, 0.0);
         self.layers.clear();
         self.layers.push(Layer { values: shares, best: 1.0 });
     }

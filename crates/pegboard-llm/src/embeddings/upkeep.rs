@@ -85,7 +85,7 @@ impl Embedder {
 
     /// Whether the endpoint now sends vectors of another length than the tools have; then all
     /// of them are fetched again.
-    async fn look_again(
+    pub(super) async fn look_again(
         &self,
         catalog: &Catalog,
         before: &ToolVectors,

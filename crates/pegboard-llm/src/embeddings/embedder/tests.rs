@@ -113,6 +113,23 @@ async fn another_model_under_the_same_name_is_noticed() {
 }
 
 #[tokio::test]
+async fn a_doubt_is_looked_into() {
+    let endpoint = Endpoint::start(Limits::default());
+    let embedder = embedder(&endpoint, None);
+    let catalog = catalog(40);
+    let (mut table, _) = tools(&embedder, &catalog).await;
+    let before = endpoint.requests().len();
+    embedder.look_again(&catalog, &table, &mut |_| unreachable!("all is as it was")).await.expect("an answer");
+    assert_eq!(endpoint.requests().len(), before + 1, "one text tells");
+    endpoint.conduct(Conduct::Dimensions(32));
+    assert!(!asked(&embedder, "a").await);
+    let old = Arc::clone(&table);
+    embedder.look_again(&catalog, &old, &mut |new| table = Arc::clone(new)).await.expect("vectors");
+    assert_eq!((table.dimensions(), table.len()), (32, 40));
+    assert!(asked(&embedder, "a").await);
+}
+
+#[tokio::test]
 async fn queries_are_remembered_and_asked_for_together() {
     let endpoint = Endpoint::start(Limits::default());
     let settings =
