@@ -27,7 +27,8 @@ fn endpoint(limits: Limits) -> Endpoint {
 
 fn search(folder: &Folder, url: &str, more: &[&str]) -> Output {
     let start = ["search", FOREIGN, "--catalog", "tools.jsonl", "--json", "--state", "state"];
-    folder.run(&[&start, &["--embeddings", url, "--embeddings-model", "test-model"], more].concat())
+    let flags = ["--embeddings", url, "--embeddings-model", "test-model"];
+    folder.run(&[&start[..], &flags, more].concat())
 }
 
 fn first(output: &Output) -> Option<String> {
@@ -66,7 +67,7 @@ fn a_search_goes_on_without_it_and_says_so() {
     folder.file("tools.jsonl", TOOLS);
     let check = |more: &[&str], expected: &str| {
         let start = ["search", "weather", "--catalog", "tools.jsonl", "--json", "--state", "none"];
-        let found = folder.run(&[&start, more].concat());
+        let found = folder.run(&[&start[..], more].concat());
         assert_eq!(first(&found).as_deref(), Some("get_weather"), "{}", said(&found));
         assert!(said(&found).contains("warning: ") && said(&found).contains(expected), "{}", said(&found));
     };
@@ -95,8 +96,9 @@ fn a_search_goes_on_without_it_and_says_so() {
 fn a_session_asks_for_all_queries_of_a_call_at_once() {
     let (folder, endpoint) = (Folder::new("embeddings-session"), endpoint(Limits::default()));
     folder.file("tools.jsonl", TOOLS);
+    let url = endpoint.url();
     let start = ["session", "--catalog", "tools.jsonl", "--state", "none"];
-    let args = [&start[..], &["--embeddings", &endpoint.url(), "--embeddings-model", "test-model"]].concat();
+    let args = [&start[..], &["--embeddings", &url, "--embeddings-model", "test-model"]].concat();
     let call = json!({"op": "call", "name": "search_tools", "arguments": {"queries": [FOREIGN, "weather"]}});
     let output = folder.run_with_input(&args, format!("{call}\n").as_bytes());
     let answer: Value = serde_json::from_slice(&output.stdout).expect("a line");
@@ -111,9 +113,10 @@ fn quality_is_measured_with_it() {
     let query = json!({"id": "1", "query": FOREIGN});
     folder.file("tools.jsonl", TOOLS).file("queries.jsonl", query.to_string());
     folder.file("qrels.tsv", "1\ttravel/book_flight\t1\n");
-    let flags = ["--embeddings", &endpoint.url(), "--embeddings-model", "test-model", "--state", "none"];
+    let url = endpoint.url();
+    let flags = ["--embeddings", &url, "--embeddings-model", "test-model", "--state", "none"];
     let recall = |more: &[&str]| {
-        json_of(&folder.run(&[&["eval", ".", "--json"], more].concat()))["rankers"]["hybrid"]["recall@1"].clone()
+        json_of(&folder.run(&[&["eval", ".", "--json"][..], more].concat()))["rankers"]["hybrid"]["recall@1"].clone()
     };
     assert_eq!((recall(&[]), recall(&flags)), (json!(0.0), json!(1.0)));
 }
@@ -198,7 +201,8 @@ fn the_doctor_asks_the_endpoint() {
         let embeddings = json!({"url": url, "model": model});
         let config = json!({"mcpServers": {}, "pegboard": {"listen": "127.0.0.1:0", "embeddings": embeddings}});
         folder.file("pegboard.json", config.to_string());
-        let report = json_of(&folder.run(&[&["doctor", "pegboard.json", "--json", "--state", "none"], more].concat()));
+        let report =
+            json_of(&folder.run(&[&["doctor", "pegboard.json", "--json", "--state", "none"][..], more].concat()));
         let findings = report["findings"].as_array().cloned().unwrap_or_default();
         findings.into_iter().find(|finding| finding["check"] == "embeddings")
     };
