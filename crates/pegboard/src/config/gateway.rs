@@ -13,7 +13,7 @@ use pegboard_upstream::config::{
 use super::{
     Config,
     access::{SELECTION, TOKEN, read_tokens, selection_shape},
-    limits,
+    embeddings, limits,
     lint::LINT,
     middleware::Found,
     options::OPTIONS,
@@ -304,6 +304,12 @@ const KEYS: &[Key<Draft>] = &[
         Kind::Object(telemetry::shape),
         "Where traces and numbers go.",
         |node, draft: &mut Draft, scope| telemetry::SECTION.read(node, &mut draft.config.telemetry, scope),
+    ),
+    Key::new(
+        "embeddings",
+        Kind::Object(embeddings::shape),
+        "Somebody else's model, whose vectors of tools and queries join the ranking of `hybrid`.",
+        |node, draft: &mut Draft, scope| draft.config.embeddings = embeddings::read(node, scope),
     ),
     Key::new(
         "startupWait",
