@@ -239,7 +239,8 @@ mod tests {
             prop_assert!((x.cosine(&y) - exact(&a, &b) / length_a / length_b).abs() < 0.02);
             prop_assert_eq!(Direction::from_parts(x.scale(), x.numbers()), Some(x.clone()));
             // What came back from the disk is what was put there.
-            prop_assert_eq!(Direction::of(&x.to_vector()).unwrap().numbers(), x.numbers());
+            let again = Direction::of(&x.to_vector()).unwrap();
+            prop_assert_eq!(again.numbers(), x.numbers());
         }
     }
 }

@@ -91,7 +91,8 @@ mod tests {
 
     impl VectorSource for Lengths {
         fn ask(&self, queries: Vec<String>) -> Soon<Vectors> {
-            let vector = |text: String| (text.len() % 2 == 0).then(|| (text.clone(), Arc::from([text.len() as f32])));
+            let vector =
+                |text: String| text.len().is_multiple_of(2).then(|| (text.clone(), Arc::from([text.len() as f32])));
             Box::pin(std::future::ready(queries.into_iter().filter_map(vector).collect()))
         }
 

@@ -1,6 +1,8 @@
 //! The client of an endpoint.
 
 use std::{
+    iter,
+    ops::Range,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -95,7 +97,7 @@ impl Embeddings {
         let mut vectors = vec![None; texts.len()];
         // Ranges that are still to be sent. One that is refused is sent in halves, so that
         // neither a text that is too long nor a limit on their number stops the others.
-        let mut ranges = vec![0..texts.len()];
+        let mut ranges: Vec<Range<usize>> = iter::once(0..texts.len()).collect();
         let mut refusal = None;
         while let Some(range) = ranges.pop().filter(|range| !range.is_empty()) {
             let sent = if range.len() == 1 {

@@ -170,7 +170,7 @@ impl Embedder {
         let wanted: BTreeSet<&String> = queries.iter().filter(|query| !query.trim().is_empty()).collect();
         let named: Vec<(Fingerprint, &String)> =
             wanted.into_iter().map(|query| (Fingerprint::of(self.settings(), &prefix, query), query)).collect();
-        let mut rows: HashMap<Fingerprint, Arc<Direction>> = self.from_disk(named.iter().map(|(name, _)| *name)).await;
+        let mut rows: HashMap<Fingerprint, Arc<Direction>> = self.on_disk(named.iter().map(|(name, _)| *name)).await;
         let missing: Vec<&(Fingerprint, &String)> = named.iter().filter(|(name, _)| !rows.contains_key(name)).collect();
         let texts: Vec<String> = missing.iter().map(|(_, query)| format!("{prefix}{query}")).collect();
         let mut done = 0;
@@ -191,7 +191,7 @@ impl Embedder {
     }
 
     /// What the disk knows of these.
-    pub(super) async fn from_disk(
+    pub(super) async fn on_disk(
         &self,
         wanted: impl Iterator<Item = Fingerprint>,
     ) -> HashMap<Fingerprint, Arc<Direction>> {

@@ -56,7 +56,7 @@ impl Embedder {
             }
         }
         let wanted = self.wanted(new).await;
-        let known = self.from_disk(wanted.iter().map(|one| one.name)).await;
+        let known = self.on_disk(wanted.iter().map(|one| one.name)).await;
         let mut missing = Vec::new();
         for one in wanted {
             match known.get(&one.name) {

@@ -26,7 +26,7 @@ fn endpoint(limits: Limits) -> Endpoint {
 }
 
 fn search(folder: &Folder, url: &str, more: &[&str]) -> Output {
-    let start = ["search", FOREIGN, "--catalog", "tools.jsonl", "--json", "--state", "state"];
+    let start = ["search", FOREIGN, "--catalog", "tools.jsonl", "--format", "json", "--state", "state"];
     let flags = ["--embeddings", url, "--embeddings-model", "test-model"];
     folder.run(&[&start[..], &flags, more].concat())
 }
@@ -66,7 +66,7 @@ fn a_search_goes_on_without_it_and_says_so() {
     let (folder, endpoint) = (Folder::new("embeddings-without"), endpoint(Limits::default()));
     folder.file("tools.jsonl", TOOLS);
     let check = |more: &[&str], expected: &str| {
-        let start = ["search", "weather", "--catalog", "tools.jsonl", "--json", "--state", "none"];
+        let start = ["search", "weather", "--catalog", "tools.jsonl", "--format", "json", "--state", "none"];
         let found = folder.run(&[&start[..], more].concat());
         assert_eq!(first(&found).as_deref(), Some("get_weather"), "{}", said(&found));
         assert!(said(&found).contains("warning: ") && said(&found).contains(expected), "{}", said(&found));
@@ -116,7 +116,8 @@ fn quality_is_measured_with_it() {
     let url = endpoint.url();
     let flags = ["--embeddings", &url, "--embeddings-model", "test-model", "--state", "none"];
     let recall = |more: &[&str]| {
-        json_of(&folder.run(&[&["eval", ".", "--json"][..], more].concat()))["rankers"]["hybrid"]["recall@1"].clone()
+        json_of(&folder.run(&[&["eval", ".", "--format", "json"][..], more].concat()))["rankers"]["hybrid"]["recall@1"]
+            .clone()
     };
     assert_eq!((recall(&[]), recall(&flags)), (json!(0.0), json!(1.0)));
 }
@@ -201,8 +202,9 @@ fn the_doctor_asks_the_endpoint() {
         let embeddings = json!({"url": url, "model": model});
         let config = json!({"mcpServers": {}, "pegboard": {"listen": "127.0.0.1:0", "embeddings": embeddings}});
         folder.file("pegboard.json", config.to_string());
-        let report =
-            json_of(&folder.run(&[&["doctor", "pegboard.json", "--json", "--state", "none"][..], more].concat()));
+        let report = json_of(
+            &folder.run(&[&["doctor", "pegboard.json", "--format", "json", "--state", "none"][..], more].concat()),
+        );
         let findings = report["findings"].as_array().cloned().unwrap_or_default();
         findings.into_iter().find(|finding| finding["check"] == "embeddings")
     };

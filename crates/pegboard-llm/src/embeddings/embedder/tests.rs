@@ -1,6 +1,6 @@
 use std::{fs, path::PathBuf};
 
-use pegboard_core::{Catalog, Query, Ranker, RawTool, Selection, Server, ToolVectors};
+use pegboard_core::{Catalog, Query, RawTool, Selection, Server, ToolVectors};
 use pegboard_engine::Hybrid;
 use pegboard_testkit::embedder::{Conduct, Endpoint, Limits};
 use tokio::runtime::Handle;
