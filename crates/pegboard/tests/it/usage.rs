@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, load};
 use pegboard_engine::{
-    Lexical,
+    Hybrid, Lexical,
     usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson},
 };
 use serde_json::{Value, json};
@@ -129,13 +129,11 @@ fn reworded(query: &str) -> String {
 }
 
 /// What somebody gains who uses the same tools again. Every second query is asked once; the
-/// right tool is called if it is among the ten that are shown. Ranked by words alone, so that
-/// the figures move with this and nothing else.
+/// right tool is called if it is among the ten that are shown.
 #[test]
 fn figures_of_what_habits_are_good_for() {
     let tools = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/tools.jsonl")).expect("a file");
     let catalog = Catalog::from_tools(load::parse("demo", &tools, &Limits::default()).expect("tools").tools).0;
-    let plain: Arc<dyn Ranker> = Arc::new(Lexical::default());
     let rank = |ranker: &dyn Ranker, query: &str| -> Vec<String> {
         let ranking = ranker.rank(&Query::new(query), &catalog, &Selection::everything()).expect("a ranking");
         ranking.hits.iter().map(|hit| hit.tool.upstream_id()).collect()
@@ -143,15 +141,16 @@ fn figures_of_what_habits_are_good_for() {
     let queries = labelled();
     let (asked, others): (Vec<_>, Vec<_>) = queries.iter().enumerate().partition(|(at, _)| at % 2 == 0);
     let mut page = String::new();
-    for calls in [1, 3] {
+    let rankers: [Arc<dyn Ranker>; 2] = [Arc::new(Lexical::default()), Arc::new(Hybrid::default())];
+    for (plain, calls) in rankers.iter().flat_map(|ranker| [(ranker, 1), (ranker, 3)]) {
         let mut habits = Habits::new(HabitSettings::default());
         for (_, one) in &asked {
-            let called = rank(&*plain, &one.query).into_iter().find(|tool| one.relevant.contains(tool));
+            let called = rank(&**plain, &one.query).into_iter().find(|tool| one.relevant.contains(tool));
             for lesson in called.iter().filter_map(|tool| Lesson::new(&one.query, tool, 1.0, 0)) {
                 (0..calls).for_each(|_| habits.learn(lesson.clone()));
             }
         }
-        let learned = Habitual::new(Arc::clone(&plain), Arc::new(Learned(habits)));
+        let learned = Habitual::new(Arc::clone(plain), Arc::new(Learned(habits)));
         let first = |ranker: &dyn Ranker, one: &Labelled, query: &str| {
             rank(ranker, query).first().is_some_and(|tool| one.relevant.contains(tool))
         };
@@ -160,20 +159,20 @@ fn figures_of_what_habits_are_good_for() {
             right as f64 / list.len() as f64
         };
         let same = |query: &str| query.to_owned();
-        let is_other = |one: &Labelled| rank(&*plain, &one.query) != rank(&learned, &one.query);
+        let is_other = |one: &Labelled| rank(&**plain, &one.query) != rank(&learned, &one.query);
         let changed: Vec<&str> =
             others.iter().filter(|(_, one)| is_other(one)).map(|(_, one)| one.query.as_str()).collect();
-        page.push_str(&format!("after {calls} call(s) each, how often the right tool is first\n"));
+        page.push_str(&format!("{}, after {calls} call(s) each: how often the right tool is first\n", plain.name()));
         let mut line = |about: &str, list: &[(usize, &Labelled)], word: &dyn Fn(&str) -> String| {
-            let (before, after) = (share(&*plain, list, word), share(&learned, list, word));
+            let (before, after) = (share(&**plain, list, word), share(&learned, list, word));
             page.push_str(&format!("  {about:14} {before:.2} → {after:.2}\n"));
         };
         line("the same query", &asked, &same);
         line("in other words", &asked, &reworded);
         line("other queries", &others, &same);
         page.push_str(&format!("  other lists of {}: {changed:?}\n", others.len()));
-        assert!(share(&learned, &asked, &same) > share(&*plain, &asked, &same));
-        assert!(share(&learned, &others, &same) >= share(&*plain, &others, &same));
+        assert!(share(&learned, &asked, &same) > share(&**plain, &asked, &same));
+        assert!(share(&learned, &others, &same) >= share(&**plain, &others, &same));
     }
     insta::assert_snapshot!(page);
 }
