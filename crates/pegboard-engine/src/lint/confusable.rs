@@ -16,8 +16,9 @@ use crate::semantic::Vector;
 /// How near another tool's score must come to the tool's own.
 const NEAR: f64 = 0.6;
 
-/// How near two tools with equal names are by meaning when a model takes one for the other.
-const SAME_MEANING: f64 = 0.85;
+/// How near tools of two servers with equal names are by meaning when a model takes one for
+/// the other. Within a server meanings are near anyway.
+const SAME_MEANING: f64 = 0.87;
 
 /// The same for tools of two servers of which one has a word more in its name.
 const NEARLY_SAME_MEANING: f64 = 0.9;
@@ -128,7 +129,7 @@ impl<'a> Likeness<'a> {
         match (a.has_own(b), b.has_own(a)) {
             (true, true) => false,
             _ if are_strangers && name_themselves() => false,
-            (false, false) if a.many == b.many => words >= least || meaning >= SAME_MEANING,
+            (false, false) if a.many == b.many => words >= least || (are_strangers && meaning >= SAME_MEANING),
             // One more word, or one thing beside many, is easily overlooked.
             _ => words >= (3.0 + least) / 4.0 || (are_strangers && meaning >= NEARLY_SAME_MEANING),
         }
