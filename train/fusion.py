@@ -10,6 +10,9 @@ import numpy as np
 NAMED = 0.9
 """Lexical scores from here on are of tools that the query names outright."""
 
+BELOW_NAMED = 0.89
+"""The most that other tools can score."""
+
 
 def relative(values: np.ndarray, least: float) -> np.ndarray:
     """Values as shares of the highest, or of `least` if that is higher."""
@@ -40,7 +43,7 @@ def fused(lexical: np.ndarray, shares: np.ndarray | None, known: float, settings
     scores = relative(plain, 1e-6)
     if shares is not None:
         scores = scores + weight * np.maximum(shares, 0.0)
-    scores = NAMED * scores / (1 + weight)
+    scores = BELOW_NAMED * scores / (1 + weight)
     return np.where(named, lexical, scores)
 
 
