@@ -23,6 +23,7 @@
 
 pub mod analysis;
 pub mod lexical;
+pub mod lint;
 pub mod metrics;
 mod rankers;
 pub mod semantic;

@@ -9,7 +9,7 @@ use pegboard_discovery::DialectName;
 use crate::{
     commands::{
         agent::AgentArgs, approve::ApproveArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs,
-        status::StatusArgs, usage::UsageArgs,
+        lint::LintArgs, status::StatusArgs, usage::UsageArgs,
     },
     rankers::RankerName,
 };
@@ -132,6 +132,13 @@ pub(crate) enum Command {
     /// Counts o200k tokens of compact JSON: all tools at once, what each dialect shows at
     /// first, and what its answers to a hundred queries cost.
     Tokens(TokensArgs),
+    /// Find tools that models will not find, will confuse, or will pay too much for
+    ///
+    /// Searches for every tool by its own words, and looks at names, descriptions and schemas;
+    /// each finding says what is wrong and how to mend it. Without `--catalog`, looks at the demo
+    /// catalog; `pegboard catalog` makes catalogs of running servers. Starts nothing. Exits with 1
+    /// when there are more findings than are let pass. The rules are in `docs/lint.md`.
+    Lint(LintArgs),
     /// Measure rankers against labelled queries
     ///
     /// DATA is a folder with `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv`
@@ -454,7 +461,7 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) catalog: Vec<PathBuf>,
 
-    /// A configuration file; its `pegboard` section may name catalogs, ranker and limit
+    /// A configuration file; its `pegboard` section may name catalogs, ranker, limit, and what `lint` lets pass
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 

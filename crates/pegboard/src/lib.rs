@@ -74,6 +74,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Catalog(args) => commands::catalog::run(&args),
         Command::Approve(args) => commands::approve::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Lint(args) => commands::lint::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
         Command::Supervise(args) => return pegboard_upstream::supervise::run(&args.command),

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use super::{header::is_share, table::BLOCK};
 
 /// The most that a tool can score without being named outright; a hair less than what tools
-/// score that are.
-const BELOW_NAMED: f32 = 0.899_999;
+/// score that are, and the same to those who read it.
+const BELOW_NAMED: f32 = 0.899_999_8;
 
 /// The share of the best similarity that makes a tool a hit without a common word.
 const NEAR: f32 = 0.5;
@@ -74,9 +74,23 @@ impl Source {
         self.least = settings.least_similarity;
     }
 
+    /// How near the tool is to the query as a whole.
+    pub(crate) fn whole(&self, tool: usize) -> f32 {
+        self.layers.first().map_or(0.0, |layer| layer.values[tool])
+    }
+
     /// How near the tool is to the query or to one of its requests.
     pub(crate) fn nearest(&self, tool: usize) -> f32 {
-        self.layers.iter().map(|layer| layer.values[tool]).fold(0.0, f32::max)
+        self.layers.iter().map(|layer| layer.values[tool]).fold(self.whole(tool), f32::max)
+    }
+
+    /// The same for a block of tools from `first` on.
+    pub(crate) fn nearest_in(&self, first: usize, out: &mut [f32]) {
+        for (at, layer) in self.layers.iter().enumerate() {
+            for (out, value) in out.iter_mut().zip(&layer.values[first..]) {
+                *out = if at == 0 { *value } else { out.max(*value) };
+            }
+        }
     }
 
     /// Adds the weighted shares of a block of tools to `scores`, and marks those that are near
@@ -144,5 +158,53 @@ impl<'a> Blend<'a> {
             let counts = *is_hit && lexical.get(at).is_some_and(|lexical| *lexical >= 0.0);
             *score = if counts { BELOW_NAMED * *score / self.weights } else { -1.0 };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: FusionSettings =
+        FusionSettings { similarity: 1.75, requests: 0.75, least_similarity: 0.25, known_from: 0.5, known_to: 0.9 };
+
+    /// The fourth tool is named outright.
+    const LEXICAL: [f32; 5] = [0.5, 0.2, 0.0, -1.0, 0.1];
+
+    const WHOLE: &[f32] = &[0.3, 0.6, 0.1, 0.2, -0.1];
+
+    const REQUESTS: [&[f32]; 2] = [&[0.1, 0.5, 0.2, 0.1, 0.0], &[0.05, 0.1, 0.2, 0.15, -0.2]];
+
+    /// What `train/fusion.py` gives; -1 where a tool is no hit or has its score already.
+    #[track_caller]
+    fn check(layers: &[&[f32]], known: f32, expected: [f32; 5]) {
+        let layer =
+            |values: &&[f32]| Layer { best: values.iter().copied().fold(0.0, f32::max), values: values.to_vec() };
+        let mut source = Source { layers: layers.iter().map(layer).collect(), ..Source::default() };
+        source.set(&SETTINGS, if layers.is_empty() { 0.0 } else { SETTINGS.trust(known) });
+        let sources = [source];
+        let blend = Blend::new(0.5, &sources);
+        let mut scores = [0.0; BLOCK];
+        blend.scores(0, &LEXICAL, &mut scores);
+        for (score, expected) in scores.iter().zip(expected) {
+            assert!((score - expected).abs() < 1e-5, "{:?}", &scores[..5]);
+        }
+        assert!(scores[5..].iter().all(|score| *score == -1.0));
+    }
+
+    #[test]
+    fn words_and_one_request() {
+        check(&[WHOLE], 1.0, [0.613_636, 0.703_636, -1.0, -1.0, 0.065_455]);
+    }
+
+    #[test]
+    fn several_requests_that_are_half_trusted() {
+        check(&[WHOLE, REQUESTS[0], REQUESTS[1]], 0.8, [0.529_662, 0.666_486, 0.327_77, -1.0, 0.077_838]);
+    }
+
+    #[test]
+    fn without_trust_or_vectors_words_decide() {
+        check(&[WHOLE, REQUESTS[0]], 0.5, [0.9, 0.36, -1.0, -1.0, 0.18]);
+        check(&[], 1.0, [0.9, 0.36, -1.0, -1.0, 0.18]);
     }
 }

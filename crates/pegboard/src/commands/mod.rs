@@ -9,6 +9,7 @@ pub(crate) mod connect;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod import;
+pub(crate) mod lint;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;

@@ -14,6 +14,7 @@ use super::{
     Config,
     access::{SELECTION, TOKEN, read_tokens, selection_shape},
     limits,
+    lint::LINT,
     middleware::Found,
     options::OPTIONS,
     state::{ServerDefaults, StateFolder},
@@ -292,6 +293,12 @@ const KEYS: &[Key<Draft>] = &[
         |node, draft: &mut Draft, scope| draft.config.usage = usage::read(node, scope),
     )
     .default("false"),
+    Key::new(
+        "lint",
+        Kind::Object(|| LINT.shape()),
+        "What `pegboard lint` looks for, and how much it lets pass.",
+        |node, draft: &mut Draft, scope| LINT.read(node, &mut draft.config.lint, scope),
+    ),
     Key::new(
         "telemetry",
         Kind::Object(telemetry::shape),

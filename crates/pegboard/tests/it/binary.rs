@@ -70,6 +70,37 @@ fn no_hit_is_exit_one() {
 }
 
 #[test]
+fn what_does_not_fit_is_withheld_and_can_be_had() {
+    let folder = Folder::new("withheld");
+    let args = ["search", "ping my teammate about the build", "--limit", "4"];
+    insta::assert_snapshot!(folder.show(&args));
+    insta::assert_snapshot!(folder.show(&[&args[..], &["--format", "text"]].concat()));
+    let shown = folder.run(&[&args[..], &["--least-confidence", "0"]].concat());
+    let withheld = json(&folder.run(&args))["withheld"].clone();
+    let names: Vec<_> = json(&shown)["hits"].as_array().expect("hits").iter().map(|hit| hit["name"].clone()).collect();
+    assert_eq!((shown.status.code(), serde_json::Value::from(names)), (Some(0), withheld));
+}
+
+#[test]
+fn a_model_can_be_brought() {
+    let folder = folder("model");
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../pegboard-engine/model/pegboard.model");
+    let hits = |args: &[&str]| {
+        let base = ["search", "will it rain in Lisbon", "--catalog", "tools.json"];
+        json(&folder.run(&[&base[..], args].concat()))["hits"].clone()
+    };
+    assert_eq!(hits(&["--model", model]), hits(&[]));
+    folder.file("pegboard.json", format!(r#"{{"pegboard": {{"model": "{model}"}}}}"#));
+    assert_eq!(hits(&["--config", "pegboard.json"]), hits(&[]));
+    let mut damaged = std::fs::read(model).expect("the model is part of the project");
+    damaged[5_000_000] ^= 1;
+    folder.file("damaged.model", damaged).file("other.model", "{}");
+    for file in ["damaged.model", "other.model", "missing.model"] {
+        insta::assert_snapshot!(folder.show(&["search", "rain", "--catalog", "tools.json", "--model", file]));
+    }
+}
+
+#[test]
 fn wrong_use_is_exit_two_with_the_reason() {
     let folder = folder("wrong_use");
     folder

@@ -11,6 +11,7 @@ mod fuzz;
 mod gateway;
 mod guide;
 mod harness;
+mod lint;
 mod login;
 mod quality;
 mod reference;
