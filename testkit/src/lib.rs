@@ -2,7 +2,8 @@
 //!
 //! [`provider`] is a scripted LLM provider: it speaks the wires of five of them, answers
 //! from a script and refuses what they would refuse. It is also the program
-//! `pegboard-provider`. [`authority`] gives logins for an MCP server and refuses what real
+//! `pegboard-provider`. [`embedder`] is an endpoint for embeddings alone, which fails on
+//! demand. [`authority`] gives logins for an MCP server and refuses what real
 //! ones refuse. The package's other program, `pegboard-fixture`, is an MCP server
 //! of its own. None shares code with the product, so that a mistake in one is not
 //! repeated, and thereby hidden, in the other.
@@ -16,4 +17,5 @@
 //! ```
 
 pub mod authority;
+pub mod embedder;
 pub mod provider;

@@ -35,7 +35,7 @@
 
 mod ask;
 mod checks;
-mod embeddings;
+pub(crate) mod embeddings;
 mod encode;
 mod errors;
 mod events;

@@ -507,6 +507,11 @@ impl AgentBuilder {
             Some(learner) => learner.ranker(Holder::Local, self.search.ranker()),
             None => self.search.ranker(),
         };
+        if ranker.vector_source().is_some() {
+            // Tools are embedded before the first search needs them.
+            let (ranker, catalog) = (Arc::clone(&ranker), catalog.clone());
+            drop(tokio::task::spawn_blocking(move || ranker.prepare(&catalog)));
+        }
         let session = Session::expecting(dialect, settings, catalog, selection.clone(), ranker)
             .with_pre_discovered(self.pre_discovered.clone())
             .with_categories(self.search.categories.clone());

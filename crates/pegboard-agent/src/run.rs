@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
+use pegboard_core::Vectors;
 use pegboard_discovery::{Holder, HostTool, Target, estimate_tokens, usage::Lead};
 use pegboard_llm::{
     Called,
@@ -174,7 +175,11 @@ impl Shared {
         for (place, call) in turn.calls.iter().enumerate() {
             let began = Instant::now();
             let is_cut = turn.stop == Stop::Length && place == last;
-            match resolve(talk, call, is_cut) {
+            let vectors = match talk.conversation.vectors_for(call) {
+                Some(soon) => soon.await,
+                None => Vectors::default(),
+            };
+            match resolve(talk, call, is_cut, &vectors) {
                 Called::Answered(mut result) => {
                     tell_of(tell, || started(call, None));
                     let kept = self.put_aside(talk, &mut result).await;
@@ -270,13 +275,13 @@ impl Shared {
 }
 
 /// What a call means: an answer at once, or something to be done.
-fn resolve(talk: &mut Talk, call: &ToolCall, is_cut: bool) -> Called {
+fn resolve(talk: &mut Talk, call: &ToolCall, is_cut: bool, vectors: &Vectors) -> Called {
     if is_cut || call.arguments.is_null() {
         let why = if is_cut { "were cut off, since the turn was too long" } else { "are not JSON" };
         let text = format!("the arguments of `{}` {why}; nothing was called", call.name);
         return Called::Answered(CallResult { call: call.clone(), text, is_error: true, references: Vec::new() });
     }
-    talk.conversation.call(call)
+    talk.conversation.call_with(call, vectors)
 }
 
 fn is_reader(target: &Target) -> bool {

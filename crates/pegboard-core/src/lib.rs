@@ -28,6 +28,7 @@ pub mod schema;
 pub mod selection;
 pub mod text;
 pub mod tool;
+pub mod vectors;
 
 pub use cache::SnapshotCache;
 pub use catalog::Catalog;
@@ -36,3 +37,4 @@ pub use ranking::{Fallback, Field, Hit, Query, QueryError, Ranker, Ranking, Reas
 pub use selection::Selection;
 pub use text::line as plain_line;
 pub use tool::{Annotations, Origin, RawTool, Risk, Server, Tool};
+pub use vectors::{ToolVectors, VectorSource, Vectors};

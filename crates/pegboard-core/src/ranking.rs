@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use crate::{Catalog, Selection, Tool};
+use crate::{Catalog, Selection, Tool, ToolVectors, VectorSource};
 
 /// The longest query that a ranker takes, in bytes. `sequence` takes less, because its
 /// work grows with the square of the length.
@@ -284,6 +284,19 @@ pub trait Ranker: fmt::Debug + Send + Sync {
     /// Does ahead of time what the first query on `catalog` would have to wait for.
     fn prepare(&self, catalog: &Catalog) {
         let _ = catalog;
+    }
+
+    /// Uses these vectors of tools from now on, in place of others; whether it has a use for
+    /// them.
+    fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
+        let _ = vectors;
+        false
+    }
+
+    /// Who makes the vectors of queries that it compares with those of tools, if anybody does.
+    /// Whoever asks for a ranking asks that source first; see [`vectors`](crate::vectors).
+    fn vector_source(&self) -> Option<Arc<dyn VectorSource>> {
+        None
     }
 }
 

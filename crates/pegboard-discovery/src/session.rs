@@ -2,13 +2,14 @@
 
 mod follow;
 mod saved;
+mod vectors;
 
 use std::{
     collections::{BTreeSet, HashSet},
     sync::Arc,
 };
 
-use pegboard_core::{Catalog, Ranker, Selection, Tool, selection};
+use pegboard_core::{Catalog, Ranker, Selection, Tool, Vectors, selection};
 use serde_json::Value;
 
 use self::saved::FORMAT;
@@ -335,7 +336,12 @@ impl Session {
 
     /// Answers a call of any name: a meta-tool, or a tool of the catalog.
     pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
-        let answer = self.answer(name, arguments);
+        self.call_with(name, arguments, &Vectors::default())
+    }
+
+    /// [`call`](Self::call) with the vectors that [`vectors_for`](Self::vectors_for) brought.
+    pub fn call_with(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> Answer {
+        let answer = self.answer(name, arguments, vectors);
         self.lead = self.trail.follow(&answer);
         answer
     }
@@ -351,8 +357,8 @@ impl Session {
         self.trail.arrive(lead)
     }
 
-    fn answer(&mut self, name: &str, arguments: &Value) -> Answer {
-        let outcome = self.with_view(|view| self.dialect().call(name, arguments, view));
+    fn answer(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> Answer {
+        let outcome = self.with_view_of(&*self.ranker, vectors, |view| self.dialect().call(name, arguments, view));
         let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments) };
         let changes_list =
             outcome.effects.iter().any(|effect| !matches!(effect, Effect::Invoke { .. } | Effect::Host { .. }));
@@ -512,6 +518,10 @@ impl Session {
 
     /// Calls `work` with what dialects may look at.
     fn with_view<T>(&self, work: impl FnOnce(&View<'_>) -> T) -> T {
+        self.with_view_of(&*self.ranker, &Vectors::default(), work)
+    }
+
+    fn with_view_of<T>(&self, ranker: &dyn Ranker, vectors: &Vectors, work: impl FnOnce(&View<'_>) -> T) -> T {
         let (first, rest) = self.shown();
         let is_shown = |name: &str| first.iter().chain(&rest).any(|shown| shown.name() == name);
         let is_tool_shown = |tool: &Tool| first.iter().chain(&rest).any(|shown| std::ptr::eq(&*shown.tool, tool));
@@ -523,7 +533,8 @@ impl Session {
         work(&View {
             catalog: &self.catalog,
             selection: &self.selection,
-            ranker: &*self.ranker,
+            ranker,
+            vectors,
             names: &self.names,
             settings: &self.settings,
             is_shown: &is_shown,

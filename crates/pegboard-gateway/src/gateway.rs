@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_core::{Catalog, Ranker};
+use pegboard_core::{Catalog, Ranker, vectors::VectorStanding};
 use pegboard_discovery::{DialectName, Session};
 use pegboard_upstream::{Fleet, FleetOptions, Upstream, config::ServerConfig, era::Era, json::Raw};
 use serde_json::json;
@@ -197,7 +197,15 @@ impl Gateway {
             *servers.entry(server.state().as_str()).or_default() += 1;
         }
         let (sessions, tools) = (self.session_count(), self.catalog().len());
-        Standing { sessions, tools, servers, uptime: self.began.elapsed() }
+        Standing { sessions, tools, servers, uptime: self.began.elapsed(), vectors: self.vector_standing() }
+    }
+
+    /// How somebody else's model is doing, if one is asked.
+    pub(crate) fn vector_standing(&self) -> Option<VectorStanding> {
+        let profile = self.setup().profile;
+        let source = |era| self.ranker(Self::dialect(profile, era)).vector_source();
+        let source = [Era::Legacy, Era::Modern].into_iter().find_map(source);
+        source.map(|source| source.standing())
     }
 
     /// How many calls servers are busy with.

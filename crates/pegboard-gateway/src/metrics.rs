@@ -15,6 +15,8 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::vectors::VectorStanding;
+
 use self::families::labelled;
 pub(crate) use self::families::render;
 pub use self::families::{Family, Histogram, Kind, Point, Value};
@@ -143,6 +145,8 @@ pub(crate) struct Standing {
     /// How many servers there are in each state.
     pub(crate) servers: BTreeMap<&'static str, usize>,
     pub(crate) uptime: Duration,
+    /// Where somebody else's model is asked.
+    pub(crate) vectors: Option<VectorStanding>,
 }
 
 impl Metrics {
@@ -231,6 +235,7 @@ impl Metrics {
             points: Refused::ALL.into_iter().map(refused).collect(),
         });
         families.extend(self.calls());
+        families.extend(standing.vectors.iter().flat_map(embeddings));
         families
     }
 
@@ -255,6 +260,31 @@ impl Metrics {
             Family { name: "pegboard_call_seconds", kind: Kind::Histogram, help: "Time of a call", points: times },
         ]
     }
+}
+
+/// What became of the queries that somebody else's model was to be asked about.
+fn embeddings(vectors: &VectorStanding) -> [Family; 2] {
+    let outcomes = [
+        ("fetched", vectors.fetched),
+        ("known", vectors.known),
+        ("failed", vectors.failed),
+        ("skipped", vectors.skipped),
+    ];
+    let count = |(outcome, count): (&str, u64)| labelled([("outcome", outcome)], Value::Number(count));
+    [
+        Family {
+            name: "pegboard_embedding_queries_total",
+            kind: Kind::Counter,
+            help: "Queries by how their vector was had, or why not",
+            points: outcomes.into_iter().map(count).collect(),
+        },
+        Family::one(
+            "pegboard_embedded_tools",
+            Kind::Gauge,
+            "Tools that have a vector of the embeddings endpoint",
+            vectors.embedded as u64,
+        ),
+    ]
 }
 
 #[cfg(test)]
@@ -288,7 +318,14 @@ mod tests {
         assert!(Refused::ALL.iter().enumerate().all(|(at, (why, _))| *why as usize == at));
         metrics.saved((1, Caller::Pipe, 0), 200, || 5_000);
         metrics.saved((1, Caller::Pipe, 0), 200, || unreachable!("counted once for a snapshot"));
-        let standing = Standing { sessions: 3, tools: 40, servers: [("ready", 2)].into(), ..Standing::default() };
+        let vectors = VectorStanding { embedded: 7, failed: 2, ..VectorStanding::default() };
+        let standing = Standing {
+            sessions: 3,
+            tools: 40,
+            servers: [("ready", 2)].into(),
+            vectors: Some(vectors),
+            ..Standing::default()
+        };
         let text = render(&metrics.families(&standing));
         for line in [
             "pegboard_sessions 3",
@@ -299,6 +336,8 @@ mod tests {
             "pegboard_search_seconds_bucket{le=\"+Inf\"} 2",
             "pegboard_search_seconds_count 2",
             "pegboard_tokens_saved_total 9600",
+            "pegboard_embedding_queries_total{outcome=\"failed\"} 2",
+            "pegboard_embedded_tools 7",
             "pegboard_calls_refused_total{reason=\"arguments\"} 0",
             "pegboard_calls_refused_total{reason=\"rate\"} 1",
             "pegboard_calls_total{server=\"we\\\"ird\\n\",outcome=\"ok\"} 1",

@@ -5,6 +5,7 @@ use std::{
     time::Instant,
 };
 
+use pegboard_core::Vectors;
 use pegboard_discovery::{Answer, DialectName, Listed, Reply, Session, Target, estimate_tokens};
 use pegboard_upstream::{
     ListKind,
@@ -65,7 +66,12 @@ impl Gateway {
         }
         let began = Instant::now();
         let span = if is_search(&name) { trace::search_span(&name) } else { Span::none() };
-        let called = |tools: &mut Session| (tools.call(&name, &arguments), tools.lead().cloned());
+        // Asked for before the conversation is held: others may go on with it meanwhile.
+        let vectors = match self.with_tools(exchange, |tools| tools.vectors_for(&name, &arguments)) {
+            Some(soon) => soon.instrument(span.clone()).await,
+            None => Vectors::default(),
+        };
+        let called = |tools: &mut Session| (tools.call_with(&name, &arguments, &vectors), tools.lead().cloned());
         let (answer, lead) = span.in_scope(|| self.with_tools(exchange, called));
         note_search(&span, &answer);
         if answer.target.is_some() || is_meta(&name) {

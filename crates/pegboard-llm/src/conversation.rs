@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use pegboard_core::{Vectors, vectors::Soon};
 use pegboard_discovery::{Session, Target, ToolDefinition};
 use serde_json::{Value, json};
 
@@ -327,10 +328,25 @@ impl Conversation {
 
     /// Answers a call, or says which tool to call for it.
     pub fn call(&mut self, call: &ToolCall) -> Called {
+        self.call_with(call, &Vectors::default())
+    }
+
+    /// Asks for the vectors of what a call would search for, if somebody makes vectors; they go
+    /// into [`call_with`](Self::call_with).
+    pub fn vectors_for(&self, call: &ToolCall) -> Option<Soon<Vectors>> {
+        self.session.vectors_for(self.name_of(call), &call.arguments)
+    }
+
+    /// The name under which the session knows what is called.
+    fn name_of<'a>(&'a self, call: &'a ToolCall) -> &'a str {
+        self.session.search_name().filter(|_| call.is_search).unwrap_or(&call.name)
+    }
+
+    /// [`call`](Self::call) with the vectors that [`vectors_for`](Self::vectors_for) brought.
+    pub fn call_with(&mut self, call: &ToolCall, vectors: &Vectors) -> Called {
         let before: HashSet<String> = self.session.visible_names().into_iter().collect();
-        let search = self.session.search_name().filter(|_| call.is_search);
-        let name = search.unwrap_or(&call.name).to_owned();
-        let answer = self.session.call(&name, &call.arguments);
+        let name = self.name_of(call).to_owned();
+        let answer = self.session.call_with(&name, &call.arguments, vectors);
         if let Some(target) = answer.target {
             return Called::Invoke(target);
         }

@@ -33,7 +33,7 @@
 
 use std::sync::Arc;
 
-use pegboard_core::Catalog;
+use pegboard_core::{Catalog, Vectors, vectors::Soon};
 use pegboard_discovery::{Answer, Session, ToolDefinition, transcript::Transcript};
 use serde_json::Value;
 
@@ -78,6 +78,16 @@ impl ToolSearch {
     /// Answers a call of any name, or says which tool to call for it.
     pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
         self.session.call(name, arguments)
+    }
+
+    /// Asks for the vectors of what a call would search for, if somebody makes vectors.
+    pub fn vectors_for(&self, name: &str, arguments: &Value) -> Option<Soon<Vectors>> {
+        self.session.vectors_for(name, arguments)
+    }
+
+    /// [`call`](Self::call) with the vectors that [`vectors_for`](Self::vectors_for) brought.
+    pub fn call_with(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> Answer {
+        self.session.call_with(name, arguments, vectors)
     }
 
     /// The tool state.

@@ -7,7 +7,7 @@ use pegboard_discovery::{DialectName, Session, Settings};
 use pegboard_engine::Keyword;
 use pegboard_llm::{
     Called, Client, Conversation, Delivery, Model, Provider, SendError, client,
-    embeddings::Embeddings,
+    embeddings::{Embeddings, EndpointSettings},
     wire::{CallResult, Delta, Stop, Turn, WireError},
 };
 use pegboard_testkit::provider::{self, Fault, Part, Refusal, Script, Search, Sending};
@@ -313,12 +313,12 @@ async fn native_search_is_left_to_the_provider() {
 #[tokio::test]
 async fn vectors_come_in_the_order_of_their_texts() {
     let provider = provider::Provider::start(Script::default());
-    let embeddings =
-        Embeddings::new(&format!("{}/v1", provider.url()), "text-embedding-3-small", Some(Secret::new("k")));
+    let settings = EndpointSettings::new(format!("{}/v1", provider.url()), "text-embedding-3-small");
+    let embeddings = Embeddings::new(EndpointSettings { key: Some(Secret::new("k")), ..settings });
     let texts: Vec<String> = (0..600).map(|at| format!("text {at}")).collect();
     let vectors = embeddings.expect("a client").embed(&texts).await.expect("vectors");
     assert_eq!(vectors.len(), 600);
-    assert_eq!(provider.requests().len(), 3, "in batches");
+    assert_eq!(provider.requests().len(), 19, "in batches");
     let again: Vec<Value> = provider.requests().iter().map(|request| request.body["input"].clone()).collect();
     assert_eq!(again[0][0], "text 0");
 }

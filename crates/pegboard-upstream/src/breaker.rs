@@ -79,7 +79,7 @@ impl fmt::Display for Tripped {
 
 /// Counts the failures of one server.
 #[derive(Debug)]
-pub(crate) struct Breaker {
+pub struct Breaker {
     settings: BreakerSettings,
     count: Mutex<Count>,
 }
@@ -105,7 +105,7 @@ enum Phase {
 
 /// What a change of phase is to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// Calls are refused from now on.
     Opened,
     /// Calls pass again.
@@ -115,12 +115,16 @@ pub(crate) enum Turn {
 }
 
 impl Breaker {
-    pub(crate) fn new(settings: BreakerSettings) -> Self {
+    /// One that lets calls pass.
+    pub fn new(settings: BreakerSettings) -> Self {
         Self { settings, count: Mutex::default() }
     }
 
     /// Lets a call pass, or refuses it.
-    pub(crate) fn admit(&self, now: Instant) -> Result<Pass<'_>, Tripped> {
+    ///
+    /// # Errors
+    /// When too many have failed just before.
+    pub fn admit(&self, now: Instant) -> Result<Pass<'_>, Tripped> {
         let mut count = lock(&self.count);
         let is_trying = match count.phase {
             Phase::Closed => false,
@@ -135,7 +139,7 @@ impl Breaker {
     }
 
     /// What it does now, after how many failures, and until when at the latest.
-    pub(crate) fn look(&self, now: Instant) -> (BreakerState, u32, Option<Duration>) {
+    pub fn look(&self, now: Instant) -> (BreakerState, u32, Option<Duration>) {
         let count = lock(&self.count);
         match count.phase {
             Phase::Closed => (BreakerState::Closed, count.failures, None),
@@ -186,7 +190,7 @@ impl Count {
 /// A call that may be made. Dropped without an outcome it counts for nothing: whoever made
 /// it has lost interest, or it never got as far as the server.
 #[derive(Debug)]
-pub(crate) struct Pass<'a> {
+pub struct Pass<'a> {
     breaker: &'a Breaker,
     began: Instant,
     is_trying: bool,
@@ -195,11 +199,17 @@ pub(crate) struct Pass<'a> {
 
 impl Pass<'_> {
     /// Counts the outcome of the call.
-    pub(crate) fn finish<T>(mut self, outcome: &Result<T, CallError>, now: Instant) -> Turn {
+    pub(crate) fn finish<T>(self, outcome: &Result<T, CallError>, now: Instant) -> Turn {
+        let failure = outcome.as_ref().err().filter(|error| is_failure(error));
+        self.settle(failure.map(|error| error.to_string().into()), now)
+    }
+
+    /// Counts a call as answered, or as failed for a reason.
+    pub fn settle(mut self, failure: Option<Arc<str>>, now: Instant) -> Turn {
         self.is_done = true;
-        match outcome {
-            Err(error) if is_failure(error) => self.breaker.failed(&self, error.to_string().into(), now),
-            _ => self.breaker.answered(),
+        match failure {
+            Some(reason) => self.breaker.failed(&self, reason, now),
+            None => self.breaker.answered(),
         }
     }
 }

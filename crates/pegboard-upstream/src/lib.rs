@@ -42,7 +42,7 @@ pub mod trace;
 mod transport;
 mod turns;
 
-pub use breaker::{BreakerSettings, BreakerState, Tripped};
+pub use breaker::{Breaker, BreakerSettings, BreakerState, Pass, Tripped, Turn as BreakerTurn};
 pub use causes::with_causes;
 pub use connection::{Call, CallError, Event, NetworkFault, Notice};
 pub use fleet::{Fleet, FleetOptions, Reconfigured};

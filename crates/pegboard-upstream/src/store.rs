@@ -6,10 +6,13 @@ mod key;
 
 use std::{io, path::Path, time::SystemTime};
 
-pub use self::folder::{Lock, Stamp};
 pub(crate) use self::{
     folder::{Folder, is_unfinished},
-    key::{BYTES, Key, digest},
+    key::{BYTES, Key},
+};
+pub use self::{
+    folder::{Lock, Stamp},
+    key::digest,
 };
 
 /// What the files of a store are.
@@ -149,6 +152,14 @@ impl Store {
     /// When there is nothing, or the system refuses.
     pub fn modified(&self, name: &str) -> io::Result<SystemTime> {
         self.folder.modified(&self.file(name))
+    }
+
+    /// How many bytes the file under a name has.
+    ///
+    /// # Errors
+    /// When there is nothing.
+    pub fn size(&self, name: &str) -> io::Result<u64> {
+        self.folder.stamp(&self.file(name)).map(|(_, size, _)| size).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Removes what is saved under a name.

@@ -11,6 +11,7 @@ use crate::{
         agent::AgentArgs, approve::ApproveArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs,
         lint::LintArgs, status::StatusArgs, usage::UsageArgs,
     },
+    embeddings::EmbeddingsArgs,
     rankers::RankerName,
 };
 
@@ -197,13 +198,12 @@ pub(crate) struct SearchArgs {
     #[arg(long, value_name = "CALLER", num_args = 0..=1, require_equals = true, default_missing_value = crate::usage::local())]
     pub(crate) usage: Option<String>,
 
-    /// Where that is kept [default: `pegboard` in the user's folder for state]
-    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
-    pub(crate) state: Option<String>,
-
     /// Say where this tool ranked and what it lacked
     #[arg(long, value_name = "NAME")]
     pub(crate) why_not: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) embeddings: EmbeddingsArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -397,9 +397,8 @@ pub(crate) struct SessionArgs {
     #[arg(long)]
     pub(crate) usage: bool,
 
-    /// Where that is kept [default: `pegboard` in the user's folder for state]
-    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
-    pub(crate) state: Option<String>,
+    #[command(flatten)]
+    pub(crate) embeddings: EmbeddingsArgs,
 }
 
 /// Which tools a model sees of those that there are.
@@ -512,6 +511,9 @@ pub(crate) struct EvalArgs {
     /// Which rankers to measure; `all` for the six
     #[arg(long, value_name = "RANKER", value_delimiter = ',', default_value = "hybrid")]
     pub(crate) ranker: Vec<RankerChoice>,
+
+    #[command(flatten)]
+    pub(crate) embeddings: EmbeddingsArgs,
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,

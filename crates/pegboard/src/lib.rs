@@ -22,6 +22,7 @@ mod clients;
 mod commands;
 mod config;
 mod demo;
+mod embeddings;
 mod error;
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -9,7 +9,9 @@ use clap::ValueEnum;
 use pegboard_core::Ranker;
 use pegboard_discovery::DialectName;
 use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence};
+use pegboard_llm::embeddings::{Embedded, Embedder};
 use pegboard_tantivy::Bm25;
+use tokio::runtime::Handle;
 
 /// A ranker that people can choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
@@ -54,12 +56,26 @@ impl RankerName {
 /// The rankers of all dialects, each made once, so that whoever searches the same way
 /// shares an index. `chosen` is used instead of the dialects' own, and `model` instead of the
 /// one that is built in.
-pub(crate) fn shared_rankers(chosen: Option<RankerName>, model: Option<Arc<Model>>) -> pegboard_gateway::Rankers {
+///
+/// With an embedder their tools are embedded in the background, so this must be called inside a
+/// runtime then.
+pub(crate) fn shared_rankers(
+    chosen: Option<RankerName>,
+    model: Option<Arc<Model>>,
+    embedder: Option<Arc<Embedder>>,
+) -> pegboard_gateway::Rankers {
+    let embedder = embedder.map(|embedder| (embedder, Handle::current()));
     let made: Mutex<HashMap<RankerName, Arc<dyn Ranker>>> = Mutex::default();
     Arc::new(move |dialect: DialectName| {
         let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
         let name = chosen.unwrap_or_else(own);
         let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(made.entry(name).or_insert_with(|| Arc::from(name.build(model.as_ref()))))
+        Arc::clone(made.entry(name).or_insert_with(|| {
+            let ranker: Arc<dyn Ranker> = Arc::from(name.build(model.as_ref()));
+            match &embedder {
+                Some((embedder, runtime)) => Embedded::under(ranker, embedder, runtime),
+                None => ranker,
+            }
+        }))
     })
 }

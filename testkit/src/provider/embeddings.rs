@@ -42,7 +42,7 @@ fn inputs(input: &Value) -> Result<Vec<String>, String> {
 }
 
 /// The sum of a direction for every word, of length one.
-fn vector(text: &str, dimensions: usize) -> Vec<f32> {
+pub(crate) fn vector(text: &str, dimensions: usize) -> Vec<f32> {
     let mut sum = vec![0.0f32; dimensions];
     let words = text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
     // A text without words has a direction too: a vector of zeros would be near nothing.

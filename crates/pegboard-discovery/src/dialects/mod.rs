@@ -10,7 +10,9 @@ mod select;
 
 use std::sync::Arc;
 
-use pegboard_core::{Catalog, Hit, Query, QueryError, Ranker, Ranking, Selection, Tool, selection::is_always_on};
+use pegboard_core::{
+    Catalog, Hit, Query, QueryError, Ranker, Ranking, Selection, Tool, Vectors, selection::is_always_on,
+};
 use serde_json::Value;
 
 use crate::{
@@ -24,6 +26,8 @@ pub struct View<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) selection: &'a Selection,
     pub(crate) ranker: &'a dyn Ranker,
+    /// What somebody else's model makes of the texts that are ranked, where it was asked.
+    pub(crate) vectors: &'a Vectors,
     pub(crate) names: &'a Names,
     pub(crate) settings: &'a Settings,
     /// Whether the session shows a tool under this name, beside the meta-tools.
@@ -50,7 +54,8 @@ impl View<'_> {
     /// Ranks the visible tools. Dialects whose words are somebody else's have none for a doubt,
     /// and ask for whatever there is; the model sees for itself what fits.
     pub(crate) fn rank(&self, query: &Query<'_>) -> Result<Ranking, QueryError> {
-        self.ranker.rank(query, self.catalog, self.selection)
+        let query = Query { vector: query.vector.or_else(|| self.vectors.get(query.text)), ..*query };
+        self.ranker.rank(&query, self.catalog, self.selection)
     }
 
     /// What is noted of a search for `query` that shows these.

@@ -48,6 +48,8 @@ struct Judged {
     meaning: Meaning,
     /// The highest lexical score of a tool that is not named outright.
     best_lexical: f32,
+    /// What would be the best hit without somebody else's model, if that was asked.
+    own_best: Option<Candidate>,
 }
 
 /// What is known of a query by its vectors.
@@ -68,10 +70,11 @@ impl Buffers {
         let reading = model.read(query.text);
         let best_lexical = self.score_words(text, view);
         let meaning = self.score_meaning(&reading, view, model);
+        let own_best = self.score_external(best_lexical, meaning.trust, view);
         // The confidence is that of the best hit, even if none is asked for.
         let limit = query.limit.min(view.tools).max(1);
         let total = self.collect(best_lexical, limit, view);
-        self.answer(text, query, view, model, &reading, Judged { total, meaning, best_lexical })
+        self.answer(text, query, view, model, &reading, Judged { total, meaning, best_lexical, own_best })
     }
 
     /// Gives every row of `view` its lexical score, as the lexical ranker would; the highest of
@@ -126,6 +129,25 @@ impl Buffers {
         Meaning { trust, far: model.background(&vectors).mean() }
     }
 
+    /// Adds what somebody else's model makes of the query, if it was asked; the best hit
+    /// without it.
+    fn score_external(&mut self, best_lexical: f32, trust: f32, view: &View<'_>) -> Option<Candidate> {
+        let external = view.external.as_ref()?;
+        self.collect(best_lexical, 1, view);
+        let own_best = self.scorer.best.first().copied();
+        let Both { lexical, sources, .. } = &mut self.both;
+        let lexical_share = |row: usize| if best_lexical > 0.0 { lexical[row].max(0.0) / best_lexical } else { 0.0 };
+        let [own, ..] = &sources[..] else { return own_best };
+        let mut source = Source::default();
+        let tools = view.numbered_parts().map(|(first, part)| {
+            let is_visible = |doc: usize| part.visible_word(doc / BLOCK) >> (doc % BLOCK) & 1 == 1;
+            (first, part.segment.tools.as_slice(), is_visible)
+        });
+        external.fill(&mut source, own, trust, tools, lexical_share);
+        sources.push(source);
+        own_best
+    }
+
     /// Puts the `limit` best tools into the scorer's list; how many hits there are.
     fn collect(&mut self, best_lexical: f32, limit: usize, view: &View<'_>) -> usize {
         let Self { scorer, both, .. } = self;
@@ -177,8 +199,10 @@ impl Buffers {
                 hit.why = self.reasons(hit, candidate, text, query, view, model, reading, &blend);
             }
         }
-        let evidence = best.first().map(|candidate| self.evidence(candidate, view, judged.meaning));
-        let confidence = evidence.map(|evidence| model.confidence().confidence(&evidence));
+        // Judged by our own evidence, which the figures were made for, and not less because
+        // somebody else's model prefers another tool.
+        let judge = |best: &Candidate| model.confidence().confidence(&self.evidence(best, view, judged.meaning));
+        let confidence = best.first().into_iter().chain(&judged.own_best).map(judge).reduce(f64::max);
         let least = query.least_confidence.unwrap_or(model.confidence().nothing_below);
         let mut ranking = Ranking { hits, total: judged.total, confidence, ..self.findings(text) };
         if confidence.is_some_and(|confidence| confidence < least) {
@@ -221,6 +245,12 @@ impl Buffers {
         // Scores are rounded; what that leaves is no reason.
         let by_words = if lexical == NAMED || hit.score - part < ROUNDING { hit.score } else { part };
         let mut reasons = explain::reasons(&hit.tool, by_words, text, &self.plan, named, view.settings);
+        let external = if lexical == NAMED { 0.0 } else { blend.part(1, view.row(candidate)) };
+        if external > 0.0 {
+            let weight = f64::from(external).min(hit.score - by_words);
+            let place = reasons.partition_point(|reason| reason.weight >= weight);
+            reasons.insert(place, Reason { field: Field::Meaning, term: "(embeddings)".to_owned(), weight });
+        }
         let weight = hit.score - reasons.iter().map(|reason| reason.weight).sum::<f64>();
         if weight > ROUNDING {
             let vectors = &view.parts[candidate.part as usize].segment.vectors;

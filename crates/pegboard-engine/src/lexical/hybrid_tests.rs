@@ -55,10 +55,13 @@ fn what_is_unlikely_is_withheld_and_can_be_had() {
     let catalog = catalog(CALLS);
     let query = Query::new("a recipe for a cake with chocolate");
     let ranking = rank(&catalog, &query);
-    assert!(ranking.hits.is_empty() && ranking.confidence.is_some_and(|confidence| confidence < 0.2), "{ranking:?}");
+    assert!(ranking.hits.is_empty() && !ranking.withheld.is_empty(), "{ranking:?}");
+    assert!(ranking.confidence.is_some_and(|confidence| confidence < 0.2), "{ranking:?}");
     let shown = rank(&catalog, &query.least_confidence(0.0));
     assert_eq!(ids(&shown).len(), ranking.withheld.len());
     assert!(shown.withheld.is_empty());
+    let nothing = rank(&catalog, &Query::new("quantum chromodynamics lecture about gluons"));
+    assert!(nothing.hits.is_empty() && nothing.withheld.is_empty() && nothing.confidence.is_none(), "{nothing:?}");
     let strict = rank(&catalog, &Query::new("call a person").least_confidence(1.0));
     assert!(strict.hits.is_empty() && !strict.withheld.is_empty());
     let named = rank(&catalog, &Query::new("place_call").least_confidence(1.0));

@@ -18,7 +18,7 @@ use super::{
     segment::Segment,
     settings::Settings,
 };
-use crate::semantic::Model;
+use crate::semantic::{External, Model};
 
 /// A segment is merged into its neighbour once that is less than this many times larger.
 const SIZE_RATIO: usize = 4;
@@ -127,7 +127,7 @@ impl Index {
             })
             .collect();
         let tools = parts.iter().map(ViewPart::tools).sum();
-        View { parts, tools, settings: &self.settings, model: self.model.as_deref() }
+        View { parts, tools, settings: &self.settings, model: self.model.as_deref(), external: None }
     }
 
     /// What the index adds to the memory of the tools themselves.
@@ -189,6 +189,8 @@ pub(super) struct View<'a> {
     pub(super) settings: &'a Settings,
     /// What the vectors of the segments are by.
     pub(super) model: Option<&'a Model>,
+    /// What somebody else's model makes of the query, if it was asked.
+    pub(super) external: Option<External<'a>>,
 }
 
 #[derive(Debug)]

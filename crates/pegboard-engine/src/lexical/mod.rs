@@ -21,16 +21,20 @@ mod vocabulary;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pegboard_core::{
-    Catalog, Query, QueryError, Ranker, Ranking, Selection, SnapshotCache, naming, ranking::MAX_QUERY_BYTES,
+    Catalog, Query, QueryError, Ranker, Ranking, Selection, SnapshotCache, ToolVectors, naming,
+    ranking::MAX_QUERY_BYTES,
 };
 
 pub(crate) use self::vocabulary::letter_bits;
-use self::{answer::Buffers, index::Index};
+use self::{
+    answer::Buffers,
+    index::{Index, View},
+};
 pub use self::{
     document::for_each_text,
     settings::{FieldWeight, INDEXED_FIELDS, Settings},
 };
-use crate::semantic::Model;
+use crate::semantic::{External, ExternalTable, Model};
 
 /// Buffers that are kept for further queries; more run at once rarely.
 const KEPT_BUFFERS: usize = 16;
@@ -39,12 +43,14 @@ const KEPT_BUFFERS: usize = 16;
 #[derive(Debug)]
 pub struct Hybrid {
     lexical: Lexical,
+    /// Vectors by somebody else's model, for queries that bring one of theirs.
+    external: ExternalTable,
 }
 
 impl Hybrid {
     /// A ranker with another model than the one that ships.
     pub fn new(model: Arc<Model>) -> Self {
-        Self { lexical: Lexical { model: Some(model), ..Lexical::default() } }
+        Self { lexical: Lexical { model: Some(model), ..Lexical::default() }, external: ExternalTable::default() }
     }
 
     /// What the index of `catalog` adds to the memory of its tools.
@@ -65,11 +71,18 @@ impl Ranker for Hybrid {
     }
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
-        self.lexical.rank(query, catalog, selection)
+        let external = self.external.current();
+        let external = query.vector.and_then(|vector| External::new(&external, vector));
+        self.lexical.rank_with(query, catalog, selection, external)
     }
 
     fn prepare(&self, catalog: &Catalog) {
         self.lexical.prepare(catalog);
+    }
+
+    fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
+        self.external.replace(vectors);
+        true
     }
 }
 
@@ -108,6 +121,19 @@ impl Lexical {
         })
     }
 
+    fn rank_with(
+        &self,
+        query: &Query<'_>,
+        catalog: &Catalog,
+        selection: &Selection,
+        external: Option<External<'_>>,
+    ) -> Result<Ranking, QueryError> {
+        let text = naming::composed(query.checked(MAX_QUERY_BYTES)?);
+        let index = self.index(catalog);
+        let view = View { external, ..index.view(selection) };
+        Ok(self.with_buffers(|buffers| buffers.rank(&text, query, &view)))
+    }
+
     fn with_buffers<T>(&self, work: impl FnOnce(&mut Buffers) -> T) -> T {
         // Buffers are only put back whole, so poison does not matter.
         let pool = || self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,10 +153,7 @@ impl Ranker for Lexical {
     }
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
-        let text = naming::composed(query.checked(MAX_QUERY_BYTES)?);
-        let index = self.index(catalog);
-        let view = index.view(selection);
-        Ok(self.with_buffers(|buffers| buffers.rank(&text, query, &view)))
+        self.rank_with(query, catalog, selection, None)
     }
 
     fn prepare(&self, catalog: &Catalog) {

@@ -2,20 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pegboard_core::naming;
+
 use super::{
     Look, listed,
     report::Finding,
     rule::Rule,
     search::{Searches, in_parallel, quoted},
-    words::{Words, is_placeholder},
+    words::{Words, is_placeholder, lead},
 };
 use crate::semantic::Vector;
 
 /// How near another tool's score must come to the tool's own.
 const NEAR: f64 = 0.6;
 
-/// How near two tools with equal names are by meaning when a model takes one for the other.
-const SAME_MEANING: f64 = 0.85;
+/// How near tools of two servers with equal names are by meaning when a model takes one for
+/// the other. Within a server meanings are near anyway.
+const SAME_MEANING: f64 = 0.87;
 
 /// The same for tools of two servers of which one has a word more in its name.
 const NEARLY_SAME_MEANING: f64 = 0.9;
@@ -122,13 +125,28 @@ impl<'a> Likeness<'a> {
         // Within a server, one more word in a name is there to tell; between servers it often
         // is the name of the product.
         let are_strangers = self.look.tools[one].server_name() != self.look.tools[other].server_name();
+        let name_themselves = || names_its_server(self.look, one, other) && names_its_server(self.look, other, one);
         match (a.has_own(b), b.has_own(a)) {
             (true, true) => false,
-            (false, false) if a.many == b.many => words >= least || meaning >= SAME_MEANING,
+            _ if are_strangers && name_themselves() => false,
+            (false, false) if a.many == b.many => words >= least || (are_strangers && meaning >= SAME_MEANING),
             // One more word, or one thing beside many, is easily overlooked.
             _ => words >= (3.0 + least) / 4.0 || (are_strangers && meaning >= NEARLY_SAME_MEANING),
         }
     }
+}
+
+/// Words of server names that are not the product's.
+const NO_PRODUCT: [&str; 4] = ["context", "model", "modelcontextprotocol", "server"];
+
+/// Whether a description begins with the product that its server is named after, and the
+/// other does not: `Create an issue in GitHub`.
+fn names_its_server(look: &Look<'_>, one: usize, other: usize) -> bool {
+    let beginning = |at: usize| naming::fold(lead(look.tools[at].description()));
+    let server = look.tools[one].server_name().unwrap_or_default();
+    let words = server.split(|c: char| !c.is_alphanumeric()).map(naming::fold);
+    let mut products = words.filter(|word| word.len() > 3 && !NO_PRODUCT.contains(&word.as_str()));
+    products.any(|product| beginning(one).contains(&product) && !beginning(other).contains(&product))
 }
 
 /// How near two tools are by meaning, 0 to 1; nothing without a model.

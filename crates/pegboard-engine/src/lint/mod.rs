@@ -30,7 +30,10 @@ mod tests;
 mod texts;
 mod words;
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
 
 use pegboard_core::{Catalog, Ranker, Tool};
 
@@ -86,6 +89,7 @@ impl<'a> Linter<'a> {
         schemas::look(&look, &mut findings);
         look_with_searches(&look, catalog, &mut findings);
         findings.retain(|finding| !self.thresholds.allowed.contains(&finding.rule));
+        drop_told(&mut findings);
         findings.sort_by(|a, b| {
             // The worst first, of one tool.
             let place = |finding: &Finding| (Reverse(finding.severity), finding.rule);
@@ -109,6 +113,21 @@ fn look_with_searches(look: &Look<'_>, catalog: &Catalog, findings: &mut Vec<Fin
     let groups = Groups::find(look, &searches);
     search::look(look, &searches, &groups.of, findings);
     confusable::look(look, &groups, findings);
+}
+
+/// Takes out names that several tools have where all of these are confused anyway.
+fn drop_told(findings: &mut Vec<Finding>) {
+    let is_confused = |finding: &&Finding| finding.rule == Rule::Confusable;
+    let groups: Vec<Vec<String>> = findings.iter().filter(is_confused).map(|finding| finding.tools.clone()).collect();
+    let mut number: HashMap<&str, usize> = HashMap::new();
+    for (at, group) in groups.iter().enumerate() {
+        number.extend(group.iter().map(|tool| (tool.as_str(), at)));
+    }
+    findings.retain(|finding| {
+        let mut of = finding.tools.iter().map(|tool| number.get(tool.as_str()));
+        let first = of.next().flatten();
+        finding.rule != Rule::DuplicateName || first.is_none() || !of.all(|other| other == first)
+    });
 }
 
 /// What all rules look at.

@@ -115,6 +115,15 @@ fn confusable_tools_are_told_of_in_groups() {
 }
 
 #[test]
+fn tools_that_name_their_product_are_not_confused() {
+    check(
+        r#"{"name": "push_files", "server": "server-github", "description": "Push files to a GitHub repository in a single commit"}
+{"name": "push_files", "server": "server-gitlab", "description": "Push files to a GitLab repository in a single commit"}"#,
+        &["duplicate-name server-github/push_files, server-gitlab/push_files"],
+    );
+}
+
+#[test]
 fn suggestions_name_words_that_tell_tools_apart() {
     let tools = r#"{"name": "get_user", "server": "a", "description": "Get the profile of a user by login name or address of the directory"}
 {"name": "get_user", "server": "b", "description": "Get the profile of a user by login name or address of the payroll"}"#;

@@ -74,6 +74,31 @@ impl Source {
         self.least = settings.least_similarity;
     }
 
+    /// Takes shares of the best that were worked out already, with what they count.
+    pub(super) fn set_shares(&mut self, weight: f32, shares: Vec<f32>) {
+        (self.weight, self.requests, self.least) = (weight, 0.0, 0.0);
+        self.layers.clear();
+        self.layers.push(Layer { values: shares, best: 1.0 });
+    }
+
+    /// What it counts beside words.
+    pub(super) fn weight(&self) -> f32 {
+        self.weight
+    }
+
+    /// What share of the best the tool has, 0 to 1.
+    pub(super) fn share(&self, tool: usize) -> f32 {
+        let Some((whole, requests)) = self.layers.split_first() else { return 0.0 };
+        let share = |layer: &Layer| layer.values[tool] / layer.best.max(self.least);
+        let best = requests.iter().map(share).reduce(f32::max);
+        best.map_or(share(whole), |best| (1.0 - self.requests) * share(whole) + self.requests * best).clamp(0.0, 1.0)
+    }
+
+    /// Whether the query asks for several things.
+    pub(super) fn has_requests(&self) -> bool {
+        self.layers.len() > 1
+    }
+
     /// How near the tool is to the query as a whole.
     pub(crate) fn whole(&self, tool: usize) -> f32 {
         self.layers.first().map_or(0.0, |layer| layer.values[tool])
@@ -135,6 +160,12 @@ impl<'a> Blend<'a> {
     pub(crate) fn new(best_lexical: f32, sources: &'a [Source]) -> Self {
         let lexical_unit = if best_lexical > 0.0 { 1.0 / best_lexical } else { 0.0 };
         Self { sources, lexical_unit, weights: 1.0 + sources.iter().map(|source| source.weight).sum::<f32>() }
+    }
+
+    /// The part of a score that one of the sources gives.
+    pub(crate) fn part(&self, source: usize, tool: usize) -> f32 {
+        let given = self.sources.get(source).filter(|source| source.weight > 0.0);
+        given.map_or(0.0, |source| BELOW_NAMED * source.weight * source.share(tool) / self.weights)
     }
 
     /// The part of a score that words give.

@@ -24,6 +24,7 @@
 //! ```
 
 mod confidence;
+mod external;
 mod file;
 mod fusion;
 mod header;
@@ -44,6 +45,7 @@ use pegboard_core::Tool;
 
 pub(crate) use self::{
     confidence::{ConfidenceSettings, Evidence, Nearest},
+    external::{External, ExternalTable},
     fusion::{Blend, FusionSettings, Layer, Source},
     table::{BLOCK, Similarity, Vectors},
 };

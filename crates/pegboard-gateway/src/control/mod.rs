@@ -21,7 +21,9 @@ use pegboard_http::{Owner, Principal};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::status::{About, ClientStatus, Configuration, FORMAT, Latency, ServerStatus, Sessions, Status, Totals};
+pub use self::status::{
+    About, ClientStatus, Configuration, EmbeddingsStatus, FORMAT, Latency, ServerStatus, Sessions, Status, Totals,
+};
 use crate::{
     exchange::{Caller, Viewer},
     gateway::Gateway,

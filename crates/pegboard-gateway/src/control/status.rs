@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use pegboard_core::vectors::VectorStanding;
 use pegboard_upstream::{PinReport, Report, Upstream};
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,10 @@ pub struct Status {
     /// What was done so far; not for callers who may see only a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub totals: Option<Totals>,
+    /// How the embeddings endpoint is doing, where there is one; not for callers who may see
+    /// only a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embeddings: Option<EmbeddingsStatus>,
     /// Tools that are not as they were approved; not for callers who may see only a part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<PinReport>,
@@ -47,6 +52,40 @@ pub struct Status {
     /// part.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lookalikes: Vec<Lookalike>,
+}
+
+/// Somebody else's model, whose vectors join the ranking.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct EmbeddingsStatus {
+    /// Where it is asked.
+    pub endpoint: String,
+    /// Its name.
+    pub model: String,
+    /// Tools that have a vector.
+    pub embedded: usize,
+    /// Tools that there are.
+    pub tools: usize,
+    /// Tools that it refuses to embed.
+    pub refused: usize,
+    /// Queries whose vector it sent.
+    pub fetched: u64,
+    /// Queries whose vector was known.
+    pub known: u64,
+    /// Queries that went without a vector, because it failed or had failed just before.
+    pub without: u64,
+    /// Why the last request to it failed, unless one has succeeded since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl From<VectorStanding> for EmbeddingsStatus {
+    fn from(standing: VectorStanding) -> Self {
+        let without = standing.failed + standing.skipped;
+        let VectorStanding { endpoint, model, embedded, tools, refused, fetched, known, problem, .. } = standing;
+        Self { endpoint, model, embedded, tools, refused, fetched, known, without, problem }
+    }
 }
 
 /// A gateway.
@@ -179,6 +218,7 @@ impl Gateway {
             tools: by_server.values().sum(),
             sessions: self.session_status(asking),
             totals: asking.is_whole().then(|| self.totals()),
+            embeddings: self.vector_standing().filter(|_| asking.is_whole()).map(Into::into),
             pins: if asking.is_whole() { self.pins() } else { Vec::new() },
             lookalikes: if asking.is_whole() { self.lookalikes().to_vec() } else { Vec::new() },
         }

@@ -67,7 +67,7 @@ impl Key {
 }
 
 /// SHA-256, for what is too long to be copied into a message.
-pub(crate) fn digest(bytes: &[u8]) -> [u8; BYTES] {
+pub fn digest(bytes: &[u8]) -> [u8; 32] {
     first_bytes(hash().hash(bytes).as_ref())
 }
 

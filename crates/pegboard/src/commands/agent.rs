@@ -57,7 +57,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let mode = build::mode(args, config.gateway.profile)?;
     let state = config.state.resolve(args.state.as_deref());
     let learner = usage::keeper(config.usage, state.as_deref(), words.config.as_deref());
-    let mut builder = build::builder(args, model, mode, config, person)?;
+    let mut builder = build::builder(args, model, mode, config, person, runtime.handle())?;
     if let Some(learner) = learner.clone() {
         builder = builder.learner(learner);
     }

@@ -1,5 +1,6 @@
 //! `pegboard doctor`.
 
+mod embeddings;
 mod file;
 mod finding;
 mod machine;
@@ -129,6 +130,9 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
     }
     for server in case.config.servers.iter().filter(|server| server.is_enabled) {
         findings.extend(programs::look(server, &case.path).into_iter().map(|finding| finding.of(&server.name)));
+    }
+    if let Some(settings) = case.config.embeddings.as_ref().filter(|_| !args.offline) {
+        findings.extend(runtime()?.block_on(embeddings::look(settings)));
     }
     findings.extend(together::written(&case.written));
     let patients = examined(&case, args, &mut findings)?;

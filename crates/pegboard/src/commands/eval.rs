@@ -4,13 +4,15 @@ mod record;
 
 use std::{collections::HashMap, path::Path, time::Instant};
 
-use pegboard_core::{Catalog, Limits, Query, Ranker, Selection};
+use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, Vectors};
 use pegboard_engine::metrics::{Quality, percentile};
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
     Outcome, catalogs,
     cli::{EvalArgs, Format, RankerChoice},
+    config::Config,
+    embeddings::Asked,
     error::CliError,
     models, output,
     progress::Progress,
@@ -34,7 +36,14 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
         names.extend(chosen.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
     }
     let model = models::read(args.model.model.as_deref())?;
-    let rankers = names.iter().map(|name| measure(&*name.build(model.as_ref()), &data)).collect();
+    let vectors = Asked::open(&args.embeddings, &Config::default())?.map(|asked| {
+        let progress = Progress::waiting("embedding the queries");
+        let texts: Vec<String> = data.queries.iter().map(|query| query.text.clone()).collect();
+        let vectors = asked.queries(&texts, asked.embedder.settings().timeout);
+        drop(progress);
+        (asked, vectors)
+    });
+    let rankers = names.iter().map(|name| measure(&*name.build(model.as_ref()), &data, vectors.as_ref())).collect();
     let report = Report {
         data: args.data.display().to_string(),
         tools: data.catalog.len(),
@@ -118,17 +127,21 @@ fn read_labels(path: &Path, catalog: &Catalog) -> Result<HashMap<String, HashMap
     Ok(labels)
 }
 
-fn measure(ranker: &dyn Ranker, data: &Data) -> (&'static str, Measured) {
+fn measure(ranker: &dyn Ranker, data: &Data, vectors: Option<&(Asked, Vectors)>) -> (&'static str, Measured) {
     let progress = Progress::new(data.queries.len(), ranker.name());
     ranker.prepare(&data.catalog);
+    if let Some((asked, _)) = vectors {
+        asked.embed_tools(ranker, &data.catalog);
+    }
     let mut quality = Quality::default();
     let mut times = Vec::with_capacity(data.queries.len());
     let everything = Selection::everything();
     // The first query of a ranker may still build what it keeps per catalog.
     let _ = ranker.rank(&Query::new(&data.queries[0].text), &data.catalog, &everything);
     for labelled in &data.queries {
+        let vector = vectors.and_then(|(_, vectors)| vectors.get(&labelled.text));
         // What is measured is the order, so nothing is withheld.
-        let query = Query::new(&labelled.text).limit(DEPTH).least_confidence(0.0);
+        let query = Query::new(&labelled.text).limit(DEPTH).least_confidence(0.0).vector(vector);
         let start = Instant::now();
         // A query that a ranker refuses found nothing.
         let hits = ranker.rank(&query, &data.catalog, &everything).map(|ranking| ranking.hits).unwrap_or_default();

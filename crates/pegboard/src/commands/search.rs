@@ -17,6 +17,7 @@ use crate::{
     Outcome, catalogs,
     cli::{Format, SearchArgs},
     config::{self, Config},
+    embeddings::Asked,
     error::{CliError, warn},
     models,
     output::{self, FAINT, STRONG},
@@ -58,6 +59,12 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
     };
     ranker.prepare(&catalog);
     drop(progress);
+    let asked = Asked::open(&args.embeddings, &config)?;
+    // Without vectors of tools that of the query is of no use.
+    let asked = asked.filter(|asked| asked.embed_tools(&*ranker, &catalog) && asked.has_tools());
+    let vectors =
+        asked.map(|asked| asked.queries(&[text.clone().into_owned()], asked.embedder.settings().query_timeout));
+    let query = query.vector(vectors.as_ref().and_then(|vectors| vectors.get(&text)));
     let start = Instant::now();
     let ranking = rank(&*ranker, &query, &catalog)?;
     let took_us = start.elapsed().as_micros();
@@ -109,7 +116,7 @@ fn with_habits(
     args: &SearchArgs,
     config: &Config,
 ) -> Result<Arc<dyn Ranker>, CliError> {
-    let book = usage::read(&config.state, args.state.as_deref())?;
+    let book = usage::read(&config.state, args.embeddings.state.as_deref())?;
     let catalog = usage::catalog_of(args.source.config.as_deref(), &args.source.catalog);
     let name = ranker.name();
     usage::with_habits(ranker, &book, (&catalog, caller), config.usage.unwrap_or_default())

@@ -27,7 +27,7 @@ use crate::{
     Outcome,
     cli::{LogFormat, ServeArgs},
     config::{self, Config, ListenConfig, state},
-    demo,
+    demo, embeddings,
     error::{CliError, say, warn},
     logging, models,
     rankers::shared_rankers,
@@ -116,24 +116,38 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         None => None,
     };
     let recording = Recording::open(args)?;
+    let Kept { state, files, learner } = kept;
     let model = args.model.model.clone().or(config.model);
-    let rankers = shared_rankers(config.ranker, models::read(model.as_deref())?);
+    let embedder = embeddings::embedder(config.embeddings.as_ref(), state.as_deref());
+    let rankers = shared_rankers(config.ranker, models::read(model.as_deref())?, embedder);
     let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
     if let Some(telemetry) = &telemetry {
         telemetry.follow(&gateway);
     }
     let recording = recording.map(|recording| recording.of(&gateway));
     let mut options = control_options(args, listener.as_ref());
-    let Kept { state, files, learner } = kept;
     if let Some(path) = args.config.clone() {
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
+        let embeddings = config.embeddings;
         let model = FollowedModel { path: model, flag: args.model.model.clone() };
         let (reload, requests) = mpsc::channel(1);
         options.reload = Some(reload);
         let (gateway, state) = (Arc::clone(&gateway), state.clone());
-        let followed =
-            Followed { path, gateway, door, ranker, model, listen, telemetry, state, files, learner, requests };
+        let followed = Followed {
+            path,
+            gateway,
+            door,
+            ranker,
+            model,
+            embeddings,
+            listen,
+            telemetry,
+            state,
+            files,
+            learner,
+            requests,
+        };
         tokio::spawn(followed.follow());
     }
     let router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));

@@ -9,14 +9,15 @@ use std::{
 
 use clap::ValueEnum;
 use pegboard_core::{Ranker, Selection};
-use pegboard_discovery::{Holder, Learner as _, Session, Settings, transcript::OpenAiChat};
+use pegboard_discovery::{Answer, Holder, Learner as _, Session, Settings, transcript::OpenAiChat};
 use pegboard_engine::{Sequence, usage::HabitSettings};
 use serde_json::{Map, Value, json};
 
 use crate::{
     Outcome, catalogs,
     cli::SessionArgs,
-    config::state::StateFolder,
+    config::{Config, state::StateFolder},
+    embeddings::Asked,
     error::CliError,
     models, output,
     rankers::RankerName,
@@ -28,8 +29,9 @@ const MAX_LINE_BYTES: u64 = 16 << 20;
 
 pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
     let learner = args.usage.then(|| learner(args)).transpose()?;
-    let session = open(args, learner.as_ref())?;
-    let mut talk = Talk { session, learner };
+    let asked = Asked::open(&args.embeddings, &Config::default())?;
+    let session = open(args, learner.as_ref(), asked.as_ref())?;
+    let mut talk = Talk { session, learner, asked };
     let ended = if stdin().is_terminal() { repl::run(&mut talk) } else { serve_lines(&mut talk) };
     if let Some(learner) = &talk.learner {
         learner.finish();
@@ -37,14 +39,15 @@ pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
     ended
 }
 
-/// A conversation, and whoever learns from it.
+/// A conversation, whoever learns from it, and who makes vectors for it.
 struct Talk {
     session: Session,
     learner: Option<Keeper>,
+    asked: Option<Asked>,
 }
 
 fn learner(args: &SessionArgs) -> Result<Keeper, CliError> {
-    let Some(state) = StateFolder::default().resolve(args.state.as_deref()) else {
+    let Some(state) = StateFolder::default().resolve(args.embeddings.state.as_deref()) else {
         return Err(CliError::new("there is no folder for state, so nothing can be learned").hint("`--state FOLDER`"));
     };
     let folder = usage::folder(&state);
@@ -94,7 +97,7 @@ fn skip_line(input: &mut impl BufRead) -> Result<(), CliError> {
     }
 }
 
-fn open(args: &SessionArgs, learner: Option<&Keeper>) -> Result<Session, CliError> {
+fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> Result<Session, CliError> {
     let catalog = match args.catalog.as_slice() {
         [] => catalogs::demo()?,
         files => catalogs::read(files, args.max_catalog_bytes)?,
@@ -118,6 +121,10 @@ fn open(args: &SessionArgs, learner: Option<&Keeper>) -> Result<Session, CliErro
     let ranker: Arc<dyn Ranker> = match (name.unwrap_or_default(), token_bonus) {
         (RankerName::Sequence, Some(bonus)) => Arc::new(Sequence::new(bonus)),
         (name, _) => Arc::from(name.build(models::read(args.model.model.as_deref())?.as_ref())),
+    };
+    let ranker = match asked {
+        Some(asked) => asked.under(ranker, &catalog),
+        None => ranker,
     };
     let ranker = match learner {
         Some(learner) => learner.ranker(Holder::Local, ranker),
@@ -151,7 +158,7 @@ fn serve(talk: &mut Talk, request: &Value) -> Result<Value, String> {
         Some("call") => {
             let name = request.get("name").and_then(Value::as_str).ok_or("`name` is required")?;
             let empty = json!({});
-            let reply = call(session, name, request.get("arguments").unwrap_or(&empty));
+            let reply = call(talk, name, request.get("arguments").unwrap_or(&empty));
             talk.learn();
             Ok(reply)
         }
@@ -172,6 +179,13 @@ fn serve(talk: &mut Talk, request: &Value) -> Result<Value, String> {
 }
 
 impl Talk {
+    /// Answers a call, with the vectors of its queries if they can be had.
+    fn call(&mut self, name: &str, arguments: &Value) -> Answer {
+        let vectors = self.asked.as_ref().zip(self.session.vectors_for(name, arguments));
+        let vectors = vectors.map(|(asked, soon)| asked.wait(soon)).unwrap_or_default();
+        self.session.call_with(name, arguments, &vectors)
+    }
+
     /// Nothing is heard of a call once it was handed out; it counts as made.
     fn learn(&mut self) {
         let (Some(learner), Some(lead)) = (&self.learner, self.session.lead().cloned()) else { return };
@@ -181,8 +195,8 @@ impl Talk {
     }
 }
 
-fn call(session: &mut Session, name: &str, arguments: &Value) -> Value {
-    let answer = session.call(name, arguments);
+fn call(talk: &mut Talk, name: &str, arguments: &Value) -> Value {
+    let answer = talk.call(name, arguments);
     let mut reply = Map::new();
     match answer.target {
         Some(target) => {
@@ -197,7 +211,7 @@ fn call(session: &mut Session, name: &str, arguments: &Value) -> Value {
         reply.insert("metadata".into(), metadata);
     }
     reply.insert("is_error".into(), answer.is_error.into());
-    reply.insert("visible".into(), session.visible_names().into());
+    reply.insert("visible".into(), talk.session.visible_names().into());
     reply.insert("list_changed".into(), answer.list_changed.into());
     if !answer.evicted.is_empty() {
         reply.insert("evicted".into(), answer.evicted.into());

@@ -13,7 +13,7 @@ use pegboard_upstream::config::{
 use super::{
     Config,
     access::{SELECTION, TOKEN, read_tokens, selection_shape},
-    limits,
+    embeddings, limits,
     lint::LINT,
     middleware::Found,
     options::OPTIONS,
@@ -286,6 +286,12 @@ const KEYS: &[Key<Draft>] = &[
     )
     .default("\"warn\""),
     Key::new(
+        "lint",
+        Kind::Object(|| LINT.shape()),
+        "What `pegboard lint` looks for, and how much it lets pass.",
+        |node, draft: &mut Draft, scope| LINT.read(node, &mut draft.config.lint, scope),
+    ),
+    Key::new(
         "usageLearning",
         usage::KIND,
         "Whether it is learned from use: what was called after a search ranks higher for like queries of the same \
@@ -294,16 +300,16 @@ const KEYS: &[Key<Draft>] = &[
     )
     .default("false"),
     Key::new(
-        "lint",
-        Kind::Object(|| LINT.shape()),
-        "What `pegboard lint` looks for, and how much it lets pass.",
-        |node, draft: &mut Draft, scope| LINT.read(node, &mut draft.config.lint, scope),
-    ),
-    Key::new(
         "telemetry",
         Kind::Object(telemetry::shape),
         "Where traces and numbers go.",
         |node, draft: &mut Draft, scope| telemetry::SECTION.read(node, &mut draft.config.telemetry, scope),
+    ),
+    Key::new(
+        "embeddings",
+        Kind::Object(embeddings::shape),
+        "Somebody else's model, whose vectors of tools and queries join the ranking of `hybrid`.",
+        |node, draft: &mut Draft, scope| draft.config.embeddings = embeddings::read(node, scope),
     ),
     Key::new(
         "startupWait",

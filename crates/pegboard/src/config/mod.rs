@@ -2,6 +2,7 @@
 //! client has, a `pegboard` section, and `middleware`.
 
 mod access;
+mod embeddings;
 mod gateway;
 mod limits;
 mod lint;
@@ -24,6 +25,7 @@ use std::{
 
 use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::GatewaySettings;
+use pegboard_llm::embeddings::EndpointSettings;
 use pegboard_upstream::config::{
     ServerConfig,
     document::{Document, MAX_BYTES, Node, Problems},
@@ -64,6 +66,8 @@ pub(crate) struct Config {
     pub(crate) lint: LintConfig,
     /// How it is learned from use, if it is.
     pub(crate) usage: Option<HabitSettings>,
+    /// Somebody else's model, whose vectors join the ranking.
+    pub(crate) embeddings: Option<EndpointSettings>,
 }
 
 /// What a listener takes from the configuration.

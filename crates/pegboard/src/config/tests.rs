@@ -50,6 +50,33 @@ fn a_dozen_mistakes_are_told_at_once() {
 }
 
 #[test]
+fn an_embeddings_endpoint() {
+    let show = |config: &Config| match &config.embeddings {
+        Some(settings) => {
+            assert!(!format!("{settings:?}").contains("t0p"));
+            let key = settings.key.as_ref().map(|key| key.expose());
+            let times = [settings.timeout, settings.query_timeout].map(|time| time.as_millis());
+            format!(
+                "{} {} {key:?} {:?} {times:?} {}",
+                settings.url, settings.model, settings.dimensions, settings.query_prefix
+            )
+        }
+        None => "none".to_owned(),
+    };
+    let with = |section: &str| format!(r#"{{"pegboard": {{"embeddings": {section}}}}}"#);
+    check(&with(r#"{"url": "http://h/v1", "model": "m"}"#), show, "http://h/v1 m None None [60000, 2000] ");
+    let all = r#"{"url": "http://h/v1", "model": "m", "key": "${TOKEN}", "dimensions": 256, "timeout": 5,
+        "queryTimeout": "300ms", "connectTimeout": 1, "queryPrefix": "q: ", "documentPrefix": "d: "}"#;
+    check(&with(all), show, "http://h/v1 m Some(\"t0p\") Some(256) [5000, 300] q: ");
+    check("{}", show, "none");
+    check(&with(r#"{"model": "m"}"#), show, "`pegboard.embeddings` needs `url`");
+    let wrong = r#"{"url": "http://h/v1", "model": "m", "key": "a b", "dimensions": 9000}"#;
+    let told = "`pegboard.embeddings.key` must be a key of letters, digits and signs; \
+                `pegboard.embeddings.dimensions` must be at most 8192";
+    check(&with(wrong), show, told);
+}
+
+#[test]
 fn comments_and_trailing_commas_are_fine() {
     let limit = |config: &Config| format!("{:?}", config.limit);
     check("{/* a */ \"pegboard\": {\"limit\": 3,}, // b\n}", limit, "Some(3)");

@@ -7,6 +7,7 @@ mod cases;
 mod clients;
 mod difflib;
 mod doctor;
+mod embeddings;
 mod fuzz;
 mod gateway;
 mod guide;

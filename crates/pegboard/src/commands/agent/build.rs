@@ -11,9 +11,11 @@ use pegboard_agent::{
     Agent, AgentBuilder, Approval, BuildError, DialectName, Limits, Mode, Policy, Request, ToolSearch,
     outputs::OutputSettings, shell::ShellSettings,
 };
+use pegboard_core::Ranker;
 use pegboard_discovery::HostTool;
 use pegboard_gateway::{GatewaySettings, Profile};
-use pegboard_llm::{Model, client::ClientError};
+use pegboard_llm::{Model, client::ClientError, embeddings::Embedded};
+use tokio::runtime::Handle;
 
 use super::{
     args::{AgentArgs, ModeName, providers},
@@ -26,7 +28,7 @@ use crate::{
         self, Config,
         state::{self, StateFolder},
     },
-    demo,
+    demo, embeddings,
     error::{CliError, warn},
     models,
     rankers::RankerName,
@@ -80,11 +82,12 @@ pub(super) fn builder(
     (mode, dialect): (Mode, DialectName),
     config: Config,
     person: Person,
+    runtime: &Handle,
 ) -> Result<AgentBuilder, CliError> {
     let approval = if args.yes { Approval::Never } else { args.approve.into() };
     let state = config.state.resolve(args.state.as_deref());
     let mut builder = Agent::builder(model)
-        .tool_search(tool_search(args, &config, dialect)?)
+        .tool_search(tool_search(args, &config, dialect, state.as_deref(), runtime)?)
         .mode(mode)
         .servers(config.servers)
         .selection(config.gateway.selection.clone())
@@ -149,13 +152,22 @@ pub(super) fn mode(args: &AgentArgs, profile: Profile) -> Result<(Mode, DialectN
     Ok((mode, dialect))
 }
 
-fn tool_search(args: &AgentArgs, config: &Config, dialect: DialectName) -> Result<ToolSearch, CliError> {
+fn tool_search(
+    args: &AgentArgs,
+    config: &Config,
+    dialect: DialectName,
+    state: Option<&Path>,
+    runtime: &Handle,
+) -> Result<ToolSearch, CliError> {
     let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
     let ranker = args.ranker.or(config.ranker).unwrap_or_else(own);
-    let model = models::read(config.model.as_deref())?;
+    let mut ranker: Arc<dyn Ranker> = Arc::from(ranker.build(models::read(config.model.as_deref())?.as_ref()));
+    if let Some(embedder) = embeddings::embedder(config.embeddings.as_ref(), state) {
+        ranker = Embedded::under(ranker, &embedder, runtime);
+    }
     Ok(ToolSearch {
         dialect,
-        ranker: Some(Arc::from(ranker.build(model.as_ref()))),
+        ranker: Some(ranker),
         settings: config.gateway.discovery.clone(),
         delivery: args.delivery.map(|delivery| delivery.0),
         exposure: config.gateway.exposure,

@@ -45,6 +45,8 @@ pub(super) enum Check {
     PublicAddress,
     /// The folder for state cannot be used
     StateFolder,
+    /// The embeddings endpoint does not answer as it should; searches go on without it
+    Embeddings,
     /// The program of a server is not there
     MissingCommand,
     /// The program of a server cannot be run

@@ -12,11 +12,12 @@ use pegboard_discovery::Learner;
 use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::{Change, Gateway, Rankers, control::Reload};
 use pegboard_http::Doorkeeper;
+use pegboard_llm::embeddings::EndpointSettings;
 use tokio::sync::mpsc;
 
 use crate::{
     config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
-    models,
+    embeddings, models,
     rankers::{RankerName, shared_rankers},
     usage::{self, Keeper},
 };
@@ -33,6 +34,7 @@ pub(super) struct Followed {
     /// Who is let in, if anybody can come.
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
+    pub(super) embeddings: Option<EndpointSettings>,
     pub(super) model: FollowedModel,
     pub(super) listen: ListenConfig,
     pub(super) telemetry: TelemetryConfig,
@@ -149,14 +151,16 @@ impl Followed {
     /// Other rankers, if the configuration asks for them.
     async fn rankers(&mut self, config: &Config) -> Result<Option<Rankers>, String> {
         let path = self.model.flag.clone().or_else(|| config.model.clone());
-        if config.ranker == self.ranker && path == self.model.path {
+        let is_same = config.ranker == self.ranker && path == self.model.path && config.embeddings == self.embeddings;
+        if is_same {
             return Ok(None);
         }
         let wanted = path.clone();
         let read = tokio::task::spawn_blocking(move || models::read(wanted.as_deref())).await;
         let model = read.map_err(|error| error.to_string())?.map_err(|error| error.in_one_line())?;
-        (self.ranker, self.model.path) = (config.ranker, path);
-        Ok(Some(shared_rankers(config.ranker, model)))
+        (self.ranker, self.model.path, self.embeddings) = (config.ranker, path, config.embeddings.clone());
+        let embedder = embeddings::embedder(config.embeddings.as_ref(), self.state.as_deref());
+        Ok(Some(shared_rankers(config.ranker, model, embedder)))
     }
 
     /// Some things take another start.

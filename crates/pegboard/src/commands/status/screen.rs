@@ -70,6 +70,7 @@ pub(super) fn screen(status: &Status, width: usize) -> String {
     servers(status, &mut text);
     sessions(status, &mut text);
     totals(status, &mut text);
+    embeddings(status, &mut text);
     pins(status, &mut text);
     text.text
 }
@@ -187,6 +188,21 @@ fn totals(status: &Status, text: &mut Text) {
     if totals.suspended_calls > 0 {
         let calls = some(totals.suspended_calls as u64, "call waits", "calls wait");
         text.wrapped(WAITING, 0, &format!("{calls} for input of a client"), MAX_NOTE_LINES);
+    }
+}
+
+/// How somebody else's model is doing.
+fn embeddings(status: &Status, text: &mut Text) {
+    let Some(one) = &status.embeddings else { return };
+    let (embedded, tools) = (count(one.embedded as u64), some(one.tools as u64, "tool", "tools"));
+    let refused = if one.refused > 0 { format!(" ({} refused)", count(one.refused as u64)) } else { String::new() };
+    let asked = some(one.fetched + one.known + one.without, "query", "queries");
+    let without = if one.without > 0 { format!(", {} without a vector", count(one.without)) } else { String::new() };
+    let words = format!("embeddings of {}: {embedded} of {tools}{refused}; {asked}{without}", one_line(&one.model));
+    text.wrapped(PLAIN, 0, &words, MAX_NOTE_LINES);
+    if let Some(problem) = &one.problem {
+        let words = format!("searches go on without {}: {}", one.endpoint, one_line(problem));
+        text.wrapped(BAD, 0, &words, MAX_NOTE_LINES);
     }
 }
 

@@ -1,0 +1,105 @@
+//! What an endpoint sends, and whether it can be used.
+
+use pegboard_core::vectors::MAX_DIMENSIONS;
+use serde::Deserialize;
+
+use super::EmbeddingError;
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    index: usize,
+    embedding: Vec<f32>,
+}
+
+/// The vectors of `count` texts in their order, all of one length, which is `dimensions` if
+/// that was asked for.
+pub(super) fn read(body: &[u8], count: usize, dimensions: Option<usize>) -> Result<Vec<Vec<f32>>, EmbeddingError> {
+    let garbled = |text: String| Err(EmbeddingError::Garbled(text));
+    let answer: Answer = match serde_json::from_slice(body) {
+        Ok(answer) => answer,
+        Err(error) => return garbled(error.to_string()),
+    };
+    let vectors = place(answer.data, count)?;
+    let length = dimensions.unwrap_or_else(|| vectors.first().map_or(0, Vec::len));
+    if !(1..=MAX_DIMENSIONS).contains(&length) {
+        return garbled(format!("a vector of {length} dimensions, and there may be 1 to {MAX_DIMENSIONS}"));
+    }
+    for vector in &vectors {
+        if vector.len() != length {
+            return garbled(format!("a vector of {} dimensions instead of {length}", vector.len()));
+        }
+        if vector.iter().any(|number| !number.is_finite()) {
+            return garbled("a vector with numbers that are not finite".to_owned());
+        }
+        if vector.iter().all(|number| *number == 0.0) {
+            return garbled("a vector of zeros".to_owned());
+        }
+    }
+    Ok(vectors)
+}
+
+/// The vectors in the order of their texts.
+fn place(items: Vec<Item>, count: usize) -> Result<Vec<Vec<f32>>, EmbeddingError> {
+    let mut vectors: Vec<Option<Vec<f32>>> = vec![None; count];
+    for item in items {
+        match vectors.get_mut(item.index) {
+            Some(place @ None) => *place = Some(item.embedding),
+            Some(_) => return Err(EmbeddingError::Garbled(format!("two vectors for text {}", item.index))),
+            None => return Err(EmbeddingError::Garbled(format!("a vector for text {} of {count}", item.index))),
+        }
+    }
+    let missing = |at: usize| EmbeddingError::Garbled(format!("text {at} of {count} is without a vector"));
+    vectors.into_iter().enumerate().map(|(at, vector)| vector.ok_or_else(|| missing(at))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(body: &str, expected: Result<Vec<Vec<f32>>, &str>) {
+        let found = read(body.as_bytes(), 2, None);
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
+            (found, expected) => panic!("{found:?} instead of {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn answers() {
+        let data = |items: &str| format!(r#"{{"object": "list", "data": [{items}], "model": "m"}}"#);
+        let item = |index: usize, vector: &str| format!(r#"{{"index": {index}, "embedding": [{vector}]}}"#);
+        let two = |a: String, b: String| data(&format!("{a}, {b}"));
+        check(&two(item(1, "3, 4"), item(0, "1, 2")), Ok(vec![vec![1.0, 2.0], vec![3.0, 4.0]]));
+        check(&two(item(0, "1"), item(1, "1, 2")), Err("2 dimensions instead of 1"));
+        check(&two(item(0, "1"), item(0, "2")), Err("two vectors for text 0"));
+        check(&two(item(0, "1"), item(2, "2")), Err("text 2 of 2"));
+        check(&data(&item(0, "1")), Err("text 1 of 2 is without"));
+        check(&two(item(0, ""), item(1, "")), Err("0 dimensions"));
+        check(&two(item(0, "1e39"), item(1, "1")), Err("out of range"));
+        check(&two(item(0, "NaN"), item(1, "1")), Err("unusable"));
+        check(&two(item(0, "null"), item(1, "1")), Err("unusable"));
+        check(&two(item(0, "0, -0"), item(1, "1, 1")), Err("zeros"));
+        let long = vec!["1"; MAX_DIMENSIONS + 1].join(",");
+        check(&two(item(0, &long), item(1, &long)), Err("8193 dimensions"));
+        check(r#"{"error": "no"}"#, Err("missing field `data`"));
+        check("<html>", Err("unusable"));
+        let asked = read(two(item(0, "1, 2"), item(1, "1, 2")).as_bytes(), 2, Some(3));
+        assert!(asked.expect_err("not what was asked for").to_string().contains("2 dimensions instead of 3"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..200), count in 0_usize..4) {
+            let _ = read(&bytes, count, None);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Vectors that were fetched before, on disk.
+//!
+//! A folder of sealed files, each with the vectors of one batch or of several that were put
+//! together. An entry is named by what it depends on and by nothing else, so that a text that
+//! changed, or another model, is simply not there. Files are written whole under another name
+//! and then renamed; one that is damaged, cut or not ours is passed over. Beyond a bound on
+//! their size the files that were used longest ago go.
+//!
+//! Vectors are kept as one byte for each dimension and a scale: that is what rankers compare
+//! with, so nothing is lost by it, a start from the disk ranks exactly like the one that
+//! fetched them, and ten thousand tools in 384 dimensions take 4 MB.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use pegboard_core::vectors::{Direction, MAX_DIMENSIONS};
+use pegboard_upstream::store::{Kind, Store, digest};
+
+use super::EndpointSettings;
+
+/// No file is larger.
+const FILE_BYTES: usize = 16 << 20;
+
+/// All of them together.
+const ALL_BYTES: u64 = 256 << 20;
+
+/// With more files than this the small ones are put together.
+const MANY_FILES: usize = 24;
+
+/// A file that was used is marked so if the last mark is older.
+const FRESH: Duration = Duration::from_secs(24 * 3600);
+
+/// A name, a scale and the number of dimensions.
+const HEAD: usize = 16 + 4 + 2;
+
+const KIND: Kind = Kind { name: "vectors", version: 1, max_bytes: FILE_BYTES };
+
+/// What a vector depends on: endpoint, model, dimensions, prefix and text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint([u8; 16]);
+
+impl Fingerprint {
+    /// That of a text behind a prefix.
+    pub fn of(settings: &EndpointSettings, prefix: &str, text: &str) -> Self {
+        let dimensions = settings.dimensions.unwrap_or(0).to_string();
+        let mut message = Vec::new();
+        for part in [settings.endpoint().as_str(), &settings.model, &dimensions, prefix, text] {
+            // With their lengths no two lists of parts are the same bytes.
+            message.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            message.extend_from_slice(part.as_bytes());
+        }
+        let mut name = [0; 16];
+        name.copy_from_slice(&digest(&message)[..16]);
+        Self(name)
+    }
+}
+
+/// The folder.
+#[derive(Debug)]
+pub struct Cache {
+    store: Store,
+    all_bytes: u64,
+}
+
+impl Cache {
+    /// Opens the folder, and makes it where it is missing.
+    ///
+    /// # Errors
+    /// When it can be neither read nor made, or others could write to it.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        Ok(Self { store: Store::open(folder, KIND)?, all_bytes: ALL_BYTES })
+    }
+
+    /// Those of the wanted vectors that are there.
+    pub fn find(&self, wanted: &HashSet<Fingerprint>) -> HashMap<Fingerprint, Direction> {
+        let mut found = HashMap::new();
+        if wanted.is_empty() {
+            return found;
+        }
+        for (name, used) in self.store.names().unwrap_or_default() {
+            let Some(entries) = self.read(&name) else { continue };
+            let before = found.len();
+            found.extend(entries.into_iter().filter(|(entry, _)| wanted.contains(entry)));
+            if found.len() > before && used.elapsed().is_ok_and(|age| age > FRESH) {
+                let _ = self.store.touch(&name);
+            }
+        }
+        found
+    }
+
+    /// Adds vectors.
+    ///
+    /// # Errors
+    /// When the system refuses; what was there is still there.
+    pub fn keep(&self, entries: &[(Fingerprint, &Direction)]) -> io::Result<()> {
+        for body in bodies(entries.iter().copied()) {
+            self.store.save(&name_of(&body), &body)?;
+        }
+        self.tidy()
+    }
+
+    /// Removes the files that hold one of these.
+    pub fn forget(&self, names: &HashSet<Fingerprint>) {
+        for (file, _) in self.store.names().unwrap_or_default() {
+            let holds_one =
+                self.read(&file).is_some_and(|entries| entries.iter().any(|(name, _)| names.contains(name)));
+            if holds_one {
+                let _ = self.store.remove(&file);
+            }
+        }
+    }
+
+    /// Puts small files together, and lets old ones go.
+    fn tidy(&self) -> io::Result<()> {
+        let mut files: Vec<(String, SystemTime, u64)> = Vec::new();
+        for (name, used) in self.store.names()? {
+            // Another program may have removed it meanwhile.
+            if let Ok(size) = self.store.size(&name) {
+                files.push((name, used, size));
+            }
+        }
+        // The latest first, and of those the names decide.
+        files.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let mut all = 0;
+        files.retain(|(name, _, size)| {
+            all += size;
+            let stays = all <= self.all_bytes;
+            if !stays {
+                let _ = self.store.remove(name);
+            }
+            stays
+        });
+        if files.len() <= MANY_FILES {
+            return Ok(());
+        }
+        files.retain(|(_, _, size)| *size < FILE_BYTES as u64 / 4);
+        let names: Vec<&String> = files.iter().map(|(name, ..)| name).collect();
+        self.join(&names)
+    }
+
+    /// Puts files together. Whoever is killed here leaves some vectors twice, and none less.
+    fn join(&self, names: &[&String]) -> io::Result<()> {
+        let entries: HashMap<Fingerprint, Direction> =
+            names.iter().filter_map(|name| self.read(name)).flatten().collect();
+        let mut entries: Vec<(Fingerprint, &Direction)> = entries.iter().map(|(name, row)| (*name, row)).collect();
+        entries.sort_by_key(|(name, _)| *name);
+        let bodies = bodies(entries.into_iter());
+        for body in &bodies {
+            self.store.save(&name_of(body), body)?;
+        }
+        let kept: HashSet<String> = bodies.iter().map(|body| name_of(body)).collect();
+        names.iter().filter(|name| !kept.contains(**name)).try_for_each(|name| self.store.remove(name))
+    }
+
+    fn read(&self, name: &str) -> Option<Vec<(Fingerprint, Direction)>> {
+        entries(&self.store.load(name).ok()?)
+    }
+}
+
+/// A file is called after its content: the same vectors twice are one file.
+fn name_of(body: &[u8]) -> String {
+    digest(body).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Files of entries, none too large.
+fn bodies<'a>(entries: impl Iterator<Item = (Fingerprint, &'a Direction)>) -> Vec<Vec<u8>> {
+    let mut bodies: Vec<Vec<u8>> = Vec::new();
+    for (name, row) in entries {
+        let length = HEAD + row.dimensions();
+        if bodies.last().is_none_or(|body| body.len() + length > FILE_BYTES) {
+            bodies.push(Vec::new());
+        }
+        let Some(body) = bodies.last_mut() else { continue };
+        body.extend_from_slice(&name.0);
+        body.extend_from_slice(&row.scale().to_le_bytes());
+        body.extend_from_slice(&(row.dimensions() as u16).to_le_bytes());
+        body.extend(row.numbers().iter().map(|number| number.cast_unsigned()));
+    }
+    bodies
+}
+
+/// The entries of a file; `None` if there is something else in it.
+fn entries(mut body: &[u8]) -> Option<Vec<(Fingerprint, Direction)>> {
+    let mut entries = Vec::new();
+    while !body.is_empty() {
+        let (head, rest) = body.split_at_checked(HEAD)?;
+        let (name, numbers) = head.split_at_checked(16)?;
+        let scale = f32::from_le_bytes(numbers[..4].try_into().ok()?);
+        let dimensions = usize::from(u16::from_le_bytes(numbers[4..].try_into().ok()?));
+        let (row, rest) = rest.split_at_checked(dimensions).filter(|_| dimensions <= MAX_DIMENSIONS)?;
+        let row: Vec<i8> = row.iter().map(|byte| byte.cast_signed()).collect();
+        entries.push((Fingerprint(name.try_into().ok()?), Direction::from_parts(scale, &row)?));
+        body = rest;
+    }
+    Some(entries)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+use std::{fs, path::PathBuf};
+
+use pegboard_core::{Catalog, Query, RawTool, Selection, Server, ToolVectors};
+use pegboard_engine::Hybrid;
+use pegboard_testkit::embedder::{Conduct, Endpoint, Limits};
+use tokio::runtime::Handle;
+
+use super::*;
+use crate::embeddings::Embedded;
+
+struct Place(PathBuf);
+
+impl Place {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("pegboard-embedder-{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn raw(count: usize) -> Vec<RawTool> {
+    let tool = |at| RawTool { name: format!("tool_{at}"), description: format!("thing {at}"), ..RawTool::default() };
+    (0..count).map(tool).collect()
+}
+
+fn catalog(count: usize) -> Catalog {
+    let server = Server { name: "s".into(), ..Server::default() };
+    Catalog::empty().with_server(server, raw(count)).0
+}
+
+fn embedder(endpoint: &Endpoint, place: Option<&Place>) -> Arc<Embedder> {
+    embedder_of(EndpointSettings::new(endpoint.url(), "test-model"), place)
+}
+
+fn embedder_of(settings: EndpointSettings, place: Option<&Place>) -> Arc<Embedder> {
+    let settings = EndpointSettings { query_timeout: Duration::from_millis(150), ..settings };
+    Arc::new(Embedder::new(settings, place.map(|place| place.0.as_path())).expect("an embedder"))
+}
+
+/// The last table, and what became of it.
+async fn tools(embedder: &Embedder, catalog: &Catalog) -> (Arc<ToolVectors>, Result<(), EmbeddingError>) {
+    let mut last = Arc::default();
+    let done = embedder.tools(catalog, &ToolVectors::default(), &mut |table| last = Arc::clone(table)).await;
+    (last, done)
+}
+
+async fn asked(embedder: &Embedder, query: &str) -> bool {
+    embedder.queries(vec![query.to_owned()]).await.get(query).is_some()
+}
+
+#[tokio::test]
+async fn after_a_restart_nothing_is_asked_for() {
+    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("restart"));
+    let (catalog, larger) = (catalog(40), catalog(43));
+    let (first, done) = tools(&embedder(&endpoint, Some(&place)), &catalog).await;
+    assert!(done.is_ok());
+    assert_eq!((first.len(), endpoint.requests().len()), (40, 2));
+    let (again, _) = tools(&embedder(&endpoint, Some(&place)), &catalog).await;
+    assert_eq!((again.len(), endpoint.requests().len()), (40, 2), "all of it is known");
+    assert!(catalog.iter().all(|tool| first.row(tool) == again.row(tool)), "and to the last bit the same");
+    // Only what is new is asked for.
+    tools(&embedder(&endpoint, Some(&place)), &larger).await.1.expect("vectors");
+    assert_eq!(endpoint.requests().last().map(Vec::len), Some(3));
+    // Another model, other dimensions or another prefix is another vector.
+    let base = EndpointSettings::new(endpoint.url(), "test-model");
+    let other = EndpointSettings { document_prefix: "passage: ".into(), ..base.clone() };
+    tools(&embedder_of(other, Some(&place)), &catalog).await.1.expect("vectors");
+    assert!(
+        endpoint.requests().last().is_some_and(|texts| texts.iter().all(|text| text.starts_with("passage: s tool")))
+    );
+    let other = EndpointSettings { dimensions: Some(8), ..base.clone() };
+    assert_eq!(tools(&embedder_of(other, Some(&place)), &catalog).await.0.dimensions(), 8);
+    let other = EndpointSettings { model: "other".into(), ..base };
+    let (table, done) = tools(&embedder_of(other, Some(&place)), &catalog).await;
+    assert!(table.is_empty() && done.is_err_and(|error| error.to_string().contains("404")));
+}
+
+#[tokio::test]
+async fn what_came_before_a_failure_is_kept() {
+    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("failure"));
+    tools(&embedder(&endpoint, Some(&place)), &catalog(32)).await.1.expect("vectors");
+    let before = endpoint.requests().len();
+    for conduct in
+        [Conduct::Half, Conduct::Garbage, Conduct::NotANumber, Conduct::Breaks, Conduct::Refuses(500, Some(0))]
+    {
+        endpoint.conduct(conduct.clone());
+        let (table, done) = tools(&embedder(&endpoint, Some(&place)), &catalog(40)).await;
+        assert!(done.is_err(), "{conduct:?}");
+        assert_eq!(table.len(), 32, "{conduct:?}: the others have theirs");
+    }
+    assert!(endpoint.requests()[before..].iter().all(|texts| texts.len() == 8), "the known ones are not asked for");
+    endpoint.conduct(Conduct::Answers);
+    assert_eq!(tools(&embedder(&endpoint, Some(&place)), &catalog(40)).await.0.len(), 40);
+}
+
+#[tokio::test]
+async fn another_model_under_the_same_name_is_noticed() {
+    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("swapped"));
+    tools(&embedder(&endpoint, Some(&place)), &catalog(40)).await.1.expect("vectors");
+    endpoint.conduct(Conduct::Dimensions(32));
+    let (table, done) = tools(&embedder(&endpoint, Some(&place)), &catalog(41)).await;
+    assert!(done.is_ok());
+    assert_eq!((table.dimensions(), table.len()), (32, 41), "all were embedded again");
+    let before = endpoint.requests().len();
+    assert_eq!(tools(&embedder(&endpoint, Some(&place)), &catalog(41)).await.0.dimensions(), 32);
+    assert_eq!(endpoint.requests().len(), before, "the old ones are forgotten");
+}
+
+#[tokio::test]
+async fn a_doubt_is_looked_into() {
+    let endpoint = Endpoint::start(Limits::default());
+    let embedder = embedder(&endpoint, None);
+    let catalog = catalog(40);
+    let (mut table, _) = tools(&embedder, &catalog).await;
+    let before = endpoint.requests().len();
+    embedder.look_again(&catalog, &table, &mut |_| unreachable!("all is as it was")).await.expect("an answer");
+    assert_eq!(endpoint.requests().len(), before + 1, "one text tells");
+    endpoint.conduct(Conduct::Dimensions(32));
+    assert!(!asked(&embedder, "a").await);
+    let old = Arc::clone(&table);
+    embedder.look_again(&catalog, &old, &mut |new| table = Arc::clone(new)).await.expect("vectors");
+    assert_eq!((table.dimensions(), table.len()), (32, 40));
+    assert!(asked(&embedder, "a").await);
+}
+
+#[tokio::test]
+async fn queries_are_remembered_and_asked_for_together() {
+    let endpoint = Endpoint::start(Limits::default());
+    let settings =
+        EndpointSettings { query_prefix: "query: ".into(), ..EndpointSettings::new(endpoint.url(), "test-model") };
+    let embedder = embedder_of(EndpointSettings { query_timeout: Duration::from_secs(10), ..settings }, None);
+    assert!(!asked(&embedder, "a").await, "there is nothing to compare with yet");
+    assert!(endpoint.requests().is_empty());
+    tools(&embedder, &catalog(2)).await.1.expect("vectors");
+    let vectors = embedder.queries(vec!["a".into(), "b".into(), " ".into(), "a".into()]).await;
+    assert!(vectors.get("a").is_some() && vectors.get("b").is_some() && vectors.get(" ").is_none());
+    assert_eq!(endpoint.requests().last(), Some(&vec!["query: a".to_owned(), "query: b".to_owned()]));
+    let before = endpoint.requests().len();
+    assert!(asked(&embedder, "b").await);
+    assert_eq!(endpoint.requests().len(), before);
+    let standing = embedder.standing();
+    assert_eq!((standing.fetched, standing.known, standing.failed), (2, 1, 0));
+}
+
+#[tokio::test]
+async fn a_dead_endpoint_costs_two_waits() {
+    let endpoint = Endpoint::start(Limits::default());
+    let embedder = embedder(&endpoint, None);
+    tools(&embedder, &catalog(2)).await.1.expect("vectors");
+    let before = endpoint.requests().len();
+    endpoint.conduct(Conduct::Hangs);
+    for query in ["a", "b", "c", "d"] {
+        assert!(!asked(&embedder, query).await);
+    }
+    assert_eq!(endpoint.requests().len() - before, 2, "then it is left alone");
+    let standing = embedder.standing();
+    assert_eq!((standing.failed, standing.skipped), (2, 2));
+    assert_eq!(standing.problem.as_deref(), Some("the endpoint did not answer within 0.15 s"));
+}
+
+#[tokio::test]
+async fn a_vector_of_another_length_is_not_used() {
+    let endpoint = Endpoint::start(Limits::default());
+    let embedder = embedder(&endpoint, None);
+    tools(&embedder, &catalog(2)).await.1.expect("vectors");
+    endpoint.conduct(Conduct::Dimensions(5));
+    assert!(!asked(&embedder, "a").await);
+    let problem = "the endpoint's vectors have 5 dimensions, those of the tools 64";
+    assert_eq!(embedder.standing().problem.as_deref(), Some(problem));
+    endpoint.conduct(Conduct::Answers);
+    assert!(asked(&embedder, "a").await);
+    assert_eq!(embedder.standing().problem, None);
+}
+
+#[tokio::test]
+async fn kept_queries_are_known_after_a_restart() {
+    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("queries"));
+    let (queries, limit) = (["a".to_owned(), "b".to_owned()], Duration::from_secs(10));
+    let first = embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
+    let again = embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
+    assert_eq!(first, again);
+    assert_eq!(endpoint.requests().len(), 1);
+}
+
+/// Waits until as many tools have a vector.
+async fn embedded(embedder: &Embedder, count: usize) {
+    let wait = async {
+        while embedder.standing().embedded != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
+    assert!(waited.is_ok(), "{:?}", embedder.standing());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_are_embedded_in_the_background_as_catalogs_come_by() {
+    let endpoint = Endpoint::start(Limits::default());
+    endpoint.means(&["航班"], "thing");
+    let embedder = embedder(&endpoint, None);
+    let ranker = Embedded::under(Arc::new(Hybrid::default()), &embedder, &Handle::current());
+    let first = catalog(3);
+    ranker.prepare(&first);
+    embedded(&embedder, 3).await;
+    let source = ranker.vector_source().expect("a source");
+    let vectors = source.ask(vec!["航班 2".to_owned()]).await;
+    let query = Query::new("航班 2").vector(vectors.get("航班 2")).least_confidence(0.0);
+    let ranking = ranker.rank(&query, &first, &Selection::everything()).expect("a ranking");
+    assert_eq!(ranking.hits.first().map(|hit| hit.tool.name()), Some("tool_2"));
+    // The next catalog shares its old tools with this one.
+    let second = first.with_server(Server { name: "s".into(), ..Server::default() }, raw(5)).0;
+    let _ = ranker.rank(&Query::new("thing"), &second, &Selection::everything());
+    embedded(&embedder, 5).await;
+    let documents: Vec<usize> =
+        endpoint.requests().iter().filter(|texts| texts[0].starts_with("s tool")).map(Vec::len).collect();
+    assert_eq!(documents, [3, 2]);
+    // Somebody who still has the old catalog does not turn it back.
+    let _ = ranker.rank(&Query::new("thing"), &first, &Selection::everything());
+    embedded(&embedder, 5).await;
+}

@@ -1,0 +1,99 @@
+//! A ranker with somebody else's vectors under it.
+
+use std::sync::Arc;
+
+use pegboard_core::{
+    Catalog, Query, QueryError, Ranker, Ranking, Selection, ToolVectors, VectorSource, Vectors,
+    vectors::{Soon, VectorStanding},
+};
+use tokio::{runtime::Handle, sync::watch};
+
+use super::{embedder::Embedder, upkeep};
+
+/// A ranker whose tools are embedded in the background, whatever catalog comes by.
+///
+/// It ranks as the ranker inside does, with the vectors that there are by then. Dropped, it
+/// stops asking the endpoint.
+#[derive(Debug)]
+pub struct Embedded {
+    inner: Arc<dyn Ranker>,
+    source: Arc<dyn VectorSource>,
+    catalogs: watch::Sender<Option<Catalog>>,
+}
+
+/// An embedder as others see it.
+#[derive(Debug)]
+struct Source(Arc<Embedder>);
+
+impl VectorSource for Source {
+    fn ask(&self, queries: Vec<String>) -> Soon<Vectors> {
+        let embedder = Arc::clone(&self.0);
+        Box::pin(async move { embedder.queries(queries).await })
+    }
+
+    fn standing(&self) -> VectorStanding {
+        self.0.standing()
+    }
+}
+
+impl Embedded {
+    /// Puts `embedder` under `inner`, if that has a use for vectors; its work is done on
+    /// `runtime`.
+    pub fn under(inner: Arc<dyn Ranker>, embedder: &Arc<Embedder>, runtime: &Handle) -> Arc<dyn Ranker> {
+        if !inner.use_vectors(&Arc::new(ToolVectors::default())) {
+            return inner;
+        }
+        let (catalogs, news) = watch::channel(None);
+        runtime.spawn(upkeep::follow(Arc::clone(embedder), Arc::clone(&inner), news));
+        Arc::new(Self { inner, source: Arc::new(Source(Arc::clone(embedder))), catalogs })
+    }
+
+    /// [`under`](Self::under) for programs that embed their tools themselves
+    /// ([`Embedder::tools`]): nothing happens in the background.
+    pub fn fixed(inner: Arc<dyn Ranker>, embedder: &Arc<Embedder>) -> Arc<dyn Ranker> {
+        let (catalogs, _) = watch::channel(None);
+        Arc::new(Self { inner, source: Arc::new(Source(Arc::clone(embedder))), catalogs })
+    }
+
+    /// Takes note of a catalog. One that is `older` along the same line is somebody's who has
+    /// not gone over to the next yet.
+    fn saw(&self, catalog: &Catalog, is_current: bool) {
+        let is_news = |seen: &Option<Catalog>| match seen {
+            Some(seen) => !seen.same_snapshot(catalog) && (is_current || catalog.version() >= seen.version()),
+            None => true,
+        };
+        if is_news(&self.catalogs.borrow()) {
+            self.catalogs.send_if_modified(|seen| {
+                let is_news = is_news(seen);
+                if is_news {
+                    *seen = Some(catalog.clone());
+                }
+                is_news
+            });
+        }
+    }
+}
+
+impl Ranker for Embedded {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
+        self.saw(catalog, false);
+        self.inner.rank(query, catalog, selection)
+    }
+
+    fn prepare(&self, catalog: &Catalog) {
+        self.saw(catalog, true);
+        self.inner.prepare(catalog);
+    }
+
+    fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
+        self.inner.use_vectors(vectors)
+    }
+
+    fn vector_source(&self) -> Option<Arc<dyn VectorSource>> {
+        Some(Arc::clone(&self.source))
+    }
+}

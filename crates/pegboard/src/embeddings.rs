@@ -1,0 +1,164 @@
+//! Vectors by somebody else's model, for commands.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Args;
+use pegboard_core::{
+    Catalog, Ranker, ToolVectors, Vectors,
+    vectors::{Soon, VectorStanding},
+};
+use pegboard_llm::embeddings::{Embedded, Embedder, EmbeddingError, EndpointSettings};
+use pegboard_upstream::{
+    config::{Secret, servers::is_url},
+    with_causes,
+};
+use tokio::runtime::Runtime;
+
+use crate::{
+    commands::serve::runtime,
+    config::{Config, state::StateFolder},
+    error::{CliError, warn},
+    progress::Progress,
+};
+
+/// Holds the key for `--embeddings`.
+const KEY: &str = "PEGBOARD_EMBEDDINGS_KEY";
+
+/// Which endpoint is asked.
+#[derive(Debug, Args)]
+pub(crate) struct EmbeddingsArgs {
+    /// Rank with the vectors of this OpenAI-compatible endpoint too, such as
+    /// `http://127.0.0.1:11434/v1`; a key for it goes into `PEGBOARD_EMBEDDINGS_KEY`
+    #[arg(long, value_name = "URL", env = "PEGBOARD_EMBEDDINGS", requires = "embeddings_model")]
+    embeddings: Option<String>,
+
+    /// The model to ask it for
+    #[arg(long, value_name = "MODEL", env = "PEGBOARD_EMBEDDINGS_MODEL")]
+    embeddings_model: Option<String>,
+
+    /// What the model wants in front of a query, such as `query: `
+    #[arg(long, value_name = "TEXT", requires = "embeddings")]
+    embeddings_query_prefix: Option<String>,
+
+    /// What it wants in front of a tool, such as `passage: `
+    #[arg(long, value_name = "TEXT", requires = "embeddings")]
+    embeddings_document_prefix: Option<String>,
+
+    /// Where vectors, and what was learned from use, are kept; `none` keeps nothing
+    /// [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
+}
+
+impl EmbeddingsArgs {
+    /// The endpoint that the flags name, if they name one.
+    fn settings(&self) -> Result<Option<EndpointSettings>, CliError> {
+        let (Some(url), Some(model)) = (&self.embeddings, &self.embeddings_model) else { return Ok(None) };
+        if !is_url(url) {
+            return Err(CliError::new(format!("`{url}` is no address of an endpoint"))
+                .hint("for instance `http://127.0.0.1:11434/v1`"));
+        }
+        let key = std::env::var(KEY).ok().filter(|key| !key.trim().is_empty());
+        Ok(Some(EndpointSettings {
+            key: key.map(|key| Secret::new(key.trim())),
+            query_prefix: self.embeddings_query_prefix.clone().unwrap_or_default(),
+            document_prefix: self.embeddings_document_prefix.clone().unwrap_or_default(),
+            ..EndpointSettings::new(url, model)
+        }))
+    }
+}
+
+/// Below the state folder: vectors of tools.
+pub(crate) fn folder(state: &Path) -> PathBuf {
+    state.join("embeddings")
+}
+
+/// What a program that goes on ranks with, if the configuration says so.
+pub(crate) fn embedder(settings: Option<&EndpointSettings>, state: Option<&Path>) -> Option<Arc<Embedder>> {
+    let made = Embedder::new(settings?.clone(), state.map(folder).as_deref());
+    let told = |error: &EmbeddingError| tracing::error!("the embeddings endpoint is not used: {}", with_causes(error));
+    made.inspect_err(told).ok().map(Arc::new)
+}
+
+/// An endpoint for commands that end with their answer, and wait for it.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) runtime: Runtime,
+    pub(crate) embedder: Arc<Embedder>,
+}
+
+impl Asked {
+    /// The endpoint that the flags name, else the one of the configuration.
+    pub(crate) fn open(args: &EmbeddingsArgs, config: &Config) -> Result<Option<Self>, CliError> {
+        let Some(settings) = args.settings()?.or_else(|| config.embeddings.clone()) else { return Ok(None) };
+        let state = match &args.state {
+            Some(flag) => StateFolder::named(flag).resolve(None),
+            None => config.state.resolve(None),
+        };
+        let embedder = Embedder::new(settings, state.as_deref().map(folder).as_deref());
+        let embedder = embedder.map_err(|error| CliError::new("cannot ask for embeddings").because(error))?;
+        Ok(Some(Self { runtime: runtime()?, embedder: Arc::new(embedder) }))
+    }
+
+    /// Gives the ranker vectors of all tools, as far as they can be had.
+    /// Whether it has a use for them.
+    pub(crate) fn embed_tools(&self, ranker: &dyn Ranker, catalog: &Catalog) -> bool {
+        if !ranker.use_vectors(&Arc::default()) {
+            warn(&format!("`{}` ranks without vectors; `hybrid` uses them", ranker.name()));
+            return false;
+        }
+        let progress = Progress::waiting("embedding the tools");
+        let mut publish = |table: &Arc<ToolVectors>| _ = ranker.use_vectors(table);
+        let done = self.runtime.block_on(self.embedder.tools(catalog, &ToolVectors::default(), &mut publish));
+        drop(progress);
+        let standing = self.embedder.standing();
+        if let Err(error) = done {
+            let (some, all) = (standing.embedded, standing.tools);
+            missed(&format!("only {some} of {all} tools have a vector of the embeddings endpoint"), &error);
+        } else if standing.refused > 0 {
+            warn(&format!("the embeddings endpoint takes {} of the tools in no length", standing.refused));
+        }
+        true
+    }
+
+    /// Whether any tool has a vector.
+    pub(crate) fn has_tools(&self) -> bool {
+        self.embedder.standing().embedded > 0
+    }
+
+    /// A ranker that asks for vectors, with those of all tools, if it has a use for them.
+    pub(crate) fn under(&self, ranker: Arc<dyn Ranker>, catalog: &Catalog) -> Arc<dyn Ranker> {
+        if self.embed_tools(&*ranker, catalog) { Embedded::fixed(ranker, &self.embedder) } else { ranker }
+    }
+
+    /// Waits for vectors that a session asked for, and says why if they do not come.
+    pub(crate) fn wait(&self, soon: Soon<Vectors>) -> Vectors {
+        let missed = |standing: &VectorStanding| standing.failed + standing.skipped;
+        let before = missed(&self.embedder.standing());
+        let vectors = self.runtime.block_on(soon);
+        let standing = self.embedder.standing();
+        if missed(&standing) > before {
+            let reason = standing.problem.unwrap_or_default();
+            warn(&format!("the search goes on without the vector of its query: {reason}"));
+        }
+        vectors
+    }
+
+    /// The vectors of queries, each batch of which may take `limit`.
+    pub(crate) fn queries(&self, queries: &[String], limit: Duration) -> Vectors {
+        let asked = self.runtime.block_on(self.embedder.kept_queries(queries, limit));
+        asked.unwrap_or_else(|error| {
+            missed("the search goes on without the vector of its query", &error);
+            Vectors::default()
+        })
+    }
+}
+
+fn missed(what: &str, error: &EmbeddingError) {
+    let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    warn(&format!("{what}: {}{hint}", with_causes(error)));
+}

@@ -1,0 +1,216 @@
+//! An embeddings endpoint behind every door, while it works and while it does not.
+
+use std::process::Output;
+
+use pegboard_testkit::embedder::{Conduct, Endpoint, Limits};
+use serde_json::{Value, json};
+
+use crate::{
+    gateway::{PATIENCE, Served, client::http, text},
+    harness::{Folder, json as json_of},
+};
+
+const TOOLS: &str = r#"{"name": "place_call", "description": "Calls a phone number", "server": "phone"}
+{"name": "get_weather", "description": "Weather for a city", "server": "weather"}
+{"name": "book_flight", "description": "Books a seat in an aeroplane", "server": "travel"}
+"#;
+
+/// Nobody but the endpoint knows what this means.
+const FOREIGN: &str = "летим";
+
+/// An endpoint to which it means a seat in an aeroplane.
+fn endpoint(limits: Limits) -> Endpoint {
+    let endpoint = Endpoint::start(limits);
+    endpoint.means(&["летим", "seat", "aeroplane", "flight"], "flight");
+    endpoint
+}
+
+fn search(folder: &Folder, url: &str, more: &[&str]) -> Output {
+    let start = ["search", FOREIGN, "--catalog", "tools.jsonl", "--format", "json", "--state", "state"];
+    let flags = ["--embeddings", url, "--embeddings-model", "test-model"];
+    folder.run(&[&start[..], &flags, more].concat())
+}
+
+fn first(output: &Output) -> Option<String> {
+    json_of(output)["hits"][0]["name"].as_str().map(str::to_owned)
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_search_finds_what_the_endpoint_understands() {
+    let (folder, endpoint) = (Folder::new("embeddings-search"), endpoint(Limits::default()));
+    folder.file("tools.jsonl", TOOLS);
+    let found = search(&folder, &endpoint.url(), &["--explain"]);
+    assert_eq!(first(&found).as_deref(), Some("book_flight"), "{}", said(&found));
+    assert_eq!(json_of(&found)["hits"][0]["why"][0]["term"], "(embeddings)");
+    assert_eq!((endpoint.requests().len(), said(&found).as_str()), (2, ""), "the tools, and the query");
+    let again = search(&folder, &endpoint.url(), &["--explain"]);
+    assert_eq!(json_of(&again)["hits"], json_of(&found)["hits"], "from the disk it is the same");
+    assert_eq!(endpoint.requests().len(), 2, "and nothing is asked");
+    // A file that was cut off in the middle is as good as none.
+    for entry in std::fs::read_dir(folder.path().join("state/embeddings")).expect("a folder").flatten() {
+        if entry.path().extension().is_some_and(|end| end == "vectors") {
+            let bytes = std::fs::read(entry.path()).expect("a file");
+            std::fs::write(entry.path(), &bytes[..bytes.len() / 2]).expect("written");
+        }
+    }
+    assert_eq!(first(&search(&folder, &endpoint.url(), &[])).as_deref(), Some("book_flight"));
+    assert_eq!(endpoint.requests().len(), 4);
+}
+
+#[test]
+fn a_search_goes_on_without_it_and_says_so() {
+    let (folder, endpoint) = (Folder::new("embeddings-without"), endpoint(Limits::default()));
+    folder.file("tools.jsonl", TOOLS);
+    let check = |more: &[&str], expected: &str| {
+        let start = ["search", "weather", "--catalog", "tools.jsonl", "--format", "json", "--state", "none"];
+        let found = folder.run(&[&start[..], more].concat());
+        assert_eq!(first(&found).as_deref(), Some("get_weather"), "{}", said(&found));
+        assert!(said(&found).contains("warning: ") && said(&found).contains(expected), "{}", said(&found));
+    };
+    let url = endpoint.url();
+    check(&["--embeddings", &url, "--embeddings-model", "other"], "404: the model \"other\" does not exist");
+    check(&["--embeddings", "http://127.0.0.1:1/v1", "--embeddings-model", "m"], "cannot reach the endpoint");
+    check(
+        &["--embeddings", &url, "--embeddings-model", "test-model", "--ranker", "keyword"],
+        "`keyword` ranks without",
+    );
+    for (conduct, expected) in [
+        (Conduct::Garbage, "unusable"),
+        (Conduct::Half, "without a vector"),
+        (Conduct::NotANumber, "unusable"),
+        (Conduct::Refuses(500, Some(0)), "HTTP status 500"),
+    ] {
+        endpoint.conduct(conduct);
+        check(&["--embeddings", &url, "--embeddings-model", "test-model"], expected);
+    }
+    let refused = folder.run(&["search", "x", "--embeddings", "nonsense", "--embeddings-model", "m"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("no address of an endpoint"), "{}", said(&refused));
+}
+
+#[test]
+fn a_session_asks_for_all_queries_of_a_call_at_once() {
+    let (folder, endpoint) = (Folder::new("embeddings-session"), endpoint(Limits::default()));
+    folder.file("tools.jsonl", TOOLS);
+    let url = endpoint.url();
+    let start = ["session", "--catalog", "tools.jsonl", "--state", "none"];
+    let args = [&start[..], &["--embeddings", &url, "--embeddings-model", "test-model"]].concat();
+    let call = json!({"op": "call", "name": "search_tools", "arguments": {"queries": [FOREIGN, "weather"]}});
+    let output = folder.run_with_input(&args, format!("{call}\n").as_bytes());
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("a line");
+    assert!(answer["result"].to_string().contains("book_flight"), "{answer}");
+    let queries = endpoint.requests().pop().expect("a request");
+    assert_eq!(queries.len(), 2);
+}
+
+#[test]
+fn quality_is_measured_with_it() {
+    let (folder, endpoint) = (Folder::new("embeddings-eval"), endpoint(Limits::default()));
+    let query = json!({"id": "1", "query": FOREIGN});
+    folder.file("tools.jsonl", TOOLS).file("queries.jsonl", query.to_string());
+    folder.file("qrels.tsv", "1\ttravel/book_flight\t1\n");
+    let url = endpoint.url();
+    let flags = ["--embeddings", &url, "--embeddings-model", "test-model", "--state", "none"];
+    let recall = |more: &[&str]| {
+        json_of(&folder.run(&[&["eval", ".", "--format", "json"][..], more].concat()))["rankers"]["hybrid"]["recall@1"]
+            .clone()
+    };
+    assert_eq!((recall(&[]), recall(&flags)), (json!(0.0), json!(1.0)));
+}
+
+fn config(url: &str, more: &Value) -> Value {
+    let mut embeddings = json!({"url": url, "model": "test-model", "queryTimeout": "500ms"});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        embeddings[key] = value.clone();
+    }
+    let fixture = crate::gateway::fixture(&["--tools", "40"]);
+    json!({"mcpServers": {"one": fixture}, "pegboard": {"dialect": "bridge", "embeddings": embeddings}})
+}
+
+/// Waits until the status is as wanted.
+async fn until(served: &Served, is_it: impl Fn(&Value) -> bool) -> Value {
+    let url = served.url.replace("/mcp", "/control/status");
+    let wait = async {
+        loop {
+            let status: Value = serde_json::from_str(&get(&url).await).expect("JSON");
+            if is_it(&status["embeddings"]) {
+                return status["embeddings"].clone();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.expect("the status that was waited for")
+}
+
+async fn get(url: &str) -> String {
+    http().get(url).send().await.expect("an answer").text().await.expect("a text")
+}
+
+#[tokio::test]
+async fn a_gateway_embeds_in_the_background_and_survives_the_endpoint() {
+    let endpoint = endpoint(Limits { key: Some("s3cret".into()), ..Limits::default() });
+    endpoint.means(&["зв", "audio"], "audio");
+    let config = config(&endpoint.url(), &json!({"key": "${EMBEDDINGS_KEY}"}));
+    let served = Served::start_with("embeddings", &config, &[], &[("EMBEDDINGS_KEY", "s3cret")]).await;
+    let status =
+        until(&served, |status| status["embedded"].as_u64() > Some(40) && status["embedded"] == status["tools"]);
+    assert_eq!(status.await["problem"], Value::Null);
+    let client = served.legacy().await;
+    let found = text(&client.call("search_tools", json!({"query": "зв"})).await);
+    assert!(found.contains("test_audio_content"), "{found}");
+
+    endpoint.conduct(Conduct::Hangs);
+    for query in ["image", "error", "audio", "content"] {
+        let found = text(&client.call("search_tools", json!({"query": query})).await);
+        assert!(found.contains("test_"), "{found}");
+    }
+    let status = until(&served, |status| status["without"] == 4).await;
+    assert_eq!(status["problem"], "the endpoint did not answer within 0.5 s");
+    let metrics = get(&served.url.replace("/mcp", "/metrics")).await;
+    for line in [
+        "pegboard_embedding_queries_total{outcome=\"fetched\"} 1",
+        "pegboard_embedding_queries_total{outcome=\"failed\"} 2",
+        "pegboard_embedding_queries_total{outcome=\"skipped\"} 2",
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "no `{line}` in:\n{metrics}");
+    }
+    served.logged("searches go on without the vectors of the embeddings endpoint").await;
+    assert_eq!(served.log().matches("searches go on without").count(), 1, "it is said once");
+    assert!(!format!("{}{metrics}{status}", served.log()).contains("s3cret"));
+}
+
+#[tokio::test]
+async fn another_endpoint_is_taken_over_while_the_gateway_runs() {
+    let (one, two) = (endpoint(Limits::default()), endpoint(Limits::default()));
+    let served = Served::start("embeddings-reload", &config(&one.url(), &json!({}))).await;
+    until(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40)).await;
+    assert!(served.reconfigure(&config(&two.url(), &json!({})).to_string()).await);
+    let of_two = |status: &Value| status["endpoint"] == format!("{}/embeddings", two.url());
+    until(&served, |status| of_two(status) && status["embedded"].as_u64() > Some(40)).await;
+    assert!(served.reconfigure(&json!({"mcpServers": {}}).to_string()).await);
+    until(&served, Value::is_null).await;
+}
+
+#[test]
+fn the_doctor_asks_the_endpoint() {
+    let (folder, endpoint) = (Folder::new("embeddings-doctor"), endpoint(Limits::default()));
+    let examined = |url: &str, model: &str, more: &[&str]| {
+        let embeddings = json!({"url": url, "model": model});
+        let config = json!({"mcpServers": {}, "pegboard": {"listen": "127.0.0.1:0", "embeddings": embeddings}});
+        folder.file("pegboard.json", config.to_string());
+        let report = json_of(
+            &folder.run(&[&["doctor", "pegboard.json", "--format", "json", "--state", "none"][..], more].concat()),
+        );
+        let findings = report["findings"].as_array().cloned().unwrap_or_default();
+        findings.into_iter().find(|finding| finding["check"] == "embeddings")
+    };
+    assert_eq!(examined(&endpoint.url(), "test-model", &[]), None);
+    let finding = examined(&endpoint.url(), "other", &[]).expect("a finding");
+    assert_eq!(finding["severity"], "warning");
+    assert!(finding["message"].as_str().is_some_and(|text| text.contains("the model \"other\" does not exist")));
+    assert_eq!(examined("http://127.0.0.1:1/v1", "m", &["--offline"]), None);
+}

@@ -1,0 +1,261 @@
+//! An endpoint for embeddings, alone: it refuses what real ones refuse, and fails on demand.
+//!
+//! Its vectors are the same in every run and closer the more words two texts share; words of
+//! one [meaning](Endpoint::means) count as the same.
+
+use std::{
+    collections::HashMap,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use crate::provider::embeddings::vector;
+
+/// What the endpoint does with requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Conduct {
+    /// It answers them.
+    #[default]
+    Answers,
+    /// It answers with this status, and with `Retry-After` if there is a number.
+    Refuses(u16, Option<u64>),
+    /// It refuses once, and answers from then on.
+    RefusesOnce(u16, Option<u64>),
+    /// It does not answer until it is told to do something else.
+    Hangs,
+    /// It sends something that is not JSON.
+    Garbage,
+    /// It sends vectors for one half of the texts.
+    Half,
+    /// It sends `NaN`.
+    NotANumber,
+    /// It sends vectors of this length.
+    Dimensions(usize),
+    /// It closes the connection in the middle of its answer.
+    Breaks,
+}
+
+/// What it accepts.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The one model that it knows.
+    pub model: String,
+    /// The key that it wants, if it wants one.
+    pub key: Option<String>,
+    /// The length of its vectors.
+    pub dimensions: usize,
+    /// Texts in one request.
+    pub inputs: usize,
+    /// Bytes of a text.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { model: "test-model".into(), key: None, dimensions: 64, inputs: 2048, bytes: 8000 }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    conduct: Conduct,
+    limits: Limits,
+    meanings: HashMap<String, String>,
+    requests: Vec<Vec<String>>,
+    is_gone: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A running endpoint. Dropped, it is gone.
+#[derive(Debug)]
+pub struct Endpoint {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+}
+
+impl Endpoint {
+    /// Starts one on a free port.
+    ///
+    /// # Panics
+    /// Without a port.
+    pub fn start(limits: Limits) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let shared = Arc::new(Shared { state: Mutex::new(State { limits, ..State::default() }), ..Shared::default() });
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if accepting.state().is_gone {
+                    return;
+                }
+                let shared = Arc::clone(&accepting);
+                thread::spawn(move || serve(stream, &shared));
+            }
+        });
+        Self { shared, address }
+    }
+
+    /// Its address, with `/v1`.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Lets it do something else from now on.
+    pub fn conduct(&self, conduct: Conduct) {
+        self.shared.state().conduct = conduct;
+        self.shared.news.notify_all();
+    }
+
+    /// Lets words count as the same as another one.
+    pub fn means(&self, words: &[&str], meaning: &str) {
+        let pairs = words.iter().map(|word| ((*word).to_owned(), meaning.to_owned()));
+        self.shared.state().meanings.extend(pairs);
+    }
+
+    /// The texts of all requests that it looked at, in their order.
+    pub fn requests(&self) -> Vec<Vec<String>> {
+        self.shared.state().requests.clone()
+    }
+
+    /// Waits until the requests are as wanted.
+    ///
+    /// # Panics
+    /// If they are not within ten seconds.
+    pub fn wait_until(&self, is_it: impl Fn(&[Vec<String>]) -> bool) {
+        let state = self.shared.state();
+        let limit = std::time::Duration::from_secs(10);
+        let (state, waited) = self
+            .shared
+            .news
+            .wait_timeout_while(state, limit, |state| !is_it(&state.requests))
+            .unwrap_or_else(PoisonError::into_inner);
+        assert!(!waited.timed_out(), "the requests are {:?}", state.requests);
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.shared.state().is_gone = true;
+        self.shared.news.notify_all();
+        // Wakes the listener, which then sees that it is to stop.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// Answers the requests of one connection.
+fn serve(stream: TcpStream, shared: &Shared) {
+    let Ok(mut writer) = stream.try_clone() else { return };
+    let mut reader = BufReader::new(stream);
+    while let Some((head, body)) = read(&mut reader) {
+        if shared.state().is_gone {
+            return;
+        }
+        let (status, after, text) = answer(&head, &body, shared);
+        let after = after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
+        let length = text.len();
+        let start =
+            format!("HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{after}content-length: {length}\r\n\r\n");
+        let is_broken = shared.state().conduct == Conduct::Breaks;
+        let text = if is_broken { &text[..length / 2] } else { &text };
+        if writer.write_all(start.as_bytes()).and_then(|()| writer.write_all(text.as_bytes())).is_err() || is_broken {
+            return;
+        }
+    }
+}
+
+/// The lines before the body, and the body.
+fn read(reader: &mut BufReader<TcpStream>) -> Option<(Vec<String>, Vec<u8>)> {
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let line = line.trim_end().to_owned();
+        if line.is_empty() {
+            break;
+        }
+        head.push(line);
+    }
+    let length = head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body).ok()?;
+    Some((head, body))
+}
+
+/// Status, `Retry-After` and body of the answer.
+fn answer(head: &[String], body: &[u8], shared: &Shared) -> (u16, Option<u64>, String) {
+    let refusal = |status: u16, message: &str| (status, None, json!({"error": {"message": message}}).to_string());
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let inputs: Vec<String> = match &body["input"] {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(list) => list.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect(),
+        _ => Vec::new(),
+    };
+    let mut state = shared.state();
+    state.requests.push(inputs.clone());
+    shared.news.notify_all();
+    while state.conduct == Conduct::Hangs && !state.is_gone {
+        state = shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    let limits = state.limits.clone();
+    if !head.first().is_some_and(|line| line.starts_with("POST /v1/embeddings ")) {
+        return refusal(404, "there is nothing here");
+    }
+    let bearer = head.iter().find_map(|line| line.strip_prefix("authorization: Bearer "));
+    if limits.key.is_some() && limits.key.as_deref() != bearer {
+        return refusal(401, &format!("incorrect key provided: {}", bearer.unwrap_or("none")));
+    }
+    if body["model"].as_str() != Some(&limits.model) {
+        return refusal(404, &format!("the model {} does not exist", body["model"]));
+    }
+    if inputs.is_empty() || inputs.iter().any(String::is_empty) {
+        return refusal(400, "input cannot be empty");
+    }
+    if inputs.len() > limits.inputs {
+        return refusal(400, &format!("at most {} inputs are taken", limits.inputs));
+    }
+    if inputs.iter().any(|text| text.len() > limits.bytes) {
+        return refusal(400, &format!("an input is longer than {} bytes", limits.bytes));
+    }
+    let asked = body["dimensions"].as_u64().map_or(limits.dimensions, |count| count as usize);
+    match state.conduct.clone() {
+        Conduct::Refuses(status, after) => (status, after, String::new()),
+        Conduct::RefusesOnce(status, after) => {
+            state.conduct = Conduct::Answers;
+            (status, after, String::new())
+        }
+        Conduct::Garbage => (200, None, "<html>It works!</html>".into()),
+        Conduct::NotANumber => (200, None, r#"{"data": [{"index": 0, "embedding": [NaN]}]}"#.into()),
+        Conduct::Half => (200, None, vectors(&inputs[..inputs.len() / 2], asked, &state.meanings)),
+        Conduct::Dimensions(count) => (200, None, vectors(&inputs, count, &state.meanings)),
+        _ => (200, None, vectors(&inputs, asked, &state.meanings)),
+    }
+}
+
+/// The answer, the last text first: order is in the numbers.
+fn vectors(inputs: &[String], dimensions: usize, meanings: &HashMap<String, String>) -> String {
+    let meant = |text: &String| {
+        let words = text.split(|letter: char| !letter.is_alphanumeric()).map(str::to_lowercase);
+        words.map(|word| meanings.get(&word).cloned().unwrap_or(word)).collect::<Vec<_>>().join(" ")
+    };
+    let entry =
+        |(index, text): (usize, &String)| json!({"index": index, "embedding": vector(&meant(text), dimensions)});
+    let data: Vec<Value> = inputs.iter().enumerate().rev().map(entry).collect();
+    json!({"object": "list", "data": data}).to_string()
+}
