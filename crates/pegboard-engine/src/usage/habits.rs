@@ -35,7 +35,7 @@ pub struct HabitSettings {
 
 impl Default for HabitSettings {
     fn default() -> Self {
-        Self { half_life_days: 30, max_entries: 2000, weight: 0.3 }
+        Self { half_life_days: 30, max_entries: 2000, weight: 0.5 }
     }
 }
 

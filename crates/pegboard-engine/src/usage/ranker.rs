@@ -12,7 +12,7 @@ use super::Boost;
 /// Hits among which habits look for their tools, if fewer are asked for.
 const POOL: usize = 50;
 
-/// Where the scores of tools begin that a query names outright.
+/// Scores of tools that a query names outright are above this, and no others.
 const NAMED: f64 = 0.9;
 
 /// The smallest difference between two scores.
@@ -33,7 +33,7 @@ pub trait BoostSource: fmt::Debug + Send + Sync {
 
 /// A ranker whose hits also depend on what was called after like queries.
 ///
-/// Only for rankers whose scores go from 0 to 1 with named tools from 0.9 on: [`Hybrid`] and
+/// Only for rankers whose scores go from 0 to 1 with named tools above 0.9: [`Hybrid`] and
 /// [`Lexical`]; see [`Habitual::fits`]. Confidence stays what the ranker says: that a tool was
 /// used says nothing of how well it fits.
 ///
@@ -83,14 +83,17 @@ impl Ranker for Habitual {
         } else {
             ranking.total += bring_in(&mut ranking.hits, &raised, query.limit);
         }
+        // Named tools come first, and stay as they are.
+        let named = ranking.hits.partition_point(|hit| hit.score > NAMED);
+        let others = &mut ranking.hits[named..];
         for (tool, boost) in &raised {
-            let hit = ranking.hits.iter_mut().find(|hit| Arc::ptr_eq(&hit.tool, tool));
-            if let Some(hit) = hit {
+            if let Some(hit) = others.iter_mut().find(|hit| Arc::ptr_eq(&hit.tool, tool)) {
                 raise(hit, boost, query.explain);
             }
         }
         // Those that are equal stay in the ranker's order.
-        ranking.hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        others.sort_by(|a, b| b.score.total_cmp(&a.score));
+        keep_below_named(others);
         cut(&mut ranking.hits, query);
         ranking.withheld.truncate(query.limit);
         Ok(ranking)
@@ -133,17 +136,23 @@ fn bring_out(ranking: &mut Ranking, raised: &[(Arc<Tool>, Boost)]) {
     }
 }
 
-/// Adds to a score, up to just below where named tools are.
 fn raise(hit: &mut Hit, boost: &Boost, explain: bool) {
-    let raised = (hit.score + boost.amount).min(NAMED - STEP);
-    let raised = (raised / STEP).round() * STEP;
-    if raised <= hit.score {
-        return;
-    }
-    let weight = raised - hit.score;
-    hit.score = raised;
+    hit.score = ((hit.score + boost.amount) / STEP).round() * STEP;
     if explain {
+        let weight = boost.amount;
         let place = hit.why.partition_point(|reason| reason.weight >= weight);
         hit.why.insert(place, Reason { field: Field::Usage, term: boost.words.clone(), weight });
+    }
+}
+
+/// Makes all scores smaller alike if the best would reach those of named tools. It may have been
+/// just below them before: what is raised past it must not be cut down to the same score.
+fn keep_below_named(hits: &mut [Hit]) {
+    let most = NAMED - STEP;
+    let Some(best) = hits.first().map(|hit| hit.score).filter(|best| *best > most) else { return };
+    let share = most / best;
+    for hit in hits {
+        hit.score = (hit.score * share / STEP).round() * STEP;
+        hit.why.iter_mut().for_each(|reason| reason.weight *= share);
     }
 }

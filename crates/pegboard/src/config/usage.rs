@@ -66,6 +66,6 @@ static SECTION: Section<HabitSettings> = Section::new(
                 settings.weight = node.as_share(scope.problems).unwrap_or(settings.weight);
             },
         )
-        .default("0.3"),
+        .default("0.5"),
     ],
 );

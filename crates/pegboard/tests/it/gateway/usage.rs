@@ -117,7 +117,7 @@ async fn call(session: &Legacy, tool: &str) {
 
 /// Searches and calls, several times.
 async fn practise(session: &Legacy, query: &str, tool: &str) {
-    for _ in 0..4 {
+    for _ in 0..8 {
         search(session, query).await;
         call(session, tool).await;
     }
@@ -187,7 +187,7 @@ async fn requests_without_sessions_have_the_habits_of_their_token() {
         let found = modern_call(&served, token, "search_tools", json!({"query": QUERY})).await;
         if found.find(ISSUE) < found.find(TICKET) { ISSUE } else { TICKET }
     };
-    for _ in 0..4 {
+    for _ in 0..8 {
         // Bob looks for the same, and calls nothing.
         assert_eq!(first_of("secret-bob").await, ISSUE);
         first_of("secret-ann").await;
