@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use pegboard_core::{
-    Catalog, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, Tool,
+    Catalog, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, Tool, VectorSource,
     ranking::{MAX_QUERY_BYTES, cut},
 };
 
@@ -12,7 +12,7 @@ use super::Boost;
 /// Hits among which habits look for their tools, if fewer are asked for.
 const POOL: usize = 50;
 
-/// Scores of tools that a query names outright are above this, and no others.
+/// Where the scores of tools begin that a query names outright.
 const NAMED: f64 = 0.9;
 
 /// The smallest difference between two scores.
@@ -33,7 +33,7 @@ pub trait BoostSource: fmt::Debug + Send + Sync {
 
 /// A ranker whose hits also depend on what was called after like queries.
 ///
-/// Only for rankers whose scores go from 0 to 1 with named tools above 0.9: [`Hybrid`] and
+/// Only for rankers whose scores go from 0 to 1 with named tools from 0.9 on: [`Hybrid`] and
 /// [`Lexical`]; see [`Habitual::fits`]. Confidence stays what the ranker says: that a tool was
 /// used says nothing of how well it fits.
 ///
@@ -84,7 +84,7 @@ impl Ranker for Habitual {
             ranking.total += bring_in(&mut ranking.hits, &raised, query.limit);
         }
         // Named tools come first, and stay as they are.
-        let named = ranking.hits.partition_point(|hit| hit.score > NAMED);
+        let named = ranking.hits.partition_point(|hit| hit.score >= NAMED);
         let others = &mut ranking.hits[named..];
         for (tool, boost) in &raised {
             if let Some(hit) = others.iter_mut().find(|hit| Arc::ptr_eq(&hit.tool, tool)) {
@@ -101,6 +101,10 @@ impl Ranker for Habitual {
 
     fn prepare(&self, catalog: &Catalog) {
         self.ranker.prepare(catalog);
+    }
+
+    fn vector_source(&self) -> Option<Arc<dyn VectorSource>> {
+        self.ranker.vector_source()
     }
 }
 

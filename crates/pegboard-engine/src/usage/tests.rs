@@ -199,10 +199,10 @@ proptest! {
         prop_assert!(with.hits.is_sorted_by(|a, b| a.score >= b.score));
         prop_assert!(with.hits.iter().all(|hit| selection.allows(&hit.tool)));
         let named = |ranking: &Ranking| -> Vec<String> {
-            ranking.hits.iter().filter(|hit| hit.score > 0.9).map(|hit| format!("{} {}", hit.tool.id(), hit.score)).collect()
+            ranking.hits.iter().filter(|hit| hit.score >= 0.9).map(|hit| format!("{} {}", hit.tool.id(), hit.score)).collect()
         };
         prop_assert_eq!(named(&plain), named(&with));
-        prop_assert!(with.hits.iter().skip(named(&with).len()).all(|hit| hit.score <= 0.9));
+        prop_assert!(with.hits.iter().skip(named(&with).len()).all(|hit| hit.score < 0.9));
         // Those without a habit stay in their order.
         let is_plain = |hit: &&Hit| !hit.why.iter().any(|why| why.field == Field::Usage);
         let rest: Vec<&str> = with.hits.iter().filter(is_plain).map(|hit| hit.tool.id()).collect();
