@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pegboard_core::vectors::MAX_DIMENSIONS;
 use pegboard_llm::embeddings::EndpointSettings;
 use pegboard_upstream::config::{
     Secret,
@@ -11,6 +10,9 @@ use pegboard_upstream::config::{
     servers::{URL, read_url},
     variables::expand,
 };
+
+/// Others could not be sent in a header.
+const KEY: Kind = Kind::Shaped { pattern: r"^[!-~]+$|\$\{", fits: "a key of letters, digits and signs" };
 
 const TIME: Kind = Kind::Duration { may_be_zero: false };
 
@@ -51,28 +53,25 @@ const KEYS: &[Key<EndpointSettings>] = &[
     }),
     Key::new(
         "key",
-        Kind::Text,
+        KEY,
         "What is sent as `Authorization: Bearer …`. Better a variable, `${NAME}`, or a file, `${file:PATH}`, than the \
          secret itself.",
         |node, settings: &mut EndpointSettings, scope| {
             let Some(text) = node.as_text(scope.problems) else { return };
             let key = expand(node, text, scope);
-            let is_sendable = key.text.trim().chars().all(|c| c.is_ascii_graphic());
+            let is_sendable = !key.text.is_empty() && key.text.chars().all(|c| c.is_ascii_graphic());
             if key.is_complete && !is_sendable {
-                scope.problems.push(node.problem("must be a key of letters, digits and signs"));
+                node.must_be(KEY, scope.problems);
             }
-            settings.key = Some(key.text.trim()).filter(|key| !key.is_empty() && is_sendable).map(Secret::new);
+            settings.key = is_sendable.then(|| Secret::new(key.text));
         },
     ),
     Key::new(
         "dimensions",
         Kind::Count { least: 1 },
-        "How long vectors are to be, for models that leave a choice; at most 8192. Without it, as the model likes.",
+        "How long vectors are to be, for models that leave a choice; more than 8192 are not used. Without it, as the model likes.",
         |node, settings: &mut EndpointSettings, scope| {
             settings.dimensions = node.as_count_from(1, scope.problems);
-            if settings.dimensions.is_some_and(|dimensions| dimensions > MAX_DIMENSIONS) {
-                scope.problems.push(node.problem(format!("must be at most {MAX_DIMENSIONS}")));
-            }
         },
     ),
     Key::new(
