@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,45 @@ def fused(lexical: np.ndarray, shares: np.ndarray | None, known: float, settings
     return np.where(named, lexical, scores)
 
 
-def confidence(lexical: float, similarity: float, settings: dict[str, Any]) -> float:
-    """How likely the best hit is what was asked for, 0 to 1, from its own two scores."""
-    if lexical >= NAMED:
+BEST = 5
+"""So many similarities make up `near` and `far`."""
+
+
+@dataclass
+class Evidence:
+    """What the confidence in a ranking rests on."""
+
+    lexical: float
+    """The first hit's lexical score."""
+    similarity: float
+    """Its highest similarity to the query or one of its requests."""
+    whole: float
+    """Its similarity to the query as a whole."""
+    near: float
+    """How similar the best visible tools are: `mean_of_best`."""
+    far: float
+    """How similar the best background vectors are: `mean_of_best`."""
+    tools: int
+    """How many tools are visible."""
+    known: float
+    """The share of known words, 0 without a query vector."""
+
+
+def mean_of_best(similarities: np.ndarray) -> float:
+    """The mean of the `BEST` highest, or of all if there are fewer."""
+    best = np.sort(similarities)[-BEST:]
+    return float(best.mean()) if len(best) else 0.0
+
+
+def confidence(evidence: Evidence, header: dict[str, Any]) -> float:
+    """How likely the first hit is what was asked for, 0 to 1."""
+    if evidence.lexical >= NAMED:
         return 1.0
-    total = settings["bias"] + settings["lexical"] * lexical + settings["similarity"] * similarity
-    return float(1 / (1 + np.exp(-total)))
+    own = header["confidence"]
+    size = np.log(min(max(evidence.tools, own["tools_from"]), own["tools_to"]))
+    words = own["words_bias"] + own["words_lexical"] * evidence.lexical + own["words_tools"] * size
+    meaning = own["bias"] + own["lexical"] * evidence.lexical + own["similarity"] * evidence.similarity
+    meaning += own["whole"] * evidence.whole + own["near"] * evidence.near + own["background"] * evidence.far
+    meaning += own["tools"] * size
+    trusted = trust(evidence.known, header["fusion"])
+    return float(1 / (1 + np.exp(-(trusted * meaning + (1 - trusted) * words))))

@@ -33,8 +33,8 @@ def pack(arrays: dict[str, np.ndarray], vocabulary: list[str], settings: dict[st
     return rf.Model(header, [vocabulary[entry] for entry in order], arrays["table"][order], *numbers)
 
 
-def write(arrays: dict[str, np.ndarray], vocabulary: list[str], settings: dict[str, Any], path: Path) -> None:
+def write(model: rf.Model, path: Path) -> None:
     """Writes the model file, and reads it back to be sure."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pack(arrays, vocabulary, settings).write(path)
+    model.write(path)
     rf.read(path)

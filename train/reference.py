@@ -36,12 +36,14 @@ class Model:
         scales: np.ndarray,
         query_weights: np.ndarray,
         tool_weights: np.ndarray,
+        background: tuple[np.ndarray, np.ndarray] | None = None,
     ):
         self.header = header
         self.tokenizer = tx.Tokenizer(vocabulary)
         self.table, self.scales = table, scales
         self.query_weights, self.tool_weights = query_weights, tool_weights
         self.vectors = table.astype(np.float32) * scales[:, None]
+        self.background = background or (np.zeros((0, table.shape[1]), np.int8), np.zeros(0, np.float32))
 
     def query_tokens(self, text: str) -> tuple[tx.Tokens, list[list[int]]]:
         """The tokens of a query, and of each of its requests if there are several."""
@@ -84,11 +86,13 @@ class Model:
         """Writes the file."""
         entries = "".join(f"{entry}\n" for entry in self.tokenizer.vocabulary).encode()
         header = {**self.header, "vocabulary": len(self.tokenizer.vocabulary), "vocabulary_bytes": len(entries)}
+        header["background"] = len(self.background[0])
         encoded = json.dumps(header, ensure_ascii=False, sort_keys=True).encode()
         body = MAGIC + struct.pack("<II", VERSION, len(encoded)) + encoded + entries
         body += self.table.astype("<i1").tobytes()
         for numbers in (self.scales, self.query_weights, self.tool_weights):
             body += numbers.astype("<f4").tobytes()
+        body += self.background[0].astype("<i1").tobytes() + self.background[1].astype("<f4").tobytes()
         path.write_bytes(body + struct.pack("<Q", checksum(body)))
 
 
@@ -101,17 +105,20 @@ def read(path: Path) -> Model:
     if version != VERSION or length > MAX_HEADER:
         raise ModelError(f"`{path}` has format {version}, only {VERSION} is known")
     header = json.loads(data[16 : 16 + length])
-    size, dims = header["vocabulary"], header["dims"]
+    size, dims, far = header["vocabulary"], header["dims"], header.get("background", 0)
     start = 16 + length
     end = start + header["vocabulary_bytes"]
-    if len(data) != end + size * (dims + 12) + 8:
+    if len(data) != end + size * (dims + 12) + far * (dims + 4) + 8:
         raise ModelError(f"`{path}` is {len(data)} bytes long, its header says otherwise")
     if struct.unpack_from("<Q", data, len(data) - 8)[0] != checksum(data[:-8]):
         raise ModelError(f"`{path}` is damaged")
     vocabulary = data[start:end].decode().split("\n")[:-1]
     table = np.frombuffer(data, "<i1", size * dims, end).reshape(size, dims)
     rest = np.frombuffer(data, "<f4", 3 * size, end + size * dims).reshape(3, size)
-    return Model(header, vocabulary, table, *rest)
+    start = end + size * (dims + 12)
+    rows = np.frombuffer(data, "<i1", far * dims, start).reshape(far, dims)
+    background = (rows, np.frombuffer(data, "<f4", far, start + far * dims))
+    return Model(header, vocabulary, table, *rest, background=background)
 
 
 def unit(vector: np.ndarray) -> np.ndarray:

@@ -168,6 +168,13 @@ impl Session {
 
     /// Begins as a client of this name, and lists its tools.
     fn begin_as(url: &str, client: &str) -> Result<Self, String> {
+        let session = Self::open_as(url, client)?;
+        session.request("tools/list", &json!({}))?;
+        Ok(session)
+    }
+
+    /// Begins as a client of this name.
+    fn open_as(url: &str, client: &str) -> Result<Self, String> {
         let host = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
         let stream = TcpStream::connect(&host).map_err(|error| format!("cannot connect: {error}"))?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
@@ -179,7 +186,6 @@ impl Session {
             session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}))?;
         let line = headers.lines().find(|line| line.to_lowercase().starts_with("mcp-session-id:"));
         session.id = line.and_then(|line| line.split_once(": ")).ok_or("no session")?.1.trim().to_owned();
-        session.request("tools/list", &json!({}))?;
         Ok(session)
     }
 

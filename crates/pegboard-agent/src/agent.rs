@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
+use pegboard_discovery::Learner;
 use pegboard_llm::{
     Choice, Client, Conversation, Model, TurnError,
     wire::{Delta, Stop, Turn, Usage},
@@ -166,6 +167,8 @@ pub(crate) struct Shared {
     pub(crate) mode: Mode,
     pub(crate) reason: String,
     pub(crate) transcript: Option<Arc<Writer>>,
+    /// Whoever learns from what is called after a search.
+    pub(crate) learner: Option<Arc<dyn Learner>>,
     /// What is known without waiting for a run.
     pub(crate) glance: RwLock<Glance>,
     /// The tool that takes the answer, if one was asked for,

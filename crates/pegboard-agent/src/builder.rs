@@ -9,7 +9,7 @@ use std::{
 };
 
 use pegboard_core::Selection;
-use pegboard_discovery::{DialectName, Session, host::people::kept_section};
+use pegboard_discovery::{DialectName, Holder, Learner, Session, host::people::kept_section};
 use pegboard_http::ListenError;
 use pegboard_llm::{Client, Conversation, ConversationError, Delivery, Model, client::ClientError};
 use pegboard_upstream::{
@@ -112,6 +112,7 @@ pub struct AgentBuilder {
     tools: Vec<CustomTool>,
     mode: Mode,
     search: ToolSearch,
+    learner: Option<Arc<dyn Learner>>,
     pre_discovered: Vec<String>,
     selection: Selection,
     limits: Limits,
@@ -148,6 +149,7 @@ impl AgentBuilder {
             tools: Vec::new(),
             mode: Mode::Auto,
             search: ToolSearch::default(),
+            learner: None,
             pre_discovered: Vec::new(),
             selection: Selection::everything(),
             limits: Limits::default(),
@@ -224,6 +226,13 @@ impl AgentBuilder {
     pub fn tool_search(mut self, search: ToolSearch) -> Self {
         self.search = search;
         self.mode = Mode::ToolSearch;
+        self
+    }
+
+    /// Whoever learns from what is called after a search; without one, nobody does. The habits
+    /// are those of the [local user](pegboard_discovery::Holder::Local).
+    pub fn learner(mut self, learner: Arc<dyn Learner>) -> Self {
+        self.learner = Some(learner);
         self
     }
 
@@ -413,6 +422,7 @@ impl AgentBuilder {
                 mode,
                 reason,
                 transcript: writer,
+                learner: self.learner,
                 glance: RwLock::default(),
                 output_tool: self.output_tool.map(|tool| (tool.def.name, self.is_output_wrapped)),
                 api: OnceLock::new(),
@@ -493,7 +503,11 @@ impl AgentBuilder {
         sources.reserve(dialect.meta_names());
         sources.refresh();
         let catalog = sources.catalog().clone();
-        let session = Session::expecting(dialect, settings, catalog, selection.clone(), self.search.ranker())
+        let ranker = match &self.learner {
+            Some(learner) => learner.ranker(Holder::Local, self.search.ranker()),
+            None => self.search.ranker(),
+        };
+        let session = Session::expecting(dialect, settings, catalog, selection.clone(), ranker)
             .with_pre_discovered(self.pre_discovered.clone())
             .with_categories(self.search.categories.clone());
         let mut conversation = Conversation::expecting(self.model.clone(), session, wish)?;

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
-use pegboard_discovery::{HostTool, Target, estimate_tokens};
+use pegboard_discovery::{Holder, HostTool, Target, estimate_tokens, usage::Lead};
 use pegboard_llm::{
     Called,
     wire::{CallResult, Delta, Stop, ToolCall, Turn, Usage},
@@ -183,6 +183,7 @@ impl Shared {
                 }
                 Called::Invoke(target) => {
                     tell_of(tell, || started(call, Some(&target)));
+                    let lead = talk.conversation.session().lead().filter(|_| self.learner.is_some()).cloned();
                     let ends = self.ends_run(&target).then(|| target.arguments.clone());
                     let may_offload = !is_reader(&target) && has_reader(talk);
                     let work = self.invoke(call.clone(), target, may_offload, tell.clone());
@@ -191,7 +192,7 @@ impl Shared {
                         let _slot = slots.acquire_owned().await;
                         let result = work.await;
                         let ends = ends.filter(|_| !result.is_error);
-                        (place, result, ends)
+                        (place, result, ends, lead)
                     };
                     running.spawn(work.in_current_span());
                 }
@@ -200,7 +201,10 @@ impl Shared {
         let mut output = None;
         while let Some(ended) = running.join_next_with_id().await {
             match ended {
-                Ok((_, (place, result, ends))) => {
+                Ok((_, (place, result, ends, lead))) => {
+                    if let Some(lead) = lead.filter(|_| !result.is_error) {
+                        self.learn(talk, &lead);
+                    }
                     talk.note(place, result);
                     output = output.or(ends);
                 }
@@ -209,6 +213,15 @@ impl Shared {
             }
         }
         output
+    }
+
+    /// Takes note that a call, which a search may have led to, has done its work.
+    fn learn(&self, talk: &mut Talk, lead: &Lead) {
+        let Some(learner) = &self.learner else { return };
+        if let Some(mut step) = talk.conversation.session_mut().arrive(lead) {
+            step.query = self.hands.fleet.without_secrets(&step.query);
+            learner.learn(Holder::Local, &step);
+        }
     }
 
     /// Carries out one call, and keeps its result small.

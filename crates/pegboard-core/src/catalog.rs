@@ -169,6 +169,14 @@ impl Catalog {
         self.snapshot.groups.iter().find_map(|group| group.find(id))
     }
 
+    /// The first tool with this [`upstream_id`](Tool::upstream_id).
+    pub fn find_upstream(&self, id: &str) -> Option<&Arc<Tool>> {
+        // Only servers whose name it begins with are looked through.
+        let may_be = |group: &&Arc<Group>| group.server.as_ref().is_none_or(|server| id.starts_with(&server.name));
+        let tools = self.snapshot.groups.iter().filter(may_be).flat_map(|group| &group.tools);
+        tools.into_iter().find(|tool| tool.is_upstream_id(id))
+    }
+
     /// Whether both are the same snapshot, not merely equal ones.
     pub fn same_snapshot(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.snapshot, &other.snapshot)

@@ -175,6 +175,24 @@ impl Tool {
         self.raw.upstream_name.as_deref().unwrap_or(&self.raw.name)
     }
 
+    /// `server/name` with its name at its own server, else that name alone. Names that are made
+    /// for clients change with the number of servers; this does not.
+    pub fn upstream_id(&self) -> String {
+        match self.server_name() {
+            Some(server) => format!("{server}/{}", self.upstream_name()),
+            None => self.upstream_name().to_owned(),
+        }
+    }
+
+    /// Whether [`upstream_id`](Self::upstream_id) is this.
+    pub fn is_upstream_id(&self, id: &str) -> bool {
+        let rest = match self.server_name() {
+            Some(server) => id.strip_prefix(server).and_then(|rest| rest.strip_prefix('/')),
+            None => Some(id),
+        };
+        rest == Some(self.upstream_name())
+    }
+
     /// A name for people.
     pub fn title(&self) -> Option<&str> {
         self.raw.title.as_deref()

@@ -41,6 +41,7 @@ mod settings;
 mod signature;
 mod tokens;
 pub mod transcript;
+pub mod usage;
 
 pub use arguments::Validation;
 pub use dialects::{Dialect, DialectName, View};
@@ -50,3 +51,4 @@ pub use session::{Answer, Listed, Native, Session, SessionError, Target};
 pub use settings::{Exposed, SelectionOrder, Settings, SettingsError};
 pub use signature::has_complete_signature;
 pub use tokens::{Decision, Exposure, estimate_tokens};
+pub use usage::{Holder, Learner};

@@ -20,6 +20,7 @@ use crate::{
     outcome::{Effect, Reply, Searched, ToolDefinition},
     prompt,
     settings::Settings,
+    usage::{Lead, Step, Trail},
 };
 
 /// Why a session cannot begin or be restored.
@@ -194,6 +195,8 @@ pub struct Session {
     fixed: Arc<Fixed>,
     list_changes: u64,
     clock: u64,
+    trail: Trail,
+    lead: Option<Lead>,
 }
 
 impl Session {
@@ -246,6 +249,8 @@ impl Session {
             fixed: Arc::default(),
             list_changes: 0,
             clock: 0,
+            trail: Trail::default(),
+            lead: None,
         };
         session.fix();
         session
@@ -330,6 +335,23 @@ impl Session {
 
     /// Answers a call of any name: a meta-tool, or a tool of the catalog.
     pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
+        let answer = self.answer(name, arguments);
+        self.lead = self.trail.follow(&answer);
+        answer
+    }
+
+    /// The search that the last call may have come from. Whoever has carried the call out says
+    /// so by [`arrive`](Self::arrive).
+    pub fn lead(&self) -> Option<&Lead> {
+        self.lead.as_ref()
+    }
+
+    /// A call has done its work; what there is to learn from that.
+    pub fn arrive(&mut self, lead: &Lead) -> Option<Step> {
+        self.trail.arrive(lead)
+    }
+
+    fn answer(&mut self, name: &str, arguments: &Value) -> Answer {
         let outcome = self.with_view(|view| self.dialect().call(name, arguments, view));
         let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments) };
         let changes_list =
@@ -477,6 +499,8 @@ impl Session {
             fixed: Arc::clone(&self.fixed),
             list_changes: 0,
             clock: 0,
+            trail: Trail::default(),
+            lead: None,
         }
     }
 

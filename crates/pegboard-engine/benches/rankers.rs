@@ -1,11 +1,17 @@
 //! The hot paths: `cargo bench --package pegboard-engine`.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use divan::{Bencher, black_box};
 use pegboard_core::{Catalog, Limits, Query, Ranker, RawTool, Selection, load};
 use pegboard_engine::{
-    Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence, analysis::Tokenizer, semantic::ToolReader,
+    Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence,
+    analysis::Tokenizer,
+    semantic::ToolReader,
+    usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson},
 };
 
 const DEMO: &[u8] = include_bytes!("../../pegboard/demo/tools.jsonl");
@@ -49,6 +55,30 @@ fn lexical_200(bencher: Bencher<'_, '_>, query: &str) {
 #[divan::bench(args = QUERIES)]
 fn lexical_10000(bencher: Bencher<'_, '_>, query: &str) {
     search(bencher, &Lexical::default(), 10_000, query);
+}
+
+/// Habits as many as are kept, of words like those of the queries.
+#[derive(Debug)]
+struct Learned(Habits);
+
+impl BoostSource for Learned {
+    fn boosts(&self, query: &str) -> Vec<Boost> {
+        self.0.boosts(query, 0)
+    }
+}
+
+#[divan::bench(args = QUERIES)]
+fn habits_10000(bencher: Bencher<'_, '_>, query: &str) {
+    let words: Vec<&str> = QUERIES.iter().flat_map(|query| query.split(' ')).collect();
+    let mut habits = Habits::new(HabitSettings::default());
+    for at in 0..4000 {
+        let word = |step: usize| words[at * step % words.len()];
+        let query = format!("{} {} {} {}", word(1), word(7), word(11), ["old", "new", "red", "big"][at % 4]);
+        let tool = format!("github-{}/create_issue", at % 40);
+        Lesson::new(&query, &tool, 1.0, 0).into_iter().for_each(|lesson| habits.learn(lesson));
+    }
+    let ranker = Habitual::new(Arc::new(Lexical::default()), Arc::new(Learned(habits)));
+    search(bencher, &ranker, 10_000, query);
 }
 
 #[divan::bench(args = QUERIES)]

@@ -23,9 +23,11 @@
 
 pub mod analysis;
 pub mod lexical;
+pub mod lint;
 pub mod metrics;
 mod rankers;
 pub mod semantic;
+pub mod usage;
 
 pub use lexical::{Hybrid, Lexical};
 pub use rankers::{

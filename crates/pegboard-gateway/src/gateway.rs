@@ -255,7 +255,7 @@ impl Gateway {
         let (catalog, setup) = (self.catalog(), self.setup());
         let selection = &*viewer.selection;
         let decision = setup.exposure.decide(&catalog, selection);
-        let ranker = (setup.rankers)(dialect);
+        let ranker = self.with_habits((setup.rankers)(dialect), viewer.caller);
         let settings = setup.discovery.clone();
         let tools = Session::expecting(dialect, settings, catalog, selection.clone(), ranker);
         View { tools: Mutex::new(tools), is_search_on: decision.is_on }

@@ -31,6 +31,7 @@ mod suspended;
 mod tools;
 mod trace;
 mod uris;
+mod usage;
 mod watches;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

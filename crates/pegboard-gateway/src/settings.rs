@@ -1,9 +1,9 @@
 //! What can be set of a gateway.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use pegboard_core::{Selection, naming::Style};
-use pegboard_discovery::{DialectName, Exposure, Validation};
+use pegboard_discovery::{DialectName, Exposure, Learner, Validation};
 use pegboard_upstream::{auth::Logins, config::Secret};
 
 use crate::{limits::CallLimits, middleware::Middleware};
@@ -110,6 +110,8 @@ pub struct GatewaySettings {
     /// The folder in which conversations are kept, so that clients find theirs again after a
     /// restart. `None` keeps them in memory alone.
     pub sessions: Option<PathBuf>,
+    /// Who learns from what is called after a search. `None` learns nothing.
+    pub learner: Option<Arc<dyn Learner>>,
     /// How long the first list waits for servers that are starting.
     pub startup_wait: Duration,
     /// Sessions at a time; the one that was used longest ago makes room.
@@ -144,6 +146,7 @@ impl Default for GatewaySettings {
             pins: None,
             logins: None,
             sessions: None,
+            learner: None,
             startup_wait: Duration::from_secs(10),
             max_sessions: 1000,
             session_idle: Duration::from_secs(30 * 60),

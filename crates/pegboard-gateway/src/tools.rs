@@ -65,7 +65,8 @@ impl Gateway {
         }
         let began = Instant::now();
         let span = if is_search(&name) { trace::search_span(&name) } else { Span::none() };
-        let answer = span.in_scope(|| self.with_tools(exchange, |tools| tools.call(&name, &arguments)));
+        let called = |tools: &mut Session| (tools.call(&name, &arguments), tools.lead().cloned());
+        let (answer, lead) = span.in_scope(|| self.with_tools(exchange, called));
         note_search(&span, &answer);
         if answer.target.is_some() || is_meta(&name) {
             Span::current().record("tool", &name);
@@ -88,7 +89,15 @@ impl Gateway {
             session.announce_with("notifications/tools/list_changed", &exchange.outlet).await;
         }
         match answer.target {
-            Some(target) => self.call_target(exchange, &name, params, target).await,
+            Some(target) => {
+                let result = self.call_target(exchange, &name, params, target).await;
+                if let (Some(lead), Ok(result)) = (lead, &result)
+                    && has_worked(result)
+                {
+                    self.learn(exchange, &lead);
+                }
+                result
+            }
             None => Ok(self.reply(exchange, &answer)),
         }
     }
@@ -238,6 +247,11 @@ fn is_error(result: &RawValue) -> bool {
     text.len() < LARGE
         && text.contains("\"isError\"")
         && Fields::of(result).and_then(|fields| fields.read("isError")) == Some(true)
+}
+
+/// Whether a tool has done its work, and neither failed nor asks for more.
+fn has_worked(result: &RawValue) -> bool {
+    !is_error(result) && !result.get().contains("\"input_required\"")
 }
 
 /// The tool that a call means: the one that a meta-tool is to call, or the one that it names.

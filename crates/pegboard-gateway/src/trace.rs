@@ -127,15 +127,11 @@ pub(crate) fn answered(outcome: &Result<Raw, RpcError>, began: Instant) {
         Ok(result) => {
             span.record("outcome", "ok");
             span.record("bytes", result.get().len());
+            tracing::debug!(ms = millis(began), bytes = result.get().len(), "answered");
         }
         Err(error) => {
             span.record("outcome", "refused");
             span.record("code", error.code);
-        }
-    }
-    match outcome {
-        Ok(result) => tracing::debug!(ms = millis(began), bytes = result.get().len(), "answered"),
-        Err(error) => {
             tracing::debug!(ms = millis(began), code = error.code, error = shorten(&error.message), "refused");
         }
     }

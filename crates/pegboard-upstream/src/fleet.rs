@@ -18,7 +18,7 @@ use crate::{
     connection::{Notice, lock},
     manifest,
     pins::Pins,
-    redact::Shared,
+    redact::{Redactor, Shared},
     server::{Crew, Gate, Upstream},
 };
 
@@ -137,6 +137,15 @@ impl Fleet {
     /// Hides these in everything that is told of servers, beside what is configured of them.
     pub fn hide<'a>(&self, secrets: impl IntoIterator<Item = &'a Secret>) {
         self.crew.secrets.add(secrets);
+    }
+
+    /// `text` without the secrets of any server, or of anybody else that were hidden.
+    pub fn without_secrets(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for server in self.servers().iter() {
+            text = Redactor::with(server.config(), self.crew.secrets.clone()).without(text);
+        }
+        Redactor::default_with(self.crew.secrets.clone()).without(text)
     }
 
     /// Goes over to another configuration. Servers of which nothing is different go on

@@ -84,6 +84,21 @@ impl Redactor {
         Self { own: in_order(values).into(), shared }
     }
 
+    /// Only what nobody may tell.
+    pub(crate) fn default_with(shared: Shared) -> Self {
+        Self { own: Arc::default(), shared }
+    }
+
+    /// `text` with nothing in their place, for who looks at its words.
+    pub(crate) fn without(&self, mut text: String) -> String {
+        for value in self.own.iter().chain(self.shared.values().iter()) {
+            if text.contains(value.as_str()) {
+                text = text.replace(value.as_str(), " ");
+            }
+        }
+        text
+    }
+
     /// `text` without them.
     pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut redacted = Cow::Borrowed(text);

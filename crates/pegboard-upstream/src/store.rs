@@ -6,8 +6,9 @@ mod key;
 
 use std::{io, path::Path, time::SystemTime};
 
+pub use self::folder::{Lock, Stamp};
 pub(crate) use self::{
-    folder::{Folder, Lock, Stamp, is_unfinished},
+    folder::{Folder, is_unfinished},
     key::{BYTES, Key, digest},
 };
 
@@ -110,17 +111,23 @@ impl Store {
 
     /// [`save`](Self::save) that a crash of the machine does not undo either: the disk is
     /// waited for.
-    pub(crate) fn save_surely(&self, name: &str, body: &[u8]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When it is too large or the system refuses; then the old is still there.
+    pub fn save_surely(&self, name: &str, body: &[u8]) -> io::Result<()> {
         self.folder.replace(&self.file(name), &self.sealed(name, body)?)
     }
 
     /// What is saved under a name, as it looks from outside.
-    pub(crate) fn stamp(&self, name: &str) -> Option<Stamp> {
+    pub fn stamp(&self, name: &str) -> Option<Stamp> {
         self.folder.stamp(&self.file(name))
     }
 
     /// Waits until nobody else has the lock with this name, and has it until it is dropped.
-    pub(crate) fn lock(&self, name: &str) -> io::Result<Lock> {
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn lock(&self, name: &str) -> io::Result<Lock> {
         self.folder.lock(&format!("{name}.lock"))
     }
 

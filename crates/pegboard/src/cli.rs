@@ -9,7 +9,7 @@ use pegboard_discovery::DialectName;
 use crate::{
     commands::{
         agent::AgentArgs, approve::ApproveArgs, connect::ConnectArgs, doctor::DoctorArgs, import::ImportArgs,
-        status::StatusArgs,
+        lint::LintArgs, status::StatusArgs, usage::UsageArgs,
     },
     rankers::RankerName,
 };
@@ -120,11 +120,25 @@ pub(crate) enum Command {
     /// `{"op":"list"}`, `{"op":"call","name":…,"arguments":…}`, `{"op":"prompt"}`,
     /// `{"op":"messages","messages":[…]}` and `{"op":"pin","name":…}`.
     Session(SessionArgs),
+    /// Show what was learned from use, or forget it
+    ///
+    /// Where the configuration says `usageLearning`, what was called after a search ranks higher
+    /// for like queries of the same caller. Shows the words (their stems), the tool, and what is
+    /// left of it; `pegboard search --usage --explain` shows what it does. A gateway that runs
+    /// finds within a second that something is to be forgotten.
+    Usage(UsageArgs),
     /// Count what a catalog costs a context, and what each dialect leaves of it
     ///
     /// Counts o200k tokens of compact JSON: all tools at once, what each dialect shows at
     /// first, and what its answers to a hundred queries cost.
     Tokens(TokensArgs),
+    /// Find tools that models will not find, will confuse, or will pay too much for
+    ///
+    /// Searches for every tool by its own words, and looks at names, descriptions and schemas;
+    /// each finding says what is wrong and how to mend it. Without `--catalog`, looks at the demo
+    /// catalog; `pegboard catalog` makes catalogs of running servers. Starts nothing. Exits with 1
+    /// when there are more findings than are let pass. The rules are in `docs/lint.md`.
+    Lint(LintArgs),
     /// Measure rankers against labelled queries
     ///
     /// DATA is a folder with `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv`
@@ -179,6 +193,14 @@ pub(crate) struct SearchArgs {
     #[arg(long)]
     pub(crate) explain: bool,
 
+    /// Rank with what was learned from use: of this user, or of the caller with this name
+    #[arg(long, value_name = "CALLER", num_args = 0..=1, require_equals = true, default_missing_value = crate::usage::local())]
+    pub(crate) usage: Option<String>,
+
+    /// Where that is kept [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
+
     /// Say where this tool ranked and what it lacked
     #[arg(long, value_name = "NAME")]
     pub(crate) why_not: Option<String>,
@@ -232,9 +254,9 @@ pub(crate) struct LoginArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// The configuration
+    /// The configuration [default: where `pegboard import --write` puts it]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
-    pub(crate) config: PathBuf,
+    pub(crate) config: Option<PathBuf>,
 
     /// Print the address instead of opening a browser. Where the browser is on another machine,
     /// paste the address of the page that it cannot open in the end
@@ -256,9 +278,9 @@ pub(crate) struct LogoutArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// The configuration
+    /// The configuration [default: where `pegboard import --write` puts it]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
-    pub(crate) config: PathBuf,
+    pub(crate) config: Option<PathBuf>,
 
     /// Where the login is kept [default: `pegboard` in the user's folder for state]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
@@ -369,6 +391,15 @@ pub(crate) struct SessionArgs {
     /// An option of the dialect, such as `maxToolsLimit=20`
     #[arg(long, value_name = "KEY=JSON")]
     pub(crate) set: Vec<String>,
+
+    /// Learn from the calls that follow a search, and rank with what was learned. A call counts
+    /// as made, since nothing is heard of what became of it
+    #[arg(long)]
+    pub(crate) usage: bool,
+
+    /// Where that is kept [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
 }
 
 /// Which tools a model sees of those that there are.
@@ -430,7 +461,7 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) catalog: Vec<PathBuf>,
 
-    /// A configuration file; its `pegboard` section may name catalogs, ranker and limit
+    /// A configuration file; its `pegboard` section may name catalogs, ranker, limit, and what `lint` lets pass
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 

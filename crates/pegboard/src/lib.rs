@@ -35,6 +35,7 @@ mod rankers;
 pub mod reference;
 mod running;
 mod telemetry;
+mod usage;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -73,6 +74,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Catalog(args) => commands::catalog::run(&args),
         Command::Approve(args) => commands::approve::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Lint(args) => commands::lint::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
         Command::Supervise(args) => return pegboard_upstream::supervise::run(&args.command),
@@ -80,6 +82,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::QueryOutput(args) => return query_output(args),
         Command::Agent(args) => commands::agent::run(&args),
         Command::Session(args) => commands::session::run(&args),
+        Command::Usage(args) => commands::usage::run(&args),
         Command::Tokens(args) => commands::tokens::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Bench(args) => commands::bench::run(&args),

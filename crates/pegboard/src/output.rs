@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::{
     cli::{Format, OutputArgs},
     error::CliError,
+    plain::columns_of,
 };
 
 /// What matters in a line.
@@ -55,6 +56,29 @@ pub(crate) fn width() -> usize {
     // Some terminals say that they have no columns at all.
     let columns = Table::new().width().filter(|width| stdout().is_terminal() && *width > 0);
     columns.unwrap_or(WIDTH_WITHOUT_TERMINAL).into()
+}
+
+/// `text` in lines of at most `width` columns where its words allow it; the first begins
+/// behind `first` spaces, the others behind `rest`.
+pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> String {
+    let mut page = " ".repeat(first);
+    let mut column = first;
+    let mut is_begun = false;
+    for word in text.split(' ') {
+        let length = columns_of(word);
+        if is_begun && column + 1 + length > width {
+            page.push('\n');
+            page.push_str(&" ".repeat(rest));
+            column = rest;
+        } else if is_begun {
+            page.push(' ');
+            column += 1;
+        }
+        page.push_str(word);
+        column += length;
+        is_begun = true;
+    }
+    page
 }
 
 /// A plain table: no lines, one row a line, cut to the terminal.
@@ -115,4 +139,16 @@ pub(crate) fn count(number: u64) -> String {
 /// A number without needless zeros, for JSON: integers stay integers.
 pub(crate) fn number(value: f64) -> serde_json::Value {
     if value.fract() == 0.0 && value.abs() < 1e15 { serde_json::json!(value as i64) } else { serde_json::json!(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrapped("one two three", 2, 4, 9), "  one two\n    three");
+        assert_eq!(wrapped("incomprehensible", 2, 4, 5), "  incomprehensible");
+        assert_eq!(wrapped("", 1, 1, 1), " ");
+    }
 }

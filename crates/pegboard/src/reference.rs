@@ -111,3 +111,8 @@ pub fn doctor() -> String {
          | check | what is wrong |\n| --- | --- |\n{checks}"
     )
 }
+
+/// The rules of `pegboard lint`, as a table in Markdown.
+pub fn lint_rules() -> String {
+    format!("| rule | severity | what is wrong |\n| --- | --- | --- |\n{}", crate::commands::lint::reference())
+}

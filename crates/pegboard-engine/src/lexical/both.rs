@@ -15,7 +15,7 @@ use super::{
     scan::Scan,
     scorer::{Candidate, compare},
 };
-use crate::semantic::{BLOCK, Blend, Evidence, Model, Reading, Source, Vector};
+use crate::semantic::{BLOCK, Blend, Evidence, Model, Nearest, Reading, Source, Vector};
 
 /// Tools whose words score highest are compared in full even where a coarse pass comes first.
 const LEXICAL_POOL: usize = 1024;
@@ -45,10 +45,18 @@ pub(super) struct Both {
 struct Judged {
     /// How many tools are hits.
     total: usize,
-    /// How far the query's vector can be trusted.
-    trust: f32,
+    meaning: Meaning,
     /// The highest lexical score of a tool that is not named outright.
     best_lexical: f32,
+}
+
+/// What is known of a query by its vectors.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meaning {
+    /// How far they can be trusted.
+    trust: f32,
+    /// How near the nearest of what tools in general are about is.
+    far: f64,
 }
 
 impl Buffers {
@@ -59,11 +67,11 @@ impl Buffers {
     pub(super) fn rank_by_both(&mut self, text: &str, query: &Query<'_>, view: &View<'_>, model: &Model) -> Ranking {
         let reading = model.read(query.text);
         let best_lexical = self.score_words(text, view);
-        let trust = self.score_meaning(&reading, view, model);
+        let meaning = self.score_meaning(&reading, view, model);
         // The confidence is that of the best hit, even if none is asked for.
         let limit = query.limit.min(view.tools).max(1);
         let total = self.collect(best_lexical, limit, view);
-        self.answer(text, query, view, model, &reading, Judged { total, trust, best_lexical })
+        self.answer(text, query, view, model, &reading, Judged { total, meaning, best_lexical })
     }
 
     /// Gives every row of `view` its lexical score, as the lexical ranker would; the highest of
@@ -95,9 +103,8 @@ impl Buffers {
         best_of_visible(view, lexical)
     }
 
-    /// Compares every row of `view` with the query and its requests; how far that can be
-    /// trusted. The one source of similarity that there is.
-    fn score_meaning(&mut self, reading: &Reading, view: &View<'_>, model: &Model) -> f32 {
+    /// Compares every row of `view` with the query and its requests. The one source of similarity that there is.
+    fn score_meaning(&mut self, reading: &Reading, view: &View<'_>, model: &Model) -> Meaning {
         let Self { plan, scorer, both: Both { scan, sources, .. }, .. } = self;
         sources.resize_with(1, Source::default);
         let source = &mut sources[0];
@@ -106,7 +113,7 @@ impl Buffers {
         source.set(model.fusion(), trust);
         let Some(whole) = whole.filter(|_| trust > 0.0) else {
             source.layers.clear();
-            return 0.0;
+            return Meaning::default();
         };
         let mut vectors = reading.request_vectors(model);
         vectors.insert(0, whole);
@@ -116,7 +123,7 @@ impl Buffers {
             scorer.run(view, &plan.terms, terms, LEXICAL_POOL);
         }
         scan.run(view, &vectors, &scorer.best, &mut source.layers);
-        trust
+        Meaning { trust, far: model.background(&vectors).mean() }
     }
 
     /// Puts the `limit` best tools into the scorer's list; how many hits there are.
@@ -170,10 +177,9 @@ impl Buffers {
                 hit.why = self.reasons(hit, candidate, text, query, view, model, reading, &blend);
             }
         }
-        let trust = f64::from(judged.trust);
-        let confidence =
-            best.first().map(|candidate| model.confidence().confidence(&self.evidence(candidate, view, trust)));
-        let least = query.least_confidence.unwrap_or_else(|| model.confidence().nothing_below(trust));
+        let evidence = best.first().map(|candidate| self.evidence(candidate, view, judged.meaning));
+        let confidence = evidence.map(|evidence| model.confidence().confidence(&evidence));
+        let least = query.least_confidence.unwrap_or(model.confidence().nothing_below);
         let mut ranking = Ranking { hits, total: judged.total, confidence, ..self.findings(text) };
         if confidence.is_some_and(|confidence| confidence < least) {
             ranking.withheld = std::mem::take(&mut ranking.hits);
@@ -181,14 +187,18 @@ impl Buffers {
         ranking
     }
 
-    fn evidence(&self, best: &Candidate, view: &View<'_>, trust: f64) -> Evidence {
+    fn evidence(&self, best: &Candidate, view: &View<'_>, meaning: Meaning) -> Evidence {
         let row = view.row(best);
-        let nearest = self.both.sources.iter().map(|source| source.nearest(row)).fold(0.0, f32::max);
+        let source = self.both.sources.first();
         Evidence {
             is_named: self.both.lexical[row] == NAMED,
             lexical: f64::from(self.both.lexical[row]),
-            similarity: f64::from(nearest),
-            trust,
+            similarity: f64::from(source.map_or(0.0, |source| source.nearest(row))),
+            whole: f64::from(source.map_or(0.0, |source| source.whole(row))),
+            near: source.map_or(0.0, |source| nearest_visible(source, view).mean()),
+            far: meaning.far,
+            tools: view.tools,
+            trust: f64::from(meaning.trust),
         }
     }
 
@@ -253,6 +263,30 @@ fn best_of_visible(view: &View<'_>, scores: &[f32]) -> f32 {
         }
     }
     best
+}
+
+/// How near the nearest visible tools are to the query or to one of its requests.
+fn nearest_visible(source: &Source, view: &View<'_>) -> Nearest {
+    let mut nearest = Nearest::default();
+    if source.layers.is_empty() {
+        return nearest;
+    }
+    let mut similarities = [0.0; BLOCK];
+    for (first, part) in view.numbered_parts() {
+        let end = first + part.segment.tools.len();
+        for (block, start) in (first..end).step_by(BLOCK).enumerate() {
+            let similarities = &mut similarities[..BLOCK.min(end - start)];
+            source.nearest_in(start, similarities);
+            let bar = nearest.bar();
+            if similarities.iter().fold(f32::MIN, |most, one| if *one > most { *one } else { most }) <= bar {
+                continue;
+            }
+            let visible = part.visible_word(block);
+            let seen = similarities.iter().enumerate().filter(|(place, _)| visible >> place & 1 == 1);
+            seen.for_each(|(_, similarity)| nearest.add(*similarity));
+        }
+    }
+    nearest
 }
 
 /// A bit for each score that reaches `least`.

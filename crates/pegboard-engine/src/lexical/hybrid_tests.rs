@@ -53,7 +53,7 @@ fn every_request_is_heard() {
 #[test]
 fn what_is_unlikely_is_withheld_and_can_be_had() {
     let catalog = catalog(CALLS);
-    let query = Query::new("ring my colleague");
+    let query = Query::new("a recipe for a cake with chocolate");
     let ranking = rank(&catalog, &query);
     assert!(ranking.hits.is_empty() && !ranking.withheld.is_empty(), "{ranking:?}");
     assert!(ranking.confidence.is_some_and(|confidence| confidence < 0.2), "{ranking:?}");

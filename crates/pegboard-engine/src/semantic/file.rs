@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Model, header::Header, pieces::Pieces};
+use super::{Model, header::Header, pieces::Pieces, table::Vectors, vector::Vector};
 
 const MAGIC: &[u8; 8] = b"PEGMODEL";
 const VERSION: u32 = 1;
@@ -83,7 +83,8 @@ pub(super) fn parse(bytes: Cow<'static, [u8]>) -> Result<Model, ModelError> {
     let entries = PREFIX + header_length(&bytes);
     let table = entries + header.vocabulary_bytes;
     let numbers = table + header.vocabulary * header.dims;
-    let end = numbers + 3 * 4 * header.vocabulary;
+    let background = numbers + 3 * 4 * header.vocabulary;
+    let end = background + header.background * (header.dims + 4);
     if bytes.len() != end + CHECKSUM {
         return Err(ModelError::Length { found: bytes.len(), expected: end + CHECKSUM });
     }
@@ -99,7 +100,21 @@ pub(super) fn parse(bytes: Cow<'static, [u8]>) -> Result<Model, ModelError> {
     let scales = section(0, "`scales`")?;
     let query_weights = section(1, "`query weights`")?;
     let tool_weights = section(2, "`tool weights`")?;
-    Ok(Model { header, bytes, table, pieces, scales, query_weights, tool_weights })
+    let background = read_background(&bytes[background..end], &header)?;
+    Ok(Model { header, bytes, table, pieces, scales, query_weights, tool_weights, background })
+}
+
+/// Vectors as tools have them: rows of whole numbers, then what a unit of each is worth.
+fn read_background(bytes: &[u8], header: &Header) -> Result<Vectors, ModelError> {
+    let section = "`background`";
+    let (rows, scales) = bytes.split_at(header.background * header.dims);
+    let scales = read_weights(scales, section)?;
+    let mut vectors = Vectors::new(header.background, header.dims);
+    for (row, scale) in rows.chunks(header.dims).zip(scales) {
+        let components: Vec<i8> = row.iter().map(|byte| byte.cast_signed()).collect();
+        vectors.push(&Vector::from_components(&components, scale).ok_or(ModelError::Number { section })?);
+    }
+    Ok(vectors)
 }
 
 fn read_header(bytes: &[u8]) -> Result<Header, ModelError> {

@@ -74,9 +74,23 @@ impl Source {
         self.least = settings.least_similarity;
     }
 
+    /// How near the tool is to the query as a whole.
+    pub(crate) fn whole(&self, tool: usize) -> f32 {
+        self.layers.first().map_or(0.0, |layer| layer.values[tool])
+    }
+
     /// How near the tool is to the query or to one of its requests.
     pub(crate) fn nearest(&self, tool: usize) -> f32 {
-        self.layers.iter().map(|layer| layer.values[tool]).fold(0.0, f32::max)
+        self.layers.iter().map(|layer| layer.values[tool]).fold(self.whole(tool), f32::max)
+    }
+
+    /// The same for a block of tools from `first` on.
+    pub(crate) fn nearest_in(&self, first: usize, out: &mut [f32]) {
+        for (at, layer) in self.layers.iter().enumerate() {
+            for (out, value) in out.iter_mut().zip(&layer.values[first..]) {
+                *out = if at == 0 { *value } else { out.max(*value) };
+            }
+        }
     }
 
     /// Adds the weighted shares of a block of tools to `scores`, and marks those that are near

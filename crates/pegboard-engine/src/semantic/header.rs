@@ -10,6 +10,9 @@ const MAX_DIMS: usize = 1024;
 /// The most entries of a vocabulary.
 const MAX_VOCABULARY: usize = 1_000_000;
 
+/// The most vectors of a background.
+const MAX_BACKGROUND: usize = 65_536;
+
 /// The most tokens of a field, or of a query, that a model can ask for.
 const MAX_TOKENS: usize = 65_536;
 
@@ -23,6 +26,9 @@ pub(super) struct Header {
     pub(super) dims: usize,
     pub(super) vocabulary: usize,
     pub(super) vocabulary_bytes: usize,
+    /// How many vectors say what tools in general are about.
+    #[serde(default)]
+    pub(super) background: usize,
     pub(super) length_power: f32,
     pub(super) fields: Vec<FieldSettings>,
     pub(super) query_limit: usize,
@@ -52,6 +58,7 @@ impl Header {
             ("dims", self.dims > 0 && self.dims <= MAX_DIMS && self.dims.is_multiple_of(16)),
             ("vocabulary", self.vocabulary <= MAX_VOCABULARY),
             ("vocabulary_bytes", self.vocabulary_bytes <= 64 * MAX_VOCABULARY),
+            ("background", self.background <= MAX_BACKGROUND),
             ("length_power", is_share(self.length_power)),
             ("fields", fields_are_right),
             ("query_limit", self.query_limit <= MAX_TOKENS),

@@ -43,7 +43,7 @@ use std::{
 use pegboard_core::Tool;
 
 pub(crate) use self::{
-    confidence::{ConfidenceSettings, Evidence},
+    confidence::{ConfidenceSettings, Evidence, Nearest},
     fusion::{Blend, FusionSettings, Layer, Source},
     table::{BLOCK, Similarity, Vectors},
 };
@@ -66,6 +66,8 @@ pub struct Model {
     scales: Vec<f32>,
     query_weights: Vec<f32>,
     tool_weights: Vec<f32>,
+    /// What tools in general are about.
+    background: Vectors,
 }
 
 /// The model that ships with the program.
@@ -119,6 +121,12 @@ impl Model {
 
     pub(crate) fn confidence(&self) -> &ConfidenceSettings {
         &self.header.confidence
+    }
+
+    /// How near the nearest of what tools in general are about is to any of `vectors`.
+    pub(crate) fn background(&self, vectors: &[Vector]) -> Nearest {
+        let queries: Vec<Similarity<'_>> = vectors.iter().map(Similarity::to).collect();
+        confidence::nearest_of(&self.background, &queries)
     }
 
     /// The vector of a token, in units of its scale.

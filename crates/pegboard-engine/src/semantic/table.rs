@@ -25,6 +25,10 @@ impl Vectors {
         Self { lines: Vec::with_capacity(count * width), scales: Vec::with_capacity(count), width }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.scales.len()
+    }
+
     pub(crate) fn push(&mut self, vector: &Vector) {
         self.lines.extend_from_slice(&vector.lines);
         self.scales.push(vector.scale());

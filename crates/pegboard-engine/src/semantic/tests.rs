@@ -70,10 +70,12 @@ fn the_reference_reads_the_same() {
 fn tiny() -> Vec<u8> {
     let fields = header::FIELDS.map(|name| format!(r#"{{"name": "{name}", "limit": 8, "weight": 1.0}}"#)).join(",");
     let header = format!(
-        r###"{{"name": "tiny", "dims": 16, "vocabulary": 3, "vocabulary_bytes": 12, "length_power": 0.5,
+        r###"{{"name": "tiny", "dims": 16, "vocabulary": 3, "vocabulary_bytes": 12, "background": 1, "length_power": 0.5,
         "fields": [{fields}], "query_limit": 8,
         "fusion": {{"similarity": 1.0, "requests": 0.5, "least_similarity": 0.2, "known_from": 0.5, "known_to": 0.9}},
-        "confidence": {{"bias": 0.0, "lexical": 1.0, "similarity": 1.0, "nothing_below": 0.2}}}}"###
+        "confidence": {{"bias": 0.0, "lexical": 1.0, "similarity": 1.0, "whole": 1.0, "near": 1.0, "background": -1.0,
+            "tools": -0.1, "words_bias": 0.0, "words_lexical": 1.0, "words_tools": -0.1, "tools_from": 10,
+            "tools_to": 1000, "nothing_below": 0.2}}}}"###
     );
     let mut bytes = b"PEGMODEL".to_vec();
     bytes.extend(1_u32.to_le_bytes());
@@ -81,9 +83,11 @@ fn tiny() -> Vec<u8> {
     bytes.extend(header.as_bytes());
     bytes.extend(b"##d\nfox\nsen\n");
     bytes.extend((0..48_u8).map(|number| number.wrapping_mul(37)));
-    for number in [0.01_f32, 0.02, 0.03, 1.0, 2.0, 3.0, 0.5, 0.6, 0.7] {
+    for number in [0.01_f32, 0.02, 0.03, 1.0, 2.3, 3.0, 0.5, 0.6, 0.7] {
         bytes.extend(number.to_le_bytes());
     }
+    bytes.extend(b"background-row-0");
+    bytes.extend(0.125_f32.to_le_bytes());
     seal(bytes)
 }
 
@@ -115,13 +119,18 @@ fn what_a_file_must_be() {
     check(b"\"dims\"", b"\"mids\"", "does not parse");
     check(b"known_to\": 0.9", b"known_to\": 0.5", "`fusion`");
     check(b"nothing_below\": 0.2", b"nothing_below\": 1.2", "`confidence`");
+    check(b"tools_to\": 1000", b"tools_to\": 1.00", "`confidence`");
+    check(b"\"background\": 1,", b"\"background\": 2,", "bytes long");
+    check(b"\"background\": 1,", b"\"background\":-1,", "does not parse");
+    check(b"background-row-0", b"background-row-\x80", "`background`");
+    check(&0.125_f32.to_le_bytes(), &(-0.125_f32).to_le_bytes(), "`background`");
     check(b"\"context\"", b"\"content\"", "`fields`");
     check(b"##d\nfox\nsen\n", b"##d\nsen\nfox\n", "entry 2");
     check(b"##d\nfox\nsen\n", b"##d\n##\nfoxy\n", "entry 1");
     check(b"##d\nfox\nsen\n", b"##d\nSen\nfox\n", "entry 1");
     check(b"##d\nfox\nsen\n", b"##d\nfox\nseno", "3 entries");
     check(&0.02_f32.to_le_bytes(), &f32::NAN.to_le_bytes(), "`scales`");
-    check(&2.0_f32.to_le_bytes(), &(-2.0_f32).to_le_bytes(), "`query weights`");
+    check(&2.3_f32.to_le_bytes(), &(-2.3_f32).to_le_bytes(), "`query weights`");
     check(&0.7_f32.to_le_bytes(), &f32::INFINITY.to_le_bytes(), "`tool weights`");
 }
 

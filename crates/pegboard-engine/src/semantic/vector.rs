@@ -61,6 +61,16 @@ impl Vector {
         dot as f32 * self.scale * other.scale
     }
 
+    /// The vector with these components, unless one is out of range.
+    pub(super) fn from_components(components: &[i8], scale: f32) -> Option<Self> {
+        let mut lines = vec![Line([0; LINE]); components.len().div_ceil(LINE)];
+        for (line, components) in lines.iter_mut().zip(components.chunks(LINE)) {
+            line.0[..components.len()].copy_from_slice(components);
+        }
+        let is_right = components.iter().all(|component| *component > i8::MIN);
+        is_right.then_some(Self { lines, scale, dims: components.len() })
+    }
+
     pub(super) fn from_lines(lines: Vec<Line>, scale: f32, dims: usize) -> Self {
         Self { lines, scale, dims }
     }

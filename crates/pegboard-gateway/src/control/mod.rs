@@ -72,7 +72,7 @@ impl Gateway {
 
 /// Whoever asks, and what they may know.
 #[derive(Clone, Debug)]
-struct Asking {
+pub(crate) struct Asking {
     viewer: Viewer,
     is_whole: bool,
 }
@@ -80,7 +80,7 @@ struct Asking {
 impl Asking {
     /// Whether they may know everything: who runs the gateway, and tokens that are not
     /// restricted. Where there are no tokens, that is whoever is let in.
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
@@ -93,7 +93,7 @@ impl Asking {
     }
 
     /// Who a request comes from; `None` when they have no business here any more.
-    fn of(gateway: &Gateway, parts: &Parts) -> Option<Self> {
+    pub(crate) fn of(gateway: &Gateway, parts: &Parts) -> Option<Self> {
         let caller = match parts.extensions.get::<Principal>() {
             Some(holder) => Caller::Token(*holder),
             None if parts.extensions.get::<Owner>().is_some() => Caller::Pipe,

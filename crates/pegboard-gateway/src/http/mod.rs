@@ -26,6 +26,7 @@ use tracing::{Instrument as _, Span};
 
 use self::body::{Answer, EventBody};
 use crate::{
+    control::Asking,
     exchange::{Caller, Exchange, Viewer},
     gateway::Gateway,
     metrics::METRICS,
@@ -125,8 +126,15 @@ async fn ready(State(door): State<Door>) -> Response<Body> {
     json_response(code, json!({"ready": is_ready, "starting": starting}).to_string())
 }
 
-/// The numbers, for whoever collects them.
-async fn metrics(State(door): State<Door>) -> Response<Body> {
+/// The numbers, for whoever collects them. They are of all servers, so that who may see only
+/// some of these has no business with them.
+async fn metrics(State(door): State<Door>, request: Request) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    match Asking::of(&door.gateway, &parts) {
+        Some(asking) if asking.is_whole() => {}
+        Some(_) => return status(StatusCode::FORBIDDEN),
+        None => return status(StatusCode::UNAUTHORIZED),
+    }
     let mut response = Response::new(Body::from(crate::metrics::render(&door.gateway.numbers())));
     let form = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, form);

@@ -236,6 +236,12 @@ async fn one_that_was_never_listed_is_tried_again() {
     assert_eq!(server.report().tools, 1);
 }
 
+/// A call that is made meanwhile.
+fn start(server: &Arc<Upstream>) -> tokio::task::JoinHandle<String> {
+    let server = Arc::clone(server);
+    tokio::spawn(async move { call(&server).await })
+}
+
 /// Waits until so many calls wait for their turn.
 async fn lined_up(server: &Upstream, count: u64) {
     while server.report().calls.waiting != count {
@@ -248,15 +254,11 @@ async fn calls_wait_for_their_turn() {
     let (fleet, puppet) = fleet(|config| config.limits.concurrent = 1);
     let server = Arc::clone(&fleet.servers()[0]);
     puppet.stick(true);
-    let start = || {
-        let server = Arc::clone(&server);
-        tokio::spawn(async move { call(&server).await })
-    };
-    let first = start();
+    let first = start(&server);
     while puppet.calls() == 0 {
         tokio::task::yield_now().await;
     }
-    let (second, third) = (start(), start());
+    let (second, third) = (start(&server), start(&server));
     lined_up(&server, 2).await;
     // Whoever is not waited for any more does not get in the way of others.
     second.abort();
@@ -278,11 +280,7 @@ async fn a_server_that_ends_gives_all_places_back() {
     let (fleet, puppet) = fleet(|config| config.limits.concurrent = 1);
     let server = Arc::clone(&fleet.servers()[0]);
     puppet.stick(true);
-    let start = || {
-        let server = Arc::clone(&server);
-        tokio::spawn(async move { call(&server).await })
-    };
-    let (first, second) = (start(), start());
+    let (first, second) = (start(&server), start(&server));
     lined_up(&server, 1).await;
     fleet.stop().await;
     for one in [first, second] {

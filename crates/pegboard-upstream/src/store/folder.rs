@@ -17,11 +17,11 @@ pub(crate) fn is_unfinished(name: &str) -> bool {
 }
 
 /// By what it is seen that a file is another one.
-pub(crate) type Stamp = (Option<SystemTime>, u64, u64);
+pub type Stamp = (Option<SystemTime>, u64, u64);
 
 /// A lock that other programs respect. The system gives it back when we end.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct Lock {
     _file: File,
 }
 

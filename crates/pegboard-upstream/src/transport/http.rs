@@ -130,10 +130,15 @@ impl HttpClient {
         *lock(&self.session) = None;
     }
 
-    /// Sends one message and takes in what comes back.
+    /// Sends one message and takes in what comes back, for as long as the connection lasts.
     pub(crate) async fn deliver(&self, link: &Arc<Link>, outgoing: Outgoing) {
         let request = outgoing.request;
-        let outcome = self.exchange(link, outgoing).await;
+        let outcome = tokio::select! {
+            // First: an exchange that closes the connection knows better why it failed.
+            biased;
+            outcome = self.exchange(link, outgoing) => outcome,
+            reason = link.closed() => Err(CallError::Closed(reason)),
+        };
         match (request, outcome) {
             (Some(id), Err(error)) => {
                 let ended = ended_login(link, self.bearer.as_deref(), &error);
@@ -247,8 +252,16 @@ impl HttpClient {
         Ok(())
     }
 
-    /// Listens for what a legacy server says of its own accord, for as long as it lets us.
+    /// Listens for what a legacy server says of its own accord, for as long as it lets us and
+    /// the connection lasts.
     pub(crate) async fn listen(self: Arc<Self>, link: Arc<Link>) {
+        tokio::select! {
+            () = self.hear(&link) => {}
+            _ = link.closed() => {}
+        }
+    }
+
+    async fn hear(&self, link: &Arc<Link>) {
         let mut last_id: Option<String> = None;
         let mut pause = RESUME_AFTER;
         let mut streams = 0;
@@ -265,7 +278,7 @@ impl HttpClient {
                         // What changed while nobody listened was said to nobody.
                         link.lists_changed(&ListKind::ALL);
                     }
-                    let _ = read_stream(&link, response, None, &mut last_id, &mut pause).await;
+                    let _ = read_stream(link, response, None, &mut last_id, &mut pause).await;
                 }
                 // It has no such stream.
                 Ok(response) if response.status() == StatusCode::METHOD_NOT_ALLOWED => return,
@@ -278,10 +291,7 @@ impl HttpClient {
                 }
                 Ok(_) | Err(_) => pause = (pause * 2).min(MAX_RESUME_AFTER),
             }
-            tokio::select! {
-                _ = link.closed() => return,
-                () = tokio::time::sleep(pause) => {}
-            }
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -334,12 +344,8 @@ async fn read_stream(
 ) -> Result<(), CallError> {
     let mut reader = EventReader::new(link.max_message);
     loop {
-        let chunk = tokio::select! {
-            chunk = response.chunk() => chunk,
-            reason = link.closed() => return Err(CallError::Closed(reason)),
-        };
         // A stream that breaks is one that ends: what is missing may be asked for again.
-        let Ok(Some(chunk)) = chunk else { return Ok(()) };
+        let Ok(Some(chunk)) = response.chunk().await else { return Ok(()) };
         let too_large = |_| CallError::ResultTooLarge { bytes: None, most: link.max_message };
         let events = reader.push(&chunk).map_err(too_large)?;
         for event in events {
@@ -378,4 +384,41 @@ async fn read_bounded(mut response: Response, limit: usize) -> Result<Vec<u8>, C
 /// Whether a refusal shows that its sender speaks the modern protocol.
 pub(crate) fn is_modern_refusal(error: &RpcError) -> bool {
     matches!(error.code, RpcError::UNSUPPORTED_VERSION | RpcError::MISSING_CAPABILITY | RpcError::HEADER_MISMATCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{io::AsyncReadExt, net::TcpListener, sync::mpsc};
+
+    use super::*;
+    use crate::{connection::Call, json::Fields, redact::Redactor, transport::Outbound};
+
+    /// What is never answered must not outlive the connection that it belongs to.
+    #[tokio::test]
+    async fn what_is_asked_ends_with_its_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        let client = Arc::new(HttpClient::new(&url, &[], None).expect("a client"));
+        let (notices, _) = mpsc::channel(1);
+        let outbound = Outbound::Http(Arc::clone(&client));
+        let link = Link::new("s".into(), Redactor::default(), outbound, notices, Arc::default(), 1024);
+        let listening = tokio::spawn(client.listen(Arc::clone(&link)));
+        let (mut heard, _) = listener.accept().await.expect("it listens");
+        let call = Call::new("tools/call", Fields::new(), Duration::from_secs(600));
+        let called = tokio::spawn({
+            let link = Arc::clone(&link);
+            async move { link.request(call).await }
+        });
+        let (mut asked, _) = listener.accept().await.expect("it asks");
+        link.close("done");
+        let error = called.await.expect("no panic").expect_err("it was closed");
+        assert!(matches!(error, CallError::Closed(_)), "{error}");
+        listening.await.expect("no panic");
+        // To the end of both: nobody holds the other side any more.
+        for stream in [&mut heard, &mut asked] {
+            let mut request = Vec::new();
+            let ended = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut request)).await;
+            assert!(ended.is_ok(), "{}", String::from_utf8_lossy(&request));
+        }
+    }
 }

@@ -114,7 +114,11 @@ impl SseClient {
                 let request = self.client.post(endpoint).headers(self.headers.clone());
                 let request = http::traced(request, &self.headers, &outgoing.trace);
                 let request = request.header(CONTENT_TYPE, "application/json").body(outgoing.line);
-                match auth::send(self.bearer.as_ref(), request).await {
+                let sent = tokio::select! {
+                    sent = auth::send(self.bearer.as_ref(), request) => sent,
+                    reason = link.closed() => Err(CallError::Closed(reason)),
+                };
+                match sent {
                     Ok(response) if response.status().is_success() => Ok(()),
                     Ok(response) => Err(CallError::Status { status: response.status().as_u16() }),
                     Err(error) => Err(error),

@@ -16,6 +16,7 @@ mod terminal;
 use std::io::{IsTerminal, stdin};
 
 use pegboard_agent::{Agent, AgentBuilder, RunError};
+use pegboard_discovery::Learner as _;
 use pegboard_llm::wire;
 
 pub(crate) use self::args::AgentArgs;
@@ -38,6 +39,7 @@ use crate::{
     logging,
     progress::Progress,
     telemetry::{Off, Telemetry},
+    usage,
 };
 
 pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
@@ -53,7 +55,12 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let (person, asked) = Person::new();
     let name = model.to_string();
     let mode = build::mode(args, config.gateway.profile)?;
-    let builder = build::builder(args, model, mode, config, person)?;
+    let state = config.state.resolve(args.state.as_deref());
+    let learner = usage::keeper(config.usage, state.as_deref(), words.config.as_deref());
+    let mut builder = build::builder(args, model, mode, config, person)?;
+    if let Some(learner) = learner.clone() {
+        builder = builder.learner(learner);
+    }
     let mut show: Box<dyn Show> = match args.format {
         AgentFormat::Text => Box::new(Screen::new(args.show_thinking)),
         AgentFormat::Json => Box::new(Lines),
@@ -73,6 +80,9 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
             telemetry.stop(None).await;
         }
     });
+    if let Some(learner) = learner {
+        learner.finish();
+    }
     // A read of the terminal cannot be taken back everywhere; it must not keep us from ending.
     runtime.shutdown_background();
     ended

@@ -15,7 +15,7 @@ use crate::{
     Outcome,
     cli::OutputArgs,
     clients::{
-        Client, edit,
+        self, Client, edit,
         edit::EditError,
         files,
         places::{Os, Place, Surroundings},
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
     let Some(client) = args.client.filter(|_| !args.list) else {
         return list::run(&surroundings, args.project.as_deref(), args.output.format());
     };
-    let config = configuration(args, &surroundings)?;
+    let config = configuration(args)?;
     let door = door(args, client, config.as_deref())?;
     let place = place(client, args.project.as_deref(), &surroundings)?;
     let edit = Edit::plan(place, &door, config.as_deref().filter(|_| args.replace))?;
@@ -78,15 +78,11 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
 }
 
 /// The configuration that is to be served; none if a gateway has it already.
-fn configuration(args: &ConnectArgs, surroundings: &Surroundings<'_>) -> Result<Option<PathBuf>, CliError> {
+fn configuration(args: &ConnectArgs) -> Result<Option<PathBuf>, CliError> {
     if args.http.is_some() && !args.replace {
         return Ok(None);
     }
-    let own = || surroundings.own_configuration().filter(|path| path.exists());
-    let Some(path) = args.config.clone().or_else(own) else {
-        return Err(CliError::new("there is no configuration yet")
-            .hint("`pegboard import --write` makes one of what your clients have; `--config FILE` names another"));
-    };
+    let path = clients::configuration(args.config.as_deref(), "`--config FILE`")?;
     // A client would only say that its server has ended.
     config::read_offline(&path)?;
     Ok(Some(path))

@@ -11,10 +11,7 @@ mod start;
 mod together;
 mod tools;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use pegboard_upstream::config::{ServerConfig, document::Problems};
@@ -29,11 +26,7 @@ use super::serve::runtime;
 use crate::{
     Outcome,
     cli::{Format, LogArgs, OutputArgs},
-    clients::{
-        places::{Os, Surroundings},
-        read,
-        server::Server,
-    },
+    clients::{self, read, server::Server},
     config::{self, Config},
     error::CliError,
     logging, output,
@@ -121,7 +114,7 @@ impl Report {
 }
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
-    let path = configuration(args.config.as_deref())?;
+    let path = clients::configuration(args.config.as_deref(), "`pegboard doctor FILE`")?;
     logging::start(&args.log, "off", None)?;
     let case = Case::read(path, &args.server)?;
     let mask = Mask::of(&case);
@@ -147,19 +140,6 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
         Format::Text => output::text(&show::text(&report))?,
     }
     Ok(if report.count(Severity::Error) == 0 { Outcome::Yes } else { Outcome::No })
-}
-
-/// The file to look at.
-fn configuration(given: Option<&Path>) -> Result<PathBuf, CliError> {
-    if let Some(path) = given {
-        return Ok(path.to_owned());
-    }
-    let env = |name: &str| std::env::var(name).ok();
-    let own = Surroundings { os: Os::current(), env: &env }.own_configuration().filter(|path| path.exists());
-    own.ok_or_else(|| {
-        CliError::new("there is no configuration yet")
-            .hint("`pegboard import --write` makes one of what your clients have; `pegboard doctor FILE` names another")
-    })
 }
 
 /// Starts the servers that can be started, and looks at what they offer.

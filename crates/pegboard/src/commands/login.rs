@@ -14,13 +14,14 @@ use super::serve::runtime;
 use crate::{
     Outcome,
     cli::LoginArgs,
+    clients,
     config::{self, state},
     error::{CliError, say, warn},
     output,
 };
 
 pub(crate) fn run(args: &LoginArgs) -> Result<Outcome, CliError> {
-    let (server, logins) = server_and_logins(&args.server, &args.config, args.state.as_deref())?;
+    let (server, logins) = server_and_logins(&args.server, args.config.as_deref(), args.state.as_deref())?;
     let runtime = runtime()?;
     let outcome = runtime.block_on(log_in(args, &server, &logins));
     // A read of standard input cannot be taken back; it must not keep us from ending.
@@ -46,10 +47,11 @@ pub(crate) fn run(args: &LoginArgs) -> Result<Outcome, CliError> {
 /// The server of this name, and where its login is kept.
 pub(super) fn server_and_logins(
     name: &str,
-    path: &Path,
+    path: Option<&Path>,
     state: Option<&str>,
 ) -> Result<(ServerConfig, Logins), CliError> {
-    let config = config::read(path)?;
+    let path = clients::configuration(path, "a second argument")?;
+    let config = config::read(&path)?;
     let folder = config.state.resolve(state).ok_or_else(|| {
         CliError::new("there is no folder in which a login could be kept").hint("name one with `--state`")
     })?;

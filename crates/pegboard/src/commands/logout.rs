@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub(crate) fn run(args: &LogoutArgs) -> Result<Outcome, CliError> {
-    let (server, logins) = server_and_logins(&args.server, &args.config, args.state.as_deref())?;
+    let (server, logins) = server_and_logins(&args.server, args.config.as_deref(), args.state.as_deref())?;
     let name = &server.name;
     match runtime()?.block_on(logout(&server, &logins)) {
         Ok(LoggedOut::Nothing) => {

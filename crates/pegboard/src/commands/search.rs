@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     io::{Read, stdin},
     path::Path,
+    sync::Arc,
     time::Instant,
 };
 
@@ -20,6 +21,7 @@ use crate::{
     models,
     output::{self, FAINT, STRONG},
     progress::Progress,
+    usage,
 };
 
 /// A query file is read no further; every ranker refuses far shorter queries.
@@ -42,7 +44,11 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
     let progress = Progress::waiting("reading and indexing the catalog");
     let catalog = catalog(args, &config)?;
     let model = models::read(args.model.model.as_deref().or(config.model.as_deref()))?;
-    let ranker = args.ranker.or(config.ranker).unwrap_or_default().build(model.as_ref());
+    let ranker: Arc<dyn Ranker> = Arc::from(args.ranker.or(config.ranker).unwrap_or_default().build(model.as_ref()));
+    let ranker = match &args.usage {
+        Some(caller) => with_habits(ranker, caller, args, &config)?,
+        None => ranker,
+    };
     let query = Query {
         limit: args.limit.or(config.limit).unwrap_or(10),
         threshold: args.threshold.or(config.threshold).unwrap_or(0.0),
@@ -94,6 +100,20 @@ fn catalog(args: &SearchArgs, config: &Config) -> Result<Catalog, CliError> {
         ));
     }
     if files.is_empty() { catalogs::demo() } else { catalogs::read(files, args.source.max_catalog_bytes) }
+}
+
+/// `ranker` with what a caller has learned with this catalog.
+fn with_habits(
+    ranker: Arc<dyn Ranker>,
+    caller: &str,
+    args: &SearchArgs,
+    config: &Config,
+) -> Result<Arc<dyn Ranker>, CliError> {
+    let book = usage::read(&config.state, args.state.as_deref())?;
+    let catalog = usage::catalog_of(args.source.config.as_deref(), &args.source.catalog);
+    let name = ranker.name();
+    usage::with_habits(ranker, &book, (&catalog, caller), config.usage.unwrap_or_default())
+        .ok_or_else(|| CliError::new(format!("`{name}` does not learn from use")).hint("`hybrid` and `lexical` do"))
 }
 
 fn rank(ranker: &dyn Ranker, query: &Query<'_>, catalog: &Catalog) -> Result<Ranking, CliError> {

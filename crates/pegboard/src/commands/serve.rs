@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use pegboard_discovery::Learner;
 use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, control, holders};
 use pegboard_http::{Guard, ListenError, Listener, Principal};
 use pegboard_upstream::{State, Upstream, config::Pinning};
@@ -31,6 +32,7 @@ use crate::{
     logging, models,
     rankers::shared_rankers,
     telemetry::{Off, Telemetry},
+    usage::{self, Keeper},
 };
 
 /// Where the gateway listens unless told otherwise.
@@ -52,7 +54,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
     logging::start(&args.log, "info", telemetry.as_ref().ok())?;
     let telemetry = telemetry.inspect_err(Off::log).ok();
-    let kept = Kept { state, files };
+    let learner = usage::keeper(config.usage, state.as_deref(), args.config.as_deref());
+    config.gateway.learner = learner.clone().map(|learner| learner as Arc<dyn Learner>);
+    let kept = Kept { state, files, learner };
     let served = runtime.block_on(serve(args, config, kept, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
@@ -93,6 +97,7 @@ struct Kept {
     state: Option<PathBuf>,
     /// Other files whose content counts.
     files: Vec<PathBuf>,
+    learner: Option<Arc<Keeper>>,
 }
 
 async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<Telemetry>) -> Result<(), CliError> {
@@ -119,7 +124,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     }
     let recording = recording.map(|recording| recording.of(&gateway));
     let mut options = control_options(args, listener.as_ref());
-    let Kept { state, files } = kept;
+    let Kept { state, files, learner } = kept;
     if let Some(path) = args.config.clone() {
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
@@ -127,7 +132,8 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         let (reload, requests) = mpsc::channel(1);
         options.reload = Some(reload);
         let (gateway, state) = (Arc::clone(&gateway), state.clone());
-        let followed = Followed { path, gateway, door, ranker, model, listen, telemetry, state, files, requests };
+        let followed =
+            Followed { path, gateway, door, ranker, model, listen, telemetry, state, files, learner, requests };
         tokio::spawn(followed.follow());
     }
     let router = gateway.router(max_body_bytes).merge(gateway.control_router(options.clone()));
@@ -153,6 +159,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     };
     drop(presence);
     gateway.stop().await;
+    gateway.finish_learning().await;
     if let Some(recording) = recording {
         recording.finish(&gateway).await;
     }

@@ -9,25 +9,51 @@ use std::{
 
 use clap::ValueEnum;
 use pegboard_core::{Ranker, Selection};
-use pegboard_discovery::{Session, Settings, transcript::OpenAiChat};
-use pegboard_engine::Sequence;
+use pegboard_discovery::{Holder, Learner as _, Session, Settings, transcript::OpenAiChat};
+use pegboard_engine::{Sequence, usage::HabitSettings};
 use serde_json::{Map, Value, json};
 
-use crate::{Outcome, catalogs, cli::SessionArgs, error::CliError, models, output, rankers::RankerName};
+use crate::{
+    Outcome, catalogs,
+    cli::SessionArgs,
+    config::state::StateFolder,
+    error::CliError,
+    models, output,
+    rankers::RankerName,
+    usage::{self, Keeper},
+};
 
 /// The longest line that is read; a longer one is refused and the session goes on.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
 pub(crate) fn run(args: &SessionArgs) -> Result<Outcome, CliError> {
-    let mut session = open(args)?;
-    if stdin().is_terminal() {
-        return repl::run(&mut session);
+    let learner = args.usage.then(|| learner(args)).transpose()?;
+    let session = open(args, learner.as_ref())?;
+    let mut talk = Talk { session, learner };
+    let ended = if stdin().is_terminal() { repl::run(&mut talk) } else { serve_lines(&mut talk) };
+    if let Some(learner) = &talk.learner {
+        learner.finish();
     }
-    serve_lines(&mut session)
+    ended
+}
+
+/// A conversation, and whoever learns from it.
+struct Talk {
+    session: Session,
+    learner: Option<Keeper>,
+}
+
+fn learner(args: &SessionArgs) -> Result<Keeper, CliError> {
+    let Some(state) = StateFolder::default().resolve(args.state.as_deref()) else {
+        return Err(CliError::new("there is no folder for state, so nothing can be learned").hint("`--state FOLDER`"));
+    };
+    let folder = usage::folder(&state);
+    Keeper::open(&folder, usage::catalog_of(None, &args.catalog), HabitSettings::default())
+        .map_err(|error| usage::unusable(&folder, error))
 }
 
 /// One JSON object a line in, one out.
-fn serve_lines(session: &mut Session) -> Result<Outcome, CliError> {
+fn serve_lines(talk: &mut Talk) -> Result<Outcome, CliError> {
     let mut input = BufReader::new(stdin().lock());
     let mut line = Vec::new();
     loop {
@@ -46,7 +72,7 @@ fn serve_lines(session: &mut Session) -> Result<Outcome, CliError> {
         }
         let reply = serde_json::from_slice::<Value>(&line)
             .map_err(|error| format!("not JSON: {error}"))
-            .and_then(|request| serve(session, &request));
+            .and_then(|request| serve(talk, &request));
         answer(&reply.unwrap_or_else(|error| json!({"error": error})))?;
     }
 }
@@ -68,7 +94,7 @@ fn skip_line(input: &mut impl BufRead) -> Result<(), CliError> {
     }
 }
 
-fn open(args: &SessionArgs) -> Result<Session, CliError> {
+fn open(args: &SessionArgs, learner: Option<&Keeper>) -> Result<Session, CliError> {
     let catalog = match args.catalog.as_slice() {
         [] => catalogs::demo()?,
         files => catalogs::read(files, args.max_catalog_bytes)?,
@@ -93,6 +119,10 @@ fn open(args: &SessionArgs) -> Result<Session, CliError> {
         (RankerName::Sequence, Some(bonus)) => Arc::new(Sequence::new(bonus)),
         (name, _) => Arc::from(name.build(models::read(args.model.model.as_deref())?.as_ref())),
     };
+    let ranker = match learner {
+        Some(learner) => learner.ranker(Holder::Local, ranker),
+        None => ranker,
+    };
     let session = Session::new(args.dialect.0, settings, catalog, selection, ranker);
     let session = session.map_err(|error| CliError::new(error.to_string()))?;
     Ok(session
@@ -110,7 +140,8 @@ fn parse_setting(pair: &str) -> Result<(&str, Value), CliError> {
 }
 
 /// Answers one request.
-fn serve(session: &mut Session, request: &Value) -> Result<Value, String> {
+fn serve(talk: &mut Talk, request: &Value) -> Result<Value, String> {
+    let session = &mut talk.session;
     match request.get("op").and_then(Value::as_str) {
         Some("list") => {
             let tools = session.visible();
@@ -120,7 +151,9 @@ fn serve(session: &mut Session, request: &Value) -> Result<Value, String> {
         Some("call") => {
             let name = request.get("name").and_then(Value::as_str).ok_or("`name` is required")?;
             let empty = json!({});
-            Ok(call(session, name, request.get("arguments").unwrap_or(&empty)))
+            let reply = call(session, name, request.get("arguments").unwrap_or(&empty));
+            talk.learn();
+            Ok(reply)
         }
         Some("prompt") => Ok(json!({"text": session.prompt()})),
         Some("messages") => {
@@ -135,6 +168,16 @@ fn serve(session: &mut Session, request: &Value) -> Result<Value, String> {
         }
         Some(_) => Err("no such operation; there are list, call, prompt, messages and pin".to_owned()),
         None => Err("`op` is required: list, call, prompt, messages or pin".to_owned()),
+    }
+}
+
+impl Talk {
+    /// Nothing is heard of a call once it was handed out; it counts as made.
+    fn learn(&mut self) {
+        let (Some(learner), Some(lead)) = (&self.learner, self.session.lead().cloned()) else { return };
+        if let Some(step) = self.session.arrive(&lead) {
+            learner.learn(Holder::Local, &step);
+        }
     }
 }
 

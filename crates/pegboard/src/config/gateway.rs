@@ -14,10 +14,11 @@ use super::{
     Config,
     access::{SELECTION, TOKEN, read_tokens, selection_shape},
     limits,
+    lint::LINT,
     middleware::Found,
     options::OPTIONS,
     state::{ServerDefaults, StateFolder},
-    telemetry,
+    telemetry, usage,
 };
 use crate::rankers::RankerName;
 
@@ -284,6 +285,20 @@ const KEYS: &[Key<Draft>] = &[
         },
     )
     .default("\"warn\""),
+    Key::new(
+        "lint",
+        Kind::Object(|| LINT.shape()),
+        "What `pegboard lint` looks for, and how much it lets pass.",
+        |node, draft: &mut Draft, scope| LINT.read(node, &mut draft.config.lint, scope),
+    ),
+    Key::new(
+        "usageLearning",
+        usage::KIND,
+        "Whether it is learned from use: what was called after a search ranks higher for like queries of the same \
+         caller, by rankers with scores of their own kind (`hybrid` and `lexical`). Needs a `stateFolder`.",
+        |node, draft: &mut Draft, scope| draft.config.usage = usage::read(node, scope),
+    )
+    .default("false"),
     Key::new(
         "telemetry",
         Kind::Object(telemetry::shape),

@@ -4,6 +4,7 @@
 mod access;
 mod gateway;
 mod limits;
+mod lint;
 mod markdown;
 mod middleware;
 mod options;
@@ -14,12 +15,14 @@ mod steps;
 pub(crate) mod telemetry;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::GatewaySettings;
 use pegboard_upstream::config::{
     ServerConfig,
@@ -32,7 +35,7 @@ use pegboard_upstream::config::{
 
 use self::{gateway::Draft, middleware::Found, state::StateFolder, telemetry::TelemetryConfig};
 pub(crate) use self::{markdown::markdown, schema::schema};
-use crate::{catalogs::read_bounded, error::CliError, rankers::RankerName};
+use crate::{catalogs::read_bounded, commands::lint::LintConfig, error::CliError, rankers::RankerName};
 
 /// Everything that a file can say.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +60,10 @@ pub(crate) struct Config {
     pub(crate) state: StateFolder,
     /// Where traces and numbers go.
     pub(crate) telemetry: TelemetryConfig,
+    /// What `pegboard lint` lets pass.
+    pub(crate) lint: LintConfig,
+    /// How it is learned from use, if it is.
+    pub(crate) usage: Option<HabitSettings>,
 }
 
 /// What a listener takes from the configuration.
@@ -137,6 +144,7 @@ pub(crate) fn examine(path: &Path) -> Result<(Config, Problems), CliError> {
     config.catalogs.iter_mut().for_each(|catalog| *catalog = folder.join(&*catalog));
     config.model = config.model.map(|model| folder.join(model));
     config.state.start_from(folder);
+    config.lint.baseline = config.lint.baseline.map(|baseline| folder.join(baseline));
     Ok((config, problems))
 }
 

@@ -257,7 +257,9 @@ fn places() -> Vec<Place> {
         place(child("selection", &pegboard), json!({}), |it| json!({"pegboard": {"selection": it}})),
         place(child("settings", &pegboard), json!({}), |it| json!({"pegboard": {"settings": it}})),
         place(child("limits", &pegboard), json!({}), |it| json!({"pegboard": {"limits": it}})),
+        place(child("usageLearning", &pegboard), json!({}), |it| json!({"pegboard": {"usageLearning": it}})),
         place(child("telemetry", &pegboard), json!({}), |it| json!({"pegboard": {"telemetry": it}})),
+        place(child("lint", &pegboard), json!({}), |it| json!({"pegboard": {"lint": it}})),
         place(child("circuitBreaker", &pegboard), json!({}), |it| json!({"pegboard": {"circuitBreaker": it}})),
         place(
             child("circuitBreaker", &servers::shape()),

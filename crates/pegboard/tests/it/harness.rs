@@ -27,6 +27,15 @@ impl Folder {
         &self.0
     }
 
+    /// `pegboard` with this folder as its home and nothing else of the outside in its
+    /// environment.
+    pub(crate) fn isolated(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        command.env_clear().env("HOME", &self.0).env("PATH", path).stdin(Stdio::null());
+        command
+    }
+
     /// Runs `pegboard` here; no terminal, no colours, no settings from outside.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.run_with_input(args, b"")

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     clients::show::printable,
-    output::{self, FAINT, STRONG},
+    output::{self, FAINT, STRONG, wrapped},
 };
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -107,29 +107,6 @@ fn show(page: &mut String, finding: &Finding, width: usize) {
     let _ = writeln!(page, "{}", wrapped(&format!("→ {}", finding.hint), 4, 6, width));
 }
 
-/// `text` in lines of at most `width` characters where its words allow it; the first begins
-/// behind `first` spaces, the others behind `rest`.
-fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> String {
-    let mut page = " ".repeat(first);
-    let mut column = first;
-    let mut is_begun = false;
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if is_begun && column + 1 + length > width {
-            page.push('\n');
-            page.push_str(&" ".repeat(rest));
-            column = rest;
-        } else if is_begun {
-            page.push(' ');
-            column += 1;
-        }
-        page.push_str(word);
-        column += length;
-        is_begun = true;
-    }
-    page
-}
-
 fn summary(report: &Report) -> String {
     let parts = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
     let parts = parts.map(|(severity, what)| (report.count(severity), what));
@@ -139,17 +116,5 @@ fn summary(report: &Report) -> String {
     match found.is_empty() {
         true => format!("{STRONG}✓{STRONG:#} {servers}, and nothing is wrong\n"),
         false => format!("{servers}: {}\n", found.join(", ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_break_between_words() {
-        assert_eq!(wrapped("one two three", 2, 4, 9), "  one two\n    three");
-        assert_eq!(wrapped("incomprehensible", 2, 4, 5), "  incomprehensible");
-        assert_eq!(wrapped("", 1, 1, 1), " ");
     }
 }

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use pegboard_discovery::Learner;
+use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::{Change, Gateway, Rankers, control::Reload};
 use pegboard_http::Doorkeeper;
 use tokio::sync::mpsc;
@@ -16,6 +18,7 @@ use crate::{
     config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
     models,
     rankers::{RankerName, shared_rankers},
+    usage::{self, Keeper},
 };
 
 /// How often the files are looked at. Asking the system to tell us would save these looks,
@@ -37,6 +40,8 @@ pub(super) struct Followed {
     pub(super) state: Option<PathBuf>,
     /// Other files whose content counts.
     pub(super) files: Vec<PathBuf>,
+    /// Whoever learns from use.
+    pub(super) learner: Option<Arc<Keeper>>,
     /// Who wants the files to be read now.
     pub(super) requests: mpsc::Receiver<Reload>,
 }
@@ -119,6 +124,8 @@ impl Followed {
         self.warn_of_the_fixed(&config.listen, &config.telemetry);
         config::state::use_in(&mut config.gateway, self.state.as_deref());
         let rankers = self.rankers(&config).await?;
+        self.learn_as(config.usage).await;
+        config.gateway.learner = self.learner.clone().map(|learner| learner as Arc<dyn Learner>);
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;
         // After the gateway, which knows new holders of tokens and refuses old ones by now.
         if let Some(door) = &self.door
@@ -127,6 +134,16 @@ impl Followed {
             return Err(error.to_string());
         }
         Ok(change)
+    }
+
+    /// Goes over to another way of learning, if it is another.
+    async fn learn_as(&mut self, usage: Option<HabitSettings>) {
+        if self.learner.as_ref().map(|learner| learner.settings()) == usage {
+            return;
+        }
+        let (state, path) = (self.state.clone(), self.path.clone());
+        let open = move || usage::keeper(usage, state.as_deref(), Some(&path));
+        self.learner = tokio::task::spawn_blocking(open).await.ok().flatten();
     }
 
     /// Other rankers, if the configuration asks for them.

@@ -1,13 +1,12 @@
 //! The session for people: commands, completion and history.
 
-use pegboard_discovery::Session;
 use rustyline::{
     Context, Editor, Helper, completion::Completer, error::ReadlineError, highlight::Highlighter, hint::Hinter,
     history::DefaultHistory, validate::Validator,
 };
 use serde_json::{Value, json};
 
-use super::serve;
+use super::{Talk, serve};
 use crate::{
     Outcome,
     error::CliError,
@@ -47,14 +46,17 @@ impl Validator for Names {}
 impl Helper for Names {}
 
 /// Asks until the user has had enough.
-pub(super) fn run(session: &mut Session) -> Result<Outcome, CliError> {
+pub(super) fn run(talk: &mut Talk) -> Result<Outcome, CliError> {
     let failed = |error: ReadlineError| CliError::new("cannot read the terminal").because(error);
     let mut editor: Editor<Names, DefaultHistory> = Editor::new().map_err(failed)?;
-    output::text(&format!("{FAINT}{} dialect; `help` says what can be typed{FAINT:#}\n", session.dialect().name()))?;
+    output::text(&format!(
+        "{FAINT}{} dialect; `help` says what can be typed{FAINT:#}\n",
+        talk.session.dialect().name()
+    ))?;
     loop {
         let mut names: Vec<String> = ["list", "prompt", "help", "quit"].map(str::to_owned).to_vec();
-        names.extend(session.visible_names());
-        names.extend(session.known_names());
+        names.extend(talk.session.visible_names());
+        names.extend(talk.session.known_names());
         names.sort();
         names.dedup();
         editor.set_helper(Some(Names { names }));
@@ -72,7 +74,7 @@ pub(super) fn run(session: &mut Session) -> Result<Outcome, CliError> {
         match line {
             "quit" | "exit" => return Ok(Outcome::Yes),
             "help" => output::text(HELP)?,
-            line => match request(line, &session.known_names()).and_then(|request| serve(session, &request)) {
+            line => match request(line, &talk.session.known_names()).and_then(|request| serve(talk, &request)) {
                 Ok(answer) => output::text(&to_text(&answer))?,
                 Err(error) => output::text(&format!("{error}\n"))?,
             },

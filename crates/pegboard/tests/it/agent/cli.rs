@@ -180,6 +180,32 @@ fn a_prompt_is_answered_with_the_tools_of_the_demo() {
 }
 
 #[test]
+fn what_the_model_calls_after_a_search_is_learned_if_that_is_wanted() {
+    let server = fixture(&["--extras"]);
+    let config = |learning: bool| json!({"mcpServers": {"one": server}, "pegboard": {"usageLearning": learning}});
+    let script = || {
+        [
+            turn([Part::call("search_tools", json!({"query": "give my arguments back"}))]),
+            turn([call("echo", &json!({"text": "hello"}))]),
+            say("Done."),
+        ]
+    };
+    let learned = |learning: bool| {
+        let place = Place::new(&format!("usage-{learning}"), script());
+        place.file("pegboard.json", &config(learning));
+        let output = place.ask(&["pegboard.json", "Echo hello.", "--dialect", "bridge", "--yes"]);
+        assert!(output.status.success(), "{}", show(&output));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pegboard"));
+        let output = command.args(["usage", "--format", "json"]).envs(place.variables()).output().expect("it ends");
+        let habits: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let habit = &habits["habits"][0];
+        ["caller", "words", "tool"].map(|key| habit[key].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(learned(true), ["local", "argument back give", "one/echo"]);
+    assert_eq!(learned(false), ["", "", ""]);
+}
+
+#[test]
 fn events_are_lines_of_json_for_programs() {
     let place = Place::new("events", errand());
     let output = place.ask(&["Which issues are open?", "--format", "json", "--prices", "1,5,0.1"]);

@@ -5,7 +5,7 @@ mod import;
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Output,
 };
 
 use crate::harness::{Folder, show};
@@ -59,16 +59,10 @@ impl Home {
 
     /// Runs `pegboard` in the project, with nothing of the outside in its environment.
     fn run(&self, args: &[&str]) -> Output {
-        let output = Command::new(env!("CARGO_BIN_EXE_pegboard"))
-            .args(args)
-            .current_dir(self.path("app"))
-            .env_clear()
-            .env("HOME", self.folder.path())
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .envs(self.variables.iter().map(|(name, value)| (*name, value)))
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary starts");
+        let mut command = self.folder.isolated();
+        command.args(args).current_dir(self.path("app"));
+        command.envs(self.variables.iter().map(|(name, value)| (*name, value)));
+        let output = command.output().expect("the binary starts");
         for bytes in [&output.stdout, &output.stderr] {
             assert!(!String::from_utf8_lossy(bytes).contains(SECRET), "a secret is shown by {args:?}");
         }

@@ -4,11 +4,7 @@ mod checks;
 mod remote;
 mod starts;
 
-use std::{
-    os::unix::fs::PermissionsExt,
-    path::PathBuf,
-    process::{Command, Output, Stdio},
-};
+use std::{os::unix::fs::PermissionsExt, path::PathBuf, process::Output};
 
 use serde_json::{Value, json};
 
@@ -87,17 +83,10 @@ impl Clinic {
 
     /// Looks at the configuration, with nothing of the outside in the environment.
     fn run(&self, args: &[&str]) -> Output {
-        let output = Command::new(env!("CARGO_BIN_EXE_pegboard"))
-            .args(["doctor", "pegboard.json"])
-            .args(args)
-            .current_dir(self.folder.path())
-            .env_clear()
-            .env("HOME", self.folder.path())
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .envs(self.variables.iter().map(|(name, value)| (*name, value)))
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary starts");
+        let mut command = self.folder.isolated();
+        command.args(["doctor", "pegboard.json"]).args(args).current_dir(self.folder.path());
+        command.envs(self.variables.iter().map(|(name, value)| (*name, value)));
+        let output = command.output().expect("the binary starts");
         for bytes in [&output.stdout, &output.stderr] {
             let text = String::from_utf8_lossy(bytes);
             assert!(!text.contains(SECRET), "a secret is shown: {text}");

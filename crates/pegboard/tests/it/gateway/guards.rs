@@ -182,7 +182,9 @@ async fn secrets_in_addresses_stay_there() {
 async fn numbers_for_whoever_collects_them() {
     let config = json!({
         "mcpServers": {"fixture": fixture(&["--extras", "--tools", "200"])},
-        "pegboard": {"dialect": "bridge", "tokens": [{"name": "me", "token": "alpha"}]}
+        "pegboard": {"dialect": "bridge", "tokens": [
+            {"name": "me", "token": "alpha"}, {"name": "guest", "token": "beta", "selection": {"tools": ["fixture:echo"]}}
+        ]}
     });
     let served = Served::start("metrics", &config).await;
     let get = async |path: &str, token: Option<&str>| {
@@ -199,6 +201,7 @@ async fn numbers_for_whoever_collects_them() {
     session.call("call_tool", json!({"name": "slow", "arguments": {}})).await;
     assert_eq!(get("/ready", None).await.0, 200);
     assert_eq!(get("/metrics", None).await.0, 401, "names of servers are for those who may see them");
+    assert_eq!(get("/metrics", Some("beta")).await, (403, String::new()), "the numbers are of all servers");
     let (status, text) = get("/metrics", Some("alpha")).await;
     assert_eq!(status, 200);
     for line in [

@@ -25,6 +25,7 @@ mod starting;
 mod status;
 mod steps;
 mod traces;
+mod usage;
 
 use std::{
     path::{Path, PathBuf},

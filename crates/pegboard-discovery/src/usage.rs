@@ -1,0 +1,237 @@
+//! What was called after which search.
+//!
+//! A [`Session`](crate::Session) keeps a trail of its searches, and its door tells [`Learner`]
+//! what that leads to: a tool that was among the hits of a search, was called soon after it,
+//! and did its work. Where nothing was searched for, nothing is learned.
+
+use std::{collections::VecDeque, fmt, sync::Arc};
+
+use pegboard_core::{Ranker, Tool};
+
+use crate::{Answer, Searched, Target};
+
+/// Searches of a conversation that are remembered.
+const MAX_SEARCHES: usize = 8;
+
+/// Calls after which a search has nothing to do with what is called.
+const MAX_CALLS: u32 = 12;
+
+/// Hits of a search that are remembered, best first.
+const MAX_HITS: usize = 200;
+
+/// Tools that one search leads to.
+const MAX_TOOLS: usize = 3;
+
+/// Whose habits these are. Nobody has those of somebody else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Holder<'a> {
+    /// Whoever started this program.
+    Local,
+    /// Whoever comes in where no token is asked for: nobody can be told from another.
+    Anybody,
+    /// The holder of a token.
+    Token {
+        /// What logs call them.
+        name: &'a str,
+        /// By what they are known.
+        secret: &'a str,
+    },
+}
+
+impl fmt::Debug for Holder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl<'a> Holder<'a> {
+    /// The name that people use.
+    pub fn name(self) -> &'a str {
+        match self {
+            Self::Local => "local",
+            Self::Anybody => "anybody",
+            Self::Token { name, .. } => name,
+        }
+    }
+}
+
+/// Whoever learns from use, and ranks by that.
+///
+/// Both are called while a client waits: implementations write nothing to a disk there.
+pub trait Learner: fmt::Debug + Send + Sync {
+    /// `ranker` with the habits of `holder`; the ranker itself where it knows no habits.
+    fn ranker(&self, holder: Holder<'_>, ranker: Arc<dyn Ranker>) -> Arc<dyn Ranker>;
+
+    /// Learns that `holder` called a tool after a search. Secrets are not part of the query
+    /// any more.
+    fn learn(&self, holder: Holder<'_>, step: &Step);
+
+    /// Brings to a disk what was learned, where it is kept. Blocks.
+    fn finish(&self);
+}
+
+/// From a search to a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What was looked for.
+    pub query: String,
+    /// What was called, by [`Tool::upstream_id`].
+    pub tool: String,
+    /// What that counts, 0 to 1: the first tool after a search is what it was made for.
+    pub share: f64,
+}
+
+/// A call that a search may have led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lead {
+    search: u64,
+    tool: String,
+}
+
+/// The last searches of a conversation, and what was called after them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trail {
+    searches: VecDeque<Remembered>,
+    next: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Remembered {
+    number: u64,
+    query: String,
+    hits: Vec<Arc<Tool>>,
+    /// Calls since then.
+    calls: u32,
+    /// The tools that it has led to.
+    led_to: Vec<String>,
+}
+
+impl Trail {
+    /// Takes in what a call led to; the lead if it is to a tool that a search has found. The
+    /// newest such search is meant.
+    pub(crate) fn follow(&mut self, answer: &Answer) -> Option<Lead> {
+        answer.searched.iter().for_each(|searched| self.remember(searched));
+        self.call(answer.target.as_ref()?)
+    }
+
+    fn remember(&mut self, searched: &Searched) {
+        if searched.hits.is_empty() {
+            return;
+        }
+        self.next += 1;
+        if self.searches.len() == MAX_SEARCHES {
+            self.searches.pop_front();
+        }
+        self.searches.push_back(Remembered {
+            number: self.next,
+            query: searched.query.clone(),
+            hits: searched.hits.iter().take(MAX_HITS).cloned().collect(),
+            calls: 0,
+            led_to: Vec::new(),
+        });
+    }
+
+    fn call(&mut self, target: &Target) -> Option<Lead> {
+        // What the host does itself was not searched for.
+        let id = target.id.as_deref()?;
+        self.searches.iter_mut().for_each(|search| search.calls += 1);
+        self.searches.retain(|search| search.calls <= MAX_CALLS);
+        let of_search = |search: &Remembered| {
+            let tool = search.hits.iter().find(|tool| tool.id() == id)?;
+            Some(Lead { search: search.number, tool: tool.upstream_id() })
+        };
+        self.searches.iter().rev().find_map(of_search)
+    }
+
+    /// The call has done its work; what there is to learn from that, if anything.
+    pub(crate) fn arrive(&mut self, lead: &Lead) -> Option<Step> {
+        // Its number alone may be one of another trail, which has taken the place of this one.
+        let is_it = |search: &&mut Remembered| {
+            search.number == lead.search && search.hits.iter().any(|tool| tool.is_upstream_id(&lead.tool))
+        };
+        let search = self.searches.iter_mut().find(is_it)?;
+        if search.led_to.len() == MAX_TOOLS || search.led_to.contains(&lead.tool) {
+            return None;
+        }
+        let share = 0.5_f64.powi(search.led_to.len() as i32);
+        search.led_to.push(lead.tool.clone());
+        Some(Step { query: search.query.clone(), tool: lead.tool.clone(), share })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pegboard_core::{Catalog, Limits, Selection, load};
+    use pegboard_engine::Hybrid;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{DialectName, Session, Settings};
+
+    fn session() -> Session {
+        let file = br#"[
+            {"name": "send_mail", "description": "Send a mail", "server": "post"},
+            {"name": "read_mail", "description": "Read a mail", "server": "post"},
+            {"name": "sort_mail", "description": "Sort mail", "server": "post"},
+            {"name": "drop_mail", "description": "Drop a mail", "server": "post"},
+            {"name": "get_weather", "description": "Current weather", "server": "sky"}
+        ]"#;
+        let tools = load::parse("tools.json", file, &Limits::default()).expect("tools").tools;
+        let (catalog, ranker) = (Catalog::from_tools(tools).0, Arc::new(Hybrid::default()));
+        Session::new(DialectName::Bridge, Settings::default(), catalog, Selection::everything(), ranker)
+            .expect("a session")
+    }
+
+    /// Searches (`?`) and calls; what was learned.
+    #[track_caller]
+    fn check(steps: &[&str], expected: &[(&str, &str, f64)]) {
+        let mut session = session();
+        let mut learned = Vec::new();
+        for step in steps {
+            let answer = match step.strip_prefix('?') {
+                Some(query) => session.call("search_tools", &json!({"query": query})),
+                None => session.call("call_tool", &json!({"name": step.trim_end_matches('!'), "arguments": {}})),
+            };
+            assert!(!answer.is_error, "{step}");
+            let lead = session.lead().filter(|_| !step.ends_with('!')).cloned();
+            learned.extend(lead.and_then(|lead| session.arrive(&lead)));
+        }
+        let learned: Vec<(&str, &str, f64)> =
+            learned.iter().map(|step| (step.query.as_str(), step.tool.as_str(), step.share)).collect();
+        assert_eq!(learned, expected, "{steps:?}");
+    }
+
+    #[test]
+    fn what_is_learned() {
+        check(&["?send mail", "send_mail"], &[("send mail", "post/send_mail", 1.0)]);
+        check(&["send_mail"], &[]);
+        check(&["?weather", "send_mail"], &[]);
+        check(&["?send mail", "send_mail!", "send_mail"], &[("send mail", "post/send_mail", 1.0)]);
+        check(&["?send mail", "send_mail", "send_mail"], &[("send mail", "post/send_mail", 1.0)]);
+        check(&["?read mail", "?send mail", "read_mail"], &[("send mail", "post/read_mail", 1.0)]);
+        check(
+            &["?mail", "send_mail", "read_mail", "sort_mail", "drop_mail"],
+            &[("mail", "post/send_mail", 1.0), ("mail", "post/read_mail", 0.5), ("mail", "post/sort_mail", 0.25)],
+        );
+        check(&["?send mail", "?weather", "send_mail"], &[("send mail", "post/send_mail", 1.0)]);
+        check(&["?nothing of the kind", "send_mail"], &[]);
+    }
+
+    #[test]
+    fn a_trail_is_short() {
+        let mut steps = vec!["?send mail"];
+        steps.extend(["get_weather"; 12]);
+        steps.push("send_mail");
+        check(&steps, &[]);
+        let mut steps = vec!["?send mail"];
+        steps.extend(["?weather"; 8]);
+        steps.push("send_mail");
+        check(&steps, &[]);
+    }
+
+    #[test]
+    fn a_holder_shows_no_secret() {
+        let holder = Holder::Token { name: "ada", secret: "s3cret" };
+        assert_eq!(format!("{holder:?}"), "ada");
+    }
+}

@@ -1,0 +1,143 @@
+//! What descriptions say, and what they leave out.
+
+use pegboard_core::{Tool, naming};
+
+use super::{
+    Look, listed,
+    report::Finding,
+    rule::{Rule, Severity},
+    words::{Words, is_placeholder, lead},
+};
+
+/// A description may end before it says what comes back, and still be understood.
+const SHORT: usize = 400;
+
+pub(super) fn look(look: &Look<'_>, findings: &mut Vec<Finding>) {
+    for (at, tool) in look.tools.iter().enumerate() {
+        let rules = if tool.description().trim().is_empty() || is_placeholder(tool.description()) {
+            [undescribed(look, at, tool), None, None]
+        } else {
+            [repeated(look, at, tool), meaning(look, at, tool), long(look, at, tool)]
+        };
+        findings.extend(rules.into_iter().flatten());
+    }
+    outputs(look, findings);
+}
+
+fn undescribed(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+    let suggestion = format!("say what it does, to what, and what it returns: “{} …. Returns …”", beginning(tool));
+    let message = match tool.description().trim() {
+        "" => "it has no description".to_owned(),
+        text => format!("its description is none: “{text}”"),
+    };
+    Some(look.finding(Rule::NoDescription, at, message, suggestion))
+}
+
+/// A description that says no more than the name.
+fn repeated(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+    let description = naming::fold(tool.description());
+    if description != naming::fold(tool.name()) {
+        return None;
+    }
+    let suggestion = format!("say more than the name: “{} …. Returns …”", beginning(tool));
+    let finding = look.finding(Rule::NoDescription, at, "its description only repeats its name".to_owned(), suggestion);
+    let severity = look.mildly(Rule::NoDescription, Severity::Warning);
+    Some(Finding { severity, ..finding })
+}
+
+/// The words of a name as the beginning of a sentence.
+fn beginning(tool: &Tool) -> String {
+    let words = Words::of(tool.name()).join(" ");
+    let mut chars = words.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Whether name and description say what is done, and to what. One finding: a text that says
+/// neither says nothing.
+fn meaning(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+    if !look.words.is_english(tool.description()) {
+        return None;
+    }
+    let mut said = Words::of(tool.name());
+    tool.title().iter().for_each(|title| said.extend(Words::of(title)));
+    said.extend(Words::of(tool.description()));
+    let words = &look.words;
+    if said.iter().all(|word| words.is_generic(word)) {
+        let message = "name and description could be any tool's: all their words are general ones".to_owned();
+        let server = tool.server_name().map_or(String::new(), |server| format!(" (of `{server}`)"));
+        let suggestion = format!("name the thing it acts on{server}, in the words that people use for it");
+        return Some(look.finding(Rule::NoDomain, at, message, suggestion));
+    }
+    let has_action = said.iter().any(|word| words.is_action(word)) || begins_with_verb(tool.description());
+    if has_action {
+        return None;
+    }
+    let name = Words::of(tool.name()).join(" ");
+    let suggestion = format!("begin the description with a verb: what is done with “{name}” (get, list, send, …)?");
+    Some(look.finding(Rule::NoAction, at, "neither name nor description says what it does".to_owned(), suggestion))
+}
+
+/// Whether a text begins like `Frobnicates the …`, whatever that may be.
+fn begins_with_verb(text: &str) -> bool {
+    let words = Words::of(text);
+    let determiners = ["a", "an", "the", "all", "any", "your", "one", "this", "each", "every", "with", "into", "it"];
+    let is_verb = |word: &String| word.len() > 3 && !word.ends_with("ion") && !word.ends_with("ment");
+    matches!(words.as_slice(), [first, second, ..] if is_verb(first) && determiners.contains(&second.as_str()))
+}
+
+/// Whether a tool makes something, and nothing says what comes back.
+fn makes_silently(look: &Look<'_>, tool: &Tool) -> bool {
+    let (words, description) = (&look.words, tool.description());
+    let is_judged = description.len() <= SHORT && words.is_english(description) && !is_placeholder(description);
+    if tool.output_schema().is_some() || !is_judged {
+        return false;
+    }
+    let mut beginning = Words::of(tool.name());
+    beginning.extend(Words::of(lead(description)));
+    let first = beginning.iter().find(|word| words.is_action(word));
+    let says = Words::of(description).iter().any(|word| words.is_output(word));
+    !says && first.is_some_and(|word| words.is_making(word))
+}
+
+/// One finding for each server: it is a habit of whoever wrote it.
+fn outputs(look: &Look<'_>, findings: &mut Vec<Finding>) {
+    let silent: Vec<usize> = (0..look.tools.len()).filter(|at| makes_silently(look, look.tools[*at])).collect();
+    let server = |at: &usize| look.tools[*at].server_name();
+    for members in silent.chunk_by(|one, other| server(one) == server(other)) {
+        let names = listed(members.iter().map(|at| look.tools[*at].name()));
+        let message = match members.len() {
+            1 => "it makes something, and nothing says what it returns".to_owned(),
+            count => format!("{count} tools make something, and nothing says what they return: {names}"),
+        };
+        let suggestion = "add “Returns …” (an id, a link, the whole thing), which a model needs to go on; or declare an \
+                          `outputSchema`";
+        findings.push(look.group(Rule::NoOutput, members, message, suggestion.to_owned()));
+    }
+}
+
+fn long(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+    let limit = look.thresholds.description_tokens;
+    let tokens = (look.count_tokens)(tool.description());
+    if tokens <= limit {
+        return None;
+    }
+    let message = format!("its description costs about {tokens} tokens, more than {limit}");
+    let suggestion = match longest_part(look, tool.description()) {
+        Some((start, cost)) => format!(
+            "the part that begins with “{start}” costs about {cost}: what only a caller needs belongs into the \
+             descriptions of parameters, manuals into a resource or prompt"
+        ),
+        None => "keep what helps to choose the tool; manuals belong into a resource or prompt".to_owned(),
+    };
+    Some(look.finding(Rule::LongDescription, at, message, suggestion))
+}
+
+/// The most expensive paragraph behind the first one, by its beginning.
+fn longest_part(look: &Look<'_>, text: &str) -> Option<(String, usize)> {
+    let parts = text.split("\n\n").skip(1).map(|part| (part, (look.count_tokens)(part)));
+    // Of equals the first.
+    let (part, cost) = parts.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+    let line = part.trim().lines().next().unwrap_or_default();
+    let start: String = line.trim_matches(|c: char| !c.is_alphanumeric()).chars().take(40).collect();
+    (!start.is_empty()).then(|| (start.trim_end().to_owned(), cost))
+}

@@ -1,0 +1,147 @@
+//! `pegboard lint`.
+
+mod args;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use pegboard_core::Catalog;
+use pegboard_discovery::estimate_tokens;
+use pegboard_engine::{
+    Hybrid, Model,
+    lint::{Baseline, Linter, Report, Rule, Thresholds},
+};
+
+pub(crate) use self::args::{FailOn, LintArgs, MAX_HITS, RULES};
+use crate::{
+    Outcome, catalogs,
+    cli::Format,
+    config::{self, Config},
+    error::{CliError, say},
+    output,
+    progress::Progress,
+};
+
+/// A baseline is read no further.
+const MAX_BASELINE_BYTES: usize = 64 << 20;
+
+/// What became of a baseline.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Findings that it lets pass.
+    findings: usize,
+    /// Entries that nothing corresponds to any more.
+    gone: usize,
+}
+
+/// What is shown.
+struct Page {
+    report: Report,
+    known: Option<Known>,
+    is_over: bool,
+}
+
+pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
+    let config = args.source.config.as_deref().map(config::read_offline).transpose()?.unwrap_or_default();
+    let thresholds = args.thresholds(&config.lint)?;
+    let baseline = args.baseline.as_deref().or(config.lint.baseline.as_deref());
+    let progress = Progress::waiting("looking at the tools");
+    let catalog = catalog(args, &config)?;
+    let ranker = Hybrid::default();
+    let linter = Linter::new(&ranker, estimate_tokens, thresholds.clone()).model(Model::embedded());
+    let report = linter.check(&catalog);
+    drop(progress);
+    match baseline {
+        Some(path) if args.write_baseline => write_baseline(path, &report),
+        None if args.write_baseline => {
+            Err(CliError::new("there is no file to write to").hint("name it with `--baseline FILE`"))
+        }
+        _ => show(args, report, &thresholds, baseline),
+    }
+}
+
+/// The tools to look at. A configuration that has servers alone has none: the demo's instead
+/// would be fine whatever the servers offer.
+fn catalog(args: &LintArgs, config: &Config) -> Result<Catalog, CliError> {
+    let files = if args.source.catalog.is_empty() { &config.catalogs } else { &args.source.catalog };
+    if files.is_empty() && !config.servers.is_empty() {
+        return Err(CliError::new("the configuration names no `catalogs`, and `lint` starts no servers").hint(
+            "`pegboard catalog CONFIG > tools.jsonl` writes down what they offer; then `pegboard lint --catalog \
+             tools.jsonl`",
+        ));
+    }
+    let catalog = match files.is_empty() {
+        true => catalogs::demo()?,
+        false => catalogs::read(files, args.source.max_catalog_bytes)?,
+    };
+    // Nothing is wrong with nothing, which would be good news for nobody.
+    if catalog.is_empty() {
+        return Err(CliError::new("there is no tool to look at"));
+    }
+    Ok(catalog)
+}
+
+fn show(
+    args: &LintArgs,
+    mut report: Report,
+    thresholds: &Thresholds,
+    baseline: Option<&Path>,
+) -> Result<Outcome, CliError> {
+    let known = match baseline {
+        Some(path) => {
+            let (findings, gone) = read_baseline(path)?.apply(&mut report);
+            Some(Known { findings, gone })
+        }
+        None => None,
+    };
+    let is_over = report.is_over(thresholds);
+    let page = Page { report, known, is_over };
+    match args.output.format() {
+        Format::Json => output::json(&show::json(&page))?,
+        Format::Text => output::text(&show::text(&page, output::width()))?,
+    }
+    Ok(if is_over { Outcome::No } else { Outcome::Yes })
+}
+
+fn read_baseline(path: &Path) -> Result<Baseline, CliError> {
+    let unusable = || CliError::new(format!("`{}` cannot be used as a baseline", path.display()));
+    if !path.exists() {
+        return Err(CliError::new(format!("there is no baseline `{}`", path.display()))
+            .hint("`--write-baseline` makes one of what is found now"));
+    }
+    let bytes = catalogs::read_bounded(path, MAX_BASELINE_BYTES)?;
+    if bytes.len() > MAX_BASELINE_BYTES {
+        return Err(unusable().because(format!("it is larger than {MAX_BASELINE_BYTES} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| unusable().because(error))?;
+    Baseline::parse(&text).map_err(|error| unusable().because(error).hint("`--write-baseline` makes a new one"))
+}
+
+fn write_baseline(path: &Path, report: &Report) -> Result<Outcome, CliError> {
+    let baseline = Baseline::of(report);
+    let text = format!("{:#}\n", baseline.to_json());
+    std::fs::write(path, text)
+        .map_err(|error| CliError::new(format!("cannot write `{}`", path.display())).because(error))?;
+    say(&format!("{} findings are in `{}` now; from here on only new ones count", baseline.len(), path.display()));
+    Ok(Outcome::Yes)
+}
+
+/// The rules, as a table in Markdown.
+pub(crate) fn reference() -> String {
+    let row = |rule: &Rule| format!("| [`{rule}`](#{rule}) | {} | {} |\n", rule.severity().as_str(), rule.about());
+    Rule::ALL.iter().map(row).collect()
+}
+
+/// What a configuration says about it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LintConfig {
+    pub(crate) allow: Vec<Rule>,
+    pub(crate) deny: Vec<Rule>,
+    pub(crate) fail_on: Option<FailOn>,
+    pub(crate) max_findings: Option<usize>,
+    pub(crate) max_tokens: Option<usize>,
+    pub(crate) max_description_tokens: Option<usize>,
+    pub(crate) hits: Option<usize>,
+    /// Relative to the file that names it.
+    pub(crate) baseline: Option<PathBuf>,
+}

@@ -1,0 +1,202 @@
+//! `pegboard usage`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pegboard_core::{naming, text};
+use pegboard_engine::usage::{Habit, HabitSettings, Habits};
+use serde::Serialize;
+
+use crate::{
+    Outcome,
+    cli::{Format, OutputArgs},
+    config::{self, Config},
+    error::CliError,
+    output::{self, FAINT, STRONG},
+    usage::{self, Book, Scope},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct UsageArgs {
+    /// Forget it, as far as the other options name it
+    #[arg(long)]
+    reset: bool,
+
+    /// Only what this caller has learned: the name of a token, `local` or `anybody`
+    #[arg(long, value_name = "CALLER")]
+    caller: Option<String>,
+
+    /// Only tools of this server
+    #[arg(long, value_name = "SERVER")]
+    server: Option<String>,
+
+    /// Only what was learned with this configuration file, which may say where state is kept
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Where state is kept [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    state: Option<String>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn run(args: &UsageArgs) -> Result<Outcome, CliError> {
+    let config = args.config.as_deref().map(config::read_offline).transpose()?.unwrap_or_default();
+    let wanted = Wanted {
+        catalog: args.config.as_deref().map(|path| usage::catalog_of(Some(path), &[])),
+        caller: args.caller.clone(),
+        server: args.server.clone(),
+    };
+    let is_json = args.output.format() == Format::Json;
+    if args.reset {
+        let forgotten = reset(args, &config, &wanted)?;
+        return print(&Forgotten { forgotten }, is_json);
+    }
+    let book = usage::read(&config.state, args.state.as_deref())?;
+    let settings = config.usage.unwrap_or_default();
+    print(&Learned { habits: wanted.of(&book, settings)? }, is_json)
+}
+
+/// Forgets what is wanted; how many habits.
+fn reset(args: &UsageArgs, config: &Config, wanted: &Wanted) -> Result<usize, CliError> {
+    let Some(file) = usage::open_existing(&config.state, args.state.as_deref())? else { return Ok(0) };
+    let forget = |book: &mut Book| {
+        wanted.check(book)?;
+        let forgotten = book.reset(usage::now(), |scope, name, habit| wanted.is(scope, name, habit));
+        Ok::<usize, CliError>(forgotten)
+    };
+    let (_, forgotten) = file.change(forget).map_err(|error| usage::unusable(&file.path(), error))?;
+    forgotten
+}
+
+/// What is asked for.
+struct Wanted {
+    catalog: Option<String>,
+    caller: Option<String>,
+    server: Option<String>,
+}
+
+impl Wanted {
+    fn is(&self, scope: &Scope, caller: &str, habit: &Habit) -> bool {
+        self.catalog.as_ref().is_none_or(|catalog| *catalog == scope.catalog)
+            && self.caller.as_ref().is_none_or(|wanted| wanted == caller)
+            && self.server.as_ref().is_none_or(|server| server_of(habit) == Some(server))
+    }
+
+    /// Refuses names that nothing has: whoever mistypes one must not think it is all forgotten.
+    fn check(&self, book: &Book) -> Result<(), CliError> {
+        let parts = || book.parts().filter(|(scope, _)| self.catalog.as_ref().is_none_or(|it| *it == scope.catalog));
+        let callers: Vec<&str> = parts().map(|(_, part)| part.name.as_str()).collect();
+        let habits = || parts().flat_map(|(_, part)| &part.habits);
+        let servers: Vec<&str> = habits().filter_map(server_of).collect();
+        known("caller", self.caller.as_deref(), &callers)?;
+        known("server", self.server.as_deref(), &servers)
+    }
+
+    /// The habits, by catalog and caller, the strongest first.
+    fn of(&self, book: &Book, settings: HabitSettings) -> Result<Vec<Row>, CliError> {
+        self.check(book)?;
+        let now = usage::now();
+        let faded = Habits::new(settings);
+        let mut rows = Vec::new();
+        for (scope, part) in book.parts() {
+            let wanted = part.habits.iter().filter(|habit| self.is(scope, &part.name, habit));
+            rows.extend(wanted.map(|habit| Row {
+                catalog: scope.catalog.clone(),
+                caller: part.name.clone(),
+                words: habit.stems.join(" "),
+                tool: habit.tool.clone(),
+                strength: (faded.strength(habit, now) * 1e3).round() / 1e3,
+                last: habit.at,
+            }));
+        }
+        rows.sort_by(|a, b| {
+            let place = |row: &Row| (row.catalog.clone(), row.caller.clone());
+            let words = |row: &Row| (row.words.clone(), row.tool.clone());
+            place(a).cmp(&place(b)).then(b.strength.total_cmp(&a.strength)).then_with(|| words(a).cmp(&words(b)))
+        });
+        Ok(rows)
+    }
+}
+
+fn server_of(habit: &Habit) -> Option<&str> {
+    habit.tool.split_once('/').map(|(server, _)| server)
+}
+
+fn known(what: &str, name: Option<&str>, names: &[&str]) -> Result<(), CliError> {
+    let Some(name) = name.filter(|name| !names.contains(name)) else { return Ok(()) };
+    let error = CliError::new(format!("nothing was learned of a {what} `{name}`"));
+    let near = naming::nearest(name, names.iter().copied(), 1);
+    Err(match near.first() {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("`pegboard usage` shows what was learned"),
+    })
+}
+
+/// Something that can be printed.
+trait Page: Serialize {
+    fn to_text(&self) -> String;
+}
+
+fn print(page: &impl Page, is_json: bool) -> Result<Outcome, CliError> {
+    if is_json {
+        output::json(page)?;
+    } else {
+        output::text(&page.to_text())?;
+    }
+    Ok(Outcome::Yes)
+}
+
+/// What was learned; the order of the fields is part of the interface.
+#[derive(Debug, Serialize)]
+struct Learned {
+    habits: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    catalog: String,
+    caller: String,
+    words: String,
+    tool: String,
+    /// What is left of it.
+    strength: f64,
+    /// When it was last learned, in seconds from 1970 on.
+    last: u64,
+}
+
+impl Page for Learned {
+    fn to_text(&self) -> String {
+        if self.habits.is_empty() {
+            return "nothing was learned\n".to_owned();
+        }
+        let mut page = String::new();
+        for same in self.habits.chunk_by(|a, b| (&a.catalog, &a.caller) == (&b.catalog, &b.caller)) {
+            let (catalog, caller) = (text::line(&same[0].catalog), text::line(&same[0].caller));
+            page.push_str(&format!("{STRONG}{caller}{STRONG:#} {FAINT}with {catalog}{FAINT:#}\n"));
+            let row = |row: &Row| {
+                let strength = format!("{:.2}", row.strength);
+                vec![strength, text::line(&row.tool).into_owned(), text::line(&row.words).into_owned()]
+            };
+            page.push_str(&output::table(&["STRENGTH", "TOOL", "AFTER"], same.iter().map(row).collect(), &[0]));
+        }
+        page
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Forgotten {
+    forgotten: usize,
+}
+
+impl Page for Forgotten {
+    fn to_text(&self) -> String {
+        match self.forgotten {
+            0 => "there was nothing to forget\n".to_owned(),
+            1 => "1 habit was forgotten\n".to_owned(),
+            count => format!("{count} habits were forgotten\n"),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Learning from use.
+
+use pegboard_engine::usage::HabitSettings;
+use pegboard_upstream::config::{
+    document::Node,
+    keys::{Key, Kind, Scope, Section, Shape},
+};
+
+/// Habits that anybody needs; more would make a large file of a small one.
+const MAX_ENTRIES: usize = 20_000;
+
+/// What fits under `usageLearning`.
+pub(super) const KIND: Kind = Kind::Either(&[Kind::Flag, Kind::Object(shape)]);
+
+fn shape() -> Shape {
+    SECTION.shape()
+}
+
+/// Reads `usageLearning`; `None` switches it off.
+pub(super) fn read(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<HabitSettings> {
+    let mut settings = HabitSettings::default();
+    if !node.is_object() {
+        return match node.to_json().as_bool() {
+            Some(is_on) => is_on.then_some(settings),
+            None => {
+                node.must_be(KIND, scope.problems);
+                None
+            }
+        };
+    }
+    SECTION.read(node, &mut settings, scope);
+    Some(settings)
+}
+
+static SECTION: Section<HabitSettings> = Section::new(
+    "usageLearning",
+    "How it is learned from use. What was called after a search, and did its work, ranks higher for like queries: \
+     for the same caller alone, with this configuration alone, and never above a tool that the query names. Kept are \
+     the stems of the words, the tool and a number, in one file of the state folder; `pegboard usage` shows it.",
+    &[
+        Key::new(
+            "halfLifeDays",
+            Kind::Count { least: 1 },
+            "Days after which what was learned counts half.",
+            |node, settings: &mut HabitSettings, scope| {
+                let days = node.as_count_from(1, scope.problems).map(|days| u32::try_from(days).unwrap_or(u32::MAX));
+                settings.half_life_days = days.unwrap_or(settings.half_life_days);
+            },
+        )
+        .default("30"),
+        Key::new(
+            "maxEntries",
+            Kind::Count { least: 1 },
+            "Habits of one caller that are kept, at most 20000; the weakest give way.",
+            |node, settings: &mut HabitSettings, scope| {
+                let count = node.as_count_from(1, scope.problems).map(|count| count.min(MAX_ENTRIES));
+                settings.max_entries = count.unwrap_or(settings.max_entries);
+            },
+        )
+        .default("2000"),
+        Key::new(
+            "weight",
+            Kind::Share,
+            "What habits can add to the score of a tool at most; scores go from 0 to 1.",
+            |node, settings: &mut HabitSettings, scope| {
+                settings.weight = node.as_share(scope.problems).unwrap_or(settings.weight);
+            },
+        )
+        .default("0.3"),
+    ],
+);

@@ -1,0 +1,130 @@
+//! What is learned from use, on disk.
+//!
+//! One sealed file holds the habits of all catalogs and all who use them ([`book`]). A gateway
+//! or an agent keeps those of its catalog in memory and hands what it learns to a thread that
+//! writes ([`keep`]). Several programs may share the file: whoever writes holds its lock, reads
+//! what the others have written, and adds its own, so that nobody's lessons are lost.
+
+mod book;
+mod keep;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use pegboard_core::Ranker;
+use pegboard_discovery::Holder;
+use pegboard_engine::usage::{Boost, BoostSource, HabitSettings, Habits, Habitual};
+
+pub(crate) use self::{
+    book::{Book, BookFile, Scope},
+    keep::Keeper,
+};
+use crate::{
+    config::state::StateFolder,
+    error::{CliError, warn},
+};
+
+/// Below the state folder.
+pub(crate) fn folder(state: &Path) -> PathBuf {
+    state.join("usage")
+}
+
+/// Seconds from 1970 on.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// By what a catalog is known: the configuration that it comes from, else its files, else that
+/// it is the demo. Not what is in it: tools may come and go.
+pub(crate) fn catalog_of(config: Option<&Path>, files: &[PathBuf]) -> String {
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned();
+    match (config, files) {
+        (Some(config), _) => whole(config),
+        (None, []) => "demo".to_owned(),
+        (None, files) => {
+            let mut files: Vec<String> = files.iter().map(|file| whole(file)).collect();
+            files.sort();
+            files.join(", ")
+        }
+    }
+}
+
+/// Habits as they are now, for a command that ends soon.
+#[derive(Debug)]
+struct Frozen(Habits);
+
+impl BoostSource for Frozen {
+    fn boosts(&self, query: &str) -> Vec<Boost> {
+        self.0.boosts(query, now())
+    }
+}
+
+/// `ranker` with what `holder`, by name, has learned with a catalog; `None` if that ranker knows
+/// no habits.
+pub(crate) fn with_habits(
+    ranker: Arc<dyn Ranker>,
+    book: &Book,
+    (catalog, holder): (&str, &str),
+    settings: HabitSettings,
+) -> Option<Arc<dyn Ranker>> {
+    if !Habitual::fits(&*ranker) {
+        return None;
+    }
+    let parts = book.parts().filter(|(scope, part)| scope.catalog == catalog && part.name == holder);
+    // One name may have had several tokens.
+    let habits = Habits::from_list(settings, parts.flat_map(|(_, part)| part.habits.iter().cloned()));
+    Some(Arc::new(Habitual::new(ranker, Arc::new(Frozen(habits)))))
+}
+
+/// What was learned, as far as anything was. `flag` says where state is kept.
+pub(crate) fn read(state: &StateFolder, flag: Option<&str>) -> Result<Book, CliError> {
+    let Some(file) = open_existing(state, flag)? else { return Ok(Book::default()) };
+    file.read().map_err(|error| unusable(&file.path(), error))
+}
+
+/// The file, if something was ever learned.
+pub(crate) fn open_existing(state: &StateFolder, flag: Option<&str>) -> Result<Option<BookFile>, CliError> {
+    let Some(folder) = state.resolve(flag).map(|state| folder(&state)) else {
+        return Err(CliError::new("there is no folder for state, so nothing was ever learned")
+            .hint("`--state FOLDER`, as `pegboard serve` has it"));
+    };
+    BookFile::open_existing(&folder).map_err(|error| unusable(&folder, error))
+}
+
+/// Why what was learned cannot be had.
+pub(crate) fn unusable(path: &Path, error: io::Error) -> CliError {
+    CliError::new(format!("cannot use what was learned in `{}`", path.display())).because(error)
+}
+
+/// Whoever learns at a gateway or an agent; nobody if nothing can be kept, after a warning.
+/// Blocks.
+pub(crate) fn keeper(
+    settings: Option<HabitSettings>,
+    state: Option<&Path>,
+    config: Option<&Path>,
+) -> Option<Arc<Keeper>> {
+    let settings = settings?;
+    let Some(folder) = state.map(folder) else {
+        warn("`usageLearning` learns nothing without a folder for state");
+        return None;
+    };
+    match Keeper::open(&folder, catalog_of(config, &[]), settings) {
+        Ok(keeper) => Some(Arc::new(keeper)),
+        Err(error) => {
+            let folder = folder.display();
+            tracing::warn!(%folder, %error, "what is learned from use cannot be kept, and nothing is learned");
+            None
+        }
+    }
+}
+
+/// The name of whoever uses this program without a token.
+pub(crate) fn local() -> &'static str {
+    Holder::Local.name()
+}

@@ -1,0 +1,259 @@
+//! Learning while others wait for nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, io,
+    path::Path,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use pegboard_core::Ranker;
+use pegboard_discovery::{Holder, Learner, usage::Step};
+use pegboard_engine::usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson};
+use pegboard_upstream::store::Stamp;
+
+use super::{
+    book::{Book, BookFile, Scope},
+    now,
+};
+
+/// How often it is looked whether another program has written, or somebody wants it forgotten.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long lessons are gathered before they are written.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// How long to wait when they could not be.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Lessons that may wait to be written; the oldest are not.
+const MAX_WAITING: usize = 1000;
+
+/// Keeps the habits of one catalog. A thread writes; it ends with this.
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    file: BookFile,
+    catalog: String,
+    settings: HabitSettings,
+    memory: Mutex<Memory>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// Of each holder.
+    habits: BTreeMap<String, Arc<Habits>>,
+    /// What is not written yet.
+    waiting: Vec<Waiting>,
+    /// What the file looked like when it was last read or written.
+    stamp: Option<Stamp>,
+    is_ending: bool,
+}
+
+#[derive(Clone)]
+struct Waiting {
+    holder: String,
+    name: String,
+    lesson: Lesson,
+}
+
+impl fmt::Debug for Keeper {
+    /// Whoever keeps the same for the same catalog in the same way is the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper")
+            .field("catalog", &self.shared.catalog)
+            .field("settings", &self.shared.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Keeper {
+    /// Opens the folder and reads what there is. Blocks.
+    ///
+    /// # Errors
+    /// When nothing can be kept there.
+    pub(crate) fn open(folder: &Path, catalog: String, settings: HabitSettings) -> io::Result<Self> {
+        let (memory, news) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { file: BookFile::open(folder)?, catalog, settings, memory, news });
+        shared.look()?;
+        let writer = Arc::clone(&shared);
+        let writer = std::thread::Builder::new().name("usage".to_owned()).spawn(move || writer.follow())?;
+        Ok(Self { shared, writer: Mutex::new(Some(writer)) })
+    }
+
+    /// How it learns.
+    pub(crate) fn settings(&self) -> HabitSettings {
+        self.shared.settings
+    }
+
+    /// What a query raises for a holder.
+    #[cfg(test)]
+    pub(super) fn boosts(&self, holder: Holder<'_>, query: &str) -> Vec<Boost> {
+        Own { shared: Arc::clone(&self.shared), holder: self.shared.id(holder) }.boosts(query)
+    }
+
+    /// Looks now whether the file is another one.
+    #[cfg(test)]
+    pub(super) fn look(&self) {
+        self.shared.look().expect("it can be read");
+    }
+
+    fn end(&self) {
+        self.shared.lock().is_ending = true;
+        self.shared.news.notify_all();
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Not waited for: the last lessons are written behind our back.
+        self.end();
+    }
+}
+
+impl Learner for Keeper {
+    fn ranker(&self, holder: Holder<'_>, ranker: Arc<dyn Ranker>) -> Arc<dyn Ranker> {
+        if !Habitual::fits(&*ranker) {
+            return ranker;
+        }
+        let (shared, holder) = (Arc::clone(&self.shared), self.shared.id(holder));
+        Arc::new(Habitual::new(ranker, Arc::new(Own { shared, holder })))
+    }
+
+    fn learn(&self, holder: Holder<'_>, step: &Step) {
+        let Some(lesson) = Lesson::new(&step.query, &step.tool, step.share, now()) else { return };
+        let (id, name) = (self.shared.id(holder), holder.name().to_owned());
+        let mut memory = self.shared.lock();
+        let habits = memory.habits.entry(id.clone()).or_insert_with(|| Arc::new(Habits::new(self.shared.settings)));
+        Arc::make_mut(habits).learn(lesson.clone());
+        if memory.waiting.len() == MAX_WAITING {
+            memory.waiting.remove(0);
+        }
+        memory.waiting.push(Waiting { holder: id, name, lesson });
+        drop(memory);
+        self.shared.news.notify_all();
+    }
+
+    fn finish(&self) {
+        self.end();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            let _ = writer.join();
+        }
+    }
+}
+
+/// The habits of one holder.
+struct Own {
+    shared: Arc<Shared>,
+    holder: String,
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Own").field("catalog", &self.shared.catalog).finish_non_exhaustive()
+    }
+}
+
+impl BoostSource for Own {
+    fn boosts(&self, query: &str) -> Vec<Boost> {
+        let habits = self.shared.lock().habits.get(&self.holder).cloned();
+        habits.map(|habits| habits.boosts(query, now())).unwrap_or_default()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        // Nothing in it is ever half done.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By what a holder is known in the file. A token of the same name is somebody else.
+    fn id(&self, holder: Holder<'_>) -> String {
+        match holder {
+            Holder::Local | Holder::Anybody => holder.name().to_owned(),
+            Holder::Token { secret, .. } => format!("token:{}", self.file.mark(secret)),
+        }
+    }
+
+    /// Writes what was learned, and looks what others have written, until the end.
+    fn follow(&self) {
+        let mut has_failed = false;
+        loop {
+            let is_idle = |memory: &mut Memory| memory.waiting.is_empty() && !memory.is_ending;
+            let waited = self.news.wait_timeout_while(self.lock(), LOOK, is_idle);
+            let (memory, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let has_news = !memory.waiting.is_empty();
+            let mut is_ending = memory.is_ending;
+            if has_news && !is_ending {
+                let pause = if has_failed { RETRY } else { GATHER };
+                let waited = self.news.wait_timeout_while(memory, pause, |memory| !memory.is_ending);
+                is_ending = waited.unwrap_or_else(PoisonError::into_inner).0.is_ending;
+            } else {
+                drop(memory);
+            }
+            let done = if has_news { self.write() } else { self.look() };
+            if let Err(error) = &done
+                && !has_failed
+            {
+                let file = self.file.path();
+                tracing::warn!(file = %file.display(), %error, "what is learned from use cannot be kept");
+            }
+            has_failed = done.is_err();
+            if is_ending {
+                return;
+            }
+        }
+    }
+
+    /// Adds what waits to what is in the file.
+    fn write(&self) -> io::Result<()> {
+        let waiting = self.lock().waiting.clone();
+        let scopes: BTreeSet<(&String, &String)> = waiting.iter().map(|one| (&one.holder, &one.name)).collect();
+        let (book, ()) = self.file.change(|book| {
+            for (holder, name) in scopes {
+                let lessons = waiting.iter().filter(|one| one.holder == *holder).map(|one| &one.lesson);
+                let scope = Scope { catalog: self.catalog.clone(), holder: holder.clone() };
+                book.learn(scope, name, self.settings, lessons);
+            }
+        })?;
+        let mut memory = self.lock();
+        let written = waiting.len().min(memory.waiting.len());
+        memory.waiting.drain(..written);
+        memory.stamp = self.file.stamp();
+        self.take(&mut memory, &book);
+        Ok(())
+    }
+
+    /// Reads the file again if it is another one.
+    fn look(&self) -> io::Result<()> {
+        let stamp = self.file.stamp();
+        if stamp == self.lock().stamp {
+            return Ok(());
+        }
+        let book = self.file.read()?;
+        let mut memory = self.lock();
+        memory.stamp = stamp;
+        self.take(&mut memory, &book);
+        Ok(())
+    }
+
+    /// Goes over to what is in the file, and what is not written yet.
+    fn take(&self, memory: &mut Memory, book: &Book) {
+        let own = book.parts().filter(|(scope, _)| scope.catalog == self.catalog);
+        let own =
+            own.map(|(scope, part)| (scope.holder.clone(), Habits::from_list(self.settings, part.habits.clone())));
+        let mut habits: BTreeMap<String, Habits> = own.collect();
+        for waiting in memory.waiting.iter().filter(|waiting| waiting.lesson.at() >= book.reset_at) {
+            let habits = habits.entry(waiting.holder.clone()).or_insert_with(|| Habits::new(self.settings));
+            habits.learn(waiting.lesson.clone());
+        }
+        memory.habits = habits.into_iter().map(|(holder, habits)| (holder, Arc::new(habits))).collect();
+    }
+}

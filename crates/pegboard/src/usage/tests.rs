@@ -1,0 +1,193 @@
+//! What is kept, what is not, and what becomes of damage.
+
+use std::{fs, path::PathBuf};
+
+use pegboard_discovery::{Learner as _, usage::Step};
+use pegboard_engine::{
+    Hybrid, Keyword,
+    usage::{Habit, Lesson},
+};
+use proptest::prelude::*;
+
+use super::{book::Scope, *};
+
+struct Place(PathBuf);
+
+impl Place {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("pegboard-usage-{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    fn keeper(&self) -> Keeper {
+        Keeper::open(&self.0, "tools".to_owned(), HabitSettings::default()).expect("a keeper")
+    }
+
+    fn file(&self) -> BookFile {
+        BookFile::open(&self.0).expect("a folder")
+    }
+
+    /// Holder, words and tool of all that is written, sorted.
+    fn lines(&self) -> Vec<String> {
+        let book = self.file().read().expect("a book");
+        let mut lines = Vec::new();
+        for (_, part) in book.parts() {
+            let line = |habit: &Habit| format!("{}: {} → {}", part.name, habit.stems.join(" "), habit.tool);
+            lines.extend(part.habits.iter().map(line));
+        }
+        lines.sort();
+        lines
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn learn(keeper: &Keeper, holder: Holder<'_>, query: &str, tool: &str) {
+    keeper.learn(holder, &Step { query: query.to_owned(), tool: tool.to_owned(), share: 1.0 });
+}
+
+const ANN: Holder<'_> = Holder::Token { name: "ann", secret: "secret-ann" };
+
+const OTHER_ANN: Holder<'_> = Holder::Token { name: "ann", secret: "secret-other" };
+
+#[test]
+fn what_is_learned_is_there_after_a_restart() {
+    let place = Place::new("restart");
+    let keeper = place.keeper();
+    learn(&keeper, Holder::Local, "open an issue", "desk/create_ticket");
+    learn(&keeper, ANN, "send mail", "post/send");
+    learn(&keeper, OTHER_ANN, "read mail", "post/read");
+    learn(&keeper, ANN, "4111111111111111", "post/send");
+    assert_eq!(keeper.boosts(ANN, "send a mail").len(), 1, "at once");
+    keeper.finish();
+    let lines = ["ann: mail read → post/read", "ann: mail send → post/send", "local: issu open → desk/create_ticket"];
+    assert_eq!(place.lines(), lines);
+    let keeper = place.keeper();
+    assert_eq!(keeper.boosts(ANN, "send mail").len(), 1);
+    assert_eq!(keeper.boosts(OTHER_ANN, "send mail").len(), 0, "another token of the same name");
+    assert_eq!(keeper.boosts(Holder::Anybody, "open an issue").len(), 0);
+    let other = Keeper::open(&place.0, "other tools".to_owned(), HabitSettings::default()).expect("a keeper");
+    assert_eq!(other.boosts(ANN, "send mail").len(), 0, "another catalog");
+    let written = fs::read_to_string(place.file().path()).expect("a file");
+    assert!(!written.contains("secret") && !written.contains("4111"), "{written}");
+    #[cfg(unix)]
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&fs::metadata(place.file().path()).expect("a file")) & 0o77, 0);
+}
+
+#[test]
+fn programs_that_share_a_file_lose_nothing() {
+    let place = Place::new("shared");
+    let (one, other) = (place.keeper(), place.keeper());
+    learn(&one, Holder::Local, "open an issue", "desk/create_ticket");
+    learn(&other, Holder::Local, "send mail", "post/send");
+    one.finish();
+    other.finish();
+    assert_eq!(place.lines(), ["local: issu open → desk/create_ticket", "local: mail send → post/send"]);
+    one.look();
+    assert_eq!(one.boosts(Holder::Local, "send mail").len(), 1, "what the other has learned");
+}
+
+#[test]
+fn what_is_to_be_forgotten_is_forgotten_everywhere() {
+    let place = Place::new("reset");
+    let keeper = place.keeper();
+    learn(&keeper, Holder::Local, "open an issue", "desk/create_ticket");
+    learn(&keeper, Holder::Local, "send mail", "post/send");
+    keeper.finish();
+    let is_gone = |_: &Scope, _: &str, habit: &Habit| habit.tool.starts_with("desk/");
+    // A lesson of before the reset that is not written yet.
+    let (_, gone) = place.file().change(|book| book.reset(now() + 60, is_gone)).expect("written");
+    assert_eq!((gone, place.lines()), (1, vec!["local: mail send → post/send".to_owned()]));
+    learn(&keeper, Holder::Local, "open an issue", "desk/create_ticket");
+    keeper.look();
+    assert_eq!(keeper.boosts(Holder::Local, "open an issue").len(), 0);
+    assert_eq!(keeper.boosts(Holder::Local, "send mail").len(), 1);
+}
+
+#[test]
+fn a_damaged_file_is_put_aside_and_learning_goes_on() {
+    let place = Place::new("damaged");
+    let keeper = place.keeper();
+    learn(&keeper, Holder::Local, "open an issue", "desk/create_ticket");
+    keeper.finish();
+    let path = place.file().path();
+    let good = fs::read(&path).expect("a file");
+    for at in (0..good.len()).step_by(7) {
+        let mut bad = good.clone();
+        bad[at] ^= 4;
+        fs::write(&path, &bad).expect("written");
+        assert_eq!(place.lines(), [""; 0], "changed at {at}");
+        assert!(!path.exists());
+        assert_eq!(fs::read(place.0.join("habits.damaged")).expect("put aside"), bad);
+        fs::write(&path, &good[..at]).expect("written");
+        assert_eq!(place.lines(), [""; 0], "cut at {at}");
+    }
+    let keeper = place.keeper();
+    learn(&keeper, Holder::Local, "send mail", "post/send");
+    keeper.finish();
+    assert_eq!(place.lines(), ["local: mail send → post/send"]);
+}
+
+#[test]
+fn rankers_that_reproduce_others_have_no_habits() {
+    let place = Place::new("rankers");
+    let keeper = place.keeper();
+    let keyword: Arc<dyn Ranker> = Arc::new(Keyword::default());
+    assert!(Arc::ptr_eq(&keeper.ranker(Holder::Local, Arc::clone(&keyword)), &keyword));
+    let hybrid: Arc<dyn Ranker> = Arc::new(Hybrid::default());
+    assert!(!Arc::ptr_eq(&keeper.ranker(Holder::Local, Arc::clone(&hybrid)), &hybrid));
+}
+
+#[test]
+fn a_book_has_its_limits() {
+    let letters = |at: usize| at.to_string().bytes().map(|digit| char::from(digit + 49)).collect::<String>();
+    let query = |at: usize| ('a'..='w').map(|c| format!("{c}{} ", letters(at).repeat(7))).collect::<String>();
+    let long = |at: usize| Lesson::new(&query(at + 100), &"t".repeat(250), 1.0, at as u64);
+    let settings = HabitSettings { max_entries: 20_000, ..HabitSettings::default() };
+    let mut book = Book::default();
+    for holder in 0..4 {
+        let lessons: Vec<Lesson> = (0..1600).filter_map(|at| long(at + holder)).collect();
+        let scope = Scope { catalog: "x".repeat(100), holder: holder.to_string() };
+        book.learn(scope, "somebody", settings, lessons.iter());
+    }
+    assert_eq!(book.parts().map(|(_, part)| part.habits.len()).sum::<usize>(), 6400);
+    for holder in 4..600 {
+        let scope = Scope { catalog: String::new(), holder: holder.to_string() };
+        book.learn(scope, "", settings, long(holder).iter());
+    }
+    let bytes = book.bounded_bytes();
+    assert!(bytes.len() <= 4 << 20 && bytes.len() > 3 << 20 && book.parts().count() <= 500, "{}", bytes.len());
+    assert_eq!(Book::from_bytes(&bytes), Some(book));
+    // One that is too large alone keeps its strongest.
+    let lessons: Vec<Lesson> = (0..6000).filter_map(long).collect();
+    let mut book = Book::default();
+    book.learn(Scope { catalog: String::new(), holder: String::new() }, "", settings, lessons.iter());
+    let bytes = book.bounded_bytes();
+    let kept = book.parts().map(|(_, part)| part.habits.len()).sum::<usize>();
+    assert!(bytes.len() <= 4 << 20 && kept > 1000, "{} {kept}", bytes.len());
+}
+
+fn any_habit() -> impl Strategy<Value = Habit> {
+    (prop::collection::vec(".{0,12}", 0..4), ".{0,20}", 1e-3..1e6_f64, any::<u64>())
+        .prop_map(|(stems, tool, strength, at)| Habit { stems, tool, strength, at })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_can_be_read(parts in prop::collection::vec((".{0,9}", ".{0,9}", prop::collection::vec(any_habit(), 1..5)), 0..4), reset_at: u64) {
+        let mut book = Book::of(reset_at, parts);
+        let bytes = book.bounded_bytes();
+        prop_assert_eq!(Book::from_bytes(&bytes), Some(book));
+    }
+
+    #[test]
+    fn anything_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..300), text in "[\\[\\]{}\":,a-z0-9]{0,200}") {
+        let _ = Book::from_bytes(&bytes);
+        let _ = Book::from_bytes(text.as_bytes());
+    }
+}

@@ -1,0 +1,296 @@
+//! Learning from use: what one caller learns, and what nobody else gets to know.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{Legacy, PATIENCE, Served, command, fixture_path, modern_with, text};
+use crate::harness::Folder;
+
+/// What is asked for all the time; words alone find `create_issue` first.
+const QUERY: &str = "open an issue";
+
+const ISSUE: &str = "create_issue";
+
+const TICKET: &str = "create_ticket";
+
+/// A configuration with tokens for two, and a folder for what they learn.
+struct Stage {
+    folder: Folder,
+    test: String,
+}
+
+impl Stage {
+    fn new(test: &str) -> Self {
+        let folder = Folder::new(&format!("usage-{test}"));
+        let tool = |name: &str, description: &str| {
+            json!({"name": name, "description": description, "inputSchema": {"type": "object"}}).to_string()
+        };
+        let tools = [
+            tool(ISSUE, "Open an issue in a repository"),
+            tool(TICKET, "Open a ticket about an issue with a customer"),
+            tool("list_issues", "List the issues of a repository"),
+            tool("send_mail", "Send a mail to a customer"),
+        ];
+        folder.file("tools.jsonl", tools.join("\n"));
+        Self { folder, test: test.to_owned() }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    fn file(&self) -> PathBuf {
+        self.state().join("usage/habits.usage")
+    }
+
+    /// Serves, in a folder that is the same for every run: it is part of what a catalog is
+    /// known by.
+    async fn serve(&self, learning: Value) -> Served {
+        let tools = self.folder.path().join("tools.jsonl");
+        let mut config = json!({
+            "mcpServers": {"desk": {"command": fixture_path(), "args": ["--catalog", tools], "env": {"PASSWORD": "hunter-pass-phrase"}}},
+            "pegboard": {
+                "exposure": "always",
+                "dialect": "bridge",
+                "startupWait": 20,
+                "usageLearning": learning.clone(),
+                "tokens": [{"name": "ann", "token": "secret-ann"}, {"name": "bob", "token": "secret-bob"}]
+            }
+        });
+        if learning.is_null() {
+            config["pegboard"].as_object_mut().expect("an object").remove("usageLearning");
+        }
+        let state = self.state();
+        let args = ["--state", state.to_str().expect("a path")];
+        Served::start_with(&format!("usage-{}", self.test), &config, &args, &[("PEGBOARD_LOG", "debug")]).await
+    }
+
+    /// What `pegboard usage` prints.
+    async fn usage(&self, args: &[&str]) -> String {
+        let mut command = command();
+        command.env_remove("PEGBOARD_STATE").arg("usage").args(args).arg("--state").arg(self.state());
+        let output = command.output().await.expect("it ends");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// What was learned, once that is as much as expected: caller, words, tool.
+    async fn learned(&self, count: usize) -> Vec<String> {
+        let waited = async {
+            loop {
+                let printed = self.usage(&["--format", "json"]).await;
+                let habits: Value = serde_json::from_str(&printed).expect("JSON");
+                let habits = habits["habits"].as_array().cloned().unwrap_or_default();
+                if habits.len() == count {
+                    let word = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
+                    let keys = ["caller", "words", "tool"];
+                    return habits.iter().map(|one| keys.map(|key| word(one, key)).join(": ")).collect();
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, waited).await.unwrap_or_else(|_| panic!("never {count} habits"))
+    }
+}
+
+async fn begin(served: &Served, token: &str) -> Legacy {
+    Legacy::begin_as(&served.url, "test", json!({}), Some(token)).await
+}
+
+/// The tools that a search shows, in their order.
+async fn search(session: &Legacy, query: &str) -> Vec<&'static str> {
+    let found = text(&session.call("search_tools", json!({"query": query})).await);
+    let mut places: Vec<(usize, &str)> = [ISSUE, TICKET, "list_issues", "send_mail"]
+        .into_iter()
+        .filter_map(|name| found.find(&format!("{name}(")).map(|at| (at, name)))
+        .collect();
+    places.sort_unstable();
+    places.into_iter().map(|(_, name)| name).collect()
+}
+
+async fn call(session: &Legacy, tool: &str) {
+    let called = session.call("call_tool", json!({"name": tool, "arguments": {}})).await;
+    assert_ne!(called.result()["isError"], true, "{called:?}");
+}
+
+/// Searches and calls, several times.
+async fn practise(session: &Legacy, query: &str, tool: &str) {
+    for _ in 0..4 {
+        search(session, query).await;
+        call(session, tool).await;
+    }
+}
+
+async fn end(mut served: Served) {
+    served.signal("TERM");
+    assert_eq!(served.ended().await, Some(0));
+}
+
+#[tokio::test]
+async fn what_one_token_learns_is_no_others_business() {
+    let stage = Stage::new("tokens");
+    let served = stage.serve(json!(true)).await;
+    let (ann, bob) = (begin(&served, "secret-ann").await, begin(&served, "secret-bob").await);
+    let before = search(&bob, QUERY).await;
+    assert_eq!(before[..2], [ISSUE, TICKET]);
+    practise(&ann, QUERY, TICKET).await;
+    practise(&ann, "create issue", TICKET).await;
+    assert_eq!(search(&ann, QUERY).await[0], TICKET, "her own conversation");
+    assert_eq!(search(&begin(&served, "secret-ann").await, "opening issues").await[0], TICKET, "her next one");
+    assert_eq!(search(&bob, QUERY).await, before);
+    assert_eq!(search(&begin(&served, "secret-bob").await, QUERY).await, before);
+    // Whatever she is used to, a name is a name.
+    for named in ["create_issue", "create issue", "desk/create_issue", "please use `create_issue`"] {
+        assert_eq!(search(&ann, named).await[0], ISSUE, "{named}");
+    }
+    let words = ["ann: creat issu: desk/create_ticket", "ann: issu open: desk/create_ticket"];
+    assert_eq!(stage.learned(2).await, words);
+    end(served).await;
+
+    let written = fs::read_to_string(stage.file()).expect("a file");
+    assert!(!written.contains("secret-") && !written.contains(QUERY), "{written}");
+    let served = stage.serve(json!({"halfLifeDays": 60})).await;
+    assert_eq!(search(&begin(&served, "secret-ann").await, QUERY).await[0], TICKET, "after a restart");
+    assert_eq!(search(&begin(&served, "secret-bob").await, QUERY).await, before);
+}
+
+#[tokio::test]
+async fn what_failed_or_was_not_searched_for_is_not_learned() {
+    let stage = Stage::new("nothing");
+    let served = stage.serve(json!(true)).await;
+    let ann = begin(&served, "secret-ann").await;
+    call(&ann, TICKET).await;
+    search(&ann, "send a mail").await;
+    call(&ann, "list_issues").await;
+    search(&ann, QUERY).await;
+    let refused = ann.call("call_tool", json!({"name": "create_tickets_x", "arguments": {}})).await;
+    assert_eq!(refused.result()["isError"], true);
+    // The last thing that is learned is the only one.
+    practise(&ann, "send a mail", "send_mail").await;
+    assert_eq!(stage.learned(1).await, ["ann: mail send: desk/send_mail"]);
+}
+
+/// What a request without a session finds or calls, for the holder of a token.
+async fn modern_call(served: &Served, token: &str, tool: &str, arguments: Value) -> String {
+    let params = json!({"name": tool, "arguments": arguments});
+    let bearer = format!("Bearer {token}");
+    text(&modern_with(&served.url, "tools/call", params, &json!({}), &[("authorization", &bearer)]).await)
+}
+
+#[tokio::test]
+async fn requests_without_sessions_have_the_habits_of_their_token() {
+    let stage = Stage::new("modern");
+    let served = stage.serve(json!(true)).await;
+    let first_of = async |token: &str| {
+        let found = modern_call(&served, token, "search_tools", json!({"query": QUERY})).await;
+        if found.find(ISSUE) < found.find(TICKET) { ISSUE } else { TICKET }
+    };
+    for _ in 0..4 {
+        // Bob looks for the same, and calls nothing.
+        assert_eq!(first_of("secret-bob").await, ISSUE);
+        first_of("secret-ann").await;
+        modern_call(&served, "secret-ann", "call_tool", json!({"name": TICKET, "arguments": {}})).await;
+    }
+    assert_eq!(first_of("secret-ann").await, TICKET);
+    assert_eq!(first_of("secret-bob").await, ISSUE);
+    assert_eq!(stage.learned(1).await, ["ann: issu open: desk/create_ticket"]);
+}
+
+#[tokio::test]
+async fn secrets_in_queries_are_not_kept() {
+    let stage = Stage::new("secrets");
+    let served = stage.serve(json!(true)).await;
+    let ann = begin(&served, "secret-ann").await;
+    practise(&ann, "open issue with secret-bob and hunter-pass-phrase", TICKET).await;
+    assert_eq!(stage.learned(1).await, ["ann: issu open: desk/create_ticket"]);
+}
+
+#[tokio::test]
+async fn off_by_default() {
+    let stage = Stage::new("off");
+    for learning in [json!(false), Value::Null] {
+        let served = stage.serve(learning).await;
+        let ann = begin(&served, "secret-ann").await;
+        practise(&ann, QUERY, TICKET).await;
+        assert_eq!(search(&ann, QUERY).await[0], ISSUE);
+        end(served).await;
+        assert!(!stage.state().join("usage").exists());
+    }
+    assert!(stage.usage(&["--format", "text"]).await.contains("nothing was learned"));
+}
+
+#[tokio::test]
+async fn a_running_gateway_forgets() {
+    let stage = Stage::new("reset");
+    let served = stage.serve(json!(true)).await;
+    let (ann, bob) = (begin(&served, "secret-ann").await, begin(&served, "secret-bob").await);
+    practise(&ann, QUERY, TICKET).await;
+    practise(&bob, QUERY, TICKET).await;
+    stage.learned(2).await;
+    assert!(stage.usage(&["--reset", "--caller", "ann", "--format", "text"]).await.contains("1 habit was forgotten"));
+    let forgotten = async {
+        while search(&ann, QUERY).await[0] != ISSUE {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, forgotten).await.expect("it is forgotten");
+    assert_eq!(search(&bob, QUERY).await[0], TICKET);
+    assert_eq!(stage.learned(1).await, ["bob: issu open: desk/create_ticket"]);
+    // And learns anew.
+    practise(&ann, QUERY, TICKET).await;
+    assert_eq!(search(&ann, QUERY).await[0], TICKET);
+    // Switched off while it runs, nobody has habits any more.
+    let file = served.folder().join("pegboard.json");
+    let config = fs::read_to_string(file).expect("a file").replace("\"usageLearning\":true", "\"usageLearning\":false");
+    assert!(served.reconfigure(&config).await);
+    assert_eq!(search(&begin(&served, "secret-bob").await, QUERY).await[0], ISSUE);
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_killed_leaves_a_whole_file() {
+    let stage = Stage::new("killed");
+    for round in 0..6 {
+        let mut served = stage.serve(json!(true)).await;
+        let ann = begin(&served, "secret-ann").await;
+        let pid = served.pid();
+        // At another moment each time, in the middle of what is written all the time.
+        let killed = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(150 + 37 * round)).await;
+            super::kill(pid, "KILL");
+        });
+        for number in 0.. {
+            let search =
+                ann.try_call("search_tools", json!({"query": format!("open issue for customer {number} x{number}y")}));
+            let Some(_) = search.await else { break };
+            let Some(_) = ann.try_call("call_tool", json!({"name": TICKET, "arguments": {}})).await else { break };
+        }
+        killed.await.expect("it is killed");
+        served.ended().await;
+        let printed = stage.usage(&["--format", "json"]).await;
+        assert!(serde_json::from_str::<Value>(&printed).is_ok(), "{printed}");
+    }
+    assert!(!stage.state().join("usage/habits.damaged").exists());
+    assert!(stage.file().exists(), "something was learned before the end");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_put_aside() {
+    let stage = Stage::new("damaged");
+    let served = stage.serve(json!(true)).await;
+    practise(&begin(&served, "secret-ann").await, QUERY, TICKET).await;
+    stage.learned(1).await;
+    end(served).await;
+    let mut bytes = fs::read(stage.file()).expect("a file");
+    let last = bytes.len() - 3;
+    bytes[last] ^= 1;
+    fs::write(stage.file(), &bytes).expect("written");
+    let served = stage.serve(json!(true)).await;
+    served.logged("cannot be read and is put aside").await;
+    let ann = begin(&served, "secret-ann").await;
+    assert_eq!(search(&ann, QUERY).await[0], ISSUE);
+    assert_eq!(fs::read(stage.state().join("usage/habits.damaged")).expect("put aside"), bytes);
+    practise(&ann, QUERY, TICKET).await;
+    assert_eq!(stage.learned(1).await.len(), 1);
+}
