@@ -10,7 +10,7 @@ use super::vector::Line;
 
 /// A way to compute on this processor.
 ///
-/// Only [`best`](Self::best) and [`all`](Self::all) make one, after asking the processor.
+/// Only [`best`](Self::best), and `all` for tests, make one, after asking the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kernel(Instructions);
 
