@@ -15,6 +15,9 @@ const POOL: usize = 50;
 /// Where the scores of tools begin that a query names outright.
 const NAMED: f64 = 0.9;
 
+/// The most that other tools can score.
+const BELOW_NAMED: f64 = 0.89;
+
 /// The smallest difference between two scores.
 const STEP: f64 = 1e-6;
 
@@ -152,9 +155,8 @@ fn raise(hit: &mut Hit, boost: &Boost, explain: bool) {
 /// Makes all scores smaller alike if the best would reach those of named tools. It may have been
 /// just below them before: what is raised past it must not be cut down to the same score.
 fn keep_below_named(hits: &mut [Hit]) {
-    let most = NAMED - STEP;
-    let Some(best) = hits.first().map(|hit| hit.score).filter(|best| *best > most) else { return };
-    let share = most / best;
+    let Some(best) = hits.first().map(|hit| hit.score).filter(|best| *best > BELOW_NAMED) else { return };
+    let share = BELOW_NAMED / best;
     for hit in hits {
         hit.score = (hit.score * share / STEP).round() * STEP;
         hit.why.iter_mut().for_each(|reason| reason.weight *= share);
