@@ -3,7 +3,6 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use clap::Args;
@@ -59,7 +58,8 @@ impl EmbeddingsArgs {
     fn settings(&self) -> Result<Option<EndpointSettings>, CliError> {
         let (Some(url), Some(model)) = (&self.embeddings, &self.embeddings_model) else { return Ok(None) };
         if !is_url(url) {
-            return Err(CliError::new(format!("`{url}` is no address of an endpoint"))
+            // It may hold a password, so it is not repeated.
+            return Err(CliError::new("`--embeddings` is no address of an endpoint")
                 .hint("for instance `http://127.0.0.1:11434/v1`"));
         }
         let key = std::env::var(KEY).ok().filter(|key| !key.trim().is_empty());
@@ -148,14 +148,24 @@ impl Asked {
         vectors
     }
 
-    /// The vectors of queries, each batch of which may take `limit`.
-    pub(crate) fn queries(&self, queries: &[String], limit: Duration) -> Vectors {
-        let asked = self.runtime.block_on(self.embedder.kept_queries(queries, limit));
-        asked.unwrap_or_else(|error| {
-            missed("the search goes on without the vector of its query", &error);
-            Vectors::default()
-        })
+    /// The vector of a query, which is not written down.
+    pub(crate) fn query(&self, query: &str) -> Vectors {
+        let limit = self.embedder.settings().query_timeout;
+        or_none(self.runtime.block_on(self.embedder.once(&[query.to_owned()], limit)))
     }
+
+    /// The vectors of labelled queries, which are kept: they are measured again and again.
+    pub(crate) fn labelled(&self, queries: &[String]) -> Vectors {
+        let limit = self.embedder.settings().timeout;
+        or_none(self.runtime.block_on(self.embedder.kept_queries(queries, limit)))
+    }
+}
+
+fn or_none(asked: Result<Vectors, EmbeddingError>) -> Vectors {
+    asked.unwrap_or_else(|error| {
+        missed("the search goes on without the vector of its query", &error);
+        Vectors::default()
+    })
 }
 
 fn missed(what: &str, error: &EmbeddingError) {
