@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use pegboard_core::{
-    Catalog, Ranker, ToolVectors, Vectors,
+    Catalog, Ranker, Selection, ToolVectors, Vectors,
     vectors::{Soon, VectorStanding},
 };
 use pegboard_llm::embeddings::{Embedded, Embedder, EmbeddingError, EndpointSettings};
@@ -77,11 +77,20 @@ pub(crate) fn folder(state: &Path) -> PathBuf {
     state.join("embeddings")
 }
 
+/// An endpoint, and which tools it is told of.
+pub(crate) type Chosen = (EndpointSettings, Selection);
+
+/// What the configuration says: tools that nobody may see are not sent.
+pub(crate) fn chosen(config: &Config) -> Option<Chosen> {
+    config.embeddings.clone().map(|settings| (settings, config.gateway.selection.clone()))
+}
+
 /// What a program that goes on ranks with, if the configuration says so.
-pub(crate) fn embedder(settings: Option<&EndpointSettings>, state: Option<&Path>) -> Option<Arc<Embedder>> {
-    let made = Embedder::new(settings?.clone(), state.map(folder).as_deref());
+pub(crate) fn embedder(chosen: Option<Chosen>, state: Option<&Path>) -> Option<Arc<Embedder>> {
+    let (settings, selection) = chosen?;
+    let made = Embedder::new(settings, state.map(folder).as_deref());
     let told = |error: &EmbeddingError| tracing::error!("the embeddings endpoint is not used: {}", with_causes(error));
-    made.inspect_err(told).ok().map(Arc::new)
+    made.inspect_err(told).ok().map(|embedder| Arc::new(embedder.seeing(selection)))
 }
 
 /// An endpoint for commands that end with their answer, and wait for it.
@@ -142,7 +151,7 @@ impl Asked {
         let vectors = self.runtime.block_on(soon);
         let standing = self.embedder.standing();
         if missed(&standing) > before {
-            let reason = standing.problem.unwrap_or_default();
+            let reason = standing.problem.unwrap_or_else(|| "the endpoint does not take it".to_owned());
             warn(&format!("the search goes on without the vector of its query: {reason}"));
         }
         vectors

@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use pegboard_core::vectors::{Direction, VectorStanding, Vectors};
+use pegboard_core::{
+    Selection,
+    vectors::{Direction, VectorStanding, Vectors},
+};
 use pegboard_upstream::{Breaker, BreakerSettings, BreakerTurn, with_causes};
 use tokio::{
     sync::{Notify, Semaphore},
@@ -37,6 +40,8 @@ const SAID_EVERY: Duration = Duration::from_secs(60);
 pub struct Embedder {
     pub(super) endpoint: Embeddings,
     cache: Option<Arc<Cache>>,
+    /// Which tools are embedded.
+    pub(super) selection: Selection,
     recent: Mutex<Recent>,
     breaker: Breaker,
     /// Whoever searches may cause requests that cost something, but not any number at once.
@@ -78,6 +83,7 @@ impl Embedder {
         Ok(Self {
             endpoint: Embeddings::new(settings)?,
             cache: folder.and_then(open),
+            selection: Selection::everything(),
             recent: Mutex::default(),
             breaker: Breaker::new(BREAKER),
             turns: Semaphore::new(TURNS),
@@ -89,6 +95,12 @@ impl Embedder {
             skipped: AtomicU64::new(0),
             state: Mutex::default(),
         })
+    }
+
+    /// One that embeds only the tools of `selection`: texts of others are not sent anywhere.
+    #[must_use]
+    pub fn seeing(self, selection: Selection) -> Self {
+        Self { selection, ..self }
     }
 
     /// How it is asked.
@@ -202,7 +214,8 @@ impl Embedder {
     /// cannot be had. Each batch may take `limit`. Nothing is written down.
     ///
     /// # Errors
-    /// When the endpoint fails, or its vectors cannot be compared with those of the tools.
+    /// When the endpoint fails or takes none of them, or its vectors cannot be compared with those
+    /// of the tools.
     pub async fn once(&self, queries: &[String], limit: Duration) -> Result<Vectors, EmbeddingError> {
         let mut known = HashMap::new();
         self.add_missing(&self.named(queries), &mut known, limit, false).await
@@ -212,7 +225,8 @@ impl Embedder {
     /// measurement: known from the disk, and kept there.
     ///
     /// # Errors
-    /// When the endpoint fails, or its vectors cannot be compared with those of the tools.
+    /// When the endpoint fails or takes none of them, or its vectors cannot be compared with those
+    /// of the tools.
     pub async fn kept_queries(&self, queries: &[String], limit: Duration) -> Result<Vectors, EmbeddingError> {
         let named = self.named(queries);
         let mut known = self.on_disk(named.iter().map(|(name, _)| *name)).await;
@@ -247,7 +261,7 @@ impl Embedder {
         let missing: Vec<&(Fingerprint, &String)> =
             named.iter().filter(|(name, _)| !known.contains_key(name)).collect();
         let texts: Vec<String> = missing.iter().map(|(_, query)| format!("{prefix}{query}")).collect();
-        let mut done = 0;
+        let (mut done, mut refusal) = (0, None);
         while done < texts.len() {
             let batch = tokio::time::timeout(limit, self.endpoint.embed_batch(&texts[done..]));
             let batch = batch.await.map_err(|_| EmbeddingError::Slow(limit))??;
@@ -256,10 +270,14 @@ impl Embedder {
                 new.extend(self.comparable(vector.as_deref())?.map(|row| (*name, row)));
             }
             done += batch.vectors.len();
+            refusal = batch.refusal.or(refusal);
             known.extend(new.iter().cloned());
             if is_kept {
                 self.to_disk(new).await;
             }
+        }
+        if let Some(refusal) = refusal.filter(|_| known.is_empty()) {
+            return Err(refusal);
         }
         Ok(named.iter().filter_map(|(name, query)| Some(((*query).clone(), known.get(name)?.to_vector()))).collect())
     }

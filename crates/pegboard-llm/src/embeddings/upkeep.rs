@@ -38,7 +38,7 @@ struct Wanted {
 }
 
 impl Embedder {
-    /// Gives every tool of `catalog` a vector: those of `before` are taken over, others are
+    /// Gives every tool of `catalog` that may be seen a vector: those of `before` are taken over, others are
     /// known from the disk or fetched. `publish` is told of each table on the way, so that
     /// searches need not wait for the last tool.
     ///
@@ -52,7 +52,7 @@ impl Embedder {
     ) -> Result<(), EmbeddingError> {
         let mut rows: Vec<(Arc<Tool>, Arc<Direction>)> = Vec::with_capacity(catalog.len());
         let mut new: Vec<Arc<Tool>> = Vec::new();
-        for tool in catalog.iter() {
+        for tool in self.seen(catalog) {
             match before.row(tool) {
                 Some(row) => rows.push((Arc::clone(tool), Arc::clone(row))),
                 None => new.push(Arc::clone(tool)),
@@ -82,7 +82,7 @@ impl Embedder {
     /// the old one made cannot be compared with what the new one makes.
     async fn all_anew(&self, catalog: &Catalog, publish: Publish<'_>) -> Result<(), EmbeddingError> {
         tracing::info!("the embeddings endpoint has another model under the same name; all tools are embedded again");
-        let wanted = self.wanted(catalog.iter().cloned().collect()).await;
+        let wanted = self.wanted(self.seen(catalog).cloned().collect()).await;
         self.forget(wanted.iter().map(|one| one.name)).await;
         self.fetch(catalog, Vec::new(), wanted, publish).await
     }
@@ -103,6 +103,11 @@ impl Embedder {
             }
         }
         self.tools(catalog, before, publish).await
+    }
+
+    /// The tools that somebody may see. The others are nobody's business, and not the endpoint's.
+    fn seen<'c>(&self, catalog: &'c Catalog) -> impl Iterator<Item = &'c Arc<Tool>> {
+        catalog.iter().filter(|tool| self.selection.allows(tool))
     }
 
     /// The texts of tools, in the order of the tools, each once.
@@ -135,7 +140,7 @@ impl Embedder {
     ) -> Result<(), EmbeddingError> {
         let prefix = &self.settings().document_prefix;
         let texts: Vec<String> = missing.iter().map(|one| format!("{prefix}{}", one.text)).collect();
-        let mut progress = Progress { rows, refused: 0, published: 0, tools: catalog.len() };
+        let mut progress = Progress { rows, refused: 0, published: 0, tools: self.seen(catalog).count() };
         progress.publish(self, publish);
         let (mut done, mut fruitless) = (0, 0);
         let outcome = loop {
@@ -298,5 +303,31 @@ async fn is_next(
             return true;
         }
         *look_at = Some(looked + DOUBT_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embeddings::EndpointSettings;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_doubt_does_not_hide_another_catalog() {
+        let embedder = Embedder::new(EndpointSettings::new("http://127.0.0.1:1", "m"), None).expect("an embedder");
+        let (sender, mut catalogs) = watch::channel(None);
+        let (start, mut look_at) = (Instant::now(), None);
+        embedder.doubt.notify_one();
+        // The doubt is noted first, and the catalog comes while it waits for its time.
+        let other = async {
+            tokio::time::sleep(DOUBT_EVERY / 2).await;
+            sender.send_replace(Some(Catalog::empty()));
+        };
+        let (is_next_one, ()) = tokio::join!(is_next(&embedder, &mut catalogs, &mut look_at), other);
+        assert!(is_next_one && catalogs.borrow_and_update().is_some());
+        assert_eq!((start.elapsed(), look_at), (DOUBT_EVERY / 2, Some(start + DOUBT_EVERY)), "the doubt is kept");
+        assert!(is_next(&embedder, &mut catalogs, &mut look_at).await);
+        assert_eq!(start.elapsed(), DOUBT_EVERY);
+        drop(sender);
+        assert!(!is_next(&embedder, &mut catalogs, &mut None).await);
     }
 }

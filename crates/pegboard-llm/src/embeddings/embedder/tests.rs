@@ -160,6 +160,17 @@ async fn queries_are_remembered_and_asked_for_together() {
 }
 
 #[tokio::test]
+async fn what_nobody_may_see_is_not_sent() {
+    let endpoint = Endpoint::start(Limits::default());
+    let embedder = Embedder::new(EndpointSettings::new(endpoint.url(), "test-model"), None).expect("an embedder");
+    let embedder = embedder.seeing(Selection::everything().deny(["s:tool_1"]));
+    let (table, done) = tools(&embedder, &catalog(3)).await;
+    assert!(done.is_ok());
+    assert_eq!((table.len(), embedder.standing().tools), (2, 2));
+    assert!(!endpoint.requests().concat().iter().any(|text| text.contains("thing 1")));
+}
+
+#[tokio::test]
 async fn one_tool_that_is_refused_does_not_stop_the_others() {
     let endpoint = Endpoint::start(Limits::default());
     // The server comes first, so every half of the text has the word.
