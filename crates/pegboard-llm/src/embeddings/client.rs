@@ -51,7 +51,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Embeddings {
     http: reqwest::Client,
-    url: String,
     settings: EndpointSettings,
 }
 
@@ -81,7 +80,7 @@ impl Embeddings {
             .redirect(redirect::Policy::none())
             .build()
             .map_err(EmbeddingError::Http)?;
-        Ok(Self { http, url: settings.endpoint(), settings })
+        Ok(Self { http, settings })
     }
 
     /// How it is asked.
@@ -206,7 +205,7 @@ impl Embeddings {
         if let Some(dimensions) = self.settings.dimensions {
             body["dimensions"] = dimensions.into();
         }
-        let mut request = self.http.post(&self.url).header("content-type", "application/json");
+        let mut request = self.http.post(self.settings.endpoint()).header("content-type", "application/json");
         if let Some(key) = &self.settings.key {
             request = request.bearer_auth(key.expose());
         }

@@ -11,6 +11,7 @@ mod cache;
 mod client;
 mod embedder;
 mod error;
+mod once;
 mod ranker;
 mod recent;
 mod refusal;
