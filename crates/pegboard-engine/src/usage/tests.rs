@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use pegboard_core::{Catalog, Field, Hit, Limits, Query, QueryError, Ranker, Ranking, Selection, Tool, load};
+use pegboard_core::{
+    Catalog, Field, Hit, Limits, Query, QueryError, Ranker, Ranking, Selection, Tool, ToolVectors, load,
+};
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::{words, *};
-use crate::Lexical;
+use crate::{Hybrid, Lexical};
 
 const DAY: u64 = 86_400;
 
@@ -26,9 +29,14 @@ fn catalog() -> Catalog {
 struct At(Habits, u64);
 
 impl BoostSource for At {
-    fn boosts(&self, query: &str) -> Vec<Boost> {
-        self.0.boosts(query, self.1)
+    fn boosts(&self, query: &str, is_visible: &dyn Fn(&str) -> bool) -> Vec<Boost> {
+        self.0.boosts(query, self.1, is_visible)
     }
+}
+
+/// Everything is visible.
+fn all(_: &str) -> bool {
+    true
 }
 
 fn learned(lessons: &[(&str, &str)]) -> Habits {
@@ -96,9 +104,78 @@ fn what_is_hidden_leaves_no_trace() {
 }
 
 #[test]
+fn what_is_hidden_takes_no_share_of_what_others_add() {
+    let visible = [("open an issue", "github/list_issues"), ("open an issue", "github/create_issue")];
+    // More than one query raises, and stronger than those that are visible.
+    let strangers: Vec<String> = (0..20).map(|at| format!("gone/tool_{at}")).collect();
+    let mut lessons = visible.to_vec();
+    for tool in strangers.iter().map(String::as_str).chain(["desk/create_ticket"]) {
+        lessons.extend([("open an issue", tool); 3]);
+    }
+    let selection = Selection::everything().deny(["desk"]);
+    let query = Query::new("open an issue").explain(true);
+    let rank = |lessons: &[(&str, &str)]| {
+        format!("{:?}", ranker(learned(lessons), 0).rank(&query, &catalog(), &selection).expect("a ranking"))
+    };
+    assert_eq!(rank(&lessons), rank(&visible));
+    assert_ne!(rank(&visible), rank(&[]));
+}
+
+#[test]
+fn vectors_reach_the_ranker_below() {
+    let source = || Arc::new(At(learned(&[]), 0));
+    let vectors = Arc::new(ToolVectors::default());
+    assert!(Habitual::new(Arc::new(Hybrid::default()), source()).use_vectors(&vectors));
+    assert!(!Habitual::new(Arc::new(Lexical::default()), source()).use_vectors(&vectors));
+}
+
+#[test]
+fn a_clock_that_was_ahead_is_not_believed() {
+    let habit = |tool: &str, at| Habit { stems: vec!["issu".to_owned()], tool: tool.to_owned(), strength: 1.0, at };
+    let list = [habit("a/ahead", u64::MAX), habit("b/now", 100 * DAY), habit("c/before", 90 * DAY)];
+    let mut habits = Habits::from_list(HabitSettings::default(), list.clone(), 100 * DAY);
+    let times = |habits: &Habits| habits.iter().map(|habit| habit.at / DAY).collect::<Vec<_>>();
+    assert_eq!(times(&habits), [100, 100, 90]);
+    habits.forget(100 * DAY);
+    assert_eq!(habits.len(), 3, "nobody is forgotten for it");
+    habits.forget(99 * DAY);
+    assert_eq!(times(&habits), [99, 99, 90], "the clock was set back");
+    let amounts = |days: u64| habits.boosts("issue", days * DAY, all).iter().map(|one| one.amount).sum::<f64>();
+    assert!(amounts(200) < amounts(100));
+    habits.forget(3650 * DAY);
+    assert!(habits.is_empty());
+}
+
+#[test]
+fn scores_have_six_decimals() {
+    let lessons = [("open an issue", "github/list_issues"), ("open the issue", "desk/create_ticket")];
+    for times in 1..12 {
+        let ranking = ranker(learned(&lessons.repeat(times)), 7 * DAY).rank(
+            &Query::new("open issue"),
+            &catalog(),
+            &Selection::everything(),
+        );
+        for hit in ranking.expect("a ranking").hits {
+            assert_eq!(format!("{}", hit.score), format!("{:.6}", hit.score).trim_end_matches('0'), "{times}");
+        }
+    }
+}
+
+/// Tools that have a word in common, more than habits look at.
+fn many(count: usize) -> Catalog {
+    let words = ["issue", "mail", "file", "ticket", "page"];
+    let tool = |at: usize| {
+        let (word, text) = (words[at % words.len()], "open ".repeat(1 + at % 7));
+        json!({"name": format!("handle_{word}_{at}"), "description": format!("{text} a {word}"), "server": "many"})
+    };
+    let file = json!((0..count).map(tool).collect::<Vec<_>>()).to_string();
+    Catalog::from_tools(load::parse("tools.json", file.as_bytes(), &Limits::default()).expect("tools").tools).0
+}
+
+#[test]
 fn habits_fade() {
     let habits = learned(&[("open an issue", "desk/create_ticket")]);
-    let amount = |days: u64| habits.boosts("open an issue", days * DAY).first().map_or(0.0, |boost| boost.amount);
+    let amount = |days: u64| habits.boosts("open an issue", days * DAY, all).first().map_or(0.0, |boost| boost.amount);
     assert!((amount(0) - 0.25).abs() < 1e-12 && (amount(30) - 0.5 / 3.0).abs() < 1e-12, "{} {}", amount(0), amount(30));
     assert!(amount(3650) == 0.0);
     let mut old = habits.clone();
@@ -212,6 +289,30 @@ proptest! {
     }
 
     #[test]
+    fn more_hits_only_add_to_the_end(
+        count in 60_usize..90, few in 0_usize..100, more in 0_usize..100, weight in 0.01..1.0,
+        lessons in prop::collection::vec((prop::sample::select(vec!["open", "open issue", "open a new file", "dial"]), 0_usize..90), 1..12),
+        query in prop::sample::select(vec!["open", "open an issue", "open the new file", "open mail", "dial", "handle_mail_1 open"]),
+    ) {
+        let catalog = many(count);
+        let ids: Vec<String> = catalog.iter().map(|tool| tool.upstream_id()).collect();
+        let mut habits = Habits::new(HabitSettings { weight, ..HabitSettings::default() });
+        for (query, at) in &lessons {
+            habits.learn(Lesson::new(query, &ids[at % count], 1.0, 0).expect("a lesson"));
+        }
+        let ranker = ranker(habits, 0);
+        let rank = |limit| {
+            ranker.rank(&Query::new(query).limit(limit).explain(true), &catalog, &Selection::everything()).expect("a ranking")
+        };
+        let (few, all) = (few.min(more), rank(usize::MAX));
+        let (short, long) = (rank(few), rank(more));
+        prop_assert_eq!((short.total, long.total), (all.hits.len(), all.hits.len()));
+        prop_assert_eq!((short.hits.len(), long.hits.len()), (few.min(all.total), more.min(all.total)));
+        prop_assert_eq!(format!("{:?}", short.hits), format!("{:?}", &long.hits[..short.hits.len()]));
+        prop_assert_eq!(format!("{:?}", long.hits), format!("{:?}", &all.hits[..long.hits.len()]));
+    }
+
+    #[test]
     fn habits_are_bounded(lessons in any_lessons(), most in 0_usize..12) {
         let settings = HabitSettings { max_entries: most, ..HabitSettings::default() };
         let habits = taught(&lessons, settings);
@@ -221,7 +322,7 @@ proptest! {
         if most > 0 && let Some(last) = last {
             prop_assert!(habits.iter().any(|habit| habit.stems == words::stems(&lessons[lessons.len() - 1].0)), "{:?}", last);
         }
-        prop_assert_eq!(Habits::from_list(settings, habits.iter().cloned()), habits);
+        prop_assert_eq!(Habits::from_list(settings, habits.iter().cloned(), u64::MAX), habits);
     }
 
     #[test]
@@ -232,7 +333,7 @@ proptest! {
         let other = taught(&turned, HabitSettings::default());
         prop_assert_eq!(one.len(), other.len());
         let at = 400 * DAY;
-        for (a, b) in one.boosts(&query, at).iter().zip(&other.boosts(&query, at)) {
+        for (a, b) in one.boosts(&query, at, all).iter().zip(&other.boosts(&query, at, all)) {
             prop_assert!((a.amount - b.amount).abs() < 1e-9, "{a:?} {b:?}");
         }
     }
@@ -240,7 +341,7 @@ proptest! {
     #[test]
     fn boosts_only_fade(lessons in any_lessons(), query in any_query(), now in 400 * DAY..500 * DAY, later in 0..500 * DAY) {
         let habits = taught(&lessons, HabitSettings::default());
-        let (before, after) = (habits.boosts(&query, now), habits.boosts(&query, now + later));
+        let (before, after) = (habits.boosts(&query, now, all), habits.boosts(&query, now + later, all));
         prop_assert!(before.iter().map(|boost| boost.amount).sum::<f64>() <= HabitSettings::default().weight);
         for boost in after {
             let before = before.iter().find(|other| other.tool == boost.tool);
@@ -249,9 +350,10 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_read_is_believed(stems in prop::collection::vec(".{0,40}", 0..30), tool in ".{0,300}", strength: f64, at: u64, query in ".{0,60}") {
-        let habits = Habits::from_list(HabitSettings::default(), [Habit { stems, tool, strength, at }]);
-        for boost in habits.boosts(&query, 0) {
+    fn nothing_that_is_read_is_believed(stems in prop::collection::vec(".{0,40}", 0..30), tool in ".{0,300}", strength: f64, at: u64, now: u64, query in ".{0,60}") {
+        let habits = Habits::from_list(HabitSettings::default(), [Habit { stems, tool, strength, at }], now);
+        prop_assert!(habits.iter().all(|habit| habit.at <= now));
+        for boost in habits.boosts(&query, 0, all) {
             prop_assert!((0.0..=0.5).contains(&boost.amount));
         }
     }
@@ -261,9 +363,12 @@ proptest! {
         if let Some(lesson) = Lesson::new(&query, &tool, share, 1) {
             let mut habits = Habits::new(HabitSettings::default());
             habits.learn(lesson);
-            let again = Habits::from_list(HabitSettings::default(), habits.iter().cloned());
+            let again = Habits::from_list(HabitSettings::default(), habits.iter().cloned(), 1);
             prop_assert_eq!((again.len(), &again), (1, &habits));
-            prop_assert_eq!(habits.boosts(&query, 1).len(), usize::from(share >= 1e-3));
+            // In between it depends on how it is divided.
+            if !(1e-4..1e-3).contains(&share) {
+                prop_assert_eq!(habits.boosts(&query, 1, all).len(), usize::from(share >= 1e-3));
+            }
         }
     }
 }
