@@ -110,6 +110,14 @@ impl Keeper {
         self.shared.look().expect("it can be read");
     }
 
+    /// Goes over to what is in the file as if lessons were written up to `last`; the numbers of
+    /// those that still wait.
+    #[cfg(test)]
+    pub(super) fn take(&self, last: u64) -> Vec<u64> {
+        self.shared.take(&self.shared.file.read().expect("it can be read"), None, last);
+        self.shared.lock().waiting.iter().map(|one| one.number).collect()
+    }
+
     fn end(&self) {
         self.shared.lock().is_ending = true;
         self.shared.news.notify_all();
