@@ -22,7 +22,8 @@ pub(crate) struct UsageArgs {
     #[arg(long)]
     reset: bool,
 
-    /// Only what this caller has learned: the name of a token, `local` or `anybody`
+    /// Only what this caller has learned: the name of a token, `local` or `anybody`; a token that
+    /// is called like one of these is `token:NAME`
     #[arg(long, value_name = "CALLER")]
     caller: Option<String>,
 
