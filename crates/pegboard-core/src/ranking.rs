@@ -260,6 +260,17 @@ pub struct Ranking {
     pub withheld: Vec<Hit>,
 }
 
+impl Ranking {
+    /// The same with its hits withheld, if its confidence is less than `least`.
+    #[must_use]
+    pub fn withheld_below(mut self, least: f64) -> Self {
+        if self.confidence.is_some_and(|confidence| confidence < least) {
+            self.withheld = std::mem::take(&mut self.hits);
+        }
+        self
+    }
+}
+
 /// Orders the tools of a catalog for a query.
 ///
 /// Implementations are deterministic: the same query, catalog and selection give the same

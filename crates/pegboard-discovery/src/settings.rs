@@ -50,6 +50,9 @@ pub struct Settings {
     pub split_by_risk: bool,
     /// `bridge`: hits of one query.
     pub hits_per_query: usize,
+    /// `bridge`: how likely the best hit must be for hits to be shown, 0 to 1; without it, as
+    /// likely as the ranker thinks right.
+    pub least_confidence: Option<f64>,
     /// `bridge`: tokens (estimated) that one answer may have.
     pub answer_tokens: usize,
     /// `code`: tokens (estimated) that the spec of a server may have.
@@ -85,6 +88,7 @@ impl Default for Settings {
             default_limit: 5,
             split_by_risk: false,
             hits_per_query: 5,
+            least_confidence: None,
             answer_tokens: 1500,
             spec_tokens: 20_000,
             max_loaded: 0,
@@ -130,15 +134,16 @@ impl Settings {
             number.ok_or_else(|| wrong("a whole number"))
         };
         let text = || value.as_str().map(str::to_owned).ok_or_else(|| wrong("a text"));
+        let share = || {
+            let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
+            share.ok_or_else(|| wrong("a number from 0 to 1"))
+        };
         let flag = || value.as_bool().ok_or_else(|| wrong("true or false"));
         match key {
             "enabled" => self.enabled = flag()?,
             "maxToolsLimit" => self.max_tools_limit = count()?,
             "always_searchable" => self.always_searchable = flag()?,
-            "searchThreshold" => {
-                let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
-                self.search_threshold = share.ok_or_else(|| wrong("a number from 0 to 1"))?;
-            }
+            "searchThreshold" => self.search_threshold = share()?,
             "toolSelectionOrder" => {
                 let expected = "a list of `server_priority`, `alphabetical` and `random`";
                 let order = |name: &Value| match name.as_str() {
@@ -162,6 +167,7 @@ impl Settings {
             "default_limit" => self.default_limit = count()?.max(1),
             "split_by_risk" => self.split_by_risk = flag()?,
             "hits_per_query" => self.hits_per_query = count()?.max(1),
+            "least_confidence" => self.least_confidence = Some(share()?),
             "answer_tokens" => self.answer_tokens = count()?,
             "spec_tokens" => self.spec_tokens = count()?,
             "strict" => self.strict = flag()?,

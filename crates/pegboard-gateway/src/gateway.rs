@@ -13,9 +13,9 @@ use std::{
 
 use pegboard_core::{Catalog, Ranker, vectors::VectorStanding};
 use pegboard_discovery::{DialectName, Session};
-use pegboard_upstream::{Fleet, FleetOptions, Upstream, config::ServerConfig, era::Era, json::Raw};
+use pegboard_upstream::{Fleet, FleetOptions, Upstream, config::ServerConfig, era::Era, json::Raw, processes};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     directory::{Difference, Directory},
@@ -330,9 +330,32 @@ impl Gateway {
         self.built.send_replace(changes);
         self.names.news.notify_one();
         if is_news && is_awaited {
+            self.index_apart().await;
             self.renew(&difference).await;
         }
         Watches::renew(self);
+    }
+
+    /// Indexes the tools on a thread that lets lists, and servers that start, go first.
+    async fn index_apart(self: &Arc<Self>) {
+        let (done, indexed) = oneshot::channel::<()>();
+        let gateway = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("index".to_owned()).spawn(move || {
+            processes::stand_back();
+            gateway.prepare_rankers();
+            drop(done);
+        });
+        if thread.is_ok() {
+            let _ = indexed.await;
+        }
+    }
+
+    /// Indexes the tools now, rather than in somebody's first search.
+    fn prepare_rankers(&self) {
+        let (catalog, profile) = (self.catalog(), self.setup().profile);
+        for era in [Era::Legacy, Era::Modern] {
+            self.ranker(Self::dialect(profile, era)).prepare(&catalog);
+        }
     }
 
     async fn renew(self: &Arc<Self>, difference: &Arc<Difference>) {
@@ -342,11 +365,8 @@ impl Gateway {
 
     /// Lets all conversations go on with the new catalog; those whose list changed are told.
     fn renew_sessions(self: &Arc<Self>, difference: &Difference) {
-        // Indexes the new tools now, rather than in somebody's first search.
-        let (catalog, profile) = (self.catalog(), self.setup().profile);
-        for era in [Era::Legacy, Era::Modern] {
-            self.ranker(Self::dialect(profile, era)).prepare(&catalog);
-        }
+        self.prepare_rankers();
+        let catalog = self.catalog();
         for session in self.sessions.all() {
             self.renew_session(&session, &catalog, difference);
         }

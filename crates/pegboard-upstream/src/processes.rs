@@ -51,6 +51,13 @@ pub struct Process {
     pub is_running: bool,
 }
 
+/// Lets everything else go first from now on, as far as this thread is concerned. Where priorities
+/// are those of whole programs, nothing is changed.
+pub fn stand_back() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, 10);
+}
+
 /// Makes everything below this process stay below it when its parent ends.
 pub fn adopt_orphans() {
     #[cfg(target_os = "linux")]

@@ -508,7 +508,7 @@ pub(crate) struct EvalArgs {
     #[arg(value_name = "DATA")]
     pub(crate) data: PathBuf,
 
-    /// Which rankers to measure; `all` for the six
+    /// Which rankers to measure; `all` for all but `lexical`
     #[arg(long, value_name = "RANKER", value_delimiter = ',', default_value = "hybrid")]
     pub(crate) ranker: Vec<RankerChoice>,
 
@@ -546,7 +546,7 @@ impl ValueEnum for RankerChoice {
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
         match self {
-            Self::All => Some(clap::builder::PossibleValue::new("all").help("The six rankers, one after another")),
+            Self::All => Some(clap::builder::PossibleValue::new("all").help("All but `lexical`, one after another")),
             Self::One(name) => name.to_possible_value(),
         }
     }

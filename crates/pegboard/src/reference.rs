@@ -75,6 +75,7 @@ fn describe_arg(arg: &Arg, text: &mut String) {
     let value = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
     let takes_value = arg.get_action().takes_values();
     let name = match (arg.get_long(), value) {
+        (Some(long), Some(value)) if arg.is_require_equals_set() => format!("--{long}[={value}]"),
         (Some(long), Some(value)) if takes_value => format!("--{long} {value}"),
         (Some(long), _) => format!("--{long}"),
         (None, Some(value)) => value,

@@ -184,7 +184,10 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     let mut budget = view.settings.answer_tokens;
     let mut searched = Vec::with_capacity(queries.len());
     for query in &queries {
-        let ranking = match view.rank(&Query::new(query).limit(view.settings.hits_per_query)) {
+        let settings = view.settings;
+        let asked =
+            Query { limit: settings.hits_per_query, least_confidence: settings.least_confidence, ..Query::new(query) };
+        let ranking = match view.rank(&asked) {
             Ok(ranking) => ranking,
             Err(error) => return Outcome::error(error.to_string()),
         };

@@ -70,8 +70,16 @@ impl Buffers {
                 hit.why = explain::reasons(&hit.tool, hit.score, text, &self.plan, named, view.settings);
             }
         }
-        let confidence = hits.first().map(|hit| hit.score);
-        Ranking { hits, total, confidence, ..self.findings(text) }
+        let confidence = Some(hits.first().map_or(0.0, |hit| hit.score));
+        let ranking = Ranking { hits, total, confidence, ..self.findings(text) };
+        // Of its own accord it withholds nothing: its scores are no probabilities.
+        ranking.withheld_below(query.least_confidence.unwrap_or(0.0))
+    }
+
+    /// Makes room before they are kept: a large query on a large catalog must not be paid for
+    /// as long as the program runs.
+    pub(super) fn trim(&mut self) {
+        self.both.trim();
     }
 
     /// Whether the query asks for several things.
@@ -235,11 +243,12 @@ pub(super) fn hit(candidate: &Candidate, view: &View<'_>) -> Hit {
 fn unmatched(query: &str, words: &[Word]) -> Vec<String> {
     let runs = words.chunk_by(|before, after| after.start < before.end);
     let unknown = runs.filter(|run| run.iter().all(|word| word.found == Found::Nowhere));
+    let mut seen: FxHashSet<&str> = FxHashSet::default();
     let mut unmatched: Vec<String> = Vec::new();
     for run in unknown {
         if let (Some(first), Some(last)) = (run.first(), run.last()) {
             let word = &query[first.start..last.end];
-            if !unmatched.iter().any(|known| known == word) {
+            if seen.insert(word) {
                 unmatched.push(word.to_owned());
             }
         }

@@ -20,6 +20,9 @@ use crate::semantic::{BLOCK, Blend, Evidence, Model, Nearest, Reading, Source, V
 /// Tools whose words score highest are compared in full even where a coarse pass comes first.
 const LEXICAL_POOL: usize = 1024;
 
+/// Vectors of a query whose similarities keep their room for the next one.
+const KEPT_LAYERS: usize = 3;
+
 /// The most words of a query that a reason names.
 const MAX_WORDS_IN_REASON: usize = 3;
 
@@ -61,6 +64,19 @@ struct Meaning {
     far: f64,
 }
 
+impl Both {
+    /// Drops what only queries with many requests need, and all that a catalog which has become
+    /// much smaller needs no more.
+    pub(super) fn trim(&mut self) {
+        let rows = self.lexical.len();
+        for source in &mut self.sources {
+            source.layers.truncate(KEPT_LAYERS);
+            source.layers.iter_mut().for_each(|layer| layer.values.shrink_to(2 * rows));
+        }
+        self.lexical.shrink_to(2 * rows);
+    }
+}
+
 impl Buffers {
     /// Ranks by words and by what `model` makes of the query.
     ///
@@ -86,7 +102,9 @@ impl Buffers {
             let whole_share = 1.0 - view.settings.intent;
             self.both.lexical.iter_mut().for_each(|score| *score *= whole_share);
             for candidate in &self.fused {
-                self.both.lexical[view.row(candidate)] = candidate.score;
+                // What serves one request must not lose what it is worth to all of them.
+                let score = &mut self.both.lexical[view.row(candidate)];
+                *score = score.max(candidate.score);
             }
         }
         let worth = self.plan.worth(view).max(f32::MIN_POSITIVE);
@@ -106,7 +124,7 @@ impl Buffers {
         best_of_visible(view, lexical)
     }
 
-    /// Compares every row of `view` with the query and its requests. The one source of similarity that there is.
+    /// Compares every row of `view` with the query and its requests, as our own model sees them.
     fn score_meaning(&mut self, reading: &Reading, view: &View<'_>, model: &Model) -> Meaning {
         let Self { plan, scorer, both: Both { scan, sources, .. }, .. } = self;
         sources.resize_with(1, Source::default);
@@ -202,13 +220,19 @@ impl Buffers {
         // Judged by our own evidence, which the figures were made for, and not less because
         // somebody else's model prefers another tool.
         let judge = |best: &Candidate| model.confidence().confidence(&self.evidence(best, view, judged.meaning));
-        let confidence = best.first().into_iter().chain(&judged.own_best).map(judge).reduce(f64::max);
-        let least = query.least_confidence.unwrap_or(model.confidence().nothing_below);
-        let mut ranking = Ranking { hits, total: judged.total, confidence, ..self.findings(text) };
-        if confidence.is_some_and(|confidence| confidence < least) {
-            ranking.withheld = std::mem::take(&mut ranking.hits);
-        }
-        ranking
+        let confidence = best.first().into_iter().chain(&judged.own_best).map(judge).fold(0.0, f64::max);
+        // Words that say nothing fit everything.
+        let says_nothing = self.plan.is_only_stop_words() && self.both.named.is_empty();
+        let confidence = if says_nothing { 0.0 } else { confidence };
+        let least = query.least_confidence.unwrap_or_else(|| self.bar(view, model, judged.meaning));
+        Ranking { hits, total: judged.total, confidence: Some(confidence), ..self.findings(text) }.withheld_below(least)
+    }
+
+    /// The confidence below which nothing fits. Where somebody else's model was asked, ours can
+    /// only say so as far as it has read the query.
+    fn bar(&self, view: &View<'_>, model: &Model, meaning: Meaning) -> f64 {
+        let share = if view.external.is_some() { f64::from(meaning.trust) } else { 1.0 };
+        model.confidence().nothing_below * share
     }
 
     fn evidence(&self, best: &Candidate, view: &View<'_>, meaning: Meaning) -> Evidence {

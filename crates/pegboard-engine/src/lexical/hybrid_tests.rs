@@ -61,7 +61,13 @@ fn what_is_unlikely_is_withheld_and_can_be_had() {
     assert_eq!(ids(&shown).len(), ranking.withheld.len());
     assert!(shown.withheld.is_empty());
     let nothing = rank(&catalog, &Query::new("quantum chromodynamics lecture about gluons"));
-    assert!(nothing.hits.is_empty() && nothing.withheld.is_empty() && nothing.confidence.is_none(), "{nothing:?}");
+    assert!(nothing.hits.is_empty() && nothing.withheld.is_empty() && nothing.confidence == Some(0.0), "{nothing:?}");
+    let empty = rank(&catalog, &Query::new("and what of it"));
+    assert!(empty.hits.is_empty() && empty.confidence == Some(0.0), "{empty:?}");
+    let words = Lexical::default();
+    let half = Query::new("call nobody").least_confidence(0.8);
+    let ranking = words.rank(&half, &catalog, &Selection::everything()).expect("the query is fine");
+    assert!(ranking.hits.is_empty() && !ranking.withheld.is_empty(), "{ranking:?}");
     let strict = rank(&catalog, &Query::new("call a person").least_confidence(1.0));
     assert!(strict.hits.is_empty() && !strict.withheld.is_empty());
     let named = rank(&catalog, &Query::new("place_call").least_confidence(1.0));

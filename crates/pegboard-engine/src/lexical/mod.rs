@@ -139,6 +139,7 @@ impl Lexical {
         let pool = || self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buffers = pool().pop().unwrap_or_default();
         let result = work(&mut buffers);
+        buffers.trim();
         let mut pool = pool();
         if pool.len() < KEPT_BUFFERS {
             pool.push(buffers);

@@ -108,6 +108,11 @@ impl Plan {
         self.terms.stems.find(&self.stemmer.stem(token)).map(|term| term as usize)
     }
 
+    /// Whether none of the query's words says what is wanted.
+    pub(super) fn is_only_stop_words(&self) -> bool {
+        self.tokens.iter().filter(|token| token.kind != TokenKind::Part).all(|token| token.is_stop)
+    }
+
     /// More than any tool can score: all terms in full, and the words that are not found.
     pub(super) fn worth(&self, view: &View<'_>) -> f32 {
         let unknown = self.words.iter().filter(|word| word.found == Found::Nowhere).count();

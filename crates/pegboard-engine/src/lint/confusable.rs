@@ -26,6 +26,9 @@ const NEARLY_SAME_MEANING: f64 = 0.9;
 /// Members of a group whose own words are told.
 const MOST_TOLD: usize = 3;
 
+/// Members of a group that are looked at for such words.
+const MOST_COMPARED: usize = 32;
+
 /// Words that tell one from the others.
 const WORDS: usize = 3;
 
@@ -186,10 +189,14 @@ pub(super) fn look(look: &Look<'_>, groups: &Groups, findings: &mut Vec<Finding>
 /// Words that would tell the members of a group apart.
 fn apart(look: &Look<'_>, members: &[usize]) -> String {
     let mut told = Vec::new();
-    for at in members {
+    // Each is compared with all others: of a crowd the first must do.
+    for at in members.iter().take(MOST_COMPARED) {
+        if told.len() == MOST_TOLD {
+            break;
+        }
         let others: Vec<usize> = members.iter().copied().filter(|other| other != at).collect();
         let words = look.corpus.telling(look.tools[*at], &others, &look.words, WORDS);
-        if !words.is_empty() && told.len() < MOST_TOLD {
+        if !words.is_empty() {
             told.push(format!("`{}` of {}", look.tools[*at].id(), quoted(&words)));
         }
     }

@@ -46,7 +46,7 @@ pub enum Rule {
     NoOutput,
     /// The description costs too many tokens.
     LongDescription,
-    /// The definition as a whole costs too many tokens.
+    /// The schema costs too many tokens.
     CostlySchema,
     /// A parameter that must be given is not described.
     UndescribedParameter,
@@ -120,7 +120,7 @@ impl Rule {
             Self::NoDomain => "Neither name nor description says what the tool acts on",
             Self::NoOutput => "Nothing says what the tool returns",
             Self::LongDescription => "The description costs too many tokens",
-            Self::CostlySchema => "The definition as a whole costs too many tokens",
+            Self::CostlySchema => "The schema costs too many tokens",
             Self::UndescribedParameter => "Parameters that must be given are not described",
             Self::NameTooLong => "The name is longer than providers take",
             Self::UnsafeName => "The name has characters that providers refuse",

@@ -8,6 +8,9 @@ use super::{Look, listed, report::Finding, rule::Rule, words::Words};
 /// A schema from outside may nest without end; what lies deeper explains nothing.
 const MAX_DEPTH: usize = 8;
 
+/// Places of a schema that are looked at for an explanation of one parameter.
+const MAX_PLACES: usize = 10_000;
+
 /// Parts that are named before the rest is left out.
 const MOST_PARTS: usize = 3;
 
@@ -161,7 +164,7 @@ fn undescribed(look: &Look<'_>, at: usize, tool: &Tool, schema: &Value) -> Optio
         required.contains(&name.as_str())
             && !PLAIN.contains(&name.to_lowercase().as_str())
             && !is_told(name)
-            && !explains(value, schema, MAX_DEPTH)
+            && !explains(value, schema, MAX_DEPTH, &mut { MAX_PLACES })
     };
     let dark: Vec<&str> = properties.iter().filter(is_dark).map(|(name, _)| name.as_str()).collect();
     let first = dark.first()?;
@@ -200,8 +203,13 @@ fn is_mentioned(look: &Look<'_>, tool: &Tool, name: &str) -> bool {
 }
 
 /// Whether a schema says anything about the value that is meant.
-fn explains(value: &Value, root: &Value, depth: usize) -> bool {
+///
+/// Looks at no more than `budget` places: a schema that refers to itself has no end of them. One
+/// that takes more is not found fault with.
+fn explains(value: &Value, root: &Value, depth: usize, budget: &mut usize) -> bool {
     let (Some(object), Some(depth)) = (value.as_object(), depth.checked_sub(1)) else { return false };
+    let Some(left) = budget.checked_sub(1) else { return true };
+    *budget = left;
     let has = |key: &str| object.get(key).is_some_and(|value| !value.is_null() && value.as_str() != Some(""));
     if ["description", "enum", "const", "examples", "example", "format"].into_iter().any(has) {
         return true;
@@ -211,5 +219,5 @@ fn explains(value: &Value, root: &Value, depth: usize) -> bool {
     // A list is explained by what it is a list of, an object by what is in it.
     let inner = object.get("items").into_iter();
     let fields = object.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values);
-    reference.into_iter().chain(branches).chain(inner).chain(fields).any(|value| explains(value, root, depth))
+    reference.into_iter().chain(branches).chain(inner).chain(fields).any(|value| explains(value, root, depth, budget))
 }

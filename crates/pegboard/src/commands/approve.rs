@@ -71,16 +71,16 @@ pub(crate) fn run(args: &ApproveArgs) -> Result<Outcome, CliError> {
     let chosen = choose(args, &waiting)?;
     let is_json = args.output.format() == Format::Json;
     let reports = |pins: &[&WaitingPin]| pins.iter().map(|pin| pin.report.clone()).collect::<Vec<PinReport>>();
-    if args.list {
+    // With nothing to ask about it is said what `--list` says.
+    if args.list || chosen.is_empty() {
         return print(&reports(&chosen), is_json, &show::waiting);
     }
-    let approved = match (args.yes, chosen.is_empty()) {
-        (_, true) => Vec::new(),
-        (true, _) if args.server.is_none() && !args.all => {
+    let approved = match args.yes {
+        true if args.server.is_none() && !args.all => {
             return Err(CliError::new("`--yes` alone would approve everything").hint("name a server, or add `--all`"));
         }
-        (true, _) => chosen,
-        (false, _) => ask(&chosen)?,
+        true => chosen,
+        false => ask(&chosen)?,
     };
     pins.approve(&approved).map_err(failed)?;
     print(&reports(&approved), is_json, &show::approved)

@@ -61,6 +61,13 @@ pub(super) static OPTIONS: Section<Settings> = Section::new(
         )
         .default("false"),
         Key::new("hits_per_query", COUNT, "`bridge`: hits of one query.", set_option).default("5"),
+        Key::new(
+            "least_confidence",
+            Kind::Share,
+            "`bridge`: how likely the best hit must be for hits to be shown; 0 shows the nearest there is. Without \
+             it, as likely as the ranker thinks right.",
+            set_option,
+        ),
         Key::new("answer_tokens", COUNT, "`bridge`: tokens (estimated) that one answer may have.", set_option)
             .default("1500"),
         Key::new("spec_tokens", COUNT, "`code`: tokens (estimated) that the spec of a server may have.", set_option)
@@ -138,6 +145,7 @@ mod tests {
             default_limit: _,
             split_by_risk: _,
             hits_per_query: _,
+            least_confidence: _,
             answer_tokens: _,
             spec_tokens: _,
             max_loaded: _,
@@ -149,6 +157,6 @@ mod tests {
             // Said elsewhere: `pegboard.validateArguments`.
             validation: _,
         } = Settings::default();
-        assert_eq!(OPTIONS.keys.len(), 19);
+        assert_eq!(OPTIONS.keys.len(), 20);
     }
 }

@@ -1,0 +1,192 @@
+//! What `pegboard search` prints.
+
+use pegboard_core::{Catalog, Hit, Query, Ranker, Ranking, Reason};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::why_not::WhyNot;
+use crate::output::{self, FAINT};
+
+/// Tools that are named when none fits well enough.
+const NEAREST_IN_TEXT: usize = 3;
+
+/// Reasons that are shown to people for each hit.
+const REASONS_IN_TEXT: usize = 6;
+
+/// How far reasons stand below their hit.
+const INDENT: usize = 8;
+
+/// What `search` prints; the order of the fields is part of the interface.
+#[derive(Debug, Serialize)]
+pub(super) struct Report<'a> {
+    query: &'a str,
+    ranker: &'static str,
+    total: usize,
+    took_us: u128,
+    hits: Vec<HitReport<'a>>,
+    unmatched_terms: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fallback: Option<&'static str>,
+    /// How likely the best tool is what was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<f64>,
+    /// The nearest tools when none fits well enough.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why_not: Option<WhyNot>,
+}
+
+#[derive(Debug, Serialize)]
+struct HitReport<'a> {
+    id: &'a str,
+    name: &'a str,
+    server: Option<&'a str>,
+    score: Value,
+    description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<Vec<ReasonReport>>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ReasonReport {
+    field: &'static str,
+    term: String,
+    weight: Value,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(
+        query: &Query<'a>,
+        ranker: &dyn Ranker,
+        ranking: &'a Ranking,
+        took_us: u128,
+        why_not: Option<WhyNot>,
+    ) -> Self {
+        let hit = |hit: &'a Hit| HitReport {
+            id: hit.tool.id(),
+            name: hit.tool.name(),
+            server: hit.tool.server_name(),
+            score: output::number(hit.score),
+            description: hit.tool.description(),
+            why: query.explain.then(|| reasons(&hit.why)),
+        };
+        Self {
+            query: query.text,
+            ranker: ranker.name(),
+            total: ranking.total,
+            took_us,
+            hits: ranking.hits.iter().map(hit).collect(),
+            unmatched_terms: &ranking.unmatched,
+            fallback: ranking.fallback.map(|fallback| fallback.as_str()),
+            // Down: what is withheld for want of confidence must not look as if it had enough.
+            confidence: ranking.confidence.map(|confidence| (confidence * 1e4).floor() / 1e4),
+            withheld: ranking.withheld.iter().map(|hit| hit.tool.name()).collect(),
+            why_not,
+        }
+    }
+
+    pub(super) fn to_text(&self, catalog: &Catalog) -> String {
+        let mut text = String::new();
+        if !self.withheld.is_empty() {
+            text.push_str(&self.withheld_to_text());
+        } else if self.hits.is_empty() {
+            text.push_str(&format!("No tool matches `{}`.\n", shortened(self.query)));
+        } else {
+            text.push_str(&self.hits_to_text());
+        }
+        if !self.unmatched_terms.is_empty() {
+            text.push_str(&format!("No tool knows: {}\n", self.unmatched_terms.join(", ")));
+        }
+        if let Some(why_not) = &self.why_not {
+            text.push_str(&why_not.to_text());
+        }
+        let summary = format!(
+            "{} of {} matching tools, {} in the catalog{}, {} µs ({}{})",
+            self.hits.len(),
+            self.total,
+            catalog.len(),
+            self.confidence.map(|confidence| format!(", confidence {confidence:.2}")).unwrap_or_default(),
+            self.took_us,
+            self.ranker,
+            self.fallback.map(|fallback| format!(", {fallback} fallback")).unwrap_or_default(),
+        );
+        text.push_str(&format!("{FAINT}{summary}{FAINT:#}\n"));
+        text
+    }
+
+    fn withheld_to_text(&self) -> String {
+        let nearest = self.withheld[..self.withheld.len().min(NEAREST_IN_TEXT)].join(", ");
+        let text = format!(
+            "Nothing fits `{}` well enough. Nearest: {nearest}. `--least-confidence 0` shows them.",
+            shortened(self.query)
+        );
+        format!("{}\n", output::wrapped(&text, 0, 0, output::width()))
+    }
+
+    fn hits_to_text(&self) -> String {
+        if self.hits.iter().any(|hit| hit.why.is_some()) {
+            return self.explained_to_text();
+        }
+        let row = |hit: &HitReport<'_>| {
+            let description = hit.description.split_whitespace().collect::<Vec<_>>().join(" ");
+            [hit.cells().as_slice(), &[description]].concat()
+        };
+        output::table(&["SCORE", "TOOL", "SERVER", "DESCRIPTION"], self.hits.iter().map(row).collect(), &[0])
+    }
+
+    /// Reasons stand below their hit, where there is room for all of them.
+    fn explained_to_text(&self) -> String {
+        let rows = self.hits.iter().map(|hit| hit.cells().to_vec()).collect();
+        let table = output::table(&["SCORE", "TOOL", "SERVER"], rows, &[0]);
+        let (head, rows) = table.split_once('\n').unwrap_or((&table, ""));
+        let mut text = format!("{head}\n");
+        for (row, hit) in rows.lines().zip(&self.hits) {
+            text.push_str(&format!("{row}\n"));
+            let why = hit.why.iter().flatten().take(REASONS_IN_TEXT).map(ReasonReport::to_text);
+            let why = why.collect::<Vec<_>>().join(", ");
+            if !why.is_empty() {
+                text.push_str(&format!("{}\n", output::wrapped(&why, INDENT, INDENT, output::width())));
+            }
+        }
+        text
+    }
+}
+
+impl HitReport<'_> {
+    fn cells(&self) -> [String; 3] {
+        [score_text(&self.score), self.name.to_owned(), self.server.unwrap_or("-").to_owned()]
+    }
+}
+
+impl ReasonReport {
+    pub(super) fn to_text(&self) -> String {
+        format!("{}:{} {}", self.field, self.term, score_text(&self.weight))
+    }
+}
+
+fn score_text(score: &Value) -> String {
+    match score.as_f64() {
+        Some(number) if score.is_f64() => format!("{number:.4}"),
+        _ => score.to_string(),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let mut short: String = text.chars().take(80).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+pub(super) fn reasons(why: &[Reason]) -> Vec<ReasonReport> {
+    let rounded = |weight: f64| (weight * 1e6).round() / 1e6;
+    why.iter()
+        .map(|reason| ReasonReport {
+            field: reason.field.as_str(),
+            term: reason.term.clone(),
+            weight: output::number(rounded(reason.weight)),
+        })
+        .collect()
+}
