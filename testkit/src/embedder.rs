@@ -35,6 +35,10 @@ pub enum Conduct {
     NotANumber,
     /// It sends vectors of this length.
     Dimensions(usize),
+    /// It answers requests with this word in a text with this status, and repeats the text.
+    RefusesWord(&'static str, u16),
+    /// It sends zeros for texts with this word.
+    ZerosFor(&'static str),
     /// It closes the connection in the middle of its answer.
     Breaks,
 }
@@ -243,6 +247,20 @@ fn answer(head: &[String], body: &[u8], shared: &Shared) -> (u16, Option<u64>, S
         Conduct::Garbage => (200, None, "<html>It works!</html>".into()),
         Conduct::NotANumber => (200, None, r#"{"data": [{"index": 0, "embedding": [NaN]}]}"#.into()),
         Conduct::Half => (200, None, vectors(&inputs[..inputs.len() / 2], asked, &state.meanings)),
+        Conduct::RefusesWord(word, status) => match inputs.iter().find(|text| text.contains(word)) {
+            Some(text) => (status, Some(0), json!({"error": {"message": format!("not `{text}`")}}).to_string()),
+            None => (200, None, vectors(&inputs, asked, &state.meanings)),
+        },
+        Conduct::ZerosFor(word) => {
+            let mut answer: Value = serde_json::from_str(&vectors(&inputs, asked, &state.meanings)).unwrap_or_default();
+            for item in answer["data"].as_array_mut().into_iter().flatten() {
+                let text = item["index"].as_u64().and_then(|at| inputs.get(at as usize));
+                if text.is_some_and(|text| text.contains(word)) {
+                    item["embedding"] = json!(vec![0; asked]);
+                }
+            }
+            (200, None, answer.to_string())
+        }
         Conduct::Dimensions(count) => (200, None, vectors(&inputs, count, &state.meanings)),
         _ => (200, None, vectors(&inputs, asked, &state.meanings)),
     }

@@ -17,6 +17,9 @@ use crate::Tool;
 /// The longest vector that is taken.
 pub const MAX_DIMENSIONS: usize = 8_192;
 
+/// What one unit of a [`Direction`] is worth at most, but for rounding.
+const LARGEST_SCALE: f32 = 1.001 / 127.0;
+
 /// An answer that somebody has to wait for.
 pub type Soon<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -48,7 +51,11 @@ impl Direction {
 
     /// One that was taken apart; `None` where [`of`](Self::of) could not have made it.
     pub fn from_parts(scale: f32, numbers: &[i8]) -> Option<Self> {
-        let is_right = scale.is_finite() && scale > 0.0 && (1..=MAX_DIMENSIONS).contains(&numbers.len());
+        // The largest number is 127, and alone it is as long as the vector.
+        let is_right = scale > 0.0
+            && scale <= LARGEST_SCALE
+            && (1..=MAX_DIMENSIONS).contains(&numbers.len())
+            && numbers.iter().map(|number| number.unsigned_abs()).max() == Some(127);
         is_right.then(|| Self { scale, numbers: numbers.into() })
     }
 
@@ -209,7 +216,14 @@ mod tests {
         assert!(Direction::of(&[f32::MIN_POSITIVE / 2.0]).is_some());
         assert_eq!(Direction::from_parts(0.0, &[1]), None);
         assert_eq!(Direction::from_parts(f32::NAN, &[1]), None);
-        assert_eq!(Direction::from_parts(1.0, &[]), None);
+        assert_eq!(Direction::from_parts(0.001, &[]), None);
+        for (scale, numbers) in
+            [(1e30, &[127][..]), (0.01, &[127]), (0.001, &[-128]), (0.001, &[0, 0]), (0.001, &[126])]
+        {
+            assert_eq!(Direction::from_parts(scale, numbers), None, "{scale} {numbers:?}");
+        }
+        let alone = Direction::of(&[-3.0]).expect("a direction");
+        assert_eq!(Direction::from_parts(alone.scale(), alone.numbers()), Some(alone));
     }
 
     #[test]

@@ -3,12 +3,11 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use clap::Args;
 use pegboard_core::{
-    Catalog, Ranker, ToolVectors, Vectors,
+    Catalog, Ranker, Selection, ToolVectors, Vectors,
     vectors::{Soon, VectorStanding},
 };
 use pegboard_llm::embeddings::{Embedded, Embedder, EmbeddingError, EndpointSettings};
@@ -59,7 +58,8 @@ impl EmbeddingsArgs {
     fn settings(&self) -> Result<Option<EndpointSettings>, CliError> {
         let (Some(url), Some(model)) = (&self.embeddings, &self.embeddings_model) else { return Ok(None) };
         if !is_url(url) {
-            return Err(CliError::new(format!("`{url}` is no address of an endpoint"))
+            // It may hold a password, so it is not repeated.
+            return Err(CliError::new("`--embeddings` is no address of an endpoint")
                 .hint("for instance `http://127.0.0.1:11434/v1`"));
         }
         let key = std::env::var(KEY).ok().filter(|key| !key.trim().is_empty());
@@ -77,11 +77,20 @@ pub(crate) fn folder(state: &Path) -> PathBuf {
     state.join("embeddings")
 }
 
+/// An endpoint, and which tools it is told of.
+pub(crate) type Chosen = (EndpointSettings, Selection);
+
+/// What the configuration says: tools that nobody may see are not sent.
+pub(crate) fn chosen(config: &Config) -> Option<Chosen> {
+    config.embeddings.clone().map(|settings| (settings, config.gateway.selection.clone()))
+}
+
 /// What a program that goes on ranks with, if the configuration says so.
-pub(crate) fn embedder(settings: Option<&EndpointSettings>, state: Option<&Path>) -> Option<Arc<Embedder>> {
-    let made = Embedder::new(settings?.clone(), state.map(folder).as_deref());
+pub(crate) fn embedder(chosen: Option<Chosen>, state: Option<&Path>) -> Option<Arc<Embedder>> {
+    let (settings, selection) = chosen?;
+    let made = Embedder::new(settings, state.map(folder).as_deref());
     let told = |error: &EmbeddingError| tracing::error!("the embeddings endpoint is not used: {}", with_causes(error));
-    made.inspect_err(told).ok().map(Arc::new)
+    made.inspect_err(told).ok().map(|embedder| Arc::new(embedder.seeing(selection)))
 }
 
 /// An endpoint for commands that end with their answer, and wait for it.
@@ -142,20 +151,30 @@ impl Asked {
         let vectors = self.runtime.block_on(soon);
         let standing = self.embedder.standing();
         if missed(&standing) > before {
-            let reason = standing.problem.unwrap_or_default();
+            let reason = standing.problem.unwrap_or_else(|| "the endpoint does not take it".to_owned());
             warn(&format!("the search goes on without the vector of its query: {reason}"));
         }
         vectors
     }
 
-    /// The vectors of queries, each batch of which may take `limit`.
-    pub(crate) fn queries(&self, queries: &[String], limit: Duration) -> Vectors {
-        let asked = self.runtime.block_on(self.embedder.kept_queries(queries, limit));
-        asked.unwrap_or_else(|error| {
-            missed("the search goes on without the vector of its query", &error);
-            Vectors::default()
-        })
+    /// The vector of a query, which is not written down.
+    pub(crate) fn query(&self, query: &str) -> Vectors {
+        let limit = self.embedder.settings().query_timeout;
+        or_none(self.runtime.block_on(self.embedder.once(&[query.to_owned()], limit)))
     }
+
+    /// The vectors of labelled queries, which are kept: they are measured again and again.
+    pub(crate) fn labelled(&self, queries: &[String]) -> Vectors {
+        let limit = self.embedder.settings().timeout;
+        or_none(self.runtime.block_on(self.embedder.kept_queries(queries, limit)))
+    }
+}
+
+fn or_none(asked: Result<Vectors, EmbeddingError>) -> Vectors {
+    asked.unwrap_or_else(|error| {
+        missed("the search goes on without the vector of its query", &error);
+        Vectors::default()
+    })
 }
 
 fn missed(what: &str, error: &EmbeddingError) {

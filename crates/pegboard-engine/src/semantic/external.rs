@@ -81,7 +81,8 @@ impl<'a> External<'a> {
                     missing.push(first + at);
                     continue;
                 };
-                let cosine = self.query.cosine(row);
+                // Rounding may lead beyond one.
+                let cosine = self.query.cosine(row).clamp(-1.0, 1.0);
                 (sum, count) = (sum + (cosine * FIXED) as i64, count + 1);
                 best = best.max(cosine as f32);
                 shares[first + at] = cosine as f32;

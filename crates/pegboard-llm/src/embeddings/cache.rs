@@ -2,7 +2,8 @@
 //!
 //! A folder of sealed files, each with the vectors of one batch or of several that were put
 //! together. An entry is named by what it depends on and by nothing else, so that a text that
-//! changed, or another model, is simply not there. Files are written whole under another name
+//! changed, or another model, is simply not there. The folder's key goes into its name, so that
+//! nobody can try texts on a folder without it. Files are written whole under another name
 //! and then renamed; one that is damaged, cut or not ours is passed over. Beyond a bound on
 //! their size the files that were used longest ago go.
 //!
@@ -37,7 +38,7 @@ const FRESH: Duration = Duration::from_secs(24 * 3600);
 /// A name, a scale and the number of dimensions.
 const HEAD: usize = 16 + 4 + 2;
 
-const KIND: Kind = Kind { name: "vectors", version: 1, max_bytes: FILE_BYTES };
+const KIND: Kind = Kind { name: "vectors", version: 2, max_bytes: FILE_BYTES };
 
 /// What a vector depends on: endpoint, model, dimensions, prefix and text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,6 +59,10 @@ impl Fingerprint {
         Self(name)
     }
 }
+
+/// What it is called in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct EntryName([u8; 16]);
 
 /// The folder.
 #[derive(Debug)]
@@ -81,10 +86,11 @@ impl Cache {
         if wanted.is_empty() {
             return found;
         }
+        let wanted: HashMap<EntryName, Fingerprint> = wanted.iter().map(|one| (self.entry_name(*one), *one)).collect();
         for (name, used) in self.store.names().unwrap_or_default() {
             let Some(entries) = self.read(&name) else { continue };
             let before = found.len();
-            found.extend(entries.into_iter().filter(|(entry, _)| wanted.contains(entry)));
+            found.extend(entries.into_iter().filter_map(|(entry, row)| Some((*wanted.get(&entry)?, row))));
             if found.len() > before && used.elapsed().is_ok_and(|age| age > FRESH) {
                 let _ = self.store.touch(&name);
             }
@@ -97,20 +103,45 @@ impl Cache {
     /// # Errors
     /// When the system refuses; what was there is still there.
     pub fn keep(&self, entries: &[(Fingerprint, &Direction)]) -> io::Result<()> {
-        for body in bodies(entries.iter().copied()) {
+        for body in bodies(entries.iter().map(|(name, row)| (self.entry_name(*name), *row))) {
             self.store.save(&name_of(&body), &body)?;
         }
         self.tidy()
     }
 
-    /// Removes the files that hold one of these.
-    pub fn forget(&self, names: &HashSet<Fingerprint>) {
-        for (file, _) in self.store.names().unwrap_or_default() {
-            let holds_one =
-                self.read(&file).is_some_and(|entries| entries.iter().any(|(name, _)| names.contains(name)));
-            if holds_one {
-                let _ = self.store.remove(&file);
+    /// Removes these, and leaves what else is in their files.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn forget(&self, names: &HashSet<Fingerprint>) -> io::Result<()> {
+        let names: HashSet<EntryName> = names.iter().map(|name| self.entry_name(*name)).collect();
+        for (file, _) in self.store.names()? {
+            let Some(entries) = self.read(&file) else { continue };
+            let staying = || entries.iter().filter(|(name, _)| !names.contains(name)).map(|(name, row)| (*name, row));
+            if staying().count() == entries.len() {
+                continue;
             }
+            for body in bodies(staying()) {
+                self.store.save(&name_of(&body), &body)?;
+            }
+            self.remove(&file)?;
+        }
+        Ok(())
+    }
+
+    /// What an entry is called in this folder.
+    fn entry_name(&self, name: Fingerprint) -> EntryName {
+        let marked = self.store.mark("entry", &name.0);
+        let mut entry = [0; 16];
+        entry.copy_from_slice(&digest(marked.as_bytes())[..16]);
+        EntryName(entry)
+    }
+
+    /// Removes a file, which another program may have done before.
+    fn remove(&self, file: &str) -> io::Result<()> {
+        match self.store.remove(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -134,29 +165,29 @@ impl Cache {
             }
             stays
         });
+        files.retain(|(_, _, size)| *size < FILE_BYTES as u64 / 4);
         if files.len() <= MANY_FILES {
             return Ok(());
         }
-        files.retain(|(_, _, size)| *size < FILE_BYTES as u64 / 4);
         let names: Vec<&String> = files.iter().map(|(name, ..)| name).collect();
         self.join(&names)
     }
 
     /// Puts files together. Whoever is killed here leaves some vectors twice, and none less.
     fn join(&self, names: &[&String]) -> io::Result<()> {
-        let entries: HashMap<Fingerprint, Direction> =
+        let entries: HashMap<EntryName, Direction> =
             names.iter().filter_map(|name| self.read(name)).flatten().collect();
-        let mut entries: Vec<(Fingerprint, &Direction)> = entries.iter().map(|(name, row)| (*name, row)).collect();
+        let mut entries: Vec<(EntryName, &Direction)> = entries.iter().map(|(name, row)| (*name, row)).collect();
         entries.sort_by_key(|(name, _)| *name);
         let bodies = bodies(entries.into_iter());
         for body in &bodies {
             self.store.save(&name_of(body), body)?;
         }
         let kept: HashSet<String> = bodies.iter().map(|body| name_of(body)).collect();
-        names.iter().filter(|name| !kept.contains(**name)).try_for_each(|name| self.store.remove(name))
+        names.iter().filter(|name| !kept.contains(**name)).try_for_each(|name| self.remove(name))
     }
 
-    fn read(&self, name: &str) -> Option<Vec<(Fingerprint, Direction)>> {
+    fn read(&self, name: &str) -> Option<Vec<(EntryName, Direction)>> {
         entries(&self.store.load(name).ok()?)
     }
 }
@@ -167,7 +198,7 @@ fn name_of(body: &[u8]) -> String {
 }
 
 /// Files of entries, none too large.
-fn bodies<'a>(entries: impl Iterator<Item = (Fingerprint, &'a Direction)>) -> Vec<Vec<u8>> {
+fn bodies<'a>(entries: impl Iterator<Item = (EntryName, &'a Direction)>) -> Vec<Vec<u8>> {
     let mut bodies: Vec<Vec<u8>> = Vec::new();
     for (name, row) in entries {
         let length = HEAD + row.dimensions();
@@ -184,7 +215,7 @@ fn bodies<'a>(entries: impl Iterator<Item = (Fingerprint, &'a Direction)>) -> Ve
 }
 
 /// The entries of a file; `None` if there is something else in it.
-fn entries(mut body: &[u8]) -> Option<Vec<(Fingerprint, Direction)>> {
+fn entries(mut body: &[u8]) -> Option<Vec<(EntryName, Direction)>> {
     let mut entries = Vec::new();
     while !body.is_empty() {
         let (head, rest) = body.split_at_checked(HEAD)?;
@@ -193,7 +224,7 @@ fn entries(mut body: &[u8]) -> Option<Vec<(Fingerprint, Direction)>> {
         let dimensions = usize::from(u16::from_le_bytes(numbers[4..].try_into().ok()?));
         let (row, rest) = rest.split_at_checked(dimensions).filter(|_| dimensions <= MAX_DIMENSIONS)?;
         let row: Vec<i8> = row.iter().map(|byte| byte.cast_signed()).collect();
-        entries.push((Fingerprint(name.try_into().ok()?), Direction::from_parts(scale, &row)?));
+        entries.push((EntryName(name.try_into().ok()?), Direction::from_parts(scale, &row)?));
         body = rest;
     }
     Some(entries)

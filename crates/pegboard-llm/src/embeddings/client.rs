@@ -1,17 +1,15 @@
 //! The client of an endpoint.
 
-use std::{
-    iter,
-    ops::Range,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::{iter, ops::Range, time::Duration};
 
-use pegboard_core::text::brief;
+use pegboard_core::{text::brief, vectors::MAX_DIMENSIONS};
 use reqwest::{Response, header::RETRY_AFTER, redirect};
 use serde_json::json;
 
-use super::{EmbeddingError, EndpointSettings, answer};
+use super::{
+    EmbeddingError, EndpointSettings, answer,
+    refusal::{self, HIDDEN},
+};
 
 /// Texts in one request. Some endpoints take no more unless they are told to.
 const BATCH: usize = 32;
@@ -25,8 +23,20 @@ pub(super) const MAX_TEXT: usize = 8 << 10;
 /// How often a text that is refused is cut to half its length.
 const HALVINGS: usize = 3;
 
-/// A larger answer is refused.
-const MAX_ANSWER: usize = 64 << 20;
+/// It is not cut to less: nothing is too long then, and what is left would mean something else.
+const SHORTEST: usize = 64;
+
+/// What no endpoint has a reason to refuse. Whoever takes it and not a text means that text.
+const PROBE: &str = "tool";
+
+/// So many requests may fail in a row before it is asked for the probe again.
+const PATIENCE: usize = 16;
+
+/// Bytes of an answer beside its numbers.
+const FRAME: usize = 64 << 10;
+
+/// Bytes of a number in an answer, with what is around it. A larger answer is refused.
+const NUMBER: usize = 32;
 
 /// So much of a refusal is told.
 const MAX_REFUSAL: usize = 300;
@@ -43,8 +53,18 @@ pub struct Embeddings {
     http: reqwest::Client,
     url: String,
     settings: EndpointSettings,
-    /// Whether it has ever sent vectors. One that has, and refuses a text, means that text.
-    has_answered: AtomicBool,
+}
+
+/// What became of the texts of one request.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// One for each text; `None` for those that the endpoint does not take, however short they
+    /// are made.
+    pub vectors: Vec<Option<Vec<f32>>>,
+    /// What it said last about one that it did not take as it was.
+    pub refusal: Option<EmbeddingError>,
+    /// Whether it has sent any vector, so that what it refused was about a text.
+    pub(super) has_answered: bool,
 }
 
 impl Embeddings {
@@ -61,7 +81,7 @@ impl Embeddings {
             .redirect(redirect::Policy::none())
             .build()
             .map_err(EmbeddingError::Http)?;
-        Ok(Self { http, url: settings.endpoint(), settings, has_answered: AtomicBool::new(false) })
+        Ok(Self { http, url: settings.endpoint(), settings })
     }
 
     /// How it is asked.
@@ -76,8 +96,11 @@ impl Embeddings {
     pub async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbeddingError> {
         let mut vectors = Vec::with_capacity(texts.len());
         while vectors.len() < texts.len() {
-            for vector in self.embed_batch(&texts[vectors.len()..]).await? {
-                vectors.push(vector.ok_or_else(|| EmbeddingError::Garbled("a text that it does not take".to_owned()))?);
+            let batch = self.embed_batch(&texts[vectors.len()..]).await?;
+            let refused = || EmbeddingError::Garbled("a text that it does not take".to_owned());
+            match batch.vectors.into_iter().collect::<Option<Vec<_>>>() {
+                Some(found) => vectors.extend(found),
+                None => return Err(batch.refusal.unwrap_or_else(refused)),
             }
         }
         let length = vectors.first().map_or(0, Vec::len);
@@ -87,55 +110,79 @@ impl Embeddings {
         }
     }
 
-    /// Vectors of as many of the first texts as go into one request; `None` for those that the
-    /// endpoint does not take, however short they are made.
+    /// Vectors of as many of the first texts as go into one request, as far as the endpoint
+    /// takes them.
     ///
     /// # Errors
-    /// When it fails, or takes none of them and has never taken any.
-    pub async fn embed_batch(&self, texts: &[String]) -> Result<Vec<Option<Vec<f32>>>, EmbeddingError> {
+    /// When it is the endpoint that fails and not one of the texts.
+    pub async fn embed_batch(&self, texts: &[String]) -> Result<Batch, EmbeddingError> {
+        let mut batch = Batch::default();
+        self.embed_into(texts, &mut batch).await?;
+        Ok(batch)
+    }
+
+    /// [`embed_batch`](Self::embed_batch) for those who may not wait for the end: what came
+    /// until then is in `batch`.
+    pub(super) async fn embed_into(&self, texts: &[String], batch: &mut Batch) -> Result<(), EmbeddingError> {
         let texts: Vec<&str> = texts.iter().take(batch_len(texts)).map(|text| cut(text, MAX_TEXT)).collect();
-        let mut vectors = vec![None; texts.len()];
+        *batch = Batch { vectors: vec![None; texts.len()], ..Batch::default() };
         // Ranges that are still to be sent. One that is refused is sent in halves, so that
-        // neither a text that is too long nor a limit on their number stops the others.
+        // neither a bad text, nor one that is too long, nor a limit on their number stops the
+        // others.
         let mut ranges: Vec<Range<usize>> = iter::once(0..texts.len()).collect();
-        let mut refusal = None;
+        let mut patience = 0;
         while let Some(range) = ranges.pop().filter(|range| !range.is_empty()) {
-            let sent = if range.len() == 1 {
-                self.shortened(texts[range.start]).await
-            } else {
-                self.request(&texts[range.clone()]).await
-            };
-            match sent {
-                Ok(found) => vectors[range].iter_mut().zip(found).for_each(|(place, vector)| *place = Some(vector)),
-                Err(error) if error.is_about_input() => {
-                    let middle = range.start + range.len() / 2;
-                    if range.len() > 1 {
-                        ranges.extend([middle..range.end, range.start..middle]);
+            match self.request(&texts[range.clone()]).await {
+                Ok(found) => {
+                    (batch.has_answered, patience) = (true, PATIENCE);
+                    batch.vectors[range].iter_mut().zip(found).for_each(|(place, vector)| *place = Some(vector));
+                }
+                Err(error) if error.may_be_a_text() => {
+                    // An endpoint that refuses everything is not asked for each text.
+                    if patience == 0 {
+                        if self.request(&[PROBE]).await.is_err() {
+                            return Err(error);
+                        }
+                        (batch.has_answered, patience) = (true, PATIENCE);
                     }
-                    refusal = Some(error);
+                    patience -= 1;
+                    batch.refusal = Some(error);
+                    if range.len() > 1 {
+                        let middle = range.start + range.len() / 2;
+                        ranges.extend([middle..range.end, range.start..middle]);
+                    } else {
+                        batch.vectors[range.start] = self.shortened(texts[range.start]).await?;
+                    }
                 }
                 Err(error) => return Err(error),
             }
         }
-        match refusal {
-            Some(error) if !self.has_answered.load(Ordering::Relaxed) => Err(error),
-            _ => Ok(vectors),
-        }
+        Ok(())
     }
 
-    /// One text, shorter each time that it is refused.
-    async fn shortened(&self, text: &str) -> Result<Vec<Vec<f32>>, EmbeddingError> {
-        let mut sent = self.request(&[text]).await;
+    /// The length of its vectors.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub(super) async fn dimensions(&self) -> Result<usize, EmbeddingError> {
+        Ok(self.request(&[PROBE]).await?.first().map_or(0, Vec::len))
+    }
+
+    /// A text that was refused, shorter each time that it is refused again; `None` if it is not
+    /// taken at all.
+    async fn shortened(&self, text: &str) -> Result<Option<Vec<f32>>, EmbeddingError> {
         for halving in 1..=HALVINGS {
             let shorter = cut(text, text.len() >> halving);
-            match sent {
-                Err(error) if error.is_about_input() && !shorter.trim().is_empty() => {
-                    sent = self.request(&[shorter]).await;
-                }
-                sent => return sent,
+            if shorter.len() < SHORTEST {
+                break;
+            }
+            match self.request(&[shorter]).await {
+                Ok(vectors) => return Ok(vectors.into_iter().next()),
+                Err(error) if error.may_be_a_text() => {}
+                Err(error) => return Err(error),
             }
         }
-        sent
+        Ok(None)
     }
 
     /// One request, made again once if the endpoint is busy.
@@ -148,12 +195,10 @@ impl Embeddings {
         let status = response.status();
         if !status.is_success() {
             let body = self.body(response, MAX_REFUSAL * 8).await.unwrap_or_default();
-            return Err(EmbeddingError::Refused { status: status.as_u16(), message: self.refusal(&body) });
+            return Err(EmbeddingError::Refused { status: status.as_u16(), message: self.refusal(&body, texts) });
         }
-        let body = self.body(response, MAX_ANSWER).await?;
-        let vectors = answer::read(&body, texts.len(), self.settings.dimensions)?;
-        self.has_answered.store(true, Ordering::Relaxed);
-        Ok(vectors)
+        let body = self.body(response, FRAME + texts.len() * MAX_DIMENSIONS * NUMBER).await?;
+        answer::read(&body, texts.len(), self.settings.dimensions)
     }
 
     async fn send(&self, texts: &[&str]) -> Result<Response, EmbeddingError> {
@@ -186,17 +231,18 @@ impl Embeddings {
         EmbeddingError::Unreachable(error.without_url())
     }
 
-    /// What a refusal says, for people. Some repeat the key that they do not know.
-    fn refusal(&self, body: &[u8]) -> String {
-        let text = String::from_utf8_lossy(body);
-        let parsed: Option<serde_json::Value> = serde_json::from_str(&text).ok();
-        let message = parsed.as_ref().and_then(|json| {
-            let places = ["/error/message", "/error", "/message", "/detail"];
-            places.iter().find_map(|place| json.pointer(place).and_then(serde_json::Value::as_str))
-        });
-        let mut message = message.unwrap_or(&text).to_owned();
+    /// What a refusal says, for people. Some repeat the key that they do not know, or the texts.
+    fn refusal(&self, body: &[u8], texts: &[&str]) -> String {
+        let Some(mut message) = refusal::message(body) else { return String::new() };
         if let Some(key) = self.settings.key.as_ref().map(|key| key.expose()).filter(|key| !key.is_empty()) {
-            message = message.replace(key, "[hidden]");
+            message = message.replace(key, HIDDEN);
+        }
+        for text in texts {
+            message = refusal::without(&message, text);
+            for prefix in [&self.settings.query_prefix, &self.settings.document_prefix] {
+                let bare = text.strip_prefix(prefix.as_str()).filter(|_| !prefix.is_empty());
+                message = bare.map_or(message.clone(), |bare| refusal::without(&message, bare));
+            }
         }
         let message = brief(message.trim(), MAX_REFUSAL);
         if message.is_empty() { message } else { format!(": {message}") }

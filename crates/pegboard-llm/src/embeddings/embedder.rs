@@ -10,11 +10,17 @@ use std::{
     time::Duration,
 };
 
-use pegboard_core::vectors::{Direction, VectorStanding, Vectors};
+use pegboard_core::{
+    Selection,
+    vectors::{Direction, VectorStanding, Vectors},
+};
 use pegboard_upstream::{Breaker, BreakerSettings, BreakerTurn, with_causes};
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
 
-use super::{Cache, EmbeddingError, Embeddings, EndpointSettings, Fingerprint, recent::Recent};
+use super::{Batch, Cache, EmbeddingError, Embeddings, EndpointSettings, Fingerprint, recent::Recent};
 
 /// A search waits for a dead endpoint twice; for half a minute the next ones go without.
 const BREAKER: BreakerSettings =
@@ -22,6 +28,9 @@ const BREAKER: BreakerSettings =
 
 /// Queries in one request; no dialect has more in one call.
 const MAX_QUERIES: usize = 16;
+
+/// Requests for queries at the same time.
+const TURNS: usize = 8;
 
 /// How often it is said that the endpoint fails.
 const SAID_EVERY: Duration = Duration::from_secs(60);
@@ -31,8 +40,12 @@ const SAID_EVERY: Duration = Duration::from_secs(60);
 pub struct Embedder {
     pub(super) endpoint: Embeddings,
     cache: Option<Arc<Cache>>,
+    /// Which tools are embedded.
+    pub(super) selection: Selection,
     recent: Mutex<Recent>,
     breaker: Breaker,
+    /// Whoever searches may cause requests that cost something, but not any number at once.
+    turns: Semaphore,
     /// Of the tools' vectors; 0 while there are none.
     dimensions: AtomicUsize,
     /// Told when a query's vector has another length than those of the tools.
@@ -70,8 +83,10 @@ impl Embedder {
         Ok(Self {
             endpoint: Embeddings::new(settings)?,
             cache: folder.and_then(open),
+            selection: Selection::everything(),
             recent: Mutex::default(),
             breaker: Breaker::new(BREAKER),
+            turns: Semaphore::new(TURNS),
             dimensions: AtomicUsize::new(0),
             doubt: Notify::new(),
             fetched: AtomicU64::new(0),
@@ -80,6 +95,12 @@ impl Embedder {
             skipped: AtomicU64::new(0),
             state: Mutex::default(),
         })
+    }
+
+    /// One that embeds only the tools of `selection`: texts of others are not sent anywhere.
+    #[must_use]
+    pub fn seeing(self, selection: Selection) -> Self {
+        Self { selection, ..self }
     }
 
     /// How it is asked.
@@ -93,7 +114,8 @@ impl Embedder {
     pub async fn queries(&self, queries: Vec<String>) -> Vectors {
         let queries: BTreeSet<String> = queries.into_iter().filter(|query| !query.trim().is_empty()).collect();
         // Without vectors of tools there is nothing to compare with.
-        if queries.is_empty() || self.dimensions.load(Ordering::Relaxed) == 0 {
+        let dimensions = self.dimensions.load(Ordering::Relaxed);
+        if queries.is_empty() || dimensions == 0 {
             return Vectors::default();
         }
         let mut rows: Vec<(String, Arc<Direction>)> = Vec::new();
@@ -101,7 +123,10 @@ impl Embedder {
         {
             let mut recent = lock(&self.recent);
             for query in queries {
-                match recent.get(&query) {
+                // One that was on its way while all tools were embedded anew may be of the old
+                // model.
+                let row = recent.get(&query).filter(|row| row.dimensions() == dimensions);
+                match row {
                     Some(row) => rows.push((query, row)),
                     None => missing.push(query),
                 }
@@ -117,22 +142,29 @@ impl Embedder {
 
     /// The vectors of queries that are not known, unless the endpoint is better left alone.
     async fn asked(&self, queries: Vec<String>) -> Vec<(String, Arc<Direction>)> {
-        let count = queries.len() as u64;
-        let Ok(pass) = self.breaker.admit(Instant::now()) else {
+        let (count, limit) = (queries.len() as u64, self.settings().query_timeout);
+        let start = Instant::now();
+        // Whoever waits for a turn leaves at least half of the time for the answer, so that many
+        // searches at once do not look like a slow endpoint.
+        let turn = tokio::time::timeout_at(start + limit / 2, self.turns.acquire()).await;
+        let pass = turn.is_ok().then(|| self.breaker.admit(Instant::now()).ok()).flatten();
+        let Some(pass) = pass else {
             self.skipped.fetch_add(count, Ordering::Relaxed);
             return Vec::new();
         };
-        let outcome = self.fetched(&queries).await;
+        let outcome = self.fetched(&queries, start + limit).await;
         let failure = outcome.as_ref().err().map(|error| with_causes(error).into());
         if pass.settle(failure, Instant::now()) == BreakerTurn::Opened {
             tracing::debug!("the embeddings endpoint is left alone for a while");
         }
         match outcome {
             Ok(rows) => {
-                self.fetched.fetch_add(count, Ordering::Relaxed);
                 self.note_success();
+                let rows: Vec<(String, Arc<Direction>)> =
+                    queries.into_iter().zip(rows).filter_map(|(query, row)| Some((query, row?))).collect();
+                self.fetched.fetch_add(rows.len() as u64, Ordering::Relaxed);
+                self.failed.fetch_add(count - rows.len() as u64, Ordering::Relaxed);
                 let mut recent = lock(&self.recent);
-                let rows: Vec<(String, Arc<Direction>)> = queries.into_iter().zip(rows).collect();
                 rows.iter().for_each(|(query, row)| recent.put(query, Arc::clone(row)));
                 rows
             }
@@ -144,50 +176,110 @@ impl Embedder {
         }
     }
 
-    /// Fetches the vectors of queries in one request.
-    async fn fetched(&self, queries: &[String]) -> Result<Vec<Arc<Direction>>, EmbeddingError> {
-        let (prefix, limit) = (&self.settings().query_prefix, self.settings().query_timeout);
+    /// Fetches the vectors of queries in one request. One that the endpoint does not take has
+    /// none, and is nobody else's concern.
+    async fn fetched(
+        &self,
+        queries: &[String],
+        deadline: Instant,
+    ) -> Result<Vec<Option<Arc<Direction>>>, EmbeddingError> {
+        let prefix = &self.settings().query_prefix;
         let texts: Vec<String> = queries.iter().map(|query| format!("{prefix}{query}")).collect();
-        let vectors = tokio::time::timeout(limit, self.endpoint.embed(&texts));
-        let vectors = vectors.await.map_err(|_| EmbeddingError::Slow(limit))??;
-        let rows = vectors.iter().map(|vector| direction(vector)).collect::<Result<Vec<_>, _>>()?;
-        let (expected, found) =
-            (self.dimensions.load(Ordering::Relaxed), rows.first().map_or(0, |row| row.dimensions()));
-        if expected != 0 && expected != found {
-            self.doubt.notify_one();
-            return Err(EmbeddingError::Dimensions { expected, found });
+        let mut batch = Batch::default();
+        match tokio::time::timeout_at(deadline, self.endpoint.embed_into(&texts, &mut batch)).await {
+            Ok(done) => done?,
+            // Then it was the queries that took long.
+            Err(_) if batch.has_answered => {}
+            Err(_) => return Err(EmbeddingError::Slow(self.settings().query_timeout)),
         }
-        Ok(rows)
+        let rows = batch.vectors.iter().map(|vector| self.comparable(vector.as_deref())).collect();
+        if matches!(rows, Err(EmbeddingError::Dimensions { .. })) {
+            self.doubt.notify_one();
+        }
+        rows
     }
 
-    /// [`queries`](Self::queries) for a program that ends with them: known from the disk, kept
-    /// there, and with the reason where they cannot be had. Each batch may take `limit`.
+    /// The direction of a query's vector, if it can be compared with those of the tools.
+    fn comparable(&self, vector: Option<&[f32]>) -> Result<Option<Arc<Direction>>, EmbeddingError> {
+        let Some(row) = vector.map(direction).transpose()? else { return Ok(None) };
+        match (self.dimensions.load(Ordering::Relaxed), row.dimensions()) {
+            (expected, found) if expected != 0 && expected != found => {
+                Err(EmbeddingError::Dimensions { expected, found })
+            }
+            _ => Ok(Some(row)),
+        }
+    }
+
+    /// [`queries`](Self::queries) for a program that ends with them: with the reason where they
+    /// cannot be had. Each batch may take `limit`. Nothing is written down.
     ///
     /// # Errors
-    /// When the endpoint fails.
+    /// When the endpoint fails or takes none of them, or its vectors cannot be compared with those
+    /// of the tools.
+    pub async fn once(&self, queries: &[String], limit: Duration) -> Result<Vectors, EmbeddingError> {
+        let mut known = HashMap::new();
+        self.add_missing(&self.named(queries), &mut known, limit, false).await
+    }
+
+    /// [`once`](Self::once) for queries that are asked again and again, as those of a
+    /// measurement: known from the disk, and kept there.
+    ///
+    /// # Errors
+    /// When the endpoint fails or takes none of them, or its vectors cannot be compared with those
+    /// of the tools.
     pub async fn kept_queries(&self, queries: &[String], limit: Duration) -> Result<Vectors, EmbeddingError> {
-        let prefix = self.settings().query_prefix.clone();
+        let named = self.named(queries);
+        let mut known = self.on_disk(named.iter().map(|(name, _)| *name)).await;
+        let expected = self.dimensions.load(Ordering::Relaxed);
+        // The model under this name was another one.
+        let old: Vec<Fingerprint> = known
+            .iter()
+            .filter(|(_, row)| expected != 0 && row.dimensions() != expected)
+            .map(|(name, _)| *name)
+            .collect();
+        old.iter().for_each(|name| _ = known.remove(name));
+        self.forget(old.into_iter()).await;
+        self.add_missing(&named, &mut known, limit, true).await
+    }
+
+    /// Queries, each once, with the names of their vectors.
+    fn named<'q>(&self, queries: &'q [String]) -> Vec<(Fingerprint, &'q String)> {
         let wanted: BTreeSet<&String> = queries.iter().filter(|query| !query.trim().is_empty()).collect();
-        let named: Vec<(Fingerprint, &String)> =
-            wanted.into_iter().map(|query| (Fingerprint::of(self.settings(), &prefix, query), query)).collect();
-        let mut rows: HashMap<Fingerprint, Arc<Direction>> = self.on_disk(named.iter().map(|(name, _)| *name)).await;
-        let missing: Vec<&(Fingerprint, &String)> = named.iter().filter(|(name, _)| !rows.contains_key(name)).collect();
+        let (settings, prefix) = (self.settings(), &self.settings().query_prefix);
+        wanted.into_iter().map(|query| (Fingerprint::of(settings, prefix, query), query)).collect()
+    }
+
+    /// Fetches those queries whose vectors are not among `known`.
+    async fn add_missing(
+        &self,
+        named: &[(Fingerprint, &String)],
+        known: &mut HashMap<Fingerprint, Arc<Direction>>,
+        limit: Duration,
+        is_kept: bool,
+    ) -> Result<Vectors, EmbeddingError> {
+        let prefix = &self.settings().query_prefix;
+        let missing: Vec<&(Fingerprint, &String)> =
+            named.iter().filter(|(name, _)| !known.contains_key(name)).collect();
         let texts: Vec<String> = missing.iter().map(|(_, query)| format!("{prefix}{query}")).collect();
-        let mut done = 0;
+        let (mut done, mut refusal) = (0, None);
         while done < texts.len() {
             let batch = tokio::time::timeout(limit, self.endpoint.embed_batch(&texts[done..]));
             let batch = batch.await.map_err(|_| EmbeddingError::Slow(limit))??;
             let mut new = Vec::new();
-            for ((name, _), vector) in missing[done..].iter().zip(&batch) {
-                if let Some(vector) = vector {
-                    new.push((*name, direction(vector)?));
-                }
+            for ((name, _), vector) in missing[done..].iter().zip(&batch.vectors) {
+                new.extend(self.comparable(vector.as_deref())?.map(|row| (*name, row)));
             }
-            done += batch.len();
-            rows.extend(new.iter().cloned());
-            self.to_disk(new).await;
+            done += batch.vectors.len();
+            refusal = batch.refusal.or(refusal);
+            known.extend(new.iter().cloned());
+            if is_kept {
+                self.to_disk(new).await;
+            }
         }
-        Ok(named.iter().filter_map(|(name, query)| Some(((*query).clone(), rows.get(name)?.to_vector()))).collect())
+        if let Some(refusal) = refusal.filter(|_| known.is_empty()) {
+            return Err(refusal);
+        }
+        Ok(named.iter().filter_map(|(name, query)| Some(((*query).clone(), known.get(name)?.to_vector()))).collect())
     }
 
     /// What the disk knows of these.
@@ -216,8 +308,10 @@ impl Embedder {
     /// Removes vectors from the disk.
     pub(super) async fn forget(&self, names: impl Iterator<Item = Fingerprint>) {
         let names: HashSet<Fingerprint> = names.collect();
-        let Some(cache) = self.cache.clone() else { return };
-        let _ = tokio::task::spawn_blocking(move || cache.forget(&names)).await;
+        let Some(cache) = self.cache.clone().filter(|_| !names.is_empty()) else { return };
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || cache.forget(&names)).await {
+            tracing::warn!(%error, "old vectors could not be removed");
+        }
     }
 
     /// Takes note of how many tools have a vector, and of how many dimensions.

@@ -44,19 +44,30 @@ impl EmbeddingError {
             Self::Slow(_) => Some(
                 "a model that is loaded on demand is slow at first; `queryTimeout` and `timeout` say how long to wait",
             ),
+            Self::Refused { status: 300..=399, .. } => {
+                Some("it points elsewhere, where the key does not go along; put the last address into `url`")
+            }
+            Self::Refused { status: 400 | 422, .. } => {
+                Some("is it an embedding model, and does it take `dimensions`, if they are set?")
+            }
             Self::Refused { status: 401 | 403, .. } => Some("put the key into `key`, better as `${VARIABLE}`"),
             Self::Refused { status: 404, .. } => {
                 Some("is the model there under this name (`ollama pull MODEL`), and does `url` end with `/v1`?")
             }
             Self::Refused { status: 429, .. } => Some("the endpoint limits how often it may be asked"),
+            Self::Refused { status: 500..=599, .. } => Some("its own log says why; is the model loaded?"),
+            Self::Dimensions { .. } => Some(
+                "the model has changed under its name; `serve` embeds the tools again, and so does everybody once the \
+                 folder `embeddings` in the state folder is removed",
+            ),
             Self::Garbled(_) => Some("is this an OpenAI-compatible `/v1/embeddings`, and an embedding model?"),
             _ => None,
         }
     }
 
-    /// Whether it is about what was sent rather than about who sent it: fewer or shorter texts
-    /// may pass.
-    pub(super) fn is_about_input(&self) -> bool {
-        matches!(self, Self::Refused { status: 400 | 413 | 422, .. })
+    /// Whether it may be about one of the texts that were sent: others, fewer or shorter ones may
+    /// pass. Some endpoints fail as a whole over a text that is too long, or send zeros for it.
+    pub(super) fn may_be_a_text(&self) -> bool {
+        matches!(self, Self::Refused { status: 400 | 413 | 422 | 424 | 500..=599, .. } | Self::Garbled(_))
     }
 }

@@ -13,13 +13,14 @@ mod embedder;
 mod error;
 mod ranker;
 mod recent;
+mod refusal;
 mod settings;
 mod text;
 mod upkeep;
 
 pub use self::{
     cache::{Cache, Fingerprint},
-    client::Embeddings,
+    client::{Batch, Embeddings},
     embedder::Embedder,
     error::EmbeddingError,
     ranker::Embedded,

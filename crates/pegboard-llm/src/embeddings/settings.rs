@@ -1,11 +1,11 @@
 //! Which endpoint, which model, and how long to wait for it.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use pegboard_upstream::config::Secret;
 
 /// An endpoint and how it is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct EndpointSettings {
     /// Where it is, as in `https://api.openai.com/v1`; `/embeddings` is put behind it.
     pub url: String,
@@ -45,18 +45,28 @@ impl EndpointSettings {
 
     /// The address that is asked. People write it with and without its last part.
     pub(super) fn endpoint(&self) -> String {
-        let base = self.url.trim_end_matches('/');
-        if base.ends_with("/embeddings") { base.to_owned() } else { format!("{base}/embeddings") }
+        let (base, query) = self.url.find(['?', '#']).map_or((self.url.as_str(), ""), |at| self.url.split_at(at));
+        let base = base.trim_end_matches('/');
+        let last = if base.ends_with("/embeddings") { "" } else { "/embeddings" };
+        format!("{base}{last}{query}")
     }
 
     /// The address for people: without a name, a password or a query, which may be secret.
     pub(super) fn shown(&self) -> String {
         let endpoint = self.endpoint();
-        let Some((scheme, rest)) = endpoint.split_once("://") else { return endpoint };
+        let Some((scheme, rest)) = endpoint.split_once("://") else { return "…".to_owned() };
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let host = host.rsplit('@').next().unwrap_or_default();
         format!("{scheme}://{host}/{path}")
+    }
+}
+
+impl fmt::Debug for EndpointSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("EndpointSettings");
+        shown.field("url", &self.shown()).field("model", &self.model).field("dimensions", &self.dimensions);
+        shown.field("timeout", &self.timeout).field("query_timeout", &self.query_timeout).finish_non_exhaustive()
     }
 }
 
@@ -73,6 +83,20 @@ mod tests {
         check("http://h/v1", "http://h/v1/embeddings", "http://h/v1/embeddings");
         check("http://h:1/v1/embeddings/", "http://h:1/v1/embeddings", "http://h:1/v1/embeddings");
         check("http://me:secret@h/v1", "http://me:secret@h/v1/embeddings", "http://h/v1/embeddings");
-        check("http://h?key=secret/v1", "http://h?key=secret/v1/embeddings", "http://h/");
+        check("http://h?key=secret/v1", "http://h/embeddings?key=secret/v1", "http://h/embeddings");
+        let azure = "https://h/openai/deployments/d";
+        check(
+            &format!("{azure}/?api-version=2024-10-21"),
+            &format!("{azure}/embeddings?api-version=2024-10-21"),
+            &format!("{azure}/embeddings"),
+        );
+        check("https://h/v1/embeddings?v=1", "https://h/v1/embeddings?v=1", "https://h/v1/embeddings");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let settings = EndpointSettings::new("http://me:hunter2@h/v1?key=hunter2", "m");
+        let settings = EndpointSettings { key: Some(Secret::new("hunter2")), ..settings };
+        assert!(!format!("{settings:?}").contains("hunter2"), "{settings:?}");
     }
 }

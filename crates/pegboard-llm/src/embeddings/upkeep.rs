@@ -20,6 +20,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// How often it is looked into whether the model behind the endpoint has become another one.
 const DOUBT_EVERY: Duration = Duration::from_secs(60);
 
+/// So many batches in a row of which the endpoint takes no text are one too many.
+const MOST_FRUITLESS: usize = 2;
+
 /// Bytes of all vectors of a table. Tools beyond it have none, and are ranked without.
 const TABLE_BYTES: usize = 1 << 30;
 
@@ -35,7 +38,7 @@ struct Wanted {
 }
 
 impl Embedder {
-    /// Gives every tool of `catalog` a vector: those of `before` are taken over, others are
+    /// Gives every tool of `catalog` that may be seen a vector: those of `before` are taken over, others are
     /// known from the disk or fetched. `publish` is told of each table on the way, so that
     /// searches need not wait for the last tool.
     ///
@@ -49,7 +52,7 @@ impl Embedder {
     ) -> Result<(), EmbeddingError> {
         let mut rows: Vec<(Arc<Tool>, Arc<Direction>)> = Vec::with_capacity(catalog.len());
         let mut new: Vec<Arc<Tool>> = Vec::new();
-        for tool in catalog.iter() {
+        for tool in self.seen(catalog) {
             match before.row(tool) {
                 Some(row) => rows.push((Arc::clone(tool), Arc::clone(row))),
                 None => new.push(Arc::clone(tool)),
@@ -60,6 +63,7 @@ impl Embedder {
         let mut missing = Vec::new();
         for one in wanted {
             match known.get(&one.name) {
+                Some(_) if is_full(&rows) => {}
                 Some(row) => rows.extend(one.tools.into_iter().map(|tool| (tool, Arc::clone(row)))),
                 None => missing.push(one),
             }
@@ -78,23 +82,32 @@ impl Embedder {
     /// the old one made cannot be compared with what the new one makes.
     async fn all_anew(&self, catalog: &Catalog, publish: Publish<'_>) -> Result<(), EmbeddingError> {
         tracing::info!("the embeddings endpoint has another model under the same name; all tools are embedded again");
-        let wanted = self.wanted(catalog.iter().cloned().collect()).await;
+        let wanted = self.wanted(self.seen(catalog).cloned().collect()).await;
         self.forget(wanted.iter().map(|one| one.name)).await;
         self.fetch(catalog, Vec::new(), wanted, publish).await
     }
 
-    /// Whether the endpoint now sends vectors of another length than the tools have; then all
-    /// of them are fetched again.
+    /// [`tools`](Self::tools) for somebody who doubts whether the model is still the same: if the
+    /// endpoint now sends vectors of another length, all of them are fetched again.
     pub(super) async fn look_again(
         &self,
         catalog: &Catalog,
         before: &ToolVectors,
         publish: Publish<'_>,
     ) -> Result<(), EmbeddingError> {
-        let Some(first) = catalog.iter().next() else { return Ok(()) };
-        let text = format!("{}{}", self.settings().document_prefix, tool_text(first));
-        let found = self.endpoint.embed(&[text]).await?.first().map_or(0, Vec::len);
-        if found == before.dimensions() { Ok(()) } else { self.all_anew(catalog, publish).await }
+        if !before.is_empty() && !catalog.is_empty() {
+            let found = self.endpoint.dimensions().await?;
+            self.note_success();
+            if found != before.dimensions() {
+                return self.all_anew(catalog, publish).await;
+            }
+        }
+        self.tools(catalog, before, publish).await
+    }
+
+    /// The tools that somebody may see. The others are nobody's business, and not the endpoint's.
+    fn seen<'c>(&self, catalog: &'c Catalog) -> impl Iterator<Item = &'c Arc<Tool>> {
+        catalog.iter().filter(|tool| self.selection.allows(tool))
     }
 
     /// The texts of tools, in the order of the tools, each once.
@@ -127,30 +140,34 @@ impl Embedder {
     ) -> Result<(), EmbeddingError> {
         let prefix = &self.settings().document_prefix;
         let texts: Vec<String> = missing.iter().map(|one| format!("{prefix}{}", one.text)).collect();
-        let mut progress = Progress { rows, refused: 0, published: 0, tools: catalog.len() };
+        let mut progress = Progress { rows, refused: 0, published: 0, tools: self.seen(catalog).count() };
         progress.publish(self, publish);
-        let (mut done, mut outcome) = (0, Ok(()));
-        while done < texts.len() && !progress.is_full() {
+        let (mut done, mut fruitless) = (0, 0);
+        let outcome = loop {
+            if done >= texts.len() || progress.is_full() {
+                break Ok(());
+            }
             let batch = match self.endpoint.embed_batch(&texts[done..]).await {
                 Ok(batch) => batch,
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
-                }
+                Err(error) => break Err(error),
             };
             self.note_success();
-            match progress.take(&missing[done..], &batch) {
-                Ok(new) => self.to_disk(new).await,
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
+            match progress.take(&missing[done..], &batch.vectors) {
+                Ok(new) => {
+                    fruitless = if new.is_empty() { fruitless + 1 } else { 0 };
+                    self.to_disk(new).await;
                 }
+                Err(error) => break Err(error),
             }
-            done += batch.len();
+            done += batch.vectors.len();
+            // It takes something, but hardly any tool: then it is not asked for each of them.
+            if let Some(refusal) = batch.refusal.filter(|_| fruitless == MOST_FRUITLESS) {
+                break Err(refusal);
+            }
             if progress.is_worth_telling() {
                 progress.publish(self, publish);
             }
-        }
+        };
         progress.publish(self, publish);
         outcome
     }
@@ -178,6 +195,9 @@ impl Progress {
                 self.refused += one.tools.len();
                 continue;
             };
+            if self.is_full() {
+                break;
+            }
             let row = direction(vector)?;
             let expected = self.rows.first().map_or(row.dimensions(), |(_, row)| row.dimensions());
             if row.dimensions() != expected {
@@ -195,8 +215,7 @@ impl Progress {
     }
 
     fn is_full(&self) -> bool {
-        let dimensions = self.rows.first().map_or(0, |(_, row)| row.dimensions());
-        self.rows.len().saturating_mul(dimensions) > TABLE_BYTES
+        is_full(&self.rows)
     }
 
     fn publish(&mut self, embedder: &Embedder, publish: Publish<'_>) {
@@ -205,6 +224,12 @@ impl Progress {
         embedder.note_tools(table.dimensions(), table.len(), self.refused, self.tools);
         publish(&table);
     }
+}
+
+/// Whether a table may have no more rows.
+fn is_full(rows: &[(Arc<Tool>, Arc<Direction>)]) -> bool {
+    let dimensions = rows.first().map_or(0, |(_, row)| row.dimensions());
+    rows.len().saturating_mul(dimensions) > TABLE_BYTES
 }
 
 /// Keeps the vectors of `ranker` up to the catalogs that come by, until nobody sends any.
@@ -216,7 +241,7 @@ pub(super) async fn follow(
     let mut gone = catalogs.clone();
     let kept = async {
         let mut table: Arc<ToolVectors> = Arc::default();
-        let (mut pause, mut is_doubted) = (FIRST_PAUSE, false);
+        let (mut pause, mut look_at) = (FIRST_PAUSE, None);
         loop {
             let catalog = catalogs.borrow_and_update().clone().unwrap_or_else(Catalog::empty);
             let before = Arc::clone(&table);
@@ -224,26 +249,25 @@ pub(super) async fn follow(
                 ranker.use_vectors(new);
                 table = Arc::clone(new);
             };
-            let done = if std::mem::take(&mut is_doubted) {
+            let done = if look_at.take_if(|at| *at <= Instant::now()).is_some() {
                 embedder.look_again(&catalog, &before, &mut publish).await
             } else {
                 embedder.tools(&catalog, &before, &mut publish).await
             };
-            let looked = Instant::now();
             match done {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
-                    tokio::select! {
-                        changed = catalogs.changed() => if changed.is_err() { return },
-                        () = embedder.doubt.notified() => {
-                            tokio::time::sleep_until(looked + DOUBT_EVERY).await;
-                            is_doubted = true;
-                        }
+                    if !is_next(&embedder, &mut catalogs, &mut look_at).await {
+                        return;
                     }
                 }
                 Err(error) => {
                     embedder.note_failure(&error);
-                    tokio::time::sleep(pause).await;
+                    // Of another catalog something may be known.
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        changed = catalogs.changed() => if changed.is_err() { return },
+                    }
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
@@ -253,5 +277,57 @@ pub(super) async fn follow(
     tokio::select! {
         () = kept => {}
         () = async { while gone.changed().await.is_ok() {} } => {}
+    }
+}
+
+/// Waits for another catalog, or until a doubt is to be looked into, which `look_at` keeps over
+/// catalogs; not if there will be none.
+async fn is_next(
+    embedder: &Embedder,
+    catalogs: &mut watch::Receiver<Option<Catalog>>,
+    look_at: &mut Option<Instant>,
+) -> bool {
+    let looked = Instant::now();
+    loop {
+        let doubt = async {
+            match *look_at {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => embedder.doubt.notified().await,
+            }
+        };
+        tokio::select! {
+            changed = catalogs.changed() => return changed.is_ok(),
+            () = doubt => {}
+        }
+        if look_at.is_some() {
+            return true;
+        }
+        *look_at = Some(looked + DOUBT_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embeddings::EndpointSettings;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_doubt_does_not_hide_another_catalog() {
+        let embedder = Embedder::new(EndpointSettings::new("http://127.0.0.1:1", "m"), None).expect("an embedder");
+        let (sender, mut catalogs) = watch::channel(None);
+        let (start, mut look_at) = (Instant::now(), None);
+        embedder.doubt.notify_one();
+        // The doubt is noted first, and the catalog comes while it waits for its time.
+        let other = async {
+            tokio::time::sleep(DOUBT_EVERY / 2).await;
+            sender.send_replace(Some(Catalog::empty()));
+        };
+        let (is_next_one, ()) = tokio::join!(is_next(&embedder, &mut catalogs, &mut look_at), other);
+        assert!(is_next_one && catalogs.borrow_and_update().is_some());
+        assert_eq!((start.elapsed(), look_at), (DOUBT_EVERY / 2, Some(start + DOUBT_EVERY)), "the doubt is kept");
+        assert!(is_next(&embedder, &mut catalogs, &mut look_at).await);
+        assert_eq!(start.elapsed(), DOUBT_EVERY);
+        drop(sender);
+        assert!(!is_next(&embedder, &mut catalogs, &mut None).await);
     }
 }

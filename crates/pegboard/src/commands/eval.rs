@@ -2,7 +2,7 @@
 
 mod record;
 
-use std::{collections::HashMap, path::Path, time::Instant};
+use std::{cell::OnceCell, collections::HashMap, path::Path, time::Instant};
 
 use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, Vectors};
 use pegboard_engine::metrics::{Quality, percentile};
@@ -36,14 +36,8 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
         names.extend(chosen.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
     }
     let model = models::read(args.model.model.as_deref())?;
-    let vectors = Asked::open(&args.embeddings, &Config::default())?.map(|asked| {
-        let progress = Progress::waiting("embedding the queries");
-        let texts: Vec<String> = data.queries.iter().map(|query| query.text.clone()).collect();
-        let vectors = asked.queries(&texts, asked.embedder.settings().timeout);
-        drop(progress);
-        (asked, vectors)
-    });
-    let rankers = names.iter().map(|name| measure(&*name.build(model.as_ref()), &data, vectors.as_ref())).collect();
+    let asked = Asked::open(&args.embeddings, &Config::default())?.map(|asked| (asked, OnceCell::new()));
+    let rankers = names.iter().map(|name| measure(&*name.build(model.as_ref()), &data, asked.as_ref())).collect();
     let report = Report {
         data: args.data.display().to_string(),
         tools: data.catalog.len(),
@@ -127,19 +121,34 @@ fn read_labels(path: &Path, catalog: &Catalog) -> Result<HashMap<String, HashMap
     Ok(labels)
 }
 
-fn measure(ranker: &dyn Ranker, data: &Data, vectors: Option<&(Asked, Vectors)>) -> (&'static str, Measured) {
-    let progress = Progress::new(data.queries.len(), ranker.name());
-    ranker.prepare(&data.catalog);
-    if let Some((asked, _)) = vectors {
-        asked.embed_tools(ranker, &data.catalog);
+/// Gives the ranker the vectors of the tools, and tells those of the queries, which are fetched
+/// once: after the tools', with which they are compared.
+fn vectors<'a>(
+    ranker: &dyn Ranker,
+    data: &Data,
+    (asked, known): &'a (Asked, OnceCell<Vectors>),
+) -> Option<&'a Vectors> {
+    if !asked.embed_tools(ranker, &data.catalog) || !asked.has_tools() {
+        return None;
     }
+    Some(known.get_or_init(|| {
+        let _progress = Progress::waiting("embedding the queries");
+        let texts: Vec<String> = data.queries.iter().map(|query| query.text.clone()).collect();
+        asked.labelled(&texts)
+    }))
+}
+
+fn measure(ranker: &dyn Ranker, data: &Data, asked: Option<&(Asked, OnceCell<Vectors>)>) -> (&'static str, Measured) {
+    ranker.prepare(&data.catalog);
+    let vectors = asked.and_then(|asked| vectors(ranker, data, asked));
+    let progress = Progress::new(data.queries.len(), ranker.name());
     let mut quality = Quality::default();
     let mut times = Vec::with_capacity(data.queries.len());
     let everything = Selection::everything();
     // The first query of a ranker may still build what it keeps per catalog.
     let _ = ranker.rank(&Query::new(&data.queries[0].text), &data.catalog, &everything);
     for labelled in &data.queries {
-        let vector = vectors.and_then(|(_, vectors)| vectors.get(&labelled.text));
+        let vector = vectors.and_then(|vectors| vectors.get(&labelled.text));
         // What is measured is the order, so nothing is withheld.
         let query = Query::new(&labelled.text).limit(DEPTH).least_confidence(0.0).vector(vector);
         let start = Instant::now();

@@ -117,8 +117,9 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     };
     let recording = Recording::open(args)?;
     let Kept { state, files, learner } = kept;
+    let embeddings = embeddings::chosen(&config);
+    let embedder = embeddings::embedder(embeddings.clone(), state.as_deref());
     let model = args.model.model.clone().or(config.model);
-    let embedder = embeddings::embedder(config.embeddings.as_ref(), state.as_deref());
     let rankers = shared_rankers(config.ranker, models::read(model.as_deref())?, embedder);
     let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
     if let Some(telemetry) = &telemetry {
@@ -129,7 +130,6 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     if let Some(path) = args.config.clone() {
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
-        let embeddings = config.embeddings;
         let model = FollowedModel { path: model, flag: args.model.model.clone() };
         let (reload, requests) = mpsc::channel(1);
         options.reload = Some(reload);

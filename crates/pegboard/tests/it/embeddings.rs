@@ -49,7 +49,7 @@ fn a_search_finds_what_the_endpoint_understands() {
     assert_eq!((endpoint.requests().len(), said(&found).as_str()), (2, ""), "the tools, and the query");
     let again = search(&folder, &endpoint.url(), &["--explain"]);
     assert_eq!(json_of(&again)["hits"], json_of(&found)["hits"], "from the disk it is the same");
-    assert_eq!(endpoint.requests().len(), 2, "and nothing is asked");
+    assert_eq!(endpoint.requests().len(), 3, "and only the query is asked for, which is not kept");
     // A file that was cut off in the middle is as good as none.
     for entry in std::fs::read_dir(folder.path().join("state/embeddings")).expect("a folder").flatten() {
         if entry.path().extension().is_some_and(|end| end == "vectors") {
@@ -58,7 +58,7 @@ fn a_search_finds_what_the_endpoint_understands() {
         }
     }
     assert_eq!(first(&search(&folder, &endpoint.url(), &[])).as_deref(), Some("book_flight"));
-    assert_eq!(endpoint.requests().len(), 4);
+    assert_eq!(endpoint.requests().len(), 5);
     let habitual = search(&folder, &endpoint.url(), &["--explain", "--usage"]);
     assert_eq!(
         (&json_of(&habitual)["hits"], said(&habitual).as_str()),
@@ -93,9 +93,12 @@ fn a_search_goes_on_without_it_and_says_so() {
         endpoint.conduct(conduct);
         check(&["--embeddings", &url, "--embeddings-model", "test-model"], expected);
     }
-    let refused = folder.run(&["search", "x", "--embeddings", "nonsense", "--embeddings-model", "m"]);
+    endpoint.conduct(Conduct::RefusesWord("weather", 400));
+    check(&["--embeddings", &url, "--embeddings-model", "test-model"], "HTTP status 400: not `[hidden]`");
+    let refused = folder.run(&["search", "x", "--embeddings", "me:hunter2@nonsense", "--embeddings-model", "m"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("no address of an endpoint"), "{}", said(&refused));
+    assert!(!said(&refused).contains("hunter2"), "{}", said(&refused));
 }
 
 #[test]
@@ -196,7 +199,13 @@ async fn another_endpoint_is_taken_over_while_the_gateway_runs() {
     until(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40)).await;
     assert!(served.reconfigure(&config(&two.url(), &json!({})).to_string()).await);
     let of_two = |status: &Value| status["endpoint"] == format!("{}/embeddings", two.url());
-    until(&served, |status| of_two(status) && status["embedded"].as_u64() > Some(40)).await;
+    let is_whole = |status: &Value| status["embedded"].as_u64() > Some(40) && status["embedded"] == status["tools"];
+    let all = until(&served, |status| of_two(status) && is_whole(status)).await["tools"].as_u64().expect("a number");
+    // What is hidden from everybody is not embedded from then on.
+    let mut hiding = config(&two.url(), &json!({}));
+    hiding["pegboard"]["selection"] = json!({"deny": ["one:test_audio_content"]});
+    assert!(served.reconfigure(&hiding.to_string()).await);
+    until(&served, |status| status["tools"] == all - 1 && status["embedded"] == all - 1).await;
     assert!(served.reconfigure(&json!({"mcpServers": {}}).to_string()).await);
     until(&served, Value::is_null).await;
 }

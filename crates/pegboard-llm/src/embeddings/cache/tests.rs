@@ -99,6 +99,27 @@ fn many_small_files_become_one() {
 }
 
 #[test]
+fn what_is_forgotten_takes_nothing_else_along() {
+    let place = Place::new("forgotten");
+    let cache = Cache::open(&place.0).expect("a cache");
+    keep(&cache, 0..10);
+    keep(&cache, 10..12);
+    cache.forget(&(3..5).map(|at| name(&at.to_string())).collect()).expect("forgotten");
+    assert_eq!((found(&cache, 12), found(&cache, 5)), (10, 3));
+    assert_eq!(place.files().len(), 2);
+    cache.forget(&(0..10).map(|at| name(&at.to_string())).collect()).expect("forgotten");
+    assert_eq!((found(&cache, 12), place.files().len()), (2, 1));
+}
+
+#[test]
+fn names_are_of_the_folder() {
+    let (one, other) = (Place::new("named-one"), Place::new("named-other"));
+    let name = |place: &Place| Cache::open(&place.0).expect("a cache").entry_name(name("text"));
+    assert_eq!(name(&one), name(&one));
+    assert_ne!(name(&one), name(&other));
+}
+
+#[test]
 fn beyond_the_bound_the_oldest_go() {
     let place = Place::new("bound");
     let mut cache = Cache::open(&place.0).expect("a cache");

@@ -62,11 +62,53 @@ async fn what_is_refused_does_not_stop_the_others() {
     some[5] = "y".repeat(300);
     some[20] = "z".repeat(5_000);
     let vectors = client.embed_batch(&some).await.expect("vectors");
-    let missing: Vec<usize> = (0..32).filter(|at| vectors[*at].is_none()).collect();
+    let missing: Vec<usize> = (0..32).filter(|at| vectors.vectors[*at].is_none()).collect();
     assert_eq!(missing, [20], "one was made short enough, the other is too long");
-    let nothing = client_of(EndpointSettings::new(endpoint.url(), "test-model"));
-    let error = nothing.embed_batch(&["z".repeat(5_000)]).await.expect_err("nothing was ever taken");
+    let error = client.embed(&["z".repeat(5_000)]).await.expect_err("it is not taken");
     assert!(error.to_string().contains("longer than 100 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn a_bad_text_does_not_stop_the_others() {
+    let endpoint = Endpoint::start(Limits::default());
+    let client = client(&endpoint);
+    let mut some = texts(32);
+    some[0] = "poison ".repeat(9);
+    // Half of it is without the word.
+    some[17] = format!("{}poison", "nothing at all ".repeat(20));
+    let conducts = [400, 424, 500, 503].map(|status| Conduct::RefusesWord("poison", status));
+    for conduct in conducts.into_iter().chain([Conduct::ZerosFor("poison")]) {
+        endpoint.conduct(conduct.clone());
+        let batch = client.embed_batch(&some).await.expect("vectors");
+        let missing: Vec<usize> = (0..32).filter(|at| batch.vectors[*at].is_none()).collect();
+        assert_eq!(missing, [0], "{conduct:?}");
+    }
+    let batch = client.embed_batch(&some[..1]).await.expect("it is about the text");
+    assert!(batch.vectors[0].is_none() && batch.refusal.is_some());
+}
+
+#[tokio::test]
+async fn an_endpoint_that_refuses_everything_is_not_asked_for_each_text() {
+    let endpoint = Endpoint::start(Limits::default());
+    let client = client(&endpoint);
+    client.embed(&texts(1)).await.expect("it has answered before");
+    for (status, most) in [(400, 2), (500, 4)] {
+        let before = endpoint.requests().len();
+        endpoint.conduct(Conduct::Refuses(status, Some(0)));
+        assert!(client.embed_batch(&texts(32)).await.is_err(), "{status}");
+        assert_eq!(endpoint.requests().len() - before, most, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn texts_are_not_repeated() {
+    let endpoint = Endpoint::start(Limits::default());
+    endpoint.conduct(Conduct::RefusesWord("merger", 400));
+    let settings = EndpointSettings::new(endpoint.url(), "test-model");
+    let client = client_of(EndpointSettings { query_prefix: "query: ".into(), ..settings });
+    let error = client.embed(&["query: who knows of the merger?".to_owned()]).await;
+    let error = error.expect_err("refused");
+    assert_eq!(error.to_string(), "the endpoint answered with HTTP status 400: not `[hidden]`");
 }
 
 #[tokio::test]

@@ -94,7 +94,8 @@ async fn what_came_before_a_failure_is_kept() {
         assert!(done.is_err(), "{conduct:?}");
         assert_eq!(table.len(), 32, "{conduct:?}: the others have theirs");
     }
-    assert!(endpoint.requests()[before..].iter().all(|texts| texts.len() == 8), "the known ones are not asked for");
+    let is_small = |texts: &Vec<String>| texts.len() == 8 || texts[0] == "tool";
+    assert!(endpoint.requests()[before..].iter().all(is_small), "the known ones are not asked for");
     endpoint.conduct(Conduct::Answers);
     assert_eq!(tools(&embedder(&endpoint, Some(&place)), &catalog(40)).await.0.len(), 40);
 }
@@ -119,8 +120,18 @@ async fn a_doubt_is_looked_into() {
     let catalog = catalog(40);
     let (mut table, _) = tools(&embedder, &catalog).await;
     let before = endpoint.requests().len();
-    embedder.look_again(&catalog, &table, &mut |_| unreachable!("all is as it was")).await.expect("an answer");
+    let old = Arc::clone(&table);
+    embedder.look_again(&catalog, &old, &mut |new| table = Arc::clone(new)).await.expect("an answer");
     assert_eq!(endpoint.requests().len(), before + 1, "one text tells");
+    assert!(catalog.iter().all(|tool| table.row(tool) == old.row(tool)), "all is as it was");
+    // What is new meanwhile is not forgotten over it.
+    let larger = catalog.with_server(Server { name: "s".into(), ..Server::default() }, raw(41)).0;
+    embedder.look_again(&larger, &old, &mut |new| table = Arc::clone(new)).await.expect("vectors");
+    assert_eq!((table.len(), endpoint.requests().len()), (41, before + 3));
+    // Without a table there is nothing to doubt.
+    let none = ToolVectors::default();
+    embedder.look_again(&catalog, &none, &mut |new| table = Arc::clone(new)).await.expect("vectors");
+    assert_eq!((table.len(), endpoint.requests().len()), (40, before + 5));
     endpoint.conduct(Conduct::Dimensions(32));
     assert!(!asked(&embedder, "a").await);
     let old = Arc::clone(&table);
@@ -146,6 +157,71 @@ async fn queries_are_remembered_and_asked_for_together() {
     assert_eq!(endpoint.requests().len(), before);
     let standing = embedder.standing();
     assert_eq!((standing.fetched, standing.known, standing.failed), (2, 1, 0));
+}
+
+#[tokio::test]
+async fn what_nobody_may_see_is_not_sent() {
+    let endpoint = Endpoint::start(Limits::default());
+    let embedder = Embedder::new(EndpointSettings::new(endpoint.url(), "test-model"), None).expect("an embedder");
+    let embedder = embedder.seeing(Selection::everything().deny(["s:tool_1"]));
+    let (table, done) = tools(&embedder, &catalog(3)).await;
+    assert!(done.is_ok());
+    assert_eq!((table.len(), embedder.standing().tools), (2, 2));
+    assert!(!endpoint.requests().concat().iter().any(|text| text.contains("thing 1")));
+}
+
+#[tokio::test]
+async fn one_tool_that_is_refused_does_not_stop_the_others() {
+    let endpoint = Endpoint::start(Limits::default());
+    // The server comes first, so every half of the text has the word.
+    let server = Server { name: "poison poison poison poison poison poison".into(), ..Server::default() };
+    let catalog = catalog(40).with_server(server, raw(1)).0;
+    for conduct in [Conduct::RefusesWord("poison", 500), Conduct::ZerosFor("poison")] {
+        endpoint.conduct(conduct.clone());
+        let embedder = embedder(&endpoint, None);
+        let (table, done) = tools(&embedder, &catalog).await;
+        assert!(done.is_ok(), "{conduct:?}: {done:?}");
+        assert_eq!((table.len(), embedder.standing().refused), (40, 1), "{conduct:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_query_that_is_refused_is_nobody_elses_concern() {
+    let endpoint = Endpoint::start(Limits::default());
+    let settings = EndpointSettings::new(endpoint.url(), "test-model");
+    let settings = EndpointSettings { query_timeout: Duration::from_secs(10), ..settings };
+    let embedder = Arc::new(Embedder::new(settings, None).expect("an embedder"));
+    tools(&embedder, &catalog(2)).await.1.expect("vectors");
+    endpoint.conduct(Conduct::RefusesWord("poison", 400));
+    for at in 0..5 {
+        let bad = format!("poison poison poison poison {at}");
+        let vectors = embedder.queries(vec![bad.clone(), "good".into()]).await;
+        assert!(vectors.get(&bad).is_none() && vectors.get("good").is_some());
+        assert!(!asked(&embedder, &format!("poison poison poison poison alone {at}")).await);
+    }
+    let standing = embedder.standing();
+    assert_eq!((standing.fetched, standing.failed, standing.skipped), (1, 10, 0));
+    assert_eq!(standing.problem, None);
+}
+
+#[tokio::test]
+async fn many_searches_are_few_requests_at_once() {
+    let endpoint = Endpoint::start(Limits::default());
+    let embedder = embedder(&endpoint, None);
+    tools(&embedder, &catalog(2)).await.1.expect("vectors");
+    let before = endpoint.requests().len();
+    endpoint.conduct(Conduct::Hangs);
+    let many: Vec<_> = (0..TURNS + 20)
+        .map(|at| {
+            let embedder = Arc::clone(&embedder);
+            tokio::spawn(async move { asked(&embedder, &at.to_string()).await })
+        })
+        .collect();
+    for one in many {
+        assert!(!one.await.expect("an answer"));
+    }
+    assert_eq!(endpoint.requests().len() - before, TURNS);
+    assert_eq!(embedder.standing().skipped, 20);
 }
 
 #[tokio::test]
@@ -186,6 +262,41 @@ async fn kept_queries_are_known_after_a_restart() {
     let again = embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
     assert_eq!(first, again);
     assert_eq!(endpoint.requests().len(), 1);
+    // Others are not written down.
+    for at in 2..4 {
+        embedder(&endpoint, Some(&place)).once(&["c".to_owned()], limit).await.expect("vectors");
+        assert_eq!(endpoint.requests().len(), at);
+    }
+}
+
+#[tokio::test]
+async fn kept_queries_of_another_model_are_fetched_again() {
+    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("old-queries"));
+    let (queries, limit) = (["a".to_owned()], Duration::from_secs(10));
+    let length = |vectors: Vectors| vectors.get("a").map(<[f32]>::len);
+    embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
+    endpoint.conduct(Conduct::Dimensions(32));
+    for _ in 0..2 {
+        let embedder = embedder(&endpoint, Some(&place));
+        tools(&embedder, &catalog(2)).await.1.expect("vectors");
+        assert_eq!(length(embedder.kept_queries(&queries, limit).await.expect("vectors")), Some(32));
+    }
+    assert_eq!(endpoint.requests().len(), 3, "once each");
+    // Here the tools are the ones that are known.
+    endpoint.conduct(Conduct::Answers);
+    let embedder = embedder(&endpoint, Some(&place));
+    tools(&embedder, &catalog(2)).await.1.expect("vectors");
+    let error = embedder.once(&["b".to_owned()], limit).await.expect_err("not to be compared");
+    assert!(error.hint().is_some_and(|hint| hint.contains("changed under its name")), "{error}");
+}
+
+#[tokio::test]
+async fn a_late_vector_of_the_old_model_is_not_used() {
+    let endpoint = Endpoint::start(Limits::default());
+    let embedder = embedder(&endpoint, None);
+    tools(&embedder, &catalog(2)).await.1.expect("vectors");
+    lock(&embedder.recent).put("a", direction(&[1.0, 2.0]).expect("a direction"));
+    assert_eq!(embedder.queries(vec!["a".into()]).await.get("a").map(<[f32]>::len), Some(64));
 }
 
 /// Waits until as many tools have a vector.
@@ -222,5 +333,22 @@ async fn tools_are_embedded_in_the_background_as_catalogs_come_by() {
     assert_eq!(documents, [3, 2]);
     // Somebody who still has the old catalog does not turn it back.
     let _ = ranker.rank(&Query::new("thing"), &first, &Selection::everything());
+    embedded(&embedder, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_catalog_is_not_kept_waiting_by_a_failure() {
+    let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("pause"));
+    let known = catalog(5);
+    tools(&embedder(&endpoint, Some(&place)), &known).await.1.expect("vectors");
+    endpoint.conduct(Conduct::Refuses(401, None));
+    let embedder = embedder(&endpoint, Some(&place));
+    let ranker = Embedded::under(Arc::new(Hybrid::default()), &embedder, &Handle::current());
+    ranker.prepare(&catalog(1).with_server(Server { name: "t".into(), ..Server::default() }, raw(1)).0);
+    embedded(&embedder, 1).await;
+    while embedder.standing().problem.is_none() {
+        tokio::task::yield_now().await;
+    }
+    ranker.prepare(&known);
     embedded(&embedder, 5).await;
 }

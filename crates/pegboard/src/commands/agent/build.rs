@@ -11,7 +11,7 @@ use pegboard_agent::{
     Agent, AgentBuilder, Approval, BuildError, DialectName, Limits, Mode, Policy, Request, ToolSearch,
     outputs::OutputSettings, shell::ShellSettings,
 };
-use pegboard_core::Ranker;
+use pegboard_core::{Ranker, Selection};
 use pegboard_discovery::HostTool;
 use pegboard_gateway::{GatewaySettings, Profile};
 use pegboard_llm::{Model, client::ClientError, embeddings::Embedded};
@@ -162,7 +162,10 @@ fn tool_search(
     let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
     let ranker = args.ranker.or(config.ranker).unwrap_or_else(own);
     let mut ranker: Arc<dyn Ranker> = Arc::from(ranker.build(models::read(config.model.as_deref())?.as_ref()));
-    if let Some(embedder) = embeddings::embedder(config.embeddings.as_ref(), state) {
+    let shown = Selection::everything().allow_servers(&args.shown.servers).allow_tools(&args.shown.tools);
+    let shown = shown.deny(&args.shown.deny);
+    let chosen = embeddings::chosen(config).map(|(settings, most)| (settings, most.narrowed_to(shown)));
+    if let Some(embedder) = embeddings::embedder(chosen, state) {
         ranker = Embedded::under(ranker, &embedder, runtime);
     }
     Ok(ToolSearch {

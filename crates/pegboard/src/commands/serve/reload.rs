@@ -12,12 +12,12 @@ use pegboard_discovery::Learner;
 use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::{Change, Gateway, Rankers, control::Reload};
 use pegboard_http::Doorkeeper;
-use pegboard_llm::embeddings::EndpointSettings;
 use tokio::sync::mpsc;
 
 use crate::{
     config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
-    embeddings, models,
+    embeddings::{self, Chosen},
+    models,
     rankers::{RankerName, shared_rankers},
     usage::{self, Keeper},
 };
@@ -34,7 +34,7 @@ pub(super) struct Followed {
     /// Who is let in, if anybody can come.
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
-    pub(super) embeddings: Option<EndpointSettings>,
+    pub(super) embeddings: Option<Chosen>,
     pub(super) model: FollowedModel,
     pub(super) listen: ListenConfig,
     pub(super) telemetry: TelemetryConfig,
@@ -151,15 +151,16 @@ impl Followed {
     /// Other rankers, if the configuration asks for them.
     async fn rankers(&mut self, config: &Config) -> Result<Option<Rankers>, String> {
         let path = self.model.flag.clone().or_else(|| config.model.clone());
-        let is_same = config.ranker == self.ranker && path == self.model.path && config.embeddings == self.embeddings;
+        let chosen = embeddings::chosen(config);
+        let is_same = config.ranker == self.ranker && path == self.model.path && chosen == self.embeddings;
         if is_same {
             return Ok(None);
         }
         let wanted = path.clone();
         let read = tokio::task::spawn_blocking(move || models::read(wanted.as_deref())).await;
         let model = read.map_err(|error| error.to_string())?.map_err(|error| error.in_one_line())?;
-        (self.ranker, self.model.path, self.embeddings) = (config.ranker, path, config.embeddings.clone());
-        let embedder = embeddings::embedder(config.embeddings.as_ref(), self.state.as_deref());
+        (self.ranker, self.model.path, self.embeddings) = (config.ranker, path, chosen.clone());
+        let embedder = embeddings::embedder(chosen, self.state.as_deref());
         Ok(Some(shared_rankers(config.ranker, model, embedder)))
     }
 
