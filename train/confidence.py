@@ -54,7 +54,7 @@ def read_texts(model: rf.Model, families: dict[str, cs.Family], data: Path) -> T
     for family in families.values():
         for text in family.queries.values():
             tokens, parts = model.query_tokens(text)
-            queries[text] = (tokens.ids, parts, tokens.known / max(tokens.words, 1) if tokens.ids else 0.0)
+            queries[text] = (tokens.ids, parts, tokens.share if tokens.ids else 0.0)
     return Texts(tools, queries)
 
 

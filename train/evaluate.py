@@ -43,7 +43,7 @@ class Catalog:
         whole = self.similarities(tokens.ids)
         requests = [self.similarities(part) for part in parts]
         shares = fs.similarity(whole, requests, self.model.header["fusion"])
-        return shares, tokens.known / max(tokens.words, 1), float(max(whole.max(), *(r.max() for r in requests), 0.0))
+        return shares, tokens.share, float(max(whole.max(), *(r.max() for r in requests), 0.0))
 
 
 def identity(tool: dict[str, Any]) -> str:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 
+SHORT = 3
+"""Latin words of at most so many characters do not count as words."""
+
 MAX_WORD_CHARS = 64
 """Longer words are keys, hashes or encoded data, and are passed over."""
 
@@ -123,9 +126,14 @@ class Tokens:
 
     ids: list[int]
     words: int = 0
-    """How many words there are, leaving aside those of digits alone."""
+    """How many words there are, leaving aside those of digits alone and short ones."""
     known: int = 0
     """How many of them, or of their humps, the vocabulary has as a whole."""
+
+    @property
+    def share(self) -> float:
+        """The share of known words; that of short words alone is 1, and that of nothing 0."""
+        return self.known / self.words if self.words else float(bool(self.ids))
 
 
 class Tokenizer:
@@ -157,20 +165,22 @@ class Tokenizer:
         # A number is an argument, not a capability.
         if word.kinds.strip("d") == "":
             return
-        tokens.words += 1
+        # Short words say nothing of the language that they are in.
+        counts = word.kinds[0] == "x" or len(word.text) > SHORT
+        tokens.words += counts
         if word.kinds[0] == "x" or len(word.text) > MAX_WORD_CHARS:
             return
         whole = self.whole.get(folded(word.text))
         if whole is not None:
             tokens.ids.append(whole)
-            tokens.known += 1
+            tokens.known += counts
             return
         before = len(tokens.ids)
         parts = humps(word)
         pieces = 0
         for part in parts:
             pieces += self._pieces(folded(part), tokens.ids)
-        tokens.known += pieces == len(parts) and len(tokens.ids) > before
+        tokens.known += counts and pieces == len(parts) and len(tokens.ids) > before
 
     def _pieces(self, word: str, ids: list[int]) -> int:
         """Appends the longest pieces from the left; how many, 0 if `word` cannot be spelled."""

@@ -62,8 +62,8 @@ fn lexical_10000(bencher: Bencher<'_, '_>, query: &str) {
 struct Learned(Habits);
 
 impl BoostSource for Learned {
-    fn boosts(&self, query: &str) -> Vec<Boost> {
-        self.0.boosts(query, 0)
+    fn boosts(&self, query: &str, is_visible: &dyn Fn(&str) -> bool) -> Vec<Boost> {
+        self.0.boosts(query, 0, is_visible)
     }
 }
 

@@ -4,7 +4,7 @@
 //! no token is asked for, all who come in together. What a caller sees is made for it alone,
 //! with a ranker that knows its habits and nobody else's.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use pegboard_core::Ranker;
 use pegboard_discovery::{Holder, usage::Lead};
@@ -14,6 +14,9 @@ use crate::{
     gateway::Gateway,
     setup::Setup,
 };
+
+/// How long the end waits for what is still to be written.
+const LAST_LESSONS: Duration = Duration::from_secs(2);
 
 impl Setup {
     /// Whose habits a caller has; nobody's if its token is gone.
@@ -48,10 +51,11 @@ impl Gateway {
         }
     }
 
-    /// Brings to the disk what was learned.
+    /// Brings to the disk what was learned, as far as that goes quickly.
     pub async fn finish_learning(&self) {
         if let Some(learner) = self.setup().learner.clone() {
-            let _ = tokio::task::spawn_blocking(move || learner.finish()).await;
+            let finished = tokio::task::spawn_blocking(move || learner.finish());
+            let _ = tokio::time::timeout(LAST_LESSONS, finished).await;
         }
     }
 }

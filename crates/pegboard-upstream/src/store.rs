@@ -4,7 +4,11 @@
 mod folder;
 mod key;
 
-use std::{io, path::Path, time::SystemTime};
+use std::{
+    io,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 pub(crate) use self::{
     folder::{Folder, is_unfinished},
@@ -134,6 +138,14 @@ impl Store {
         self.folder.lock(&format!("{name}.lock"))
     }
 
+    /// [`lock`](Self::lock) that waits no longer than `patience`.
+    ///
+    /// # Errors
+    /// When the system refuses, or somebody else does not let go of it.
+    pub fn lock_within(&self, name: &str, patience: Duration) -> io::Result<Lock> {
+        self.folder.lock_within(&format!("{name}.lock"), patience)
+    }
+
     pub(crate) fn key(&self) -> &Key {
         &self.key
     }
@@ -252,6 +264,20 @@ mod tests {
         assert!(matches!(store.load("a"), Err(LoadError::Missing)));
         assert_ne!(store.mark("x", b"s"), store.mark("y", b"s"));
         assert_eq!(store.mark("x", b"s").len(), 32);
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_and_given_up() {
+        let place = Place::new("lock");
+        let (one, other) =
+            (Store::open(&place.0, KIND).expect("a store"), Store::open(&place.0, KIND).expect("a store"));
+        let held = one.lock_within("a", Duration::ZERO).expect("a lock");
+        let refused = other.lock_within("a", Duration::from_millis(1)).expect_err("it is held");
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut, "{refused}");
+        assert!(other.lock_within("b", Duration::ZERO).is_ok(), "another one");
+        let waiting = std::thread::spawn(move || other.lock_within("a", Duration::from_secs(60)).is_ok());
+        drop(held);
+        assert!(waiting.join().expect("no panic"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use pegboard_discovery::Holder;
 use pegboard_engine::usage::{Boost, BoostSource, HabitSettings, Habits, Habitual};
 
 pub(crate) use self::{
-    book::{Book, BookFile, Scope},
+    book::{Book, BookFile, Part, Scope},
     keep::Keeper,
 };
 use crate::{
@@ -60,25 +60,26 @@ pub(crate) fn catalog_of(config: Option<&Path>, files: &[PathBuf]) -> String {
 struct Frozen(Habits);
 
 impl BoostSource for Frozen {
-    fn boosts(&self, query: &str) -> Vec<Boost> {
-        self.0.boosts(query, now())
+    fn boosts(&self, query: &str, is_visible: &dyn Fn(&str) -> bool) -> Vec<Boost> {
+        self.0.boosts(query, now(), is_visible)
     }
 }
 
-/// `ranker` with what `holder`, by name, has learned with a catalog; `None` if that ranker knows
+/// `ranker` with what `caller` has learned with a catalog; `None` if that ranker knows
 /// no habits.
 pub(crate) fn with_habits(
     ranker: Arc<dyn Ranker>,
     book: &Book,
-    (catalog, holder): (&str, &str),
+    (catalog, caller): (&str, &str),
     settings: HabitSettings,
 ) -> Option<Arc<dyn Ranker>> {
     if !Habitual::fits(&*ranker) {
         return None;
     }
-    let parts = book.parts().filter(|(scope, part)| scope.catalog == catalog && part.name == holder);
+    let is_it = |scope: &Scope, part: &Part| scope.catalog == catalog && scope.caller(&part.name) == caller;
+    let parts = book.parts().filter(|(scope, part)| is_it(scope, part));
     // One name may have had several tokens.
-    let habits = Habits::from_list(settings, parts.flat_map(|(_, part)| part.habits.iter().cloned()));
+    let habits = Habits::from_list(settings, parts.flat_map(|(_, part)| part.habits.iter().cloned()), now());
     Some(Arc::new(Habitual::new(ranker, Arc::new(Frozen(habits)))))
 }
 

@@ -10,6 +10,10 @@ use super::{
     words::{Word, for_each_hump},
 };
 
+/// Words up to this length say nothing of the language that they are in: `de`, `en` and `con`
+/// are English too.
+const SHORT: usize = 3;
+
 /// Longer words are keys, hashes or encoded data.
 const MAX_WORD_CHARS: usize = 64;
 
@@ -118,14 +122,15 @@ impl Pieces {
         if word.is_number {
             return;
         }
-        tokens.words += 1;
+        let counts = usize::from(word.is_foreign || word.chars > SHORT);
+        tokens.words += counts;
         if word.is_foreign || word.chars > MAX_WORD_CHARS {
             return;
         }
         word.fold_into(&mut tokens.folded);
         if let Some(number) = self.find(tokens.folded.as_bytes(), false) {
             tokens.numbers.push(number);
-            tokens.known += 1;
+            tokens.known += counts;
             return;
         }
         let before = tokens.numbers.len();
@@ -137,7 +142,7 @@ impl Pieces {
             self.spell(folded.as_bytes(), numbers);
         });
         let pieces = tokens.numbers.len() - before;
-        tokens.known += usize::from(pieces > 0 && pieces == parts);
+        tokens.known += counts * usize::from(pieces > 0 && pieces == parts);
     }
 
     /// Appends the longest pieces from the left, or nothing if `letters` cannot be spelled.

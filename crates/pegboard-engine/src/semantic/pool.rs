@@ -84,7 +84,10 @@ impl Reading {
 
     /// The share of its words that the model knows, 0 to 1.
     pub fn known_share(&self) -> f32 {
-        if self.words == 0 { 0.0 } else { self.known as f32 / self.words as f32 }
+        match self.words {
+            0 => f32::from(u8::from(!self.tokens.is_empty())),
+            words => self.known as f32 / words as f32,
+        }
     }
 
     /// What each word gives to the similarity with `tool`, with the word's place in the

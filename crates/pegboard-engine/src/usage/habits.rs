@@ -142,16 +142,20 @@ impl Habits {
     }
 
     /// Those that were written down. What nobody can have learned is left out, and the weakest
-    /// if there are too many.
-    pub fn from_list(settings: HabitSettings, list: impl IntoIterator<Item = Habit>) -> Self {
+    /// if there are too many. Nothing was learned after `now`: what a clock that was ahead says
+    /// would never fade.
+    pub fn from_list(settings: HabitSettings, list: impl IntoIterator<Item = Habit>, now: u64) -> Self {
         let mut habits = Self::new(settings);
-        habits.list.extend(list.into_iter().filter(Habit::is_fit).map(|habit| (Outline::of(&habit.stems), habit)));
+        let fit = list.into_iter().filter(Habit::is_fit).map(|habit| Habit { at: habit.at.min(now), ..habit });
+        habits.list.extend(fit.map(|habit| (Outline::of(&habit.stems), habit)));
         habits.list.sort_by(|(_, a), (_, b)| a.key().cmp(&b.key()).then(b.at.cmp(&a.at)));
         habits.list.dedup_by(|(_, a), (_, b)| a.key() == b.key());
         if habits.list.len() > settings.max_entries {
-            habits.list.sort_by(|(_, a), (_, b)| settings.compare(b, a));
-            habits.list.truncate(settings.max_entries);
-            habits.list.sort_by(|(_, a), (_, b)| a.key().cmp(&b.key()));
+            let mut count = 0;
+            habits.keep_strongest(|_| {
+                count += 1;
+                count <= settings.max_entries
+            });
         }
         habits
     }
@@ -169,11 +173,6 @@ impl Habits {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
-    }
-
-    /// When something was last learned.
-    pub fn last(&self) -> u64 {
-        self.iter().map(|habit| habit.at).max().unwrap_or_default()
     }
 
     /// What is left of a habit's strength.
@@ -211,7 +210,17 @@ impl Habits {
     /// Lets go of what has decayed to next to nothing.
     pub fn forget(&mut self, now: u64) {
         let settings = self.settings;
+        self.list.iter_mut().for_each(|(_, habit)| habit.at = habit.at.min(now));
         self.list.retain(|(_, habit)| habit.strength * settings.decay(now.saturating_sub(habit.at)) >= LEAST_STRENGTH);
+    }
+
+    /// Keeps the strongest for as long as `fits` says of each that it does.
+    pub fn keep_strongest(&mut self, mut fits: impl FnMut(&Habit) -> bool) {
+        let settings = self.settings;
+        self.list.sort_by(|(_, a), (_, b)| settings.compare(b, a));
+        let kept = self.list.iter().position(|(_, habit)| !fits(habit)).unwrap_or(self.list.len());
+        self.list.truncate(kept);
+        self.list.sort_by(|(_, a), (_, b)| a.key().cmp(&b.key()));
     }
 
     /// Lets go of those that `is_gone` says; how many.
@@ -222,8 +231,8 @@ impl Habits {
     }
 
     /// What `query` raises, the most first. Tools that were called after the same words share
-    /// what there is to add.
-    pub fn boosts(&self, query: &str, now: u64) -> Vec<Boost> {
+    /// what there is to add, as far as they are visible.
+    pub fn boosts(&self, query: &str, now: u64, is_visible: impl Fn(&str) -> bool) -> Vec<Boost> {
         if self.list.is_empty() || self.settings.weight <= 0.0 {
             return Vec::new();
         }
@@ -237,6 +246,8 @@ impl Habits {
                 found.entry(&habit.tool).or_default().add(habit, likeness, near * self.strength(habit, now));
             }
         }
+        // Before anything is divided or cut: the share of a tool says how much others have.
+        found.retain(|tool, _| is_visible(tool));
         let all: f64 = found.values().map(|evidence| evidence.sum).sum();
         let scale = self.settings.weight.min(1.0) / (1.0 + all);
         let mut boosts: Vec<Boost> = found.into_iter().map(|(tool, evidence)| evidence.boost(tool, scale)).collect();

@@ -18,4 +18,6 @@ pub use self::{
 };
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

@@ -3,13 +3,14 @@
 use std::{fmt, sync::Arc};
 
 use pegboard_core::{
-    Catalog, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, Tool, VectorSource,
+    Catalog, Field, Hit, Query, QueryError, Ranker, Ranking, Reason, Selection, Tool, ToolVectors, VectorSource,
     ranking::{MAX_QUERY_BYTES, cut},
 };
 
 use super::Boost;
 
-/// Hits among which habits look for their tools, if fewer are asked for.
+/// The best hits, among which habits look for their tools. What is behind them counts as not
+/// found, however many are asked for: a longer list only adds to the end of a shorter one.
 const POOL: usize = 50;
 
 /// Where the scores of tools begin that a query names outright.
@@ -18,8 +19,8 @@ const NAMED: f64 = 0.9;
 /// The most that other tools can score.
 const BELOW_NAMED: f64 = 0.89;
 
-/// The smallest difference between two scores.
-const STEP: f64 = 1e-6;
+/// Scores are whole parts of so many.
+const STEPS: f64 = 1e6;
 
 /// How alike a learned query has to be before a tool is shown in which the ranker finds
 /// nothing of the query.
@@ -30,8 +31,9 @@ const NEARLY_THE_SAME: f64 = 0.95;
 
 /// Where habits come from: whoever keeps them, and has a clock.
 pub trait BoostSource: fmt::Debug + Send + Sync {
-    /// What `query` raises now, the most first; empty in most cases.
-    fn boosts(&self, query: &str) -> Vec<Boost>;
+    /// What `query` raises now, the most first; empty in most cases. Only tools that are visible,
+    /// by [`Tool::upstream_id`], have a share in it.
+    fn boosts(&self, query: &str, is_visible: &dyn Fn(&str) -> bool) -> Vec<Boost>;
 }
 
 /// A ranker whose hits also depend on what was called after like queries.
@@ -59,6 +61,38 @@ impl Habitual {
     pub fn fits(ranker: &dyn Ranker) -> bool {
         ["hybrid", "lexical"].contains(&ranker.name())
     }
+
+    /// The visible tools that habits speak for. The others leave no trace, not even a share of
+    /// what there is to add.
+    fn raised(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Vec<(Arc<Tool>, Boost)> {
+        if query.checked(MAX_QUERY_BYTES).is_err() {
+            return Vec::new();
+        }
+        let visible = |id: &str| find(id, catalog).filter(|tool| selection.allows(tool));
+        let boosts = self.source.boosts(query.text, &|id| visible(id).is_some());
+        boosts.into_iter().filter_map(|boost| Some((Arc::clone(visible(&boost.tool)?), boost))).collect()
+    }
+
+    /// How many of the tools that [`bring_in`] shows are none that the ranker found and counted.
+    fn count_unfound(
+        &self,
+        raised: &[(Arc<Tool>, Boost)],
+        ranking: &Ranking,
+        wide: &Query<'_>,
+        catalog: &Catalog,
+        selection: &Selection,
+    ) -> Result<usize, QueryError> {
+        let is_in = |hits: &[Hit], tool: &Arc<Tool>| hits.iter().any(|hit| Arc::ptr_eq(&hit.tool, tool));
+        let mut unfound: Vec<&Arc<Tool>> = raised.iter().filter(|one| is_alike(one)).map(|(tool, _)| tool).collect();
+        unfound.retain(|tool| !is_in(&ranking.hits, tool));
+        if !unfound.is_empty() && ranking.hits.len() < ranking.total {
+            // They may only be out of sight.
+            let everything = Query { limit: usize::MAX, explain: false, ..*wide };
+            let all = self.ranker.rank(&everything, catalog, selection)?;
+            unfound.retain(|tool| !is_in(&all.hits, tool));
+        }
+        Ok(unfound.len())
+    }
 }
 
 impl Ranker for Habitual {
@@ -67,30 +101,26 @@ impl Ranker for Habitual {
     }
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
-        let mut raised = Vec::new();
-        if query.limit > 0 && query.checked(MAX_QUERY_BYTES).is_ok() {
-            for boost in self.source.boosts(query.text) {
-                // What may not be seen is not looked at: not even its place in the pool.
-                if let Some(tool) = find(&boost.tool, catalog).filter(|tool| selection.allows(tool)) {
-                    raised.push((Arc::clone(tool), boost));
-                }
-            }
-        }
+        let raised = self.raised(query, catalog, selection);
         if raised.is_empty() {
             return self.ranker.rank(query, catalog, selection);
         }
-        let wide = Query { limit: query.limit.max(POOL), threshold: 0.0, ..*query };
+        // Those that are brought in from behind leave their places there to others.
+        let limit = query.limit.max(POOL).saturating_add(raised.len());
+        let wide = Query { limit, threshold: 0.0, ..*query };
         let mut ranking = self.ranker.rank(&wide, catalog, selection)?;
         if ranking.hits.is_empty() && !ranking.withheld.is_empty() {
             bring_out(&mut ranking, &raised);
         } else {
-            ranking.total += bring_in(&mut ranking.hits, &raised, query.limit);
+            ranking.total += self.count_unfound(&raised, &ranking, &wide, catalog, selection)?;
+            bring_in(&mut ranking.hits, &raised);
         }
         // Named tools come first, and stay as they are.
         let named = ranking.hits.partition_point(|hit| hit.score >= NAMED);
         let others = &mut ranking.hits[named..];
-        for (tool, boost) in &raised {
-            if let Some(hit) = others.iter_mut().find(|hit| Arc::ptr_eq(&hit.tool, tool)) {
+        for (place, hit) in others.iter_mut().enumerate() {
+            let habit = raised.iter().find(|(tool, _)| Arc::ptr_eq(&hit.tool, tool));
+            if let Some((_, boost)) = habit.filter(|habit| named + place < POOL || is_alike(habit)) {
                 raise(hit, boost, query.explain);
             }
         }
@@ -106,6 +136,10 @@ impl Ranker for Habitual {
         self.ranker.prepare(catalog);
     }
 
+    fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
+        self.ranker.use_vectors(vectors)
+    }
+
     fn vector_source(&self) -> Option<Arc<dyn VectorSource>> {
         self.ranker.vector_source()
     }
@@ -117,17 +151,22 @@ fn find<'a>(upstream_id: &str, catalog: &'a Catalog) -> Option<&'a Arc<Tool>> {
     same.or_else(|| catalog.find_upstream(upstream_id))
 }
 
-/// Adds tools that the ranker finds nothing in, if the learned query is alike enough; how many.
-fn bring_in(hits: &mut Vec<Hit>, raised: &[(Arc<Tool>, Boost)], limit: usize) -> usize {
-    let before = hits.len();
-    for (tool, _) in raised.iter().filter(|(_, boost)| boost.likeness >= ALIKE) {
-        // It may only be out of sight; then it counts already, and is shown all the same.
-        if !hits.iter().any(|hit| Arc::ptr_eq(&hit.tool, tool)) {
-            hits.push(Hit { tool: Arc::clone(tool), score: 0.0, why: Vec::new() });
+/// Whether a tool is shown for its habit alone.
+fn is_alike((_, boost): &(Arc<Tool>, Boost)) -> bool {
+    boost.likeness >= ALIKE
+}
+
+/// Adds tools that are not among the best hits, if the learned query is alike enough. Whether
+/// the ranker found them somewhere behind is not seen in a short list, and so does not count.
+fn bring_in(hits: &mut Vec<Hit>, raised: &[(Arc<Tool>, Boost)]) {
+    for (tool, _) in raised.iter().filter(|habit| is_alike(habit)) {
+        match hits.iter().position(|hit| Arc::ptr_eq(&hit.tool, tool)) {
+            Some(place) if place < POOL || hits[place].score >= NAMED => continue,
+            Some(place) => _ = hits.remove(place),
+            None => {}
         }
+        hits.push(Hit { tool: Arc::clone(tool), score: 0.0, why: Vec::new() });
     }
-    let is_whole = before < limit.max(POOL);
-    if is_whole { hits.len() - before } else { 0 }
 }
 
 /// Shows those of the withheld tools that were called after nearly the same words: somebody
@@ -137,14 +176,15 @@ fn bring_out(ranking: &mut Ranking, raised: &[(Arc<Tool>, Boost)]) {
     let is_known = |hit: &Hit| {
         raised.iter().any(|(tool, boost)| Arc::ptr_eq(tool, &hit.tool) && boost.likeness >= NEARLY_THE_SAME)
     };
-    if ranking.withheld.iter().any(is_known) {
+    if ranking.withheld.iter().take(POOL).any(is_known) {
         ranking.hits = std::mem::take(&mut ranking.withheld);
+        ranking.hits.truncate(POOL);
         ranking.hits.retain(is_known);
     }
 }
 
 fn raise(hit: &mut Hit, boost: &Boost, explain: bool) {
-    hit.score = ((hit.score + boost.amount) / STEP).round() * STEP;
+    hit.score = rounded(hit.score + boost.amount);
     if explain {
         let weight = boost.amount;
         let place = hit.why.partition_point(|reason| reason.weight >= weight);
@@ -158,7 +198,12 @@ fn keep_below_named(hits: &mut [Hit]) {
     let Some(best) = hits.first().map(|hit| hit.score).filter(|best| *best > BELOW_NAMED) else { return };
     let share = BELOW_NAMED / best;
     for hit in hits {
-        hit.score = (hit.score * share / STEP).round() * STEP;
+        hit.score = rounded(hit.score * share);
         hit.why.iter_mut().for_each(|reason| reason.weight *= share);
     }
+}
+
+/// The nearest score. Divided by a whole number it is the one that is written in six decimals.
+fn rounded(score: f64) -> f64 {
+    (score * STEPS).round() / STEPS
 }

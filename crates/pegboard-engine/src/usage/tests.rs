@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use pegboard_core::{Catalog, Field, Hit, Limits, Query, QueryError, Ranker, Ranking, Selection, Tool, load};
-use proptest::prelude::*;
+use pegboard_core::{
+    Catalog, Field, Hit, Limits, Query, QueryError, Ranker, Ranking, Selection, Tool, ToolVectors, load,
+};
 
 use super::{words, *};
-use crate::Lexical;
+use crate::{Hybrid, Lexical};
 
-const DAY: u64 = 86_400;
+pub(super) const DAY: u64 = 86_400;
 
-fn catalog() -> Catalog {
+pub(super) fn catalog() -> Catalog {
     let file = br#"[
         {"name": "create_issue", "description": "Open an issue in a repository", "server": "github"},
         {"name": "list_issues", "description": "List the issues of a repository", "server": "github"},
@@ -26,9 +27,14 @@ fn catalog() -> Catalog {
 struct At(Habits, u64);
 
 impl BoostSource for At {
-    fn boosts(&self, query: &str) -> Vec<Boost> {
-        self.0.boosts(query, self.1)
+    fn boosts(&self, query: &str, is_visible: &dyn Fn(&str) -> bool) -> Vec<Boost> {
+        self.0.boosts(query, self.1, is_visible)
     }
+}
+
+/// Everything is visible.
+pub(super) fn all(_: &str) -> bool {
+    true
 }
 
 fn learned(lessons: &[(&str, &str)]) -> Habits {
@@ -39,11 +45,11 @@ fn learned(lessons: &[(&str, &str)]) -> Habits {
     habits
 }
 
-fn ranker(habits: Habits, now: u64) -> Habitual {
+pub(super) fn ranker(habits: Habits, now: u64) -> Habitual {
     Habitual::new(Arc::new(Lexical::default()), Arc::new(At(habits, now)))
 }
 
-fn ids(ranking: &Ranking) -> Vec<&str> {
+pub(super) fn ids(ranking: &Ranking) -> Vec<&str> {
     ranking.hits.iter().map(|hit| hit.tool.id()).collect()
 }
 
@@ -96,9 +102,67 @@ fn what_is_hidden_leaves_no_trace() {
 }
 
 #[test]
+fn what_is_hidden_takes_no_share_of_what_others_add() {
+    let visible = [("open an issue", "github/list_issues"), ("open an issue", "github/create_issue")];
+    // More than one query raises, and stronger than those that are visible.
+    let strangers: Vec<String> = (0..20).map(|at| format!("gone/tool_{at}")).collect();
+    let mut lessons = visible.to_vec();
+    for tool in strangers.iter().map(String::as_str).chain(["desk/create_ticket"]) {
+        lessons.extend([("open an issue", tool); 3]);
+    }
+    let selection = Selection::everything().deny(["desk"]);
+    let query = Query::new("open an issue").explain(true);
+    let rank = |lessons: &[(&str, &str)]| {
+        format!("{:?}", ranker(learned(lessons), 0).rank(&query, &catalog(), &selection).expect("a ranking"))
+    };
+    assert_eq!(rank(&lessons), rank(&visible));
+    assert_ne!(rank(&visible), rank(&[]));
+}
+
+#[test]
+fn vectors_reach_the_ranker_below() {
+    let source = || Arc::new(At(learned(&[]), 0));
+    let vectors = Arc::new(ToolVectors::default());
+    assert!(Habitual::new(Arc::new(Hybrid::default()), source()).use_vectors(&vectors));
+    assert!(!Habitual::new(Arc::new(Lexical::default()), source()).use_vectors(&vectors));
+}
+
+#[test]
+fn a_clock_that_was_ahead_is_not_believed() {
+    let habit = |tool: &str, at| Habit { stems: vec!["issu".to_owned()], tool: tool.to_owned(), strength: 1.0, at };
+    let list = [habit("a/ahead", u64::MAX), habit("b/now", 100 * DAY), habit("c/before", 90 * DAY)];
+    let mut habits = Habits::from_list(HabitSettings::default(), list, 100 * DAY);
+    let times = |habits: &Habits| habits.iter().map(|habit| habit.at / DAY).collect::<Vec<_>>();
+    assert_eq!(times(&habits), [100, 100, 90]);
+    habits.forget(100 * DAY);
+    assert_eq!(habits.len(), 3, "nobody is forgotten for it");
+    habits.forget(99 * DAY);
+    assert_eq!(times(&habits), [99, 99, 90], "the clock was set back");
+    let amounts = |days: u64| habits.boosts("issue", days * DAY, all).iter().map(|one| one.amount).sum::<f64>();
+    assert!(amounts(200) < amounts(100));
+    habits.forget(3650 * DAY);
+    assert!(habits.is_empty());
+}
+
+#[test]
+fn scores_have_six_decimals() {
+    let lessons = [("open an issue", "github/list_issues"), ("open the issue", "desk/create_ticket")];
+    for times in 1..12 {
+        let ranking = ranker(learned(&lessons.repeat(times)), 7 * DAY).rank(
+            &Query::new("open issue"),
+            &catalog(),
+            &Selection::everything(),
+        );
+        for hit in ranking.expect("a ranking").hits {
+            assert_eq!(format!("{}", hit.score), format!("{:.6}", hit.score).trim_end_matches('0'), "{times}");
+        }
+    }
+}
+
+#[test]
 fn habits_fade() {
     let habits = learned(&[("open an issue", "desk/create_ticket")]);
-    let amount = |days: u64| habits.boosts("open an issue", days * DAY).first().map_or(0.0, |boost| boost.amount);
+    let amount = |days: u64| habits.boosts("open an issue", days * DAY, all).first().map_or(0.0, |boost| boost.amount);
     assert!((amount(0) - 0.25).abs() < 1e-12 && (amount(30) - 0.5 / 3.0).abs() < 1e-12, "{} {}", amount(0), amount(30));
     assert!(amount(3650) == 0.0);
     let mut old = habits.clone();
@@ -142,128 +206,4 @@ fn what_is_withheld_comes_out_for_nearly_the_same_words_only() {
     assert_eq!((ids(&same), same.withheld.len(), same.confidence), (vec!["desk/create_ticket"], 0, Some(0.2)));
     let like = rank("file a ticket for the printer");
     assert_eq!((like.hits.len(), like.withheld.len()), (0, 3));
-}
-
-fn any_query() -> impl Strategy<Value = String> {
-    let word = prop::sample::select(vec![
-        "open",
-        "issue",
-        "ticket",
-        "create",
-        "create_issue",
-        "mail",
-        "send",
-        "list",
-        "repository",
-        "call",
-        "人工",
-        "x9",
-    ]);
-    prop::collection::vec(word, 1..5).prop_map(|words| words.join(" "))
-}
-
-fn any_tool() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec![
-        "github/create_issue",
-        "github/list_issues",
-        "desk/create_ticket",
-        "mail/send_mail",
-        "phone/place_call",
-        "gone/x",
-    ])
-}
-
-fn any_lessons() -> impl Strategy<Value = Vec<(String, &'static str, u64)>> {
-    prop::collection::vec((any_query(), any_tool(), 0..400 * DAY), 0..60)
-}
-
-fn taught(lessons: &[(String, &'static str, u64)], settings: HabitSettings) -> Habits {
-    let mut habits = Habits::new(settings);
-    lessons.iter().filter_map(|(query, tool, at)| Lesson::new(query, tool, 1.0, *at)).for_each(|one| habits.learn(one));
-    habits
-}
-
-proptest! {
-    #[test]
-    fn a_boost_moves_no_named_tool_and_invents_nothing(
-        lessons in any_lessons(), query in any_query(), limit in 1_usize..8, denied in any_tool(), now in 0..500 * DAY,
-    ) {
-        let selection = Selection::everything().deny([denied.replace('/', ":")]);
-        let settings = HabitSettings { weight: 1.0, ..HabitSettings::default() };
-        let query = Query::new(&query).limit(limit).explain(true);
-        let plain = Lexical::default().rank(&query, &catalog(), &selection).expect("a ranking");
-        let with = ranker(taught(&lessons, settings), now).rank(&query, &catalog(), &selection).expect("a ranking");
-        let again = ranker(taught(&lessons, settings), now).rank(&query, &catalog(), &selection).expect("a ranking");
-        prop_assert_eq!(format!("{with:?}"), format!("{again:?}"));
-        prop_assert!(with.hits.len() <= limit && with.hits.len() >= plain.hits.len());
-        prop_assert!(with.hits.is_sorted_by(|a, b| a.score >= b.score));
-        prop_assert!(with.hits.iter().all(|hit| selection.allows(&hit.tool)));
-        let named = |ranking: &Ranking| -> Vec<String> {
-            ranking.hits.iter().filter(|hit| hit.score >= 0.9).map(|hit| format!("{} {}", hit.tool.id(), hit.score)).collect()
-        };
-        prop_assert_eq!(named(&plain), named(&with));
-        prop_assert!(with.hits.iter().skip(named(&with).len()).all(|hit| hit.score < 0.9));
-        // Those without a habit stay in their order.
-        let is_plain = |hit: &&Hit| !hit.why.iter().any(|why| why.field == Field::Usage);
-        let rest: Vec<&str> = with.hits.iter().filter(is_plain).map(|hit| hit.tool.id()).collect();
-        let before = ids(&plain);
-        let places: Vec<usize> = rest.iter().filter_map(|id| before.iter().position(|other| other == id)).collect();
-        prop_assert!(places.len() == rest.len() && places.is_sorted(), "{rest:?} {before:?}");
-    }
-
-    #[test]
-    fn habits_are_bounded(lessons in any_lessons(), most in 0_usize..12) {
-        let settings = HabitSettings { max_entries: most, ..HabitSettings::default() };
-        let habits = taught(&lessons, settings);
-        prop_assert!(habits.len() <= most);
-        // What was learned last is there.
-        let last = lessons.last().and_then(|(query, tool, at)| Lesson::new(query, tool, 1.0, *at));
-        if most > 0 && let Some(last) = last {
-            prop_assert!(habits.iter().any(|habit| habit.stems == words::stems(&lessons[lessons.len() - 1].0)), "{:?}", last);
-        }
-        prop_assert_eq!(Habits::from_list(settings, habits.iter().cloned()), habits);
-    }
-
-    #[test]
-    fn the_order_of_lessons_is_nothing_to_learn(lessons in any_lessons(), turn in 0_usize..60, query in any_query()) {
-        let one = taught(&lessons, HabitSettings::default());
-        let mut turned = lessons.clone();
-        turned.rotate_left(turn.min(lessons.len()));
-        let other = taught(&turned, HabitSettings::default());
-        prop_assert_eq!(one.len(), other.len());
-        let at = 400 * DAY;
-        for (a, b) in one.boosts(&query, at).iter().zip(&other.boosts(&query, at)) {
-            prop_assert!((a.amount - b.amount).abs() < 1e-9, "{a:?} {b:?}");
-        }
-    }
-
-    #[test]
-    fn boosts_only_fade(lessons in any_lessons(), query in any_query(), now in 400 * DAY..500 * DAY, later in 0..500 * DAY) {
-        let habits = taught(&lessons, HabitSettings::default());
-        let (before, after) = (habits.boosts(&query, now), habits.boosts(&query, now + later));
-        prop_assert!(before.iter().map(|boost| boost.amount).sum::<f64>() <= HabitSettings::default().weight);
-        for boost in after {
-            let before = before.iter().find(|other| other.tool == boost.tool);
-            prop_assert!(before.is_some_and(|before| before.amount >= boost.amount - 1e-12));
-        }
-    }
-
-    #[test]
-    fn nothing_that_is_read_is_believed(stems in prop::collection::vec(".{0,40}", 0..30), tool in ".{0,300}", strength: f64, at: u64, query in ".{0,60}") {
-        let habits = Habits::from_list(HabitSettings::default(), [Habit { stems, tool, strength, at }]);
-        for boost in habits.boosts(&query, 0) {
-            prop_assert!((0.0..=0.5).contains(&boost.amount));
-        }
-    }
-
-    #[test]
-    fn any_query_can_be_learned(query in ".{0,200}", tool in ".{0,300}", share: f64) {
-        if let Some(lesson) = Lesson::new(&query, &tool, share, 1) {
-            let mut habits = Habits::new(HabitSettings::default());
-            habits.learn(lesson);
-            let again = Habits::from_list(HabitSettings::default(), habits.iter().cloned());
-            prop_assert_eq!((again.len(), &again), (1, &habits));
-            prop_assert_eq!(habits.boosts(&query, 1).len(), usize::from(share >= 1e-3));
-        }
-    }
 }

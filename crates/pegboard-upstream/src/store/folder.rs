@@ -1,15 +1,18 @@
 //! A folder of small files that are there whole or not at all, for their owner alone.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
-    time::SystemTime,
+    thread,
+    time::{Duration, Instant, SystemTime},
 };
 
 /// What the names of files that are not finished begin with.
 const UNFINISHED: &str = ".writing-";
+
+/// How often it is looked whether a lock is free.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Whether a file is one that somebody was still writing.
 pub(crate) fn is_unfinished(name: &str) -> bool {
@@ -90,14 +93,13 @@ impl Folder {
 
     /// A file with this content under a name of its own, on the disk if it `must_last`.
     fn write(&self, name: &str, content: &[u8], must_last: bool) -> io::Result<Unfinished> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = self.0.join(format!("{UNFINISHED}{}-{next}-{name}", std::process::id()));
+        // Not by the number of the process: two containers that share a disk both have a first.
+        let mut own = [0; 8];
+        getrandom::fill(&mut own).map_err(io::Error::other)?;
+        let path = self.0.join(format!("{UNFINISHED}{:016x}-{name}", u64::from_le_bytes(own)));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         for_owner(&mut options);
-        // Another process of this number may have died here.
-        let _ = fs::remove_file(&path);
         let mut file = options.open(&path)?;
         let unfinished = Unfinished(path);
         file.write_all(content)?;
@@ -125,12 +127,34 @@ impl Folder {
 
     /// Waits until nobody else has the lock with this name, and has it until it is dropped.
     pub(crate) fn lock(&self, name: &str) -> io::Result<Lock> {
+        let file = self.open_lock(name)?;
+        file.lock()?;
+        Ok(Lock { _file: file })
+    }
+
+    /// [`lock`](Self::lock) that waits no longer than `patience`.
+    pub(crate) fn lock_within(&self, name: &str, patience: Duration) -> io::Result<Lock> {
+        let file = self.open_lock(name)?;
+        let start = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Lock { _file: file }),
+                Err(TryLockError::Error(error)) => return Err(error),
+                // The system can wait for ever or not at all.
+                Err(TryLockError::WouldBlock) if start.elapsed() < patience => thread::sleep(LOOK),
+                Err(TryLockError::WouldBlock) => {
+                    let reason = format!("another program has kept its lock for {patience:?}");
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+                }
+            }
+        }
+    }
+
+    fn open_lock(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
         for_owner(&mut options);
-        let file = options.open(self.0.join(name))?;
-        file.lock()?;
-        Ok(Lock { _file: file })
+        options.open(self.0.join(name))
     }
 
     /// Marks a file as used now.
@@ -201,4 +225,28 @@ fn check_owner(path: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn check_owner(_path: &Path) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_have_not_finished_is_left_alone() {
+        let path = std::env::temp_dir().join(format!("pegboard-folder-unfinished-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        let folder = Folder::open(&path).expect("a folder");
+        // A program in another container, with the same number and as many files behind it,
+        // writes under names that it comes to in the same way.
+        let theirs: Vec<PathBuf> =
+            (0..64).map(|next| path.join(format!("{UNFINISHED}{}-{next}-a", std::process::id()))).collect();
+        theirs.iter().for_each(|file| fs::write(file, "theirs").expect("written"));
+        let ours: Vec<Unfinished> = (0..8).map(|_| folder.write("a", b"ours", false).expect("written")).collect();
+        assert!(theirs.iter().all(|file| fs::read(file).is_ok_and(|text| text == b"theirs")));
+        assert!(ours.iter().all(|file| fs::read(&file.0).is_ok_and(|text| text == b"ours")));
+        assert!(folder.names().expect("names").iter().all(|name| is_unfinished(name)));
+        drop(ours);
+        assert_eq!(folder.names().expect("names").len(), theirs.len());
+        let _ = fs::remove_dir_all(&path);
+    }
 }

@@ -1,6 +1,6 @@
 //! `pegboard usage`.
 
-use std::path::PathBuf;
+use std::{borrow::Cow, path::PathBuf};
 
 use clap::Args;
 use pegboard_core::{naming, text};
@@ -22,7 +22,8 @@ pub(crate) struct UsageArgs {
     #[arg(long)]
     reset: bool,
 
-    /// Only what this caller has learned: the name of a token, `local` or `anybody`
+    /// Only what this caller has learned: the name of a token, `local` or `anybody`; a token that
+    /// is called like one of these is `token:NAME`
     #[arg(long, value_name = "CALLER")]
     caller: Option<String>,
 
@@ -67,8 +68,7 @@ fn reset(args: &UsageArgs, config: &Config, wanted: &Wanted) -> Result<usize, Cl
         let forgotten = book.reset(usage::now(), |scope, name, habit| wanted.is(scope, name, habit));
         Ok::<usize, CliError>(forgotten)
     };
-    let (_, forgotten) = file.change(forget).map_err(|error| usage::unusable(&file.path(), error))?;
-    forgotten
+    file.change(forget).map_err(|error| usage::unusable(&file.path(), error))?.said
 }
 
 /// What is asked for.
@@ -79,16 +79,17 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn is(&self, scope: &Scope, caller: &str, habit: &Habit) -> bool {
+    fn is(&self, scope: &Scope, name: &str, habit: &Habit) -> bool {
         self.catalog.as_ref().is_none_or(|catalog| *catalog == scope.catalog)
-            && self.caller.as_ref().is_none_or(|wanted| wanted == caller)
+            && self.caller.as_ref().is_none_or(|caller| *caller == scope.caller(name))
             && self.server.as_ref().is_none_or(|server| server_of(habit) == Some(server))
     }
 
     /// Refuses names that nothing has: whoever mistypes one must not think it is all forgotten.
     fn check(&self, book: &Book) -> Result<(), CliError> {
         let parts = || book.parts().filter(|(scope, _)| self.catalog.as_ref().is_none_or(|it| *it == scope.catalog));
-        let callers: Vec<&str> = parts().map(|(_, part)| part.name.as_str()).collect();
+        let callers: Vec<Cow<'_, str>> = parts().map(|(scope, part)| scope.caller(&part.name)).collect();
+        let callers: Vec<&str> = callers.iter().map(|caller| &**caller).collect();
         let habits = || parts().flat_map(|(_, part)| &part.habits);
         let servers: Vec<&str> = habits().filter_map(server_of).collect();
         known("caller", self.caller.as_deref(), &callers)?;
@@ -105,7 +106,7 @@ impl Wanted {
             let wanted = part.habits.iter().filter(|habit| self.is(scope, &part.name, habit));
             rows.extend(wanted.map(|habit| Row {
                 catalog: scope.catalog.clone(),
-                caller: part.name.clone(),
+                caller: scope.caller(&part.name).into_owned(),
                 words: habit.stems.join(" "),
                 tool: habit.tool.clone(),
                 strength: (faded.strength(habit, now) * 1e3).round() / 1e3,

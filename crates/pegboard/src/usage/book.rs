@@ -1,15 +1,20 @@
 //! The file.
 
 use std::{
+    borrow::Cow,
     cmp::Reverse,
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
+use pegboard_discovery::Holder;
 use pegboard_engine::usage::{Habit, HabitSettings, Habits, Lesson};
-use pegboard_upstream::store::{Kind, LoadError, Stamp, Store};
+use pegboard_upstream::store::{Kind, LoadError, Lock, Stamp, Store};
 use serde::{Deserialize, Serialize};
+
+use super::now;
 
 /// Bytes of the file.
 const MAX_BYTES: usize = 4 << 20;
@@ -17,8 +22,18 @@ const MAX_BYTES: usize = 4 << 20;
 /// Bytes of it around the parts.
 const FRAME_BYTES: usize = 128;
 
+/// Bytes of a part. Whoever has much to say leaves room for the others.
+const MAX_PART_BYTES: usize = MAX_BYTES / 2;
+
 /// Parts of the file; the one that was used longest ago gives way.
 const MAX_PARTS: usize = 500;
+
+/// How long somebody else may hold the lock. It is held for as long as a write takes; what takes
+/// longer has stopped, or is on a disk that has.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the holder of a token is known by begins with.
+const TOKEN: &str = "token:";
 
 const KIND: Kind = Kind { name: "usage", version: 1, max_bytes: MAX_BYTES };
 
@@ -34,6 +49,24 @@ pub(crate) struct Scope {
     pub(crate) catalog: String,
     /// Nobody learns a token from it.
     pub(crate) holder: String,
+}
+
+impl Scope {
+    /// By what a holder is known. A token of the same name is somebody else.
+    pub(super) fn holder(holder: Holder<'_>, mark: impl Fn(&str) -> String) -> String {
+        match holder {
+            Holder::Local | Holder::Anybody => holder.name().to_owned(),
+            Holder::Token { secret, .. } => format!("{TOKEN}{}", mark(secret)),
+        }
+    }
+
+    /// What people call the holder, who gave the name `name`: never what somebody who needs no
+    /// token is called.
+    pub(crate) fn caller<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        let is_taken =
+            name.starts_with(TOKEN) || [Holder::Local, Holder::Anybody].iter().any(|holder| holder.name() == name);
+        if self.holder.starts_with(TOKEN) && is_taken { format!("{TOKEN}{name}").into() } else { name.into() }
+    }
 }
 
 /// The habits of one scope.
@@ -65,24 +98,56 @@ struct WrittenPart {
     catalog: String,
     holder: String,
     name: String,
-    habits: Vec<(Vec<String>, String, f64, u64)>,
+    habits: Vec<WrittenHabit>,
+}
+
+type WrittenHabit = (Vec<String>, String, f64, u64);
+
+fn written(habit: &Habit) -> WrittenHabit {
+    (habit.stems.clone(), habit.tool.clone(), habit.strength, habit.at)
 }
 
 impl WrittenPart {
     fn of(scope: &Scope, part: &Part) -> Self {
-        let habit = |habit: &Habit| (habit.stems.clone(), habit.tool.clone(), habit.strength, habit.at);
         Self {
             catalog: scope.catalog.clone(),
             holder: scope.holder.clone(),
             name: part.name.clone(),
-            habits: part.habits.iter().map(habit).collect(),
+            habits: part.habits.iter().map(written).collect(),
         }
     }
 }
 
-/// The bytes that a part takes, with what separates it from the next.
-fn size_of(scope: &Scope, part: &Part) -> usize {
-    serde_json::to_vec(&WrittenPart::of(scope, part)).map_or(MAX_BYTES, |bytes| bytes.len() + 1)
+/// The bytes that something takes, with what separates it from the next.
+fn size_of(written: &impl Serialize) -> usize {
+    serde_json::to_vec(written).map_or(MAX_BYTES, |bytes| bytes.len() + 1)
+}
+
+/// What each may have at most so that all fit into `room`: as much as there is for those that
+/// want more than their share.
+fn fair_share(mut sizes: Vec<usize>, room: usize) -> usize {
+    sizes.sort_unstable();
+    let (mut left, mut others) = (room, sizes.len());
+    for size in sizes {
+        if size > left / others {
+            return left / others;
+        }
+        left -= size;
+        others -= 1;
+    }
+    room
+}
+
+/// The strongest habits of a part, as far as they fit into `most` bytes.
+fn shrink(scope: &Scope, part: &mut Part, most: usize) {
+    let settings = HabitSettings { max_entries: usize::MAX, ..HabitSettings::default() };
+    let mut habits = Habits::from_list(settings, part.habits.drain(..), u64::MAX);
+    let mut size = size_of(&WrittenPart::of(scope, part));
+    habits.keep_strongest(|habit| {
+        size += size_of(&written(habit));
+        size <= most
+    });
+    part.habits = habits.iter().cloned().collect();
 }
 
 impl Book {
@@ -104,12 +169,13 @@ impl Book {
         name: &str,
         settings: HabitSettings,
         lessons: impl Iterator<Item = &'a Lesson>,
+        now: u64,
     ) {
         let part = self.parts.entry(scope).or_default();
         name.clone_into(&mut part.name);
-        let mut habits = Habits::from_list(settings, part.habits.drain(..));
+        let mut habits = Habits::from_list(settings, part.habits.drain(..), now);
         lessons.filter(|lesson| lesson.at() >= self.reset_at).for_each(|lesson| habits.learn(lesson.clone()));
-        habits.forget(habits.last());
+        habits.forget(now);
         part.habits = habits.iter().cloned().collect();
     }
 
@@ -127,28 +193,30 @@ impl Book {
         gone
     }
 
-    /// As it is written, with what is too much left out: parts that were used longest ago, and
-    /// the weaker habits of one that is too large by itself.
+    /// Nothing was learned after `now`, whatever a clock said that was ahead.
+    fn until(mut self, now: u64) -> Self {
+        for habit in self.parts.values_mut().flat_map(|part| &mut part.habits) {
+            habit.at = habit.at.min(now);
+        }
+        self
+    }
+
+    /// As it is written, with what is too much left out: parts that were used longest ago if
+    /// there are too many, and then the weakest habits of the largest ones.
     pub(super) fn bounded_bytes(&mut self) -> Vec<u8> {
         self.parts.retain(|_, part| !part.habits.is_empty());
         let last = |part: &Part| part.habits.iter().map(|habit| habit.at).max();
         let mut order: Vec<Scope> = self.parts.keys().cloned().collect();
         order.sort_by_key(|scope| Reverse(self.parts.get(scope).and_then(last)));
-        let mut left = MAX_BYTES - FRAME_BYTES;
-        for (place, scope) in order.into_iter().enumerate() {
-            let Some(mut part) = self.parts.remove(&scope) else { continue };
-            let mut size = size_of(&scope, &part);
-            if place == 0 && size > left {
-                let max_entries = part.habits.len() * left / size / 2;
-                let settings = HabitSettings { max_entries, ..HabitSettings::default() };
-                part.habits = Habits::from_list(settings, part.habits.drain(..)).iter().cloned().collect();
-                size = size_of(&scope, &part);
-            }
-            if place < MAX_PARTS && size <= left && !part.habits.is_empty() {
-                left -= size;
-                self.parts.insert(scope, part);
-            }
+        for scope in order.iter().skip(MAX_PARTS) {
+            self.parts.remove(scope);
         }
+        let sizes: Vec<usize> = self.parts.iter().map(|(scope, part)| size_of(&WrittenPart::of(scope, part))).collect();
+        let most = MAX_PART_BYTES.min(fair_share(sizes.clone(), MAX_BYTES - FRAME_BYTES));
+        for ((scope, part), _) in self.parts.iter_mut().zip(sizes).filter(|(_, size)| *size > most) {
+            shrink(scope, part, most);
+        }
+        self.parts.retain(|_, part| !part.habits.is_empty());
         let parts = self.parts.iter().map(|(scope, part)| WrittenPart::of(scope, part)).collect();
         serde_json::to_vec(&Written { reset_at: self.reset_at, parts }).unwrap_or_default()
     }
@@ -170,12 +238,14 @@ impl Book {
 pub(crate) struct BookFile {
     folder: PathBuf,
     store: Store,
+    /// How long the lock is waited for.
+    pub(super) patience: Duration,
 }
 
 impl BookFile {
     /// Opens the folder, and makes it where it is missing.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        Ok(Self { folder: folder.to_owned(), store: Store::open(folder, KIND)? })
+        Ok(Self { folder: folder.to_owned(), store: Store::open(folder, KIND)?, patience: PATIENCE })
     }
 
     /// Opens it if something was ever learned there.
@@ -188,9 +258,9 @@ impl BookFile {
         self.folder.join(format!("{NAME}.{}", KIND.name))
     }
 
-    /// A text that stands for a secret, and from which nobody comes to it.
-    pub(super) fn mark(&self, secret: &str) -> String {
-        self.store.mark("holder", secret.as_bytes())
+    /// By what a holder is known in it. Nobody comes from that to a secret.
+    pub(super) fn id(&self, holder: Holder<'_>) -> String {
+        Scope::holder(holder, |secret| self.store.mark("holder", secret.as_bytes()))
     }
 
     /// What the file looks like from outside.
@@ -205,7 +275,7 @@ impl BookFile {
             Err(LoadError::Io(error)) => Err(error),
             Err(_) => {
                 // Whoever writes may just put a good one in its place.
-                let _lock = self.store.lock(NAME)?;
+                let _lock = self.lock()?;
                 self.read_alone()
             }
         }
@@ -213,7 +283,7 @@ impl BookFile {
 
     fn load(&self) -> Result<Book, LoadError> {
         match self.store.load(NAME) {
-            Ok(bytes) => Book::from_bytes(&bytes).ok_or(LoadError::Version),
+            Ok(bytes) => Book::from_bytes(&bytes).map(|book| book.until(now())).ok_or(LoadError::Version),
             Err(LoadError::Missing) => Ok(Book::default()),
             Err(error) => Err(error),
         }
@@ -233,13 +303,28 @@ impl BookFile {
         Ok(Book::default())
     }
 
-    /// Changes what is in it, while nobody else does; what it is then, and what `change` says.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> io::Result<(Book, T)> {
-        let _lock = self.store.lock(NAME)?;
+    /// Keeps others from changing it.
+    pub(super) fn lock(&self) -> io::Result<Lock> {
+        self.store.lock_within(NAME, self.patience)
+    }
+
+    /// Changes what is in it, while nobody else does.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> io::Result<Changed<T>> {
+        let _lock = self.lock()?;
         let mut book = self.read_alone()?;
         let said = change(&mut book);
         let bytes = book.bounded_bytes();
         self.store.save_surely(NAME, &bytes)?;
-        Ok((book, said))
+        Ok(Changed { book, stamp: self.stamp(), said })
     }
+}
+
+/// What a change leaves.
+pub(crate) struct Changed<T> {
+    /// What is in the file now.
+    pub(super) book: Book,
+    /// What it looks like, before anybody else could change it again.
+    pub(super) stamp: Option<Stamp>,
+    /// What whoever changed it says.
+    pub(crate) said: T,
 }

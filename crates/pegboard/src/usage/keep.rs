@@ -1,17 +1,16 @@
 //! Learning while others wait for nothing.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, VecDeque},
     fmt, io,
     path::Path,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread::JoinHandle,
     time::Duration,
 };
 
 use pegboard_core::Ranker;
 use pegboard_discovery::{Holder, Learner, usage::Step};
-use pegboard_engine::usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson};
+use pegboard_engine::usage::{Boost, BoostSource, Habit, HabitSettings, Habits, Habitual, Lesson};
 use pegboard_upstream::store::Stamp;
 
 use super::{
@@ -34,7 +33,6 @@ const MAX_WAITING: usize = 1000;
 /// Keeps the habits of one catalog. A thread writes; it ends with this.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
-    writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -49,15 +47,19 @@ struct Shared {
 struct Memory {
     /// Of each holder.
     habits: BTreeMap<String, Arc<Habits>>,
-    /// What is not written yet.
-    waiting: Vec<Waiting>,
+    /// What is not written yet, by number.
+    waiting: VecDeque<Waiting>,
+    /// How many lessons there were.
+    lessons: u64,
     /// What the file looked like when it was last read or written.
     stamp: Option<Stamp>,
     is_ending: bool,
+    has_ended: bool,
 }
 
 #[derive(Clone)]
 struct Waiting {
+    number: u64,
     holder: String,
     name: String,
     lesson: Lesson,
@@ -79,12 +81,16 @@ impl Keeper {
     /// # Errors
     /// When nothing can be kept there.
     pub(crate) fn open(folder: &Path, catalog: String, settings: HabitSettings) -> io::Result<Self> {
+        Self::with_file(BookFile::open(folder)?, catalog, settings)
+    }
+
+    pub(super) fn with_file(file: BookFile, catalog: String, settings: HabitSettings) -> io::Result<Self> {
         let (memory, news) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { file: BookFile::open(folder)?, catalog, settings, memory, news });
+        let shared = Arc::new(Shared { file, catalog, settings, memory, news });
         shared.look()?;
         let writer = Arc::clone(&shared);
-        let writer = std::thread::Builder::new().name("usage".to_owned()).spawn(move || writer.follow())?;
-        Ok(Self { shared, writer: Mutex::new(Some(writer)) })
+        std::thread::Builder::new().name("usage".to_owned()).spawn(move || writer.follow())?;
+        Ok(Self { shared })
     }
 
     /// How it learns.
@@ -95,13 +101,21 @@ impl Keeper {
     /// What a query raises for a holder.
     #[cfg(test)]
     pub(super) fn boosts(&self, holder: Holder<'_>, query: &str) -> Vec<Boost> {
-        Own { shared: Arc::clone(&self.shared), holder: self.shared.id(holder) }.boosts(query)
+        Own { shared: Arc::clone(&self.shared), holder: self.shared.file.id(holder) }.boosts(query, &|_| true)
     }
 
     /// Looks now whether the file is another one.
     #[cfg(test)]
     pub(super) fn look(&self) {
         self.shared.look().expect("it can be read");
+    }
+
+    /// Goes over to what is in the file as if lessons were written up to `last`; the numbers of
+    /// those that still wait.
+    #[cfg(test)]
+    pub(super) fn take(&self, last: u64) -> Vec<u64> {
+        self.shared.take(&self.shared.file.read().expect("it can be read"), None, last);
+        self.shared.lock().waiting.iter().map(|one| one.number).collect()
     }
 
     fn end(&self) {
@@ -122,29 +136,34 @@ impl Learner for Keeper {
         if !Habitual::fits(&*ranker) {
             return ranker;
         }
-        let (shared, holder) = (Arc::clone(&self.shared), self.shared.id(holder));
+        let (shared, holder) = (Arc::clone(&self.shared), self.shared.file.id(holder));
         Arc::new(Habitual::new(ranker, Arc::new(Own { shared, holder })))
     }
 
     fn learn(&self, holder: Holder<'_>, step: &Step) {
         let Some(lesson) = Lesson::new(&step.query, &step.tool, step.share, now()) else { return };
-        let (id, name) = (self.shared.id(holder), holder.name().to_owned());
+        let (id, name) = (self.shared.file.id(holder), holder.name().to_owned());
         let mut memory = self.shared.lock();
         let habits = memory.habits.entry(id.clone()).or_insert_with(|| Arc::new(Habits::new(self.shared.settings)));
         Arc::make_mut(habits).learn(lesson.clone());
         if memory.waiting.len() == MAX_WAITING {
-            memory.waiting.remove(0);
+            memory.waiting.pop_front();
         }
-        memory.waiting.push(Waiting { holder: id, name, lesson });
+        memory.lessons += 1;
+        let number = memory.lessons;
+        memory.waiting.push_back(Waiting { number, holder: id, name, lesson });
         drop(memory);
         self.shared.news.notify_all();
     }
 
     fn finish(&self) {
         self.end();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer {
-            let _ = writer.join();
+        // A lock or a disk that does not answer must not keep a program from ending.
+        let is_writing = |memory: &mut Memory| !memory.has_ended;
+        let waited = self.shared.news.wait_timeout_while(self.shared.lock(), self.shared.file.patience, is_writing);
+        let (memory, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !memory.has_ended {
+            tracing::warn!(lessons = memory.waiting.len(), "what was learned last from use could not be kept in time");
         }
     }
 }
@@ -162,9 +181,9 @@ impl fmt::Debug for Own {
 }
 
 impl BoostSource for Own {
-    fn boosts(&self, query: &str) -> Vec<Boost> {
+    fn boosts(&self, query: &str, is_visible: &dyn Fn(&str) -> bool) -> Vec<Boost> {
         let habits = self.shared.lock().habits.get(&self.holder).cloned();
-        habits.map(|habits| habits.boosts(query, now())).unwrap_or_default()
+        habits.map(|habits| habits.boosts(query, now(), is_visible)).unwrap_or_default()
     }
 }
 
@@ -172,14 +191,6 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Memory> {
         // Nothing in it is ever half done.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// By what a holder is known in the file. A token of the same name is somebody else.
-    fn id(&self, holder: Holder<'_>) -> String {
-        match holder {
-            Holder::Local | Holder::Anybody => holder.name().to_owned(),
-            Holder::Token { secret, .. } => format!("token:{}", self.file.mark(secret)),
-        }
     }
 
     /// Writes what was learned, and looks what others have written, until the end.
@@ -207,7 +218,8 @@ impl Shared {
             }
             has_failed = done.is_err();
             if is_ending {
-                return;
+                self.lock().has_ended = true;
+                return self.news.notify_all();
             }
         }
     }
@@ -215,19 +227,17 @@ impl Shared {
     /// Adds what waits to what is in the file.
     fn write(&self) -> io::Result<()> {
         let waiting = self.lock().waiting.clone();
-        let scopes: BTreeSet<(&String, &String)> = waiting.iter().map(|one| (&one.holder, &one.name)).collect();
-        let (book, ()) = self.file.change(|book| {
-            for (holder, name) in scopes {
+        let Some(last) = waiting.back().map(|one| one.number) else { return Ok(()) };
+        // Whoever was given another name meanwhile goes by the new one.
+        let names: BTreeMap<&String, &String> = waiting.iter().map(|one| (&one.holder, &one.name)).collect();
+        let changed = self.file.change(|book| {
+            for (holder, name) in names {
                 let lessons = waiting.iter().filter(|one| one.holder == *holder).map(|one| &one.lesson);
                 let scope = Scope { catalog: self.catalog.clone(), holder: holder.clone() };
-                book.learn(scope, name, self.settings, lessons);
+                book.learn(scope, name, self.settings, lessons, now());
             }
         })?;
-        let mut memory = self.lock();
-        let written = waiting.len().min(memory.waiting.len());
-        memory.waiting.drain(..written);
-        memory.stamp = self.file.stamp();
-        self.take(&mut memory, &book);
+        self.take(&changed.book, changed.stamp, last);
         Ok(())
     }
 
@@ -238,22 +248,27 @@ impl Shared {
             return Ok(());
         }
         let book = self.file.read()?;
-        let mut memory = self.lock();
-        memory.stamp = stamp;
-        self.take(&mut memory, &book);
+        self.take(&book, stamp, 0);
         Ok(())
     }
 
-    /// Goes over to what is in the file, and what is not written yet.
-    fn take(&self, memory: &mut Memory, book: &Book) {
+    /// Goes over to what is in the file, where lessons are written up to the number `last`, and
+    /// to what is not written yet.
+    fn take(&self, book: &Book, stamp: Option<Stamp>, last: u64) {
         let own = book.parts().filter(|(scope, _)| scope.catalog == self.catalog);
-        let own =
-            own.map(|(scope, part)| (scope.holder.clone(), Habits::from_list(self.settings, part.habits.clone())));
-        let mut habits: BTreeMap<String, Habits> = own.collect();
-        for waiting in memory.waiting.iter().filter(|waiting| waiting.lesson.at() >= book.reset_at) {
-            let habits = habits.entry(waiting.holder.clone()).or_insert_with(|| Habits::new(self.settings));
-            habits.learn(waiting.lesson.clone());
+        // Every search takes the lock: what takes long is done before.
+        let read = |habits: &[Habit]| Arc::new(Habits::from_list(self.settings, habits.iter().cloned(), now()));
+        let mut habits: BTreeMap<String, Arc<Habits>> =
+            own.map(|(scope, part)| (scope.holder.clone(), read(&part.habits))).collect();
+        let mut memory = self.lock();
+        memory.waiting.retain(|one| one.number > last);
+        for one in memory.waiting.iter().filter(|one| one.lesson.at() >= book.reset_at) {
+            let habits = habits.entry(one.holder.clone()).or_insert_with(|| Arc::new(Habits::new(self.settings)));
+            Arc::make_mut(habits).learn(one.lesson.clone());
         }
-        memory.habits = habits.into_iter().map(|(holder, habits)| (holder, Arc::new(habits))).collect();
+        memory.stamp = stamp;
+        std::mem::swap(&mut memory.habits, &mut habits);
+        // What was there before is let go after the lock.
+        drop(memory);
     }
 }

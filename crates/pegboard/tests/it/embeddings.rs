@@ -59,6 +59,12 @@ fn a_search_finds_what_the_endpoint_understands() {
     }
     assert_eq!(first(&search(&folder, &endpoint.url(), &[])).as_deref(), Some("book_flight"));
     assert_eq!(endpoint.requests().len(), 5);
+    let habitual = search(&folder, &endpoint.url(), &["--explain", "--usage"]);
+    assert_eq!(
+        (&json_of(&habitual)["hits"], said(&habitual).as_str()),
+        (&json_of(&found)["hits"], ""),
+        "with habits too"
+    );
 }
 
 #[test]

@@ -87,8 +87,8 @@ fn two_programs_share_one_file() {
 struct Learned(Habits);
 
 impl BoostSource for Learned {
-    fn boosts(&self, query: &str) -> Vec<Boost> {
-        self.0.boosts(query, 0)
+    fn boosts(&self, query: &str, is_visible: &dyn Fn(&str) -> bool) -> Vec<Boost> {
+        self.0.boosts(query, 0, is_visible)
     }
 }
 
