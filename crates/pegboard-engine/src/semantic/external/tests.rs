@@ -51,6 +51,25 @@ fn it_finds_what_words_and_our_model_do_not() {
     assert!(names(&rank(&ranker, &catalog, "航班预订", Some(&[f32::NAN; 8]))).is_empty());
 }
 
+/// Our own model cannot say that nothing fits a query that it cannot read.
+#[test]
+fn what_only_it_reads_is_not_withheld() {
+    let filler = (0..100).map(|at| RawTool {
+        name: format!("keep_{at}"),
+        description: format!("Keeps the thing with the number {at}"),
+        ..RawTool::default()
+    });
+    let named = RawTool { name: "book_flight".to_owned(), ..RawTool::default() };
+    let catalog = Catalog::from_tools(std::iter::once(named).chain(filler).collect()).0;
+    let ranker = Hybrid::default();
+    let rows = catalog.iter().enumerate().map(|(at, tool)| (Arc::clone(tool), Arc::new(axis(at.min(1)))));
+    assert!(ranker.use_vectors(&Arc::new(ToolVectors::new(rows))));
+    let vector = axis(0).to_vector();
+    let query = Query::new("航班预订").vector(Some(&vector));
+    let ranking = ranker.rank(&query, &catalog, &Selection::everything()).expect("a ranking");
+    assert_eq!(names(&ranking), ["book_flight"], "{:?}", ranking.confidence);
+}
+
 #[test]
 fn an_exact_name_stays_first() {
     let (catalog, ranker) = (catalog(), Hybrid::default());
