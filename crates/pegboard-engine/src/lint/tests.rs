@@ -38,6 +38,22 @@ fn nothing_is_wrong_with_good_tools() {
     check(GOOD, &[]);
 }
 
+/// Each property leads to all properties again: whoever followed all ways would never come back.
+#[test]
+fn a_schema_that_refers_to_itself_has_an_end() {
+    let fields: Vec<String> = (0..400).map(|at| format!(r##""p{at}": {{"$ref": "#/$defs/a"}}"##)).collect();
+    let schema = format!(
+        r##"{{"type": "object", "required": ["p0"], "properties": {{"p0": {{"$ref": "#/$defs/a"}}}},
+            "$defs": {{"a": {{"type": "object", "properties": {{{}}}}}}}}}"##,
+        fields.join(", ")
+    );
+    let tool = format!(
+        r#"{{"name": "create_issue", "description": "Create an issue. Returns its number.", "inputSchema": {schema}}}"#
+    );
+    let report = report(&catalog(&tool.replace('\n', " ")), Thresholds::default());
+    assert!(report.findings.iter().all(|finding| finding.rule == Rule::CostlySchema), "{:?}", report.findings);
+}
+
 #[test]
 fn descriptions() {
     check(r#"{"name": "create_issue"}"#, &["no-description create_issue"]);
