@@ -66,6 +66,7 @@ def fit(minilm: Path, work: Path, out: Path) -> None:
     import background as bg
     import folds as fd
     import pack
+    import senses
 
     torch.backends.cuda.matmul.allow_tf32 = True
     world = fd.load_world(work, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
@@ -73,6 +74,7 @@ def fit(minilm: Path, work: Path, out: Path) -> None:
     taught = fd.teacher_of(world, chosen, minilm, TEACHER_STEPS, MADE_UP, SEED)
     arrays = average([one_student(world, chosen, taught, changes) for changes in STUDENTS])
     model = pack.pack(arrays, world.vocabulary, SETTINGS)
+    senses.moved(model)
     tools = (fields for name in pp.TRAINED + pp.UNLABELLED for fields in world.texts[name]["fields"])
     model.background = bg.of_texts(model, tools)
     pack.write(model, out)

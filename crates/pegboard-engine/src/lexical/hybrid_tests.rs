@@ -29,6 +29,7 @@ fn check(lines: &str, query: &str, expected: &[&str]) {
 
 #[test]
 fn meaning_finds_what_words_do_not() {
+    check(CALLS, "ring my colleague", &["phone/place_call"]);
     check(CALLS, "telephone my mother", &["phone/place_call"]);
     check(CALLS, "erase a document", &["files/remove"]);
     check(CALLS, "will it rain tomorrow", &["weather/forecast"]);
