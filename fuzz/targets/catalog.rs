@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pegboard_core::{Catalog, Limits, RawTool, load, schema};
+use pegboard_core::{Catalog, Limits, RawTool, load, schema, text::line};
 use pegboard_fuzz::text;
 use pegboard_upstream::{ListKind, fuzzing::page, json::Fields};
 use serde_json::{Value, value::RawValue};
@@ -71,8 +71,15 @@ fn check_page(kind: ListKind, fields: &Fields) {
     for item in &items {
         assert!(!item.key.is_empty() && keys.insert(item.key.as_str()), "a key is one item's");
         let read: Value = serde_json::from_str(item.raw.get()).expect("an item can be read");
-        assert_eq!(read.get(kind.key()).and_then(Value::as_str), Some(item.key.as_str()));
+        // A name is cleaned for reading; the key stays what the server knows.
+        let key = if kind.key() == "name" { line(&item.key) } else { item.key.as_str().into() };
+        assert_eq!(read.get(kind.key()).and_then(Value::as_str), Some(&*key));
         assert!(read.get("name").is_some_and(Value::is_string), "people know everything by a name");
+    }
+    let names: std::collections::HashSet<_> = items.iter().map(|item| line(&item.key)).collect();
+    if names.len() < items.len() || names.iter().any(|name| name.is_empty()) {
+        // Keys that differ in hidden characters alone are told apart by their keys only.
+        return;
     }
     let list: Vec<&RawValue> = items.iter().map(|item| &*item.raw).collect();
     let (again, warnings) = page(kind, &Fields::new().with(kind.field(), &list)).expect("a list");
