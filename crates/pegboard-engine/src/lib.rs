@@ -26,6 +26,7 @@ pub mod lexical;
 pub mod lint;
 pub mod metrics;
 mod rankers;
+mod scores;
 pub mod semantic;
 pub mod usage;
 

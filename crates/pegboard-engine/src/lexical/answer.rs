@@ -16,9 +16,10 @@ use super::{
     scorer::{Candidate, Scorer, compare},
     segment::FULL_IMPACT,
 };
+use crate::scores;
 
-/// The scale below hits that are named outright.
-pub(super) const BELOW_NAMED: f32 = 0.9;
+/// What other hits can come near to, and hits that are named outright begin at.
+pub(super) const NAMED: f32 = scores::NAMED as f32;
 
 /// Candidates that each intent, and the whole query, bring to the common answer. A
 /// constant, so that asking for more hits only adds to the end of a ranking.
@@ -59,7 +60,7 @@ impl Buffers {
         let limit = query.limit.min(view.tools);
         let (mut total, _) = self.score(text, limit, view);
         let worth = self.plan.worth(view).max(f32::MIN_POSITIVE);
-        self.fused.iter_mut().for_each(|candidate| candidate.score *= BELOW_NAMED / worth);
+        self.fused.iter_mut().for_each(|candidate| candidate.score *= NAMED / worth);
         total += self.raise_named(text, worth, view);
         self.fused.sort_unstable_by(|a, b| compare(view, a, b));
         let mut hits: Vec<Hit> = self.fused.iter().take(limit).map(|candidate| hit(candidate, view)).collect();
@@ -188,7 +189,7 @@ pub(super) fn for_each_raised(
             let score = if mention.certainty == Certainty::Whole {
                 1.0 - STEP_WHOLE * step
             } else {
-                BELOW_NAMED + STEP_QUOTED * (2.0 - step) + STEP_QUOTED * lexical.min(worth) / (worth * 1.01)
+                NAMED + STEP_QUOTED * (2.0 - step) + STEP_QUOTED * lexical.min(worth) / (worth * 1.01)
             };
             visit(Candidate { score, part, doc }, lexical);
         });

@@ -9,7 +9,7 @@ use pegboard_core::{Field, Hit, Query, Ranking, Reason, ranking::cut};
 use rustc_hash::FxHashMap;
 
 use super::{
-    answer::{BELOW_NAMED, Buffers, POOL, for_each_raised, hit},
+    answer::{Buffers, NAMED, POOL, for_each_raised, hit},
     explain,
     index::View,
     scan::Scan,
@@ -30,13 +30,13 @@ const MAX_WORDS_IN_REASON: usize = 3;
 const ROUNDING: f64 = 1e-6;
 
 /// Marks a tool that is named outright, whose score stands already.
-const NAMED: f32 = -1.0;
+const RAISED: f32 = -1.0;
 
 /// What a query works in; kept for the next one.
 #[derive(Debug, Default)]
 pub(super) struct Both {
     pub(super) scan: Scan,
-    /// A lexical score for each row of the view, or [`NAMED`].
+    /// A lexical score for each row of the view, or [`RAISED`].
     lexical: Vec<f32>,
     /// The tools that are named outright, with their scores.
     named: Vec<Candidate>,
@@ -109,12 +109,12 @@ impl Buffers {
         }
         let worth = self.plan.worth(view).max(f32::MIN_POSITIVE);
         let Self { plan, mentions, both: Both { lexical, named, .. }, .. } = self;
-        lexical.iter_mut().for_each(|score| *score *= BELOW_NAMED / worth);
+        lexical.iter_mut().for_each(|score| *score *= NAMED / worth);
         let mut places: FxHashMap<usize, usize> = FxHashMap::default();
         named.clear();
         for_each_raised(plan, mentions, text, worth, view, |candidate, _| {
             let row = view.row(&candidate);
-            lexical[row] = NAMED;
+            lexical[row] = RAISED;
             let place = *places.entry(row).or_insert(named.len());
             match named.get_mut(place) {
                 Some(known) => known.score = known.score.max(candidate.score),
@@ -224,22 +224,15 @@ impl Buffers {
         // Words that say nothing fit everything.
         let says_nothing = self.plan.is_only_stop_words() && self.both.named.is_empty();
         let confidence = if says_nothing { 0.0 } else { confidence };
-        let least = query.least_confidence.unwrap_or_else(|| self.bar(view, model, judged.meaning));
+        let least = query.least_confidence.unwrap_or_else(|| bar(view, model, judged.meaning));
         Ranking { hits, total: judged.total, confidence: Some(confidence), ..self.findings(text) }.withheld_below(least)
-    }
-
-    /// The confidence below which nothing fits. Where somebody else's model was asked, ours can
-    /// only say so as far as it has read the query.
-    fn bar(&self, view: &View<'_>, model: &Model, meaning: Meaning) -> f64 {
-        let share = if view.external.is_some() { f64::from(meaning.trust) } else { 1.0 };
-        model.confidence().nothing_below * share
     }
 
     fn evidence(&self, best: &Candidate, view: &View<'_>, meaning: Meaning) -> Evidence {
         let row = view.row(best);
         let source = self.both.sources.first();
         Evidence {
-            is_named: self.both.lexical[row] == NAMED,
+            is_named: self.both.lexical[row] == RAISED,
             lexical: f64::from(self.both.lexical[row]),
             similarity: f64::from(source.map_or(0.0, |source| source.nearest(row))),
             whole: f64::from(source.map_or(0.0, |source| source.whole(row))),
@@ -267,9 +260,9 @@ impl Buffers {
         let named = self.mention_of(&hit.tool);
         let part = f64::from(blend.lexical_part(lexical));
         // Scores are rounded; what that leaves is no reason.
-        let by_words = if lexical == NAMED || hit.score - part < ROUNDING { hit.score } else { part };
+        let by_words = if lexical == RAISED || hit.score - part < ROUNDING { hit.score } else { part };
         let mut reasons = explain::reasons(&hit.tool, by_words, text, &self.plan, named, view.settings);
-        let external = if lexical == NAMED { 0.0 } else { blend.part(1, view.row(candidate)) };
+        let external = if lexical == RAISED { 0.0 } else { blend.part(1, view.row(candidate)) };
         if external > 0.0 {
             let weight = f64::from(external).min(hit.score - by_words);
             let place = reasons.partition_point(|reason| reason.weight >= weight);
@@ -298,6 +291,13 @@ fn nearest_words(query: &str, reading: &Reading, model: &Model, tool: &Vector) -
     let mut terms: Vec<String> = words.into_iter().map(|(place, _)| query[place].to_lowercase()).collect();
     terms.dedup();
     terms.join(" ")
+}
+
+/// The confidence below which nothing fits. Where somebody else's model was asked, ours can only
+/// say so as far as it has read the query.
+fn bar(view: &View<'_>, model: &Model, meaning: Meaning) -> f64 {
+    let share = if view.external.is_some() { f64::from(meaning.trust) } else { 1.0 };
+    model.confidence().nothing_below * share
 }
 
 /// The highest score of a visible tool, or 0.

@@ -3,7 +3,7 @@
 use pegboard_core::{Field, Reason, Tool, ranking::term_label};
 
 use super::{
-    answer::BELOW_NAMED,
+    answer::NAMED,
     document::{DocumentReader, for_each_name_key, impact},
     names::Mention,
     plan::Plan,
@@ -25,7 +25,7 @@ pub(super) fn reasons(
     let mut reasons = lexical_reasons(tool, query, plan, settings);
     let lexical: f64 = reasons.iter().map(|reason| reason.weight).sum();
     let by_name = match named {
-        Some(_) if lexical > 0.0 => f64::from(BELOW_NAMED).min(score),
+        Some(_) if lexical > 0.0 => f64::from(NAMED).min(score),
         Some(_) => score,
         None => 0.0,
     };

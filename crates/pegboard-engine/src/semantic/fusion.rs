@@ -5,10 +5,10 @@
 use serde::Deserialize;
 
 use super::{header::is_share, table::BLOCK};
+use crate::scores;
 
-/// The most that a tool can score without being named outright: clearly less than those that
-/// are, which begin at 0.9.
-const BELOW_NAMED: f32 = 0.89;
+/// The most that a tool can score without being named outright.
+const BELOW_NAMED: f32 = scores::BELOW_NAMED as f32;
 
 /// The share of the best similarity that makes a tool a hit without a common word.
 const NEAR: f32 = 0.5;

@@ -8,16 +8,11 @@ use pegboard_core::{
 };
 
 use super::Boost;
+use crate::scores::{BELOW_NAMED, NAMED};
 
 /// The best hits, among which habits look for their tools. What is behind them counts as not
 /// found, however many are asked for: a longer list only adds to the end of a shorter one.
 const POOL: usize = 50;
-
-/// Where the scores of tools begin that a query names outright.
-const NAMED: f64 = 0.9;
-
-/// The most that other tools can score.
-const BELOW_NAMED: f64 = 0.89;
 
 /// Scores are whole parts of so many.
 const STEPS: f64 = 1e6;
