@@ -313,7 +313,7 @@ impl ToolFields<'_> {
                 .json("deferred", Value::is_boolean)
                 .and_then(|deferred| deferred.as_bool())
                 .or(always_load.map(|always| !always)),
-            original: Some(original.to_owned()),
+            original: Some(original.to_owned().into()),
             location: None,
         }
     }

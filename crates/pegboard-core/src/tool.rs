@@ -1,9 +1,12 @@
 //! One tool, and the server that it comes from.
 
+mod piece;
+
 use std::{fmt, sync::Arc};
 
 use serde_json::value::RawValue;
 
+use self::piece::Piece;
 use crate::text;
 
 /// Where a server's tools come from. Rankers weigh tools of MCP upstreams differently.
@@ -125,39 +128,69 @@ pub struct RawTool {
     pub aliases: Vec<String>,
     /// Whether it is hidden until searched for; `None` leaves it to the dialect.
     pub deferred: Option<bool>,
-    /// The JSON that it was read from.
-    pub original: Option<Box<RawValue>>,
+    /// The JSON that it was read from; shared with whoever holds it anyway.
+    pub original: Option<Arc<RawValue>>,
     /// Where it was read, for messages.
     pub location: Option<Location>,
 }
 
 /// One tool of a catalog. Immutable; shared by every snapshot that contains it.
+///
+/// Catalogs are mostly definitions, so that these are held once: what is a part of `original`
+/// is kept as its place there.
 #[derive(Debug)]
 pub struct Tool {
     id: Box<str>,
-    raw: RawTool,
+    name: Box<str>,
+    /// `None` where it is the name.
+    upstream_name: Option<Box<str>>,
+    title: Option<Box<str>>,
+    description: Piece,
+    input_schema: Option<Piece>,
+    output_schema: Option<Piece>,
+    annotations: Annotations,
+    origin: Origin,
+    category: Option<Box<str>>,
+    search_hint: Option<Box<str>>,
+    prompt_instructions: Option<Box<str>>,
+    aliases: Box<[String]>,
+    deferred: Option<bool>,
+    original: Option<Arc<RawValue>>,
     server: Option<Arc<Server>>,
 }
 
 impl Tool {
     /// Cleans the texts of `raw` and gives it its identity. The caller has checked that
     /// the name is not empty.
-    pub(crate) fn new(mut raw: RawTool, server: Option<Arc<Server>>) -> Self {
-        raw.id = raw.id.map(text::line_owned).filter(|id| !id.is_empty());
-        raw.name = text::line_owned(raw.name);
-        raw.description = text::clean_owned(raw.description);
-        raw.aliases = raw.aliases.into_iter().map(text::line_owned).collect();
-        raw.title = raw.title.map(text::line_owned);
-        raw.category = raw.category.map(text::line_owned);
-        raw.search_hint = raw.search_hint.map(text::clean_owned);
-        raw.prompt_instructions = raw.prompt_instructions.map(text::clean_owned);
-        raw.server_description = None;
-        let id = match (&raw.id, &server) {
-            (Some(id), _) => id.as_str().into(),
-            (None, Some(server)) => format!("{}/{}", server.name, raw.name).into(),
-            (None, None) => raw.name.as_str().into(),
+    pub(crate) fn new(raw: RawTool, server: Option<Arc<Server>>) -> Self {
+        let line = |text: String| text::line_owned(text).into_boxed_str();
+        let clean = |text: String| text::clean_owned(text).into_boxed_str();
+        let name = line(raw.name);
+        let id = match (raw.id.map(line).filter(|id| !id.is_empty()), &server) {
+            (Some(id), _) => id,
+            (None, Some(server)) => format!("{}/{name}", server.name).into(),
+            (None, None) => name.clone(),
         };
-        Self { id, raw, server }
+        let original = raw.original;
+        let json = |schema: Box<RawValue>| Piece::new(schema.get(), original.as_deref());
+        Self {
+            id,
+            upstream_name: raw.upstream_name.filter(|upstream| **upstream != *name).map(String::into_boxed_str),
+            title: raw.title.map(line),
+            description: Piece::new(&text::clean_owned(raw.description), original.as_deref()),
+            input_schema: raw.input_schema.map(json),
+            output_schema: raw.output_schema.map(json),
+            annotations: raw.annotations,
+            origin: raw.origin,
+            category: raw.category.map(line),
+            search_hint: raw.search_hint.map(clean),
+            prompt_instructions: raw.prompt_instructions.map(clean),
+            aliases: raw.aliases.into_iter().map(text::line_owned).collect(),
+            deferred: raw.deferred,
+            name,
+            original,
+            server,
+        }
     }
 
     /// The `id` of its source, else `server/name`, else the name. Unique in a catalog.
@@ -167,12 +200,12 @@ impl Tool {
 
     /// The name that a call uses.
     pub fn name(&self) -> &str {
-        &self.raw.name
+        &self.name
     }
 
     /// Its name at its own server; mostly the same.
     pub fn upstream_name(&self) -> &str {
-        self.raw.upstream_name.as_deref().unwrap_or(&self.raw.name)
+        self.upstream_name.as_deref().unwrap_or(&self.name)
     }
 
     /// `server/name` with its name at its own server, else that name alone. Names that are made
@@ -195,27 +228,27 @@ impl Tool {
 
     /// A name for people.
     pub fn title(&self) -> Option<&str> {
-        self.raw.title.as_deref()
+        self.title.as_deref()
     }
 
     /// What it does; empty when the source does not say.
     pub fn description(&self) -> &str {
-        &self.raw.description
+        self.description.get(self.original.as_deref())
     }
 
     /// JSON Schema of its arguments, as it came.
-    pub fn input_schema(&self) -> Option<&RawValue> {
-        self.raw.input_schema.as_deref()
+    pub fn input_schema(&self) -> Option<&str> {
+        self.input_schema.as_ref().map(|schema| schema.get(self.original.as_deref()))
     }
 
     /// JSON Schema of its result, as it came.
-    pub fn output_schema(&self) -> Option<&RawValue> {
-        self.raw.output_schema.as_deref()
+    pub fn output_schema(&self) -> Option<&str> {
+        self.output_schema.as_ref().map(|schema| schema.get(self.original.as_deref()))
     }
 
     /// What it says about its effects.
     pub fn annotations(&self) -> Annotations {
-        self.raw.annotations
+        self.annotations
     }
 
     /// Where it comes from.
@@ -230,7 +263,7 @@ impl Tool {
 
     /// What kind of source it comes from.
     pub fn origin(&self) -> Origin {
-        self.raw.origin
+        self.origin
     }
 
     /// Whether the host program registered it itself, rather than a server.
@@ -240,56 +273,55 @@ impl Tool {
 
     /// A group within or across servers.
     pub fn category(&self) -> Option<&str> {
-        self.raw.category.as_deref()
+        self.category.as_deref()
     }
 
     /// A curated phrase that helps to find it.
     pub fn search_hint(&self) -> Option<&str> {
-        self.raw.search_hint.as_deref()
+        self.search_hint.as_deref()
     }
 
     /// When and how to use it.
     pub fn prompt_instructions(&self) -> Option<&str> {
-        self.raw.prompt_instructions.as_deref()
+        self.prompt_instructions.as_deref()
     }
 
     /// Further names that it answers to.
     pub fn aliases(&self) -> &[String] {
-        &self.raw.aliases
+        &self.aliases
     }
 
     /// Whether it is hidden until searched for; `None` leaves it to the dialect.
     pub fn deferred(&self) -> Option<bool> {
-        self.raw.deferred
+        self.deferred
     }
 
     /// The JSON that it was read from, byte for byte.
-    pub fn original(&self) -> Option<&RawValue> {
-        self.raw.original.as_deref()
+    pub fn original(&self) -> Option<&Arc<RawValue>> {
+        self.original.as_ref()
     }
 
     /// Whether `other` would be indistinguishable to every caller, so that a snapshot
     /// can go on sharing the older one.
     pub(crate) fn same_content(&self, other: &Self) -> bool {
-        fn json(value: Option<&RawValue>) -> Option<&str> {
-            value.map(RawValue::get)
+        fn json(value: &Option<Arc<RawValue>>) -> Option<&str> {
+            value.as_deref().map(RawValue::get)
         }
-        let (a, b) = (&self.raw, &other.raw);
         self.id == other.id
-            && a.name == b.name
-            && a.upstream_name == b.upstream_name
-            && a.title == b.title
-            && a.description == b.description
-            && json(a.input_schema.as_deref()) == json(b.input_schema.as_deref())
-            && json(a.output_schema.as_deref()) == json(b.output_schema.as_deref())
-            && a.annotations == b.annotations
-            && a.origin == b.origin
-            && a.category == b.category
-            && a.search_hint == b.search_hint
-            && a.prompt_instructions == b.prompt_instructions
-            && a.aliases == b.aliases
-            && a.deferred == b.deferred
-            && json(a.original.as_deref()) == json(b.original.as_deref())
+            && self.name == other.name
+            && self.upstream_name == other.upstream_name
+            && self.title == other.title
+            && self.description() == other.description()
+            && self.input_schema() == other.input_schema()
+            && self.output_schema() == other.output_schema()
+            && self.annotations == other.annotations
+            && self.origin == other.origin
+            && self.category == other.category
+            && self.search_hint == other.search_hint
+            && self.prompt_instructions == other.prompt_instructions
+            && self.aliases == other.aliases
+            && self.deferred == other.deferred
+            && json(&self.original) == json(&other.original)
             && self.server == other.server
     }
 }

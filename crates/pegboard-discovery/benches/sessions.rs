@@ -123,6 +123,6 @@ fn call_that_does_not_fit(bencher: Bencher<'_, '_>) {
 fn schema_that_is_read_for_the_first_time(bencher: Bencher<'_, '_>) {
     let (session, _) = issue();
     let tool = session.find("create_issue").expect("it is there");
-    let text = tool.input_schema().expect("a schema").get().to_owned();
+    let text = tool.input_schema().expect("a schema").to_owned();
     bencher.bench_local(move || pegboard_discovery::arguments::Schema::read(black_box(&text)));
 }

@@ -21,7 +21,7 @@ pub struct ToolDefinition {
 impl ToolDefinition {
     /// A catalog tool under the name `shown_as`.
     pub fn of(tool: &Tool, shown_as: &str) -> Self {
-        let schema = tool.input_schema().and_then(|schema| serde_json::from_str(schema.get()).ok());
+        let schema = tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok());
         let description = match tool.server_name() {
             // Several tools of one name are told apart by their server.
             Some(server) if shown_as != tool.name() => format!("[{server}] {}", tool.description()),

@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 2;
 
 /// `name(param: type, optional?: type = default) — purpose`.
 pub(crate) fn signature(tool: &Tool, shown_as: &str) -> String {
-    let schema = tool.input_schema().and_then(|schema| serde_json::from_str::<Value>(schema.get()).ok());
+    let schema = tool.input_schema().and_then(|schema| serde_json::from_str::<Value>(schema).ok());
     let parameters =
         schema.as_ref().map(|schema| Types { root: schema }.parameters(schema, MAX_DEPTH)).unwrap_or_default();
     // Names and values of parameters are a server's own words too.
@@ -31,7 +31,7 @@ pub(crate) fn signature(tool: &Tool, shown_as: &str) -> String {
 
 /// Whether the signature of `tool` tells the type or the values of every required parameter.
 pub fn has_complete_signature(tool: &Tool) -> bool {
-    let Some(schema) = tool.input_schema().and_then(|schema| serde_json::from_str::<Value>(schema.get()).ok()) else {
+    let Some(schema) = tool.input_schema().and_then(|schema| serde_json::from_str::<Value>(schema).ok()) else {
         return true;
     };
     let types = Types { root: &schema };

@@ -12,7 +12,7 @@ use pegboard_core::{
 use pegboard_upstream::{
     Fleet, Item, ListKind, Lists, Upstream,
     headers::{self, MirroredParameter},
-    json::{Fields, Raw, raw},
+    json::{Fields, Raw, SharedRaw, raw},
 };
 
 use crate::{
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     /// Its name or URI here.
     pub(crate) shown: String,
     /// What is said of it, under that name.
-    pub(crate) raw: Raw,
+    pub(crate) raw: SharedRaw,
 }
 
 /// What all servers offer at one moment. Immutable; a change makes a new one.
@@ -293,14 +293,14 @@ fn shown_items<'a>(
 /// The servers whose entries are not the same in both.
 fn changed_servers(new: &[&Vec<Entry>], old: &[&Vec<Entry>]) -> BTreeSet<Arc<str>> {
     let by_server = |lists: &[&Vec<Entry>]| {
-        let mut entries: BTreeMap<Arc<str>, Vec<Raw>> = BTreeMap::new();
+        let mut entries: BTreeMap<Arc<str>, Vec<SharedRaw>> = BTreeMap::new();
         for entry in lists.iter().flat_map(|list| list.iter()) {
-            entries.entry(Arc::clone(&entry.server)).or_default().push(entry.raw.clone());
+            entries.entry(Arc::clone(&entry.server)).or_default().push(Arc::clone(&entry.raw));
         }
         entries
     };
     let (new, old) = (by_server(new), by_server(old));
-    let texts = |entries: Option<&Vec<Raw>>| -> Vec<String> {
+    let texts = |entries: Option<&Vec<SharedRaw>>| -> Vec<String> {
         entries.into_iter().flatten().map(|raw| raw.get().to_owned()).collect()
     };
     let servers: BTreeSet<Arc<str>> = new.keys().chain(old.keys()).cloned().collect();
@@ -322,7 +322,7 @@ impl Part {
 }
 
 fn entry(server: &Arc<str>, item: &Item, shown: String, field: &str) -> Entry {
-    let raw = if shown == item.key { item.raw.clone() } else { renamed(&item.raw, field, &shown) };
+    let raw = if shown == item.key { Arc::clone(&item.raw) } else { renamed(&item.raw, field, &shown).into() };
     Entry { server: Arc::clone(server), key: item.key.clone(), shown, raw }
 }
 
@@ -335,25 +335,25 @@ pub(crate) fn renamed(value: &serde_json::value::RawValue, field: &str, name: &s
 
 /// A tool of a server as the catalog takes it in.
 fn tool(item: &Item, shown: &str, middleware: &[Middleware]) -> Option<RawTool> {
-    let mut exposed = item.raw.clone();
+    let mut exposed = Arc::clone(&item.raw);
     if shown != item.key {
-        exposed = renamed(&exposed, "name", shown);
+        exposed = renamed(&exposed, "name", shown).into();
     }
     if middleware.iter().any(|step| matches!(step, Middleware::DescriptionEnricher { .. })) {
         let mut fields = Fields::of(&exposed)?;
         let text = fields.text("description").unwrap_or_default();
         let text = middleware.iter().fold(text, |text, step| step.enrich(text));
         fields.set("description", raw(&text));
-        exposed = fields.to_raw();
+        exposed = fields.to_raw().into();
     }
-    Item::read_tool(&exposed, shown, &item.key)
+    Item::read_tool(exposed, shown, &item.key)
 }
 
 /// What a client is shown of a catalog tool under `name`.
-pub(crate) fn definition(tool: &Tool, name: &str) -> Raw {
+pub(crate) fn definition(tool: &Tool, name: &str) -> SharedRaw {
     match tool.original() {
-        Some(original) if name == tool.name() => original.to_owned(),
-        Some(original) => renamed(original, "name", name),
-        None => raw(&pegboard_discovery::ToolDefinition::of(tool, name).to_json()),
+        Some(original) if name == tool.name() => Arc::clone(original),
+        Some(original) => renamed(original, "name", name).into(),
+        None => raw(&pegboard_discovery::ToolDefinition::of(tool, name).to_json()).into(),
     }
 }

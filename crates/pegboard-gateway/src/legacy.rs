@@ -1,11 +1,11 @@
 //! What legacy clients cannot read, put in a way that they can.
 
-use pegboard_upstream::json::{Fields, Raw, raw};
+use pegboard_upstream::json::{Fields, SharedRaw, raw};
 use serde_json::{Value, json};
 
 /// A tool definition as versions before 2026-07-28 allow it: properties are schemas that
 /// are objects, and an output schema describes an object.
-pub(crate) fn tool(definition: Raw) -> Raw {
+pub(crate) fn tool(definition: SharedRaw) -> SharedRaw {
     let text = definition.get();
     // Few tools have either; looking is cheaper than taking all of them apart.
     let may_have_booleans =
@@ -28,7 +28,7 @@ pub(crate) fn tool(definition: Raw) -> Raw {
         fields.set(key, schema.to_raw());
         is_changed = true;
     }
-    if is_changed { fields.to_raw() } else { definition }
+    if is_changed { fields.to_raw().into() } else { definition }
 }
 
 /// The properties with schemas that are objects, if any was not.
@@ -47,13 +47,15 @@ fn without_booleans(mut properties: Fields) -> Option<Fields> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
+
     use super::*;
 
     #[test]
     fn definitions_for_legacy_clients() {
         let check = |given: &str, expected: &str| {
-            let given: Raw = serde_json::from_str(given).expect("JSON");
-            assert_eq!(tool(given).get(), expected);
+            let given: Box<RawValue> = serde_json::from_str(given).expect("JSON");
+            assert_eq!(tool(given.into()).get(), expected);
         };
         let plain = r#"{"name":"a","inputSchema":{"type":"object","properties":{"x":{"default":true}}}}"#;
         check(plain, plain);

@@ -10,7 +10,7 @@ use pegboard_discovery::{Answer, DialectName, Listed, Reply, Session, Target, es
 use pegboard_upstream::{
     ListKind,
     era::Era,
-    json::{Fields, Raw, raw},
+    json::{Fields, Raw, SharedRaw, raw},
     rpc::RpcError,
 };
 use serde_json::{Value, json, value::RawValue};
@@ -34,11 +34,12 @@ impl Gateway {
         self.ready().await;
         let is_legacy = exchange.era == Era::Legacy;
         let shows_everything = self.shows_everything(exchange);
-        let items: Vec<Raw> = self.with_tools(exchange, |tools| {
+        let items: Vec<SharedRaw> = self.with_tools(exchange, |tools| {
             if shows_everything { everything(tools) } else { tools.listed().iter().map(listed).collect() }
         });
         self.count_list(exchange, &items, shows_everything);
-        let items: Vec<Raw> = items.into_iter().map(|item| if is_legacy { legacy::tool(item) } else { item }).collect();
+        let items: Vec<SharedRaw> =
+            items.into_iter().map(|item| if is_legacy { legacy::tool(item) } else { item }).collect();
         let items: Vec<&RawValue> = items.iter().map(|item| &**item).collect();
         self.page(exchange, ListKind::Tools, &items, params)
     }
@@ -189,12 +190,12 @@ impl Gateway {
     }
 
     /// Takes note of what a list spared its client.
-    fn count_list(&self, exchange: &Exchange, items: &[Raw], shows_everything: bool) {
+    fn count_list(&self, exchange: &Exchange, items: &[SharedRaw], shows_everything: bool) {
         self.metrics.lists.fetch_add(1, Ordering::Relaxed);
         if shows_everything {
             return;
         }
-        let tokens = |items: &[Raw]| items.iter().map(|item| estimate_tokens(item.get()) as u64).sum::<u64>();
+        let tokens = |items: &[SharedRaw]| items.iter().map(|item| estimate_tokens(item.get()) as u64).sum::<u64>();
         let version = self.with_tools(exchange, |tools| tools.catalog().version());
         let all = || tokens(&self.with_tools(exchange, |tools| everything(tools)));
         let viewer = &exchange.viewer;
@@ -312,14 +313,14 @@ fn note_call(span: &Span, result: &Result<Raw, ForwardError>) {
     }
 }
 
-fn everything(tools: &Session) -> Vec<Raw> {
+fn everything(tools: &Session) -> Vec<SharedRaw> {
     let selection = tools.selection();
     let visible = tools.catalog().iter().filter(|tool| selection.allows(tool));
     visible.map(|tool| directory::definition(tool, &tools.name_of(tool))).collect()
 }
 
 /// What a client is told of a visible tool.
-fn listed(listed: &Listed<'_>) -> Raw {
+fn listed(listed: &Listed<'_>) -> SharedRaw {
     match listed.tool {
         Some(tool) => directory::definition(tool, &listed.definition.name),
         None => {
@@ -327,7 +328,7 @@ fn listed(listed: &Listed<'_>) -> Raw {
             if listed.definition.name.contains("search") || listed.definition.name.contains("Search") {
                 definition["annotations"] = json!({"readOnlyHint": true, "openWorldHint": false});
             }
-            raw(&definition)
+            raw(&definition).into()
         }
     }
 }

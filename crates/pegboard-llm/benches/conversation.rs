@@ -113,7 +113,7 @@ fn session(catalog: &Catalog, dialect: DialectName) -> Session {
         name: tool.name().to_owned(),
         description: tool.description().to_owned(),
         server: tool.server_name().map(str::to_owned),
-        input_schema: tool.input_schema().map(ToOwned::to_owned),
+        input_schema: tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok()),
         deferred: Some(true),
         ..pegboard_core::RawTool::default()
     });

@@ -1,6 +1,8 @@
 //! Parsers of this crate that are not public, for the fuzz targets alone.
 
-use crate::{CallError, Item, ListKind, config::env_variables, json::Fields, listing, manifest};
+use serde_json::value::RawValue;
+
+use crate::{CallError, Item, ListKind, config::env_variables, listing, manifest};
 
 /// The variables of a file with `NAME=value` lines.
 ///
@@ -14,7 +16,7 @@ pub fn env_file(text: &str) -> Result<Vec<(String, String)>, String> {
 ///
 /// # Errors
 /// When it is no page of a list.
-pub fn page(kind: ListKind, result: &Fields) -> Result<(Vec<Item>, Vec<String>), CallError> {
+pub fn page(kind: ListKind, result: &RawValue) -> Result<(Vec<Item>, Vec<String>), CallError> {
     listing::read_page(kind, result)
 }
 

@@ -3,13 +3,16 @@
 //! A proxy must not lose fields it does not know, reorder keys or rewrite numbers. So a
 //! message is read one object deep, and what is not looked at keeps its bytes.
 
-use std::{collections::HashMap, fmt};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 use serde_json::value::RawValue;
 
 /// A JSON value whose bytes are kept.
 pub type Raw = Box<RawValue>;
+
+/// A JSON value that several hold for long; its bytes are there once.
+pub type SharedRaw = Arc<RawValue>;
 
 /// `value` as JSON.
 ///

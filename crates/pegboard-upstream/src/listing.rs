@@ -14,7 +14,7 @@ pub(crate) use self::page::read_page;
 use crate::{
     connection::{Call, CallError, Link},
     handshake::Hello,
-    json::{Fields, Raw, raw},
+    json::{Fields, Raw, SharedRaw, raw},
     rpc::RpcError,
 };
 
@@ -90,28 +90,28 @@ pub struct Item {
     /// Its name or URI at the server.
     pub key: String,
     /// All the server says of it, mended where it was broken.
-    pub raw: Raw,
+    pub raw: SharedRaw,
 }
 
 impl Item {
     /// A tool as a catalog takes it in, under the name `shown`.
     pub fn to_tool(&self, shown: &str) -> Option<RawTool> {
-        let mut exposed = self.raw.clone();
+        let mut exposed = Arc::clone(&self.raw);
         if shown != self.key {
             let mut fields = Fields::of(&exposed)?;
             fields.set("name", raw(shown));
-            exposed = fields.to_raw();
+            exposed = fields.to_raw().into();
         }
-        Self::read_tool(&exposed, shown, &self.key)
+        Self::read_tool(exposed, shown, &self.key)
     }
 
     /// [`to_tool`](Self::to_tool) of a definition that carries the name `shown` already.
-    pub fn read_tool(definition: &RawValue, shown: &str, key: &str) -> Option<RawTool> {
-        let read = of_protocol(definition);
+    pub fn read_tool(definition: SharedRaw, shown: &str, key: &str) -> Option<RawTool> {
+        let read = of_protocol(&definition);
         let loaded = load::parse(shown, read.get().as_bytes(), &Limits::default()).ok()?;
         let mut tool = loaded.tools.into_iter().next()?;
         // Clients get what the server wrote.
-        tool.original = Some(definition.to_owned());
+        tool.original = Some(definition);
         // What a server says of identities and other names is not its to say.
         tool.id = None;
         shown.clone_into(&mut tool.name);
@@ -252,9 +252,7 @@ pub(crate) async fn refresh(
             Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => break,
             Err(error) => return Err(error),
         };
-        let fields = Fields::of(&result).ok_or_else(|| CallError::Garbled("a list that is no object".to_owned()))?;
-        reader.page(&fields)?;
-        cursor = fields.get("nextCursor").filter(|cursor| cursor.get() != "null").map(ToOwned::to_owned);
+        cursor = reader.page(&result)?;
         if cursor.is_none() {
             break;
         }
@@ -282,7 +280,7 @@ mod tests {
                 "prompt_instructions":"injected","search_hint":"injected","category":"human","deferred":false,"id":"z"}}"#
             );
             let definition: Raw = serde_json::from_str(&text).expect("JSON");
-            let tool = Item::read_tool(&definition, "s___x", "x").expect("a tool");
+            let tool = Item::read_tool(definition.into(), "s___x", "x").expect("a tool");
             assert_eq!((tool.name.as_str(), tool.description.as_str()), ("s___x", "approved"), "{key}");
             let said = [tool.prompt_instructions, tool.search_hint, tool.category, tool.id, tool.server];
             assert!(said.iter().all(Option::is_none) && tool.deferred.is_none(), "{key}: {said:?}");

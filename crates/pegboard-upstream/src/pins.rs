@@ -265,7 +265,7 @@ fn compare(config: &ServerConfig, approved: &Approved, offered: &[Item], known: 
             Some(_) => PinKind::Changed,
         };
         let (name, since) = (item.key.clone(), since(&item.key, kind));
-        tools.push(WaitingTool { name, kind, since, raw: Some(item.raw.clone()) });
+        tools.push(WaitingTool { name, kind, since, raw: Some((*item.raw).to_owned()) });
     }
     let names: HashSet<&str> = offered.iter().map(|item| item.key.as_str()).collect();
     for tool in approved.tools.iter().filter(|tool| !names.contains(tool.name.as_str())) {

@@ -28,6 +28,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod logging;
+mod memory;
 mod models;
 mod output;
 mod plain;

@@ -50,7 +50,7 @@ impl Schemas {
         if let Some(entry) = self.lock().by_address.get(&address) {
             return entry.schema.clone();
         }
-        let text = tool.input_schema().map_or("", |schema| schema.get());
+        let text = tool.input_schema().unwrap_or_default();
         let schema = Schema::read(text).map(Arc::new);
         let bytes = if schema.is_some() { text.len() } else { 0 };
         let mut kept = self.lock();

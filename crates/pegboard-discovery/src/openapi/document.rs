@@ -1,7 +1,7 @@
 //! The OpenAPI text of one server's tools.
 
 use pegboard_core::Tool;
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, json};
 
 use super::{
     ApiServer, UniqueNames, identifier, path_of,
@@ -257,10 +257,9 @@ fn as_object(schema: Value) -> Value {
     }
 }
 
-fn read(schema: &RawValue) -> Option<Value> {
-    let text = schema.get();
+fn read(schema: &str) -> Option<Value> {
     // Nesting that the parser refuses is not for reading either.
-    if text.len() > MAX_SCHEMA_BYTES { None } else { serde_json::from_str(text).ok() }
+    if schema.len() > MAX_SCHEMA_BYTES { None } else { serde_json::from_str(schema).ok() }
 }
 
 fn cut(text: &str, most: usize) -> String {

@@ -32,7 +32,7 @@ pub fn for_each_text(tool: &Tool, emit: &mut impl FnMut(Field, &str)) {
     }
     let Some(schema) = tool.input_schema() else { return };
     // A schema that does not parse (nested too deep) is not searchable; the tool is.
-    let Ok(schema) = serde_json::from_str::<Value>(schema.get()) else { return };
+    let Ok(schema) = serde_json::from_str::<Value>(schema) else { return };
     schema::visit(&schema, &mut |text| match text {
         SchemaText::ParameterName(name) => emit(Field::ParameterName, name),
         SchemaText::ParameterDescription(text) => emit(Field::ParameterDescription, text),

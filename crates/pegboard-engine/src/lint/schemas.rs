@@ -47,7 +47,7 @@ const PLAIN: [&str; 26] = [
 pub(super) fn look(look: &Look<'_>, findings: &mut Vec<Finding>) {
     for (at, tool) in look.tools.iter().enumerate() {
         // A schema that does not parse (nested too deep) is the loader's business.
-        let schema = tool.input_schema().and_then(|schema| serde_json::from_str::<Value>(schema.get()).ok());
+        let schema = tool.input_schema().and_then(|schema| serde_json::from_str::<Value>(schema).ok());
         let Some(schema) = schema else { continue };
         findings.extend(costly(look, at, &schema));
         findings.extend(undescribed(look, at, tool, &schema));

@@ -78,30 +78,59 @@ pub enum ModelError {
     },
 }
 
+/// Where the sections of a model begin.
+struct Layout {
+    header: Header,
+    entries: usize,
+    table: usize,
+    numbers: usize,
+    background: usize,
+    end: usize,
+}
+
+/// Reads a model and checks every byte of it.
 pub(super) fn parse(bytes: Cow<'static, [u8]>) -> Result<Model, ModelError> {
-    let header = read_header(&bytes)?;
-    let entries = PREFIX + header_length(&bytes);
-    let table = entries + header.vocabulary_bytes;
-    let numbers = table + header.vocabulary * header.dims;
-    let background = numbers + 3 * 4 * header.vocabulary;
-    let end = background + header.background * (header.dims + 4);
-    if bytes.len() != end + CHECKSUM {
-        return Err(ModelError::Length { found: bytes.len(), expected: end + CHECKSUM });
-    }
-    let (found, expected) = (checksum(&bytes[..end]), read_u64(&bytes[end..]));
+    let layout = Layout::of(&bytes)?;
+    let (found, expected) = (checksum(&bytes[..layout.end]), read_u64(&bytes[layout.end..]));
     if found != expected {
         return Err(ModelError::Checksum { found, expected });
     }
-    let pieces = Pieces::parse(&bytes[entries..table], header.vocabulary)?;
-    let section = |at: usize, section| {
-        let start = numbers + at * 4 * header.vocabulary;
-        read_weights(&bytes[start..start + 4 * header.vocabulary], section)
-    };
-    let scales = section(0, "`scales`")?;
-    let query_weights = section(1, "`query weights`")?;
-    let tool_weights = section(2, "`tool weights`")?;
-    let background = read_background(&bytes[background..end], &header)?;
-    Ok(Model { header, bytes, table, pieces, scales, query_weights, tool_weights, background })
+    layout.read(bytes)
+}
+
+/// Reads a model of which somebody has checked every byte before. Its rows, which are most of it,
+/// come into memory as they are used.
+pub(super) fn parse_checked(bytes: &'static [u8]) -> Result<Model, ModelError> {
+    Layout::of(bytes)?.read(Cow::Borrowed(bytes))
+}
+
+impl Layout {
+    fn of(bytes: &[u8]) -> Result<Self, ModelError> {
+        let header = read_header(bytes)?;
+        let entries = PREFIX + header_length(bytes);
+        let table = entries + header.vocabulary_bytes;
+        let numbers = table + header.vocabulary * header.dims;
+        let background = numbers + 3 * 4 * header.vocabulary;
+        let end = background + header.background * (header.dims + 4);
+        if bytes.len() != end + CHECKSUM {
+            return Err(ModelError::Length { found: bytes.len(), expected: end + CHECKSUM });
+        }
+        Ok(Self { header, entries, table, numbers, background, end })
+    }
+
+    fn read(self, bytes: Cow<'static, [u8]>) -> Result<Model, ModelError> {
+        let Self { header, entries, table, numbers, background, end } = self;
+        let pieces = Pieces::parse(&bytes[entries..table], header.vocabulary)?;
+        let section = |at: usize, section| {
+            let start = numbers + at * 4 * header.vocabulary;
+            read_weights(&bytes[start..start + 4 * header.vocabulary], section)
+        };
+        let scales = section(0, "`scales`")?;
+        let query_weights = section(1, "`query weights`")?;
+        let tool_weights = section(2, "`tool weights`")?;
+        let background = read_background(&bytes[background..end], &header)?;
+        Ok(Model { header, bytes, table, pieces, scales, query_weights, tool_weights, background })
+    }
 }
 
 /// Vectors as tools have them: rows of whole numbers, then what a unit of each is worth.

@@ -6,8 +6,6 @@ use serde_json::Value;
 
 use super::*;
 
-const BYTES: &[u8] = include_bytes!("../../model/pegboard.model");
-
 /// The first tool of a catalog made of `json`.
 fn tool(json: &Value) -> Arc<Tool> {
     let line = json.to_string();
@@ -136,21 +134,27 @@ fn what_a_file_must_be() {
 
 #[test]
 fn the_embedded_model_is_small_and_borrowed() {
-    assert!(BYTES.len() <= 10_000_000);
+    assert!(EMBEDDED_BYTES.len() <= 10_000_000);
     assert!(matches!(Model::embedded().bytes, Cow::Borrowed(_)));
     assert_eq!(Model::embedded().name(), "pegboard");
+}
+
+/// Nobody does so when the program runs.
+#[test]
+fn every_byte_of_the_embedded_model_is_as_it_was_written() {
+    Model::parse(Cow::Borrowed(EMBEDDED_BYTES)).expect("a whole model");
 }
 
 proptest! {
     #[test]
     fn a_damaged_file_is_refused(at: prop::sample::Index, bit in 0..8_u8, cut: prop::sample::Index) {
-        let mut bytes = BYTES.to_vec();
-        bytes.truncate(cut.index(BYTES.len()));
+        let mut bytes = EMBEDDED_BYTES.to_vec();
+        bytes.truncate(cut.index(EMBEDDED_BYTES.len()));
         prop_assert!(Model::parse(Cow::Owned(bytes)).is_err());
-        let mut bytes = BYTES.to_vec();
-        bytes[at.index(BYTES.len())] ^= 1 << bit;
+        let mut bytes = EMBEDDED_BYTES.to_vec();
+        bytes[at.index(EMBEDDED_BYTES.len())] ^= 1 << bit;
         prop_assert!(Model::parse(Cow::Owned(bytes)).is_err());
-        let mut bytes = BYTES.to_vec();
+        let mut bytes = EMBEDDED_BYTES.to_vec();
         bytes.push(bit);
         prop_assert!(Model::parse(Cow::Owned(bytes)).is_err());
     }

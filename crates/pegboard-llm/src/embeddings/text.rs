@@ -43,7 +43,7 @@ pub fn tool_text(tool: &Tool) -> String {
 /// The names of its parameters, in words.
 fn parameters(tool: &Tool) -> Vec<String> {
     let Some(schema) = tool.input_schema() else { return Vec::new() };
-    let Ok(schema) = serde_json::from_str::<Value>(schema.get()) else { return Vec::new() };
+    let Ok(schema) = serde_json::from_str::<Value>(schema) else { return Vec::new() };
     let mut names = Vec::new();
     schema::visit(&schema, &mut |found| {
         if let SchemaText::ParameterName(name) = found

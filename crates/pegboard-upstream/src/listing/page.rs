@@ -1,6 +1,6 @@
 //! One page after the other of a list, mended where a server has broken it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pegboard_core::{
     catalog::{Warning, WarningKind},
@@ -31,7 +31,7 @@ const TYPES: &[(&str, char)] = &[
 
 /// The items on one page, and what was wrong with them.
 #[cfg(fuzzing)]
-pub(crate) fn read_page(kind: ListKind, result: &Fields) -> Result<(Vec<Item>, Vec<String>), CallError> {
+pub(crate) fn read_page(kind: ListKind, result: &RawValue) -> Result<(Vec<Item>, Vec<String>), CallError> {
     let mut warnings = Vec::new();
     let mut reader = Reader::new(kind, &mut warnings);
     reader.page(result)?;
@@ -55,18 +55,22 @@ impl<'a> Reader<'a> {
         Self { kind, items: Vec::new(), bytes: 0, seen: HashSet::new(), warnings }
     }
 
-    /// Takes in one page.
+    /// Takes in one page, and says where the next one begins.
     ///
     /// # Errors
     /// When it is none.
-    pub(super) fn page(&mut self, fields: &Fields) -> Result<(), CallError> {
+    pub(super) fn page(&mut self, result: &RawValue) -> Result<Option<Raw>, CallError> {
+        // Not taken apart into values of their own: a page may be the whole of a large list.
+        let fields: HashMap<String, &RawValue> = serde_json::from_str(result.get())
+            .map_err(|_| CallError::Garbled("a list that is no object".to_owned()))?;
         let missing = || CallError::Garbled(format!("a list without `{}`", self.kind.field()));
         let list = fields.get(self.kind.field()).ok_or_else(missing)?;
         let list: Vec<&RawValue> = serde_json::from_str(list.get()).map_err(|_| missing())?;
         for item in list {
             self.item(item);
         }
-        Ok(())
+        let cursor = fields.get("nextCursor").filter(|cursor| cursor.get() != "null");
+        Ok(cursor.map(|cursor| (*cursor).to_owned()))
     }
 
     fn item(&mut self, item: &RawValue) {
@@ -106,7 +110,7 @@ impl<'a> Reader<'a> {
             return self.warn(WarningKind::TooLong, format!("`{}` is left out: the list is too large", shorten(&key)));
         }
         self.bytes += raw.get().len();
-        self.items.push(Item { key, raw });
+        self.items.push(Item { key, raw: raw.into() });
     }
 
     /// A tool that every client can read: its schema is an object schema, and its
@@ -224,7 +228,7 @@ mod tests {
             let page: Raw = serde_json::from_str(&format!("{{\"{}\":{list}}}", kind.field())).expect("JSON");
             let mut warnings = Vec::new();
             let mut reader = Reader::new(kind, &mut warnings);
-            reader.page(&Fields::of(&page).expect("an object")).expect("a page");
+            reader.page(&page).expect("a page");
             let items: Vec<String> = reader.items.iter().map(|item| item.raw.get().to_owned()).collect();
             (items, warnings.len())
         };

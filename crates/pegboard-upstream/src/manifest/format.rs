@@ -10,9 +10,10 @@
 //! Definitions are kept as they came, with the key that was read out of each, so that
 //! nothing of them is taken apart again before it is needed.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::{Fingerprint, Manifest, ReadError};
 use crate::{
@@ -46,16 +47,17 @@ impl Seal {
 
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body {
+struct Body<'a> {
     era: WrittenEra,
     version: String,
     capabilities: Fields,
     server_info: Option<Raw>,
     instructions: Option<String>,
-    tools: Vec<Entry>,
-    prompts: Vec<Entry>,
-    resources: Vec<Entry>,
-    templates: Vec<Entry>,
+    #[serde(borrow)]
+    tools: Vec<Entry<'a>>,
+    prompts: Vec<Entry<'a>>,
+    resources: Vec<Entry<'a>>,
+    templates: Vec<Entry<'a>>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -66,17 +68,15 @@ enum WrittenEra {
 }
 
 #[derive(Deserialize, Serialize)]
-struct Entry {
-    key: String,
-    raw: Raw,
+struct Entry<'a> {
+    key: Cow<'a, str>,
+    #[serde(borrow)]
+    raw: &'a RawValue,
 }
 
 /// The file of a manifest, and its seal.
 pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) -> (Vec<u8>, Seal) {
     let Manifest { hello, lists } = manifest;
-    let entries = |items: &[Item]| -> Vec<Entry> {
-        items.iter().map(|item| Entry { key: item.key.clone(), raw: item.raw.clone() }).collect()
-    };
     let body = Body {
         era: match hello.era {
             Era::Legacy => WrittenEra::Legacy,
@@ -96,6 +96,15 @@ pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) 
     (format!("{MAGIC} {VERSION} {}\n{}", seal.to_hex(), body.get()).into_bytes(), seal)
 }
 
+fn entries(items: &[Item]) -> Vec<Entry<'_>> {
+    items.iter().map(|item| Entry { key: item.key.as_str().into(), raw: &item.raw }).collect()
+}
+
+fn items(entries: Vec<Entry<'_>>) -> Arc<Vec<Item>> {
+    let item = |Entry { key, raw }: Entry<'_>| Item { key: key.into_owned(), raw: raw.to_owned().into() };
+    Arc::new(entries.into_iter().map(item).collect())
+}
+
 /// The manifest in a file, if it is whole and was made here for this fingerprint.
 pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Result<(Manifest, Seal), ReadError> {
     let line = bytes.iter().take(MAX_LINE).position(|byte| *byte == b'\n').ok_or(ReadError::Version)?;
@@ -106,9 +115,6 @@ pub(super) fn decode(bytes: &[u8], fingerprint: &Fingerprint, key: &Key) -> Resu
         return Err(ReadError::Seal);
     }
     let body: Body = serde_json::from_slice(body).map_err(ReadError::Content)?;
-    let items = |entries: Vec<Entry>| -> Arc<Vec<Item>> {
-        Arc::new(entries.into_iter().map(|Entry { key, raw }| Item { key, raw }).collect())
-    };
     let hello = Hello {
         era: match body.era {
             WrittenEra::Legacy => Era::Legacy,

@@ -66,7 +66,7 @@ fn items(raw: &[&str]) -> Arc<Vec<Item>> {
     let item = |text: &&str| {
         let raw: crate::json::Raw = serde_json::from_str(text).expect("JSON");
         let key = Fields::of(&raw).and_then(|fields| fields.text("name")).unwrap_or_default();
-        Item { key, raw }
+        Item { key, raw: raw.into() }
     };
     Arc::new(raw.iter().map(item).collect())
 }

@@ -85,7 +85,7 @@ impl PinKind {
 
 impl Approved {
     pub(super) fn new(config: &ServerConfig, offered: &[Item]) -> Self {
-        let tool = |item: &Item| ApprovedTool { name: item.key.clone(), raw: item.raw.clone() };
+        let tool = |item: &Item| ApprovedTool { name: item.key.clone(), raw: (*item.raw).to_owned() };
         let mut tools: Vec<ApprovedTool> = offered.iter().map(tool).collect();
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         Self { server: config.name.clone(), source: source(config), tools }

@@ -57,7 +57,7 @@ fn items(tools: &[&str]) -> Vec<Item> {
     let item = |text: &&str| {
         let raw: Raw = serde_json::from_str(text).expect("JSON");
         let key = crate::json::Fields::of(&raw).and_then(|fields| fields.text("name")).unwrap_or_default();
-        Item { key, raw }
+        Item { key, raw: raw.into() }
     };
     tools.iter().map(item).collect()
 }

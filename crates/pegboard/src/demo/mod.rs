@@ -151,7 +151,7 @@ struct DemoTool {
 
 impl DemoTool {
     fn new(tool: &Tool, plan: Plan) -> Self {
-        let schema = tool.input_schema().and_then(|schema| serde_json::from_str(schema.get()).ok());
+        let schema = tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok());
         let mut listed = json!({"name": tool.name()});
         if let Some(title) = tool.title() {
             listed["title"] = title.into();
