@@ -143,7 +143,7 @@ impl Sources {
                     let id = Some(format!("{}/{}", server.name(), item.key));
                     Some(RawTool { id, ..item.to_tool(shown)? })
                 };
-                let raw = items.iter().zip(&part.names).filter_map(tool).collect();
+                let raw = items.iter().zip(&part.names).filter_map(tool);
                 let whose = Server {
                     name: server.name().to_owned(),
                     description: part.description.clone(),

@@ -184,20 +184,27 @@ impl Catalog {
 
     /// A snapshot in which `server` has exactly `tools`, in the place where it first had
     /// some, else at the end. Tools that did not change stay shared.
-    pub fn with_server(&self, server: Server, tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
+    ///
+    /// Each of `tools` is taken in before the next is asked for, so that many of them need not be
+    /// there at a time.
+    pub fn with_server(&self, server: Server, tools: impl IntoIterator<Item = RawTool>) -> (Self, Vec<Warning>) {
         self.with_group(Some(&Arc::new(server.cleaned())), tools)
     }
 
     /// A snapshot in which the host program has exactly these tools of its own, on no server.
-    pub fn with_own_tools(&self, tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
+    pub fn with_own_tools(&self, tools: impl IntoIterator<Item = RawTool>) -> (Self, Vec<Warning>) {
         self.with_group(None, tools)
     }
 
-    fn with_group(&self, server: Option<&Arc<Server>>, tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
+    fn with_group(
+        &self,
+        server: Option<&Arc<Server>>,
+        tools: impl IntoIterator<Item = RawTool>,
+    ) -> (Self, Vec<Warning>) {
         let mut warnings = Vec::new();
         let is_replaced = |group: &Arc<Group>| same_server(group.server.as_ref(), server);
-        let mut seen = HashSet::with_capacity(tools.len());
-        let mut kept = Vec::with_capacity(tools.len());
+        let mut seen = HashSet::new();
+        let mut kept = Vec::new();
         for mut raw in tools {
             let location = raw.location.clone();
             raw.origin = server.map_or(Origin::Host, |server| server.origin);
@@ -214,6 +221,7 @@ impl Catalog {
                 _ => Arc::new(tool),
             });
         }
+        kept.shrink_to_fit();
         let mut replacement = Some(Group::new(server.cloned(), kept));
         let mut groups = Vec::with_capacity(self.snapshot.groups.len() + 1);
         for group in &self.snapshot.groups {

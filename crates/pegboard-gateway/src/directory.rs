@@ -155,7 +155,7 @@ impl Directory {
             if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
                 let tools = items.iter().zip(&part.names).filter_map(|(item, shown)| tool(item, shown, middleware));
                 let server = part.server(&name);
-                let (newer, warnings) = catalog.with_server(server, tools.collect());
+                let (newer, warnings) = catalog.with_server(server, tools);
                 warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
                 catalog = newer;
             }

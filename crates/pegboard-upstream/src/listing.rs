@@ -2,7 +2,7 @@
 
 mod page;
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
 use pegboard_core::{Limits, RawTool, catalog::WarningKind, load};
 use serde_json::value::RawValue;
@@ -198,6 +198,22 @@ impl Lists {
     }
 }
 
+/// Makes `list` the one that it was `before`, if it says the same, and else lets it share the
+/// texts that both have: whoever derived something from those holds them anyway.
+pub(crate) fn keep(list: &mut Arc<Vec<Item>>, before: &Arc<Vec<Item>>) {
+    let is_same = |one: &Item, other: &Item| one.key == other.key && one.raw.get() == other.raw.get();
+    if list.len() == before.len() && list.iter().zip(before.iter()).all(|(one, other)| is_same(one, other)) {
+        *list = Arc::clone(before);
+        return;
+    }
+    let known: HashMap<&str, &Item> = before.iter().map(|item| (item.key.as_str(), item)).collect();
+    let shared = |item: &Item| {
+        let old = known.get(item.key.as_str()).filter(|old| is_same(item, old));
+        old.map_or_else(|| item.clone(), |old| (*old).clone())
+    };
+    *list = Arc::new(list.iter().map(shared).collect());
+}
+
 /// Items of one list; a server that offers more is cut off, with a warning.
 const MAX_ITEMS: usize = 50_000;
 
@@ -272,6 +288,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn texts_that_stay_are_the_same_in_memory() {
+        let list = |items: &[(&str, u8)]| {
+            let item = |(key, says): &(&str, u8)| Item { key: (*key).to_owned(), raw: raw(says).into() };
+            Arc::new(items.iter().map(item).collect::<Vec<_>>())
+        };
+        let before = list(&[("a", 1), ("b", 2), ("c", 3)]);
+        let mut same = list(&[("a", 1), ("b", 2), ("c", 3)]);
+        keep(&mut same, &before);
+        assert!(Arc::ptr_eq(&same, &before));
+        let mut changed = list(&[("d", 3), ("b", 2), ("a", 4)]);
+        keep(&mut changed, &before);
+        let says = |item: &Item| (item.key.clone(), item.raw.get().to_owned());
+        let pairs = [("d", "3"), ("b", "2"), ("a", "4")].map(|(key, text)| (key.to_owned(), text.to_owned()));
+        assert_eq!(changed.iter().map(says).collect::<Vec<_>>(), pairs);
+        let is_shared = |item: &Item| before.iter().any(|old| Arc::ptr_eq(&old.raw, &item.raw));
+        assert_eq!(changed.iter().map(is_shared).collect::<Vec<_>>(), [false, true, false]);
+    }
+
+    #[test]
     fn only_what_the_protocol_knows_is_read() {
         let injected = r#""name":"y","description":"injected","inputSchema":{"type":"object","required":["z"]}"#;
         for key in ["function", "\\u0066unction"] {
@@ -280,12 +315,15 @@ mod tests {
                 "prompt_instructions":"injected","search_hint":"injected","category":"human","deferred":false,"id":"z"}}"#
             );
             let definition: Raw = serde_json::from_str(&text).expect("JSON");
-            let tool = Item::read_tool(definition.into(), "s___x", "x").expect("a tool");
+            let definition = SharedRaw::from(definition);
+            let tool = Item::read_tool(Arc::clone(&definition), "s___x", "x").expect("a tool");
             assert_eq!((tool.name.as_str(), tool.description.as_str()), ("s___x", "approved"), "{key}");
             let said = [tool.prompt_instructions, tool.search_hint, tool.category, tool.id, tool.server];
             assert!(said.iter().all(Option::is_none) && tool.deferred.is_none(), "{key}: {said:?}");
             assert!(!tool.input_schema.is_some_and(|schema| schema.get().contains("required")), "{key}");
-            assert_eq!(tool.original.map(|raw| raw.get().to_owned()).as_deref(), Some(text.as_str()));
+            let original = tool.original.expect("the definition");
+            assert_eq!(original.get(), text);
+            assert!(Arc::ptr_eq(&original, &definition), "{key}");
         }
     }
 }

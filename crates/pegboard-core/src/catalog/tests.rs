@@ -27,6 +27,23 @@ fn input_order_is_kept_where_servers_alternate() {
     assert_eq!(servers, ["b", "a"]);
 }
 
+/// Definitions are most of what a catalog occupies.
+#[test]
+fn texts_of_a_definition_are_held_once() {
+    let json = r#"{"name":"x","description":"Does it.","inputSchema":{ "type":"object" },"outputSchema":{}}"#;
+    let loaded = crate::load::parse("x.json", json.as_bytes(), &crate::Limits::default()).expect("a tool");
+    let (catalog, _) = Catalog::from_tools(loaded.tools);
+    let tool = catalog.iter().next().expect("a tool");
+    let original = tool.original().expect("a definition").get();
+    assert_eq!(original, json);
+    let texts = [Some(tool.description()), tool.input_schema(), tool.output_schema()];
+    for (text, expected) in texts.into_iter().zip(["Does it.", r#"{ "type":"object" }"#, "{}"]) {
+        let text = text.expect("a text");
+        assert_eq!(text, expected);
+        assert!(original.as_bytes().as_ptr_range().contains(&text.as_ptr()), "{text}");
+    }
+}
+
 #[test]
 fn the_server_in_a_prefixed_name_counts() {
     let (catalog, _) = Catalog::from_tools(vec![raw("", "github___create_issue", "")]);

@@ -72,7 +72,7 @@ pub struct Model {
     background: Vectors,
 }
 
-const EMBEDDED_BYTES: &[u8] = include_bytes!("../../model/pegboard.model");
+static EMBEDDED_BYTES: &[u8] = include_bytes!("../../model/pegboard.model");
 
 /// The model that ships with the program.
 static EMBEDDED: LazyLock<Arc<Model>> = LazyLock::new(|| {
@@ -84,6 +84,11 @@ impl Model {
     /// The model that ships with the program; read when it is first asked for.
     pub fn embedded() -> &'static Arc<Self> {
         &EMBEDDED
+    }
+
+    /// The bytes of the model that ships with the program, as they are in its file.
+    pub fn embedded_bytes() -> &'static [u8] {
+        EMBEDDED_BYTES
     }
 
     /// Reads and checks a model file.

@@ -18,7 +18,7 @@ use crate::{
     era::Era,
     handshake::{self, ConnectError, Connected, Hello, Means},
     json::Fields,
-    listing::{self, Item, Lists},
+    listing::{self, Lists},
     rpc::RpcError,
     transport::stdio::Process,
 };
@@ -337,17 +337,11 @@ impl Upstream {
             tracing::warn!(server = self.name(), "{warning}");
         }
         let before = self.lists();
-        let keep = |list: &mut Arc<Vec<Item>>, old: &Arc<Vec<Item>>| {
-            let is_same = |(one, other): (&Item, &Item)| one.key == other.key && one.raw.get() == other.raw.get();
-            if list.len() == old.len() && list.iter().zip(old.iter()).all(is_same) {
-                *list = Arc::clone(old);
-            }
-        };
-        keep(&mut lists.offered, &before.offered);
+        listing::keep(&mut lists.offered, &before.offered);
         lists.tools = Arc::clone(&lists.offered);
-        keep(&mut lists.prompts, &before.prompts);
-        keep(&mut lists.resources, &before.resources);
-        keep(&mut lists.templates, &before.templates);
+        listing::keep(&mut lists.prompts, &before.prompts);
+        listing::keep(&mut lists.resources, &before.resources);
+        listing::keep(&mut lists.templates, &before.templates);
         self.take_in(lists).await;
     }
 
