@@ -2,7 +2,7 @@
 //!
 //! A ranker stays synchronous and knows no network. Whoever asks it fetches the vectors of the
 //! queries first, from the [`VectorSource`] that the ranker names, and hands them over with
-//! [`Query::vector`](crate::Query::vector). Those of tools are a table that the ranker is given
+//! [`Query::vectors`](crate::Query::vectors). Those of tools are a table that the ranker is given
 //! from outside, as far as it is complete.
 
 use std::{
@@ -141,7 +141,7 @@ impl fmt::Debug for ToolVectors {
     }
 }
 
-/// Vectors of queries, by their texts.
+/// Vectors of queries and of their requests, by their texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vectors {
     by_text: BTreeMap<String, Arc<[f32]>>,
@@ -151,6 +151,12 @@ impl Vectors {
     /// The vector of a text, if it could be had.
     pub fn get(&self, text: &str) -> Option<&[f32]> {
         self.by_text.get(text).map(|vector| &**vector)
+    }
+
+    /// Those of all these texts, or none: what is known of some requests of a query would speak
+    /// against the tools that serve the others.
+    pub fn all<'v>(&'v self, texts: &[&str]) -> Vec<&'v [f32]> {
+        texts.iter().map(|text| self.get(text)).collect::<Option<_>>().unwrap_or_default()
     }
 
     /// Whether there are none.
@@ -168,7 +174,8 @@ impl FromIterator<(String, Arc<[f32]>)> for Vectors {
 /// Somebody else's model.
 pub trait VectorSource: fmt::Debug + Send + Sync {
     /// Fetches the vectors of queries, all in one request, within a bounded time. It does not
-    /// fail: what cannot be had is left out, and the search goes on without it.
+    /// fail: what cannot be had is left out, and the search goes on without it. Where there are too
+    /// many, the first are fetched.
     fn ask(&self, queries: Vec<String>) -> Soon<Vectors>;
 
     /// How it is doing.
@@ -188,13 +195,13 @@ pub struct VectorStanding {
     pub tools: usize,
     /// Tools that it refused to embed.
     pub refused: usize,
-    /// Queries whose vector it sent.
+    /// Queries, and requests within queries, whose vector it sent.
     pub fetched: u64,
-    /// Queries whose vector was known.
+    /// Those whose vector was known.
     pub known: u64,
-    /// Queries that went without a vector because it failed.
+    /// Those that went without a vector because it failed.
     pub failed: u64,
-    /// Queries that went without because it had failed too often just before.
+    /// Those that went without because it had failed too often just before.
     pub skipped: u64,
     /// Why the last request to it failed, unless one has succeeded since.
     pub problem: Option<String>,
