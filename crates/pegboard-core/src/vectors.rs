@@ -81,11 +81,25 @@ impl Direction {
 
     /// The cosine with another one of as many dimensions.
     pub fn cosine(&self, other: &Self) -> f64 {
-        let pairs = self.numbers.iter().zip(&other.numbers);
-        // 8,192 products of bytes fit.
-        let sum: i32 = pairs.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
-        f64::from(sum) * f64::from(self.scale) * f64::from(other.scale)
+        f64::from(dot(&self.numbers, &other.numbers)) * f64::from(self.scale) * f64::from(other.scale)
     }
+}
+
+/// The dot product of the bytes that both have. 8,192 products of bytes fit.
+fn dot(a: &[i8], b: &[i8]) -> i32 {
+    // A product fits into 16 bits; in runs of a fixed length compilers multiply many at once,
+    // which takes half the time.
+    const RUN: usize = 16;
+    let ((a_runs, a_rest), (b_runs, b_rest)) = (a.as_chunks::<RUN>(), b.as_chunks::<RUN>());
+    let mut sum = 0;
+    for (a, b) in a_runs.iter().zip(b_runs) {
+        let mut products = [0_i16; RUN];
+        for ((product, a), b) in products.iter_mut().zip(a).zip(b) {
+            *product = i16::from(*a) * i16::from(*b);
+        }
+        sum += products.iter().map(|product| i32::from(*product)).sum::<i32>();
+    }
+    sum + a_rest.iter().zip(b_rest).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum::<i32>()
 }
 
 /// What somebody else's model makes of tools.
@@ -259,6 +273,12 @@ mod tests {
             let (x, y) = (Direction::of(&a).unwrap(), Direction::of(&b).unwrap());
             prop_assert!((x.cosine(&y) - exact(&a, &b) / length_a / length_b).abs() < 0.02);
             prop_assert_eq!(Direction::from_parts(x.scale(), x.numbers()), Some(x.clone()));
+            // Whatever the length, every byte counts once.
+            for length in [0, 1, 15, 16, 17, 63] {
+                let pairs = x.numbers()[..length].iter().zip(&y.numbers()[..length]);
+                let expected: i32 = pairs.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+                prop_assert_eq!(dot(&x.numbers()[..length], &y.numbers()[..length]), expected);
+            }
             // What came back from the disk is what was put there.
             let again = Direction::of(&x.to_vector()).unwrap();
             prop_assert_eq!(again.numbers(), x.numbers());
