@@ -13,7 +13,7 @@ import torch.nn.functional as F
 import sets as st
 import student as sd
 import teacher as tc
-from prepare import TRAINED, UNLABELLED
+from prepare import OWN, TRAINED, UNLABELLED
 
 HELD_OUT = "held-out"
 EVERYTHING = "everything"
@@ -35,7 +35,7 @@ def load_world(folder: Path, device: torch.device) -> World:
     with gzip.open(folder / "texts.json.gz", "rt", encoding="utf-8") as file:
         texts = json.load(file)
     vocabulary = (folder / "vocabulary.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    labelled = {name: st.load(folder, name, device) for name in TRAINED}
+    labelled = {name: st.load(folder, name, device) for name in TRAINED + OWN}
     unlabelled = {name: st.load(folder, name, device) for name in UNLABELLED}
     for data in (*labelled.values(), *unlabelled.values()):
         data.trained = st.trained(data)

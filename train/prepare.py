@@ -27,6 +27,9 @@ TRAINED = ("metatool", "sealtools", "bfcl", "toolbench", "toolret", "livemcp_rou
 UNLABELLED = ("fleet",)
 """Tools without queries, for self-supervision."""
 
+OWN = ("mixed", "life", "work")
+"""Requests in everyday words, written for this model, `everyday/NAME.tsv`: learned from whatever family is left out."""
+
 MEASURED = ("ultratool", "mcp_union")
 """Sets that are only ever measured on."""
 
@@ -42,6 +45,21 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a file of JSON lines."""
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.strip()]
+
+
+def write_own(name: str, folder: Path) -> None:
+    """Makes a set on disk of `NAME.tsv`: a tool, its description, and requests for it on each line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = (Path(__file__).parent / "everyday" / f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+    entries = [line.split("\t") for line in lines]
+    tools = [{"id": tool, "name": tool, "description": description} for tool, description, _ in entries]
+    asked = [(tool, request) for tool, _, requests in entries for request in requests.split(" | ")]
+    queries = [{"id": str(at), "query": request} for at, (_, request) in enumerate(asked)]
+    labels = "".join(f"{at}\t{tool}\t1\n" for at, (tool, _) in enumerate(asked))
+    for file, rows in (("tools.jsonl", tools), ("queries.jsonl", queries)):
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        (folder / file).write_text(text, encoding="utf-8")
+    (folder / "qrels.tsv").write_text(labels, encoding="utf-8")
 
 
 def choose_vocabulary(pieces: list[str], data: Path, most: int) -> list[str]:
@@ -167,6 +185,9 @@ def prepare(data: Path, minilm: Path, binary: Path, out: Path, sets: tuple[str, 
     vocabulary = choose_vocabulary(pieces, data, added)
     (out / "vocabulary.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     tokenizer = tx.Tokenizer(vocabulary)
+    for name in OWN:
+        write_own(name, out / "own" / name)
     texts = {name: prepare_set(name, data, binary, tokenizer, out) for name in sets}
+    texts |= {name: prepare_set(name, out / "own", binary, tokenizer, out) for name in OWN}
     with gzip.open(out / "texts.json.gz", "wt", encoding="utf-8") as file:
         json.dump(texts, file, ensure_ascii=False)

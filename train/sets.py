@@ -9,8 +9,12 @@ import numpy as np
 import torch
 
 import tools as tl
+from prepare import OWN
 
 N_FIELDS = len(tl.FIELDS)
+
+OWN_SHARE = 0.4
+"""How much less often a set of our own is learned from than another of its size."""
 
 
 @dataclass
@@ -90,7 +94,7 @@ class Trained:
     """Queries by requests: the number of each request, the last one (empty) where there is none."""
 
 
-def trained(data: Set, most_parts: int = 8) -> Trained:
+def trained(data: Set, most_parts: int = 12) -> Trained:
     """Fills up the lists of a set."""
     device = data.tools.ids.device
     fields = []
@@ -194,3 +198,8 @@ def mixed(data: Set, rows: torch.Tensor, share: float, whole: torch.Tensor, part
     several = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
     several[owner[wanted]] = True
     return torch.where(several[:, None], (1 - share) * whole + share * best, whole)
+
+
+def set_shares(sets: list[Set], rows: dict) -> torch.Tensor:
+    """How often each set is learned from: by the root of its queries, those of our own less often."""
+    return torch.tensor([len(rows[data.name]) ** 0.5 * (OWN_SHARE if data.name in OWN else 1.0) for data in sets])

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from sets import N_FIELDS, TRAINED_WIDTHS, Padded, Set, recall, relative
+from sets import N_FIELDS, TRAINED_WIDTHS, Padded, Set, recall, relative, set_shares
 from teacher import Teacher
 
 
@@ -34,7 +34,7 @@ class Config:
     copy_rate: float = 3e-3
     phrases: bool = True
 
-    steps: int = 600
+    steps: int = 700
     """Of the second stage, which learns to rank."""
     batch: int = 128
     table_rate: float = 1e-3
@@ -208,7 +208,7 @@ def train(model: Student, sets: list[Set], unlabelled: list[Set], rows: dict, te
     groups.append(([model.alpha, model.sharpness], config.weight_rate))
     optimizer = torch.optim.Adam([{"params": own, "lr": rate} for own, rate in groups], betas=(0.9, 0.99))
     rates = [rate for _, rate in groups]
-    shares = torch.tensor([len(rows[data.name]) ** 0.5 for data in sets])
+    shares = set_shares(sets, rows)
     every = sets + unlabelled
     tool_shares = torch.tensor([data.n_tools**0.5 for data in every])
     wanted = {data.name: teacher.similarities(data, torch.arange(data.n_queries, device=model.vectors.device), config.requests) for data in sets}

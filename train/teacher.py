@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from transformers import AutoModel, AutoTokenizer
 
 from prepare import teacher_text
-from sets import N_FIELDS, Bags, Padded, Set, mixed, padded, relative
+from sets import N_FIELDS, Bags, Padded, Set, mixed, padded, relative, set_shares
 
 TOOL_TOKENS = 112
 QUERY_TOKENS = 72
@@ -76,7 +76,7 @@ def tune(encoder: Encoder, sets: list[Set], rows: dict, texts: dict, steps: int,
     """Teaches the encoder that queries lie near their tools and away from like-worded others."""
     generator = torch.Generator().manual_seed(seed)
     before = copy.deepcopy(encoder.model.state_dict())
-    shares = torch.tensor([len(rows[data.name]) ** 0.5 for data in sets])
+    shares = set_shares(sets, rows)
     optimizer = torch.optim.AdamW(encoder.model.parameters(), lr=RATE, weight_decay=0.01)
     encoder.model.train()
     for step in range(steps):

@@ -31,19 +31,19 @@ STUDENTS = ({}, {"copy_steps": 0, "distil": 0.5, "distil_real": 0.5, "selfsup": 
 
 SETTINGS = {
     "length_power": 0.5,
-    "fusion": {"similarity": 1.75, "requests": 0.75, "least_similarity": 0.25, "known_from": 0.5, "known_to": 0.9},
+    "fusion": {"similarity": 2.0, "requests": 0.75, "least_similarity": 0.25, "known_from": 0.5, "known_to": 0.9},
     "confidence": {
-        "bias": 1.69935,
-        "lexical": 7.27884,
-        "similarity": 4.57508,
-        "whole": 3.7993,
-        "near": 6.20855,
-        "background": -10.302,
-        "tools": -0.749756,
-        "words_bias": -0.648739,
-        "words_lexical": 18.275,
-        "words_tools": -0.240188,
-        "nothing_below": 0.167958,
+        "bias": 1.74469,
+        "lexical": 6.63621,
+        "similarity": 4.33445,
+        "whole": 3.96995,
+        "near": 5.99189,
+        "background": -10.0974,
+        "tools": -0.751799,
+        "words_bias": -0.618645,
+        "words_lexical": 18.4628,
+        "words_tools": -0.24701,
+        "nothing_below": 0.166493,
         "tools_from": 10,
         "tools_to": 10_000,
     },
@@ -66,7 +66,6 @@ def fit(minilm: Path, work: Path, out: Path) -> None:
     import background as bg
     import folds as fd
     import pack
-    import senses
 
     torch.backends.cuda.matmul.allow_tf32 = True
     world = fd.load_world(work, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
@@ -74,7 +73,6 @@ def fit(minilm: Path, work: Path, out: Path) -> None:
     taught = fd.teacher_of(world, chosen, minilm, TEACHER_STEPS, MADE_UP, SEED)
     arrays = average([one_student(world, chosen, taught, changes) for changes in STUDENTS])
     model = pack.pack(arrays, world.vocabulary, SETTINGS)
-    senses.moved(model)
     tools = (fields for name in pp.TRAINED + pp.UNLABELLED for fields in world.texts[name]["fields"])
     model.background = bg.of_texts(model, tools)
     pack.write(model, out)

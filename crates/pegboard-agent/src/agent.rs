@@ -26,6 +26,7 @@ use crate::{
     code::ToolApi,
     custom::Registry,
     events::Event,
+    final_answer::FinalAnswer,
     settings::{Limits, Mode, Prices},
     shell::Sandbox,
     state::{SaveError, Talk, Writer},
@@ -171,9 +172,8 @@ pub(crate) struct Shared {
     pub(crate) learner: Option<Arc<dyn Learner>>,
     /// What is known without waiting for a run.
     pub(crate) glance: RwLock<Glance>,
-    /// The tool that takes the answer, if one was asked for,
-    /// and whether it is wrapped in an object.
-    pub(crate) output_tool: Option<(String, bool)>,
+    /// The tool that takes the answer, if one was asked for.
+    pub(crate) final_answer: Option<FinalAnswer>,
     /// Serves the tools to commands, in code execution mode.
     pub(crate) api: OnceLock<ToolApi>,
 }

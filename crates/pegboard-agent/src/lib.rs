@@ -17,6 +17,7 @@ pub mod code;
 mod compact;
 mod custom;
 mod events;
+mod final_answer;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -33,9 +34,10 @@ mod trace;
 mod unescape;
 
 pub use agent::{Agent, Answer, ModelClient, Reached, Run, RunError, Speaking};
-pub use builder::{AgentBuilder, BuildError, FINAL_ANSWER};
+pub use builder::{AgentBuilder, BuildError};
 pub use custom::{Answering, CustomTool, Output, RegisterError, Registry, ToolDef, ToolError, ToolHandler, ToolMeta};
 pub use events::Event;
+pub use final_answer::FINAL_ANSWER;
 pub use pegboard_discovery::{DialectName, Exposure};
 pub use pegboard_llm::{Choice, Client, Delivery, Model, wire::Usage};
 pub use pegboard_upstream::config::{Secret, ServerConfig, TransportConfig};

@@ -14,7 +14,6 @@ use tracing::{Instrument as _, Span, field};
 
 use crate::{
     agent::{Answer, Reached, RunError, Shared, Tell},
-    builder::unwrapped,
     calls::Done,
     events::Event,
     state::Talk,
@@ -98,8 +97,10 @@ impl Shared {
     fn finish(&self, turn: Turn, output: Option<Value>, progress: &Progress) -> Answer {
         Answer {
             text: turn.text,
-            output: output
-                .map(|output| unwrapped(output, self.output_tool.as_ref().is_some_and(|(_, is_wrapped)| *is_wrapped))),
+            output: output.map(|output| match &self.final_answer {
+                Some(tool) => tool.read(output),
+                None => output,
+            }),
             stop: turn.stop,
             turns: progress.turns,
             usage: progress.usage,
@@ -141,9 +142,9 @@ impl Shared {
 
     /// A model that has ended without handing its answer over is told to, once.
     fn remind(&self, talk: &mut Talk, progress: &mut Progress) -> bool {
-        let Some((tool, _)) = self.output_tool.as_ref().filter(|_| !progress.is_reminded) else { return false };
+        let Some(tool) = self.final_answer.as_ref().filter(|_| !progress.is_reminded) else { return false };
         progress.is_reminded = true;
-        talk.say(&format!("Hand over your answer by calling `{tool}`."));
+        talk.say(&format!("Hand over your answer by calling `{}`.", tool.name()));
         true
     }
 

@@ -93,6 +93,8 @@ pub struct Lead {
 pub(crate) struct Trail {
     searches: VecDeque<Remembered>,
     next: u64,
+    /// Where the last call may have come from.
+    lead: Option<Lead>,
 }
 
 #[derive(Clone, Debug)]
@@ -107,11 +109,16 @@ struct Remembered {
 }
 
 impl Trail {
-    /// Takes in what a call led to; the lead if it is to a tool that a search has found. The
-    /// newest such search is meant.
-    pub(crate) fn follow(&mut self, answer: &Answer) -> Option<Lead> {
+    /// Takes in what a call led to. There is a lead if it is to a tool that a search has found;
+    /// the newest such search is meant.
+    pub(crate) fn follow(&mut self, answer: &Answer) {
         answer.searched.iter().for_each(|searched| self.remember(searched));
-        self.call(answer.target.as_ref()?)
+        self.lead = answer.target.as_ref().and_then(|target| self.call(target));
+    }
+
+    /// The search that the last call may have come from.
+    pub(crate) fn lead(&self) -> Option<&Lead> {
+        self.lead.as_ref()
     }
 
     fn remember(&mut self, searched: &Searched) {

@@ -67,6 +67,27 @@ pub(crate) fn level(name: &str) -> Option<usize> {
 }
 
 impl Exchange {
+    /// A request that belongs to a conversation.
+    pub(crate) fn legacy(
+        session: &Arc<ClientSession>,
+        params: Option<&RawValue>,
+        trace: TraceContext,
+        outlet: Outlet,
+    ) -> Self {
+        let own = Fields::of_optional(params).object("_meta").unwrap_or_default();
+        Self {
+            era: Era::Legacy,
+            viewer: session.viewer(),
+            session: Some(Arc::clone(session)),
+            capabilities: session.capabilities.clone(),
+            log_level: None,
+            progress: own.get("progressToken").map(ToOwned::to_owned),
+            outlet,
+            owner: session.owner,
+            trace,
+        }
+    }
+
     /// Tells the client something about this request.
     pub(crate) async fn tell(&self, method: &str, params: Option<&RawValue>) {
         // A client that has gone away is no failure of the call.

@@ -20,7 +20,7 @@ use tokio::{
 use tracing::{Instrument as _, Span};
 
 use crate::{
-    exchange::Outlet,
+    exchange::{Exchange, Outlet},
     gateway::Gateway,
     http::modern,
     lock,
@@ -206,7 +206,7 @@ impl Pipe {
             Some(session) => {
                 trace::belongs_to(&session);
                 let outlet = self.outlet.clone();
-                let exchange = self.gateway.legacy_exchange(&session, params.as_deref(), trace, outlet);
+                let exchange = Exchange::legacy(&session, params.as_deref(), trace, outlet);
                 self.gateway.touch(&session);
                 let outcome = self.gateway.answer(&exchange, &id, &method, params).await;
                 session.end(&id);

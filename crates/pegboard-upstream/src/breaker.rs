@@ -12,7 +12,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::connection::{CallError, lock};
+use crate::{connection::CallError, locks::lock};
 
 /// When calls of a server are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,8 @@ use tokio::{
 use crate::{
     auth::Logins,
     config::{Secret, ServerConfig},
-    connection::{Notice, lock},
+    connection::Notice,
+    locks::lock,
     manifest,
     pins::Pins,
     redact::{Redactor, Shared},

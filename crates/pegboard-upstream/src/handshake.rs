@@ -434,7 +434,7 @@ fn instructions(fields: &Fields) -> Option<String> {
 /// Lets the link follow the legacy rules from now on, and says so.
 async fn begin_legacy(link: &Arc<Link>, hello: Hello) -> Result<Hello, ConnectError> {
     link.settle_era(Era::Legacy);
-    if let Outbound::Http(client) = link.outbound() {
+    if let Outbound::Http(client) = &link.outbound {
         client.agree_on(&hello.version);
     }
     link.notify("notifications/initialized", None).await.map_err(refused)?;

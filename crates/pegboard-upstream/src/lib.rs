@@ -26,6 +26,7 @@ pub mod headers;
 pub mod json;
 pub mod lines;
 mod listing;
+mod locks;
 mod manifest;
 mod pins;
 #[cfg(unix)]

@@ -30,11 +30,12 @@ use crate::{
     auth::{Bearer, Logins},
     breaker::{Breaker, Turn},
     config::{Limits, ServerConfig, TransportConfig},
-    connection::{Call, CallError, Link, Notice, lock},
+    connection::{Call, CallError, Link, Notice},
     handshake::{ConnectError, Hello},
     headers,
     json::{Fields, Raw},
     listing::{Item, Lists},
+    locks::lock,
     pins::Pins,
     redact::{Redactor, Shared},
     talk::{Talk, TalkNotes},
@@ -331,7 +332,7 @@ impl Upstream {
         });
         let connection = self.connection.borrow().clone();
         if let Some((link, _)) = connection {
-            link.watching(&uris, AGREEING).await;
+            link.news.watching(&uris, AGREEING).await;
         }
     }
 

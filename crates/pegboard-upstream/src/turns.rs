@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::connection::lock;
+use crate::locks::lock;
 
 /// Calls that may wait at a time.
 const MAX_WAITING: usize = 1024;

@@ -42,7 +42,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::FromArgMatches;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, hidden::QueryOutputArgs};
 
 /// What a command that ran to its end has to say about its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,8 +104,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// What `pegboard query-output` does, in a process that was started for it.
-fn query_output(args: cli::QueryOutputArgs) -> ExitCode {
-    let cli::QueryOutputArgs { compact, raw, memory_bytes, cpu_seconds, filter } = args;
+fn query_output(args: QueryOutputArgs) -> ExitCode {
+    let QueryOutputArgs { compact, raw, memory_bytes, cpu_seconds, filter } = args;
     pegboard_agent::outputs::worker::run(pegboard_agent::outputs::worker::Job {
         filter,
         compact,

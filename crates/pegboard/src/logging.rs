@@ -12,7 +12,7 @@ use self::{
     line::{Form, Style},
 };
 use crate::{
-    cli::{LogArgs, LogFormat},
+    cli::options::{LogArgs, LogFormat},
     error::CliError,
     telemetry::Telemetry,
 };

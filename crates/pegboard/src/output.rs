@@ -7,7 +7,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, Conte
 use serde::Serialize;
 
 use crate::{
-    cli::{Format, OutputArgs},
+    cli::options::{Format, OutputArgs},
     error::CliError,
     plain::columns_of,
 };

@@ -42,7 +42,13 @@ mod store;
 mod tests;
 pub mod worker;
 
-use std::{fs::File, io::Read as _, path::PathBuf, sync::Arc, time::SystemTime};
+use std::{
+    fs::File,
+    io::Read as _,
+    path::PathBuf,
+    sync::{Arc, Weak},
+    time::{Duration, SystemTime},
+};
 
 use pegboard_discovery::{
     HostTool,
@@ -64,6 +70,9 @@ use store::{Store, WriteError};
 /// Searches and queries of one conversation at the same time; each may hold an output in
 /// memory, and the others wait.
 const AT_ONCE: usize = 1;
+
+/// How often old outputs are looked for.
+const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 
 /// What share of a preview is the end of the output.
 const TAIL_SHARE: usize = 4;
@@ -183,6 +192,15 @@ impl Outputs {
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {}
             Ok(Err(error)) => tracing::warn!(%error, "old outputs cannot be removed"),
             Err(error) => tracing::warn!(%error, "old outputs cannot be removed"),
+        }
+    }
+
+    /// [`clean`](Self::clean), now and then, as long as the agent lives.
+    pub(crate) async fn keep_clean(outputs: Weak<Self>) {
+        while let Some(outputs) = outputs.upgrade() {
+            outputs.clean().await;
+            drop(outputs);
+            tokio::time::sleep(CLEAN_EVERY).await;
         }
     }
 

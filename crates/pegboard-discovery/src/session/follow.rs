@@ -2,10 +2,10 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use pegboard_core::{Catalog, Tool};
+use pegboard_core::Catalog;
 use serde_json::Value;
 
-use super::{Away, Session, Shown};
+use super::Session;
 use crate::{
     dialects::DialectName,
     names::Names,
@@ -49,7 +49,7 @@ impl Session {
             }
             let said = self.dialect().loaded_by(&name, &text);
             let Some(names) = Some(references).filter(|names| !names.is_empty()).or(said) else {
-                self.touch(&name);
+                self.loaded.touch(&name);
                 continue;
             };
             let server = arguments.get("server").and_then(Value::as_str);
@@ -79,7 +79,7 @@ impl Session {
             transcript.remind(reminder);
         }
         let exposed = self.exposed.iter().flatten();
-        let kept = exposed.chain(self.loaded.iter().map(|loaded| &loaded.shown));
+        let kept = exposed.chain(self.loaded.shown());
         let kept: Vec<String> = kept.map(|shown| shown.name().to_owned()).collect();
         transcript.keep_loaded(&kept);
         self.list_changes += u64::from(before != self.visible_names());
@@ -114,41 +114,18 @@ impl Session {
 
     /// Lets loaded and exposed tools follow the catalog; the names of those that are gone.
     fn renew(&mut self, before: &[Arc<ToolDefinition>]) -> Vec<String> {
-        let mut vanished = Vec::new();
-        let (catalog, selection) = (&self.catalog, &self.selection);
-        let mut renew = |shown: &mut Shown| {
-            let found = catalog.find(shown.tool.id()).filter(|tool| selection.allows(tool));
-            match found {
-                Some(newer) if Arc::ptr_eq(newer, &shown.tool) => {}
-                Some(newer) => *shown = Shown::new(newer, shown.name()),
-                None => vanished.push(shown.name().to_owned()),
-            }
-            found.is_some()
-        };
-        let mut away = std::mem::take(&mut self.away);
-        self.loaded.retain_mut(|loaded| {
-            let is_there = renew(&mut loaded.shown);
-            if !is_there {
-                away.push(Away::of(loaded));
-            }
-            is_there
+        let mut vanished = self.loaded.renew(&self.catalog, &self.selection);
+        self.exposed.iter_mut().for_each(|exposed| {
+            exposed.retain_mut(|shown| {
+                let is_there = shown.renew(&self.catalog, &self.selection);
+                if !is_there {
+                    vanished.push(shown.name().to_owned());
+                }
+                is_there
+            });
         });
-        away.retain(|one| match one.find(catalog, selection) {
-            Some(back) => {
-                self.loaded.push(back);
-                false
-            }
-            None => true,
-        });
-        away.drain(..away.len().saturating_sub(Away::MOST));
-        self.away = away;
-        if let Some(exposed) = &mut self.exposed {
-            exposed.retain_mut(renew);
-        }
         // One that is visible anyway now need not be loaded as well.
-        let fixed: HashSet<*const Tool> =
-            self.fixed.first.iter().chain(&self.fixed.always).map(|shown| Arc::as_ptr(&shown.tool)).collect();
-        self.loaded.retain(|loaded| !fixed.contains(&Arc::as_ptr(&loaded.shown.tool)));
+        self.loaded.drop_visible(&self.fixed);
         self.list_changes += u64::from(before != self.visible().as_slice());
         vanished
     }

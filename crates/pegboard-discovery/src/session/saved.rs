@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Away, Loaded, Session, SessionError, Shown};
+use super::{
+    Session, SessionError, Shown,
+    loaded::{Away, Loaded, LoadedTool},
+    shown::find_allowed,
+};
 
 /// The version of the serialised form.
 pub(super) const FORMAT: u64 = 1;
@@ -11,7 +15,7 @@ impl Session {
     /// The session as a value that [`restore`](Self::restore) takes.
     pub fn to_json(&self) -> Value {
         let tool = |shown: &Shown| json!({"id": shown.tool.id(), "shown_as": shown.name()});
-        let loaded = |loaded: &Loaded| {
+        let loaded = |loaded: &LoadedTool| {
             let mut value = tool(&loaded.shown);
             value["pinned"] = loaded.is_pinned.into();
             value["used"] = loaded.used.into();
@@ -22,11 +26,11 @@ impl Session {
         json!({
             "version": FORMAT,
             "dialect": self.dialect.as_str(),
-            "loaded": self.loaded.iter().map(loaded).chain(self.away.iter().map(away)).collect::<Vec<_>>(),
+            "loaded": self.loaded.tools.iter().map(loaded).chain(self.loaded.away.iter().map(away)).collect::<Vec<_>>(),
             "removed": self.removed,
             "exposed": exposed.map(|tools| tools.iter().map(tool).collect::<Vec<_>>()),
             "list_changes": self.list_changes,
-            "clock": self.clock,
+            "clock": self.loaded.clock,
         })
     }
 
@@ -49,13 +53,13 @@ impl Session {
             if !self.dialect().lists_catalog() {
                 return None;
             }
-            let tool = self.catalog.find(entry.get("id")?.as_str()?).filter(|tool| self.selection.allows(tool))?;
+            let tool = find_allowed(&self.catalog, &self.selection, entry.get("id")?.as_str()?)?;
             Some(Shown::new(tool, entry.get("shown_as")?.as_str()?))
         };
         let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
         let is_pinned = |entry: &Value| entry.get("pinned").and_then(Value::as_bool).unwrap_or(false);
         let loaded = |entry: &Value| {
-            Some(Loaded { shown: find(entry)?, is_pinned: is_pinned(entry), used: number(entry, "used") })
+            Some(LoadedTool { shown: find(entry)?, is_pinned: is_pinned(entry), used: number(entry, "used") })
         };
         let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
         let away = |entry: &Value| {
@@ -67,14 +71,13 @@ impl Session {
         let missing: Vec<Away> = missing.take(most).collect();
         let exposed = saved.get("exposed").and_then(Value::as_array);
         let exposed = exposed.map(|tools| tools.iter().filter_map(find).collect());
-        self.loaded = list.iter().filter_map(loaded).collect();
-        self.away = missing;
+        let tools = list.iter().filter_map(loaded).collect();
+        self.loaded = Loaded { tools, away: missing, clock: number(saved, "clock") };
         self.exposed = exposed;
         let removed = saved.get("removed").and_then(Value::as_array).into_iter().flatten();
         self.removed = removed.filter_map(Value::as_str).map(str::to_owned).collect();
         self.fix();
         self.list_changes = number(saved, "list_changes");
-        self.clock = number(saved, "clock");
         Ok(())
     }
 }

@@ -3,7 +3,7 @@ mod code;
 use pegboard_core::RawTool;
 use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, RegexRanker, Sequence};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::transcript::OpenAiChat;

@@ -13,8 +13,14 @@ use pegboard_upstream::{
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
-use super::{Arrival, OUTLET, SESSION, find_session, forgotten, json_response, refuse, status};
+use super::{
+    OUTLET, SESSION,
+    legacy::{find_session, forgotten},
+    responses::{json_response, refuse, status},
+    sent::Arrival,
+};
 use crate::{
+    exchange::Exchange,
     gateway::Gateway,
     trace::{self, Opening},
 };
@@ -54,7 +60,7 @@ pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, messages: Ve
                 // Nobody hears it: a question is told so at once, or goes to the stream.
                 let (outlet, _) = mpsc::channel(OUTLET);
                 let opening = Opening::of(params.as_deref(), Some(&arrival.headers));
-                let exchange = gateway.legacy_exchange(&session, params.as_deref(), opening.trace.clone(), outlet);
+                let exchange = Exchange::legacy(&session, params.as_deref(), opening.trace.clone(), outlet);
                 let asked = Message::Request { id: id.clone(), method: method.clone(), params: None };
                 let span = gateway.request_span(Some((&asked, Era::Legacy)), &opening);
                 let work = async {

@@ -18,7 +18,7 @@ use tokio::{
     time::{Interval, MissedTickBehavior},
 };
 
-use super::{event_response, json_response};
+use super::responses::{event_response, json_response};
 
 /// How often a silent stream shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

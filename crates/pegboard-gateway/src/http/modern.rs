@@ -18,9 +18,10 @@ use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
 use super::{
-    Arrival, OUTLET, VERSION,
+    OUTLET, VERSION,
     body::{self, AbortOnDrop, Answer},
-    refuse,
+    responses::{refuse, status},
+    sent::Arrival,
 };
 use crate::{
     exchange::{Exchange, Viewer, level},
@@ -37,7 +38,7 @@ pub(super) async fn post(
     let (id, method, params) = match message {
         Message::Request { id, method, params } => (id, method, params),
         // Nothing that is no request means anything here.
-        Message::Notification { .. } | Message::Response { .. } => return super::status(StatusCode::ACCEPTED),
+        Message::Notification { .. } | Message::Response { .. } => return status(StatusCode::ACCEPTED),
     };
     let (outlet, messages) = mpsc::channel(OUTLET);
     let checked = check(&method, params.as_deref())

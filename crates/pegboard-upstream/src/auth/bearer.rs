@@ -22,7 +22,8 @@ use super::{
 };
 use crate::{
     config::{OAuthConfig, Secret, ServerConfig, TransportConfig},
-    connection::{CallError, lock},
+    connection::CallError,
+    locks::lock,
     redact::Shared,
 };
 

@@ -8,7 +8,7 @@ use std::{
 use reqwest::{Request, Response, Url, redirect::Policy};
 
 use super::is_loopback;
-use crate::connection::lock;
+use crate::locks::lock;
 
 /// No answer of theirs is longer.
 const MAX_BODY: usize = 256 << 10;

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::{Gate, Upstream};
 use crate::{
-    connection::lock,
+    locks::lock,
     manifest::{Fingerprint, Manifest, Manifests, Recalled, Seal},
 };
 

@@ -14,11 +14,12 @@ use tokio::{
 use super::{FailedStart, Gate, State, Upstream, why_not_connected};
 use crate::{
     config::TransportConfig,
-    connection::{Call, CallError, Link, Notice, lock},
+    connection::{Call, CallError, Link, Notice},
     era::Era,
     handshake::{self, ConnectError, Connected, Hello, Means},
     json::Fields,
     listing::{self, Item, Lists},
+    locks::lock,
     rpc::RpcError,
     transport::stdio::Process,
 };
@@ -361,7 +362,7 @@ impl Upstream {
                     let _ = self.crew.told.try_send((Arc::clone(&name), notice));
                     continue;
                 }
-                kinds = link.changed_lists() => kinds,
+                kinds = link.news.changed_lists() => kinds,
             };
             let mut lists = Lists::clone(&self.lists());
             for kind in kinds {

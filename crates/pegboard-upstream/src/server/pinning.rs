@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::Upstream;
 use crate::{
     config::{Pinning, TransportConfig},
-    connection::lock,
     listing::{Item, Lists},
+    locks::lock,
     pins::{PinKind, PinReport, Pins, Review},
     store::Stamp,
 };

@@ -12,11 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{State, Upstream};
-use crate::{
-    connection::{CallError, lock},
-    era::Era,
-    redact::Redactor,
-};
+use crate::{connection::CallError, era::Era, locks::lock, redact::Redactor};
 
 /// How a server is at one moment. Times are in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

@@ -15,11 +15,12 @@ use super::Outgoing;
 use crate::{
     auth::{self, Bearer},
     config::Secret,
-    connection::{CallError, Link, lock},
+    connection::{CallError, Link},
     era::{Era, MODERN_VERSION},
     events::EventReader,
     headers,
     listing::ListKind,
+    locks::lock,
     rpc::{Message, RpcError},
     trace::TraceContext,
 };
@@ -276,7 +277,7 @@ impl HttpClient {
                     pause = RESUME_AFTER;
                     if streams > 1 {
                         // What changed while nobody listened was said to nobody.
-                        link.lists_changed(&ListKind::ALL);
+                        link.news.lists_changed(&ListKind::ALL);
                     }
                     let _ = read_stream(link, response, None, &mut last_id, &mut pause).await;
                 }

@@ -30,6 +30,22 @@ pub(crate) struct Outgoing {
     pub(crate) trace: TraceContext,
 }
 
+impl Outgoing {
+    /// A message that wants no answer.
+    pub(crate) fn unanswered(line: String, method: &str, era: Option<Era>) -> Self {
+        Self {
+            line,
+            request: None,
+            era,
+            method: method.to_owned(),
+            params: None,
+            name: None,
+            headers: Vec::new(),
+            trace: TraceContext::default(),
+        }
+    }
+}
+
 /// Where messages go out.
 #[derive(Debug)]
 pub(crate) enum Outbound {

@@ -19,8 +19,9 @@ use super::{
 use crate::{
     auth::{self, Bearer},
     config::Secret,
-    connection::{CallError, Link, lock},
+    connection::{CallError, Link},
     events::EventReader,
+    locks::lock,
     rpc::Message,
 };
 

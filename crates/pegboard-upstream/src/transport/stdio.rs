@@ -301,7 +301,7 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
             Some(Ok(messages)) => messages.into_iter().for_each(|message| link.incoming(message, None)),
             other => {
                 complaints += 1;
-                link.strayed(&shown);
+                link.talk.strayed(&shown);
                 let reason = match other {
                     Some(Err(error)) => error.to_string(),
                     _ => "too long, or not text".to_owned(),
@@ -332,7 +332,7 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
         if text.trim().is_empty() {
             continue;
         }
-        link.wrote(text.trim());
+        link.talk.wrote(text.trim());
         span.in_scope(|| match link.is_ready() {
             true => tracing::info!(target: "pegboard::server", "{text}"),
             false => tracing::debug!(target: "pegboard::server", "{text}"),

@@ -13,10 +13,7 @@ use serde_json::Value;
 
 use self::{engines::Engine, random::Random};
 use crate::{
-    Outcome, catalogs,
-    cli::{BenchArgs, Format},
-    error::CliError,
-    models, output,
+    Outcome, catalogs, cli::options::Format, commands::bench::BenchArgs, error::CliError, models, output,
     progress::Progress,
 };
 

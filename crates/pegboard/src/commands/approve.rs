@@ -13,7 +13,7 @@ use pegboard_upstream::{PinReport, Pins, WaitingPin};
 
 use crate::{
     Outcome,
-    cli::{Format, OutputArgs},
+    cli::options::{Format, OutputArgs},
     config::{
         self,
         state::{self, StateFolder},

@@ -1,13 +1,14 @@
 //! `pegboard catalog`.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
+use clap::Args;
 use pegboard_upstream::{Fleet, FleetOptions, State, Upstream, config::ServerConfig, json::Fields};
 
 use super::serve::{runtime, supervisor};
 use crate::{
     Outcome,
-    cli::CatalogArgs,
+    cli::options::LogArgs,
     config::{self, state},
     error::{CliError, warn},
     logging, output,
@@ -16,6 +17,21 @@ use crate::{
 
 /// Beyond what each server may take, for listing.
 const SLACK: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+pub(crate) struct CatalogArgs {
+    /// The configuration
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: PathBuf,
+
+    /// Where logins to remote servers are kept; `none` uses none
+    /// [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
 
 pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
     let config = config::read(&args.config)?;

@@ -1,11 +1,15 @@
 //! `pegboard completions`.
 
-use crate::{
-    Outcome,
-    cli::{self, CompletionsArgs},
-    error::CliError,
-    output,
-};
+use clap::Args;
+
+use crate::{Outcome, cli, error::CliError, output};
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell to complete for
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
 
 pub(crate) fn run(args: &CompletionsArgs) -> Result<Outcome, CliError> {
     let mut script = Vec::new();

@@ -13,7 +13,7 @@ use clap::Args;
 use self::replace::{Leaving, leaving};
 use crate::{
     Outcome,
-    cli::OutputArgs,
+    cli::options::OutputArgs,
     clients::{
         self, Client, edit,
         edit::EditError,

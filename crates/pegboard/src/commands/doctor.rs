@@ -27,7 +27,7 @@ use self::{
 use super::serve::runtime;
 use crate::{
     Outcome,
-    cli::{Format, LogArgs, OutputArgs},
+    cli::options::{Format, LogArgs, OutputArgs},
     clients::{self, read, server::Server},
     config::{self, Config},
     error::CliError,

@@ -1,5 +1,6 @@
 //! `pegboard eval`.
 
+mod args;
 mod record;
 
 use std::{cell::OnceCell, collections::HashMap, path::Path, time::Instant};
@@ -8,15 +9,11 @@ use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, Vectors};
 use pegboard_engine::metrics::{Quality, percentile};
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 
+pub(crate) use self::args::EvalArgs;
+use self::args::RankerChoice;
 use crate::{
-    Outcome, catalogs,
-    cli::{EvalArgs, Format, RankerChoice},
-    config::Config,
-    embeddings::Asked,
-    error::CliError,
-    models, output,
-    progress::Progress,
-    rankers::RankerName,
+    Outcome, catalogs, cli::options::Format, config::Config, embeddings::Asked, error::CliError, models, output,
+    progress::Progress, rankers::RankerName,
 };
 
 /// How far down a ranking the first relevant tool is looked for.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use self::{merge::Plan, survey::Survey};
 use crate::{
     Outcome,
-    cli::{Format, OutputArgs},
+    cli::options::{Format, OutputArgs},
     clients::{
         Client,
         edit::json::rendered,

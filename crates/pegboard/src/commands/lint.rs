@@ -15,7 +15,7 @@ use pegboard_engine::{
 pub(crate) use self::args::{FailOn, LintArgs, MAX_HITS, RULES};
 use crate::{
     Outcome, catalogs,
-    cli::Format,
+    cli::options::Format,
     config::{self, Config},
     error::{CliError, say},
     output,

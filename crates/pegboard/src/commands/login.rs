@@ -2,8 +2,12 @@
 
 mod browser;
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
+use clap::Args;
 use pegboard_upstream::{
     auth::{LoggedIn, Login, LoginError, Logins, Redirect},
     config::{ServerConfig, keys::did_you_mean},
@@ -12,13 +16,35 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::serve::runtime;
 use crate::{
-    Outcome,
-    cli::LoginArgs,
-    clients,
+    Outcome, clients,
     config::{self, state},
     error::{CliError, say, warn},
     output,
 };
+
+#[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// The name of the server in the configuration
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+
+    /// The configuration [default: where `pegboard import --write` puts it]
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Print the address instead of opening a browser. Where the browser is on another machine,
+    /// paste the address of the page that it cannot open in the end
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+
+    /// How long to wait for you
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) timeout: u64,
+
+    /// Where to keep the login [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
+}
 
 pub(crate) fn run(args: &LoginArgs) -> Result<Outcome, CliError> {
     let (server, logins) = server_and_logins(&args.server, args.config.as_deref(), args.state.as_deref())?;

@@ -1,5 +1,8 @@
 //! `pegboard logout`.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use pegboard_upstream::{
     auth::{LoggedOut, logout},
     with_causes,
@@ -11,9 +14,23 @@ use super::{
 };
 use crate::{
     Outcome,
-    cli::LogoutArgs,
     error::{CliError, say, warn},
 };
+
+#[derive(Debug, Args)]
+pub(crate) struct LogoutArgs {
+    /// The name of the server in the configuration
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+
+    /// The configuration [default: where `pegboard import --write` puts it]
+    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Where the login is kept [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
+}
 
 pub(crate) fn run(args: &LogoutArgs) -> Result<Outcome, CliError> {
     let (server, logins) = server_and_logins(&args.server, args.config.as_deref(), args.state.as_deref())?;

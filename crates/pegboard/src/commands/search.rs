@@ -1,5 +1,6 @@
 //! `pegboard search`.
 
+mod args;
 mod report;
 mod why_not;
 
@@ -13,11 +14,11 @@ use std::{
 
 use pegboard_core::{Catalog, Query, Ranker, Ranking, Selection};
 
+pub(crate) use self::args::SearchArgs;
 use self::report::Report;
-
 use crate::{
     Outcome, catalogs,
-    cli::{Format, SearchArgs},
+    cli::options::Format,
     config::{self, Config},
     embeddings::Asked,
     error::{CliError, warn},

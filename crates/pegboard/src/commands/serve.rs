@@ -1,5 +1,6 @@
 //! `pegboard serve`.
 
+mod args;
 mod presence;
 mod record;
 mod reload;
@@ -18,6 +19,7 @@ use pegboard_http::{Guard, ListenError, Listener, Principal};
 use pegboard_upstream::{State, Upstream, config::Pinning};
 use tokio::sync::mpsc;
 
+pub(crate) use self::args::ServeArgs;
 use self::{
     presence::Presence,
     record::Recording,
@@ -25,7 +27,7 @@ use self::{
 };
 use crate::{
     Outcome,
-    cli::{LogFormat, ServeArgs},
+    cli::options::LogFormat,
     config::{self, Config, ListenConfig, state},
     demo, embeddings,
     error::{CliError, say, warn},

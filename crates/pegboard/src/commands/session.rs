@@ -1,5 +1,6 @@
 //! `pegboard session`.
 
+mod args;
 mod repl;
 
 use std::{
@@ -12,9 +13,9 @@ use pegboard_discovery::{Answer, Holder, Learner as _, Session, Settings, transc
 use pegboard_engine::{Sequence, usage::HabitSettings};
 use serde_json::{Map, Value, json};
 
+pub(crate) use self::args::SessionArgs;
 use crate::{
     Outcome, catalogs,
-    cli::SessionArgs,
     config::{Config, state::StateFolder},
     embeddings::Asked,
     error::CliError,

@@ -1,7 +1,8 @@
 //! `pegboard tokens`.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
+use clap::Args;
 use pegboard_core::{Catalog, Selection, Tool};
 use pegboard_discovery::{
     Decision, DialectName, Exposure, Session, Settings, ToolDefinition, estimate_tokens, has_complete_signature,
@@ -12,7 +13,7 @@ use tiktoken_rs::CoreBPE;
 
 use crate::{
     Outcome, catalogs,
-    cli::{Format, TokensArgs},
+    cli::options::{Format, OutputArgs},
     error::CliError,
     output,
     progress::Progress,
@@ -21,6 +22,16 @@ use crate::{
 
 /// Queries whose answers are counted.
 const QUERIES: usize = 100;
+
+#[derive(Debug, Args)]
+pub(crate) struct TokensArgs {
+    /// A catalog file; without one, the demo catalog
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(crate) catalog: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
 
 pub(crate) fn run(args: &TokensArgs) -> Result<Outcome, CliError> {
     let progress = Progress::waiting("counting tokens");

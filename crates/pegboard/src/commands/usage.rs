@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{
     Outcome,
-    cli::{Format, OutputArgs},
+    cli::options::{Format, OutputArgs},
     config::{self, Config},
     error::CliError,
     output::{self, FAINT, STRONG},

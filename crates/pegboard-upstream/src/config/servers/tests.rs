@@ -3,7 +3,7 @@ use std::fmt::Write;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::document::Document;
+use crate::config::{OAuthConfig, Secret, Timeouts, TransportConfig, document::Document, keys::Kind};
 
 fn env(name: &str) -> Option<String> {
     match name {

@@ -7,7 +7,7 @@ use pegboard_agent::{Approval, Mode, Prices, shell::SandboxPolicy};
 use pegboard_llm::{Delivery, Provider};
 
 use crate::{
-    cli::{Dialect, LogArgs, ShownArgs},
+    cli::options::{Dialect, LogArgs, ShownArgs},
     rankers::RankerName,
 };
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     Outcome,
-    cli::Format,
+    cli::options::Format,
     clients::{
         Client,
         places::{Place, Surroundings},

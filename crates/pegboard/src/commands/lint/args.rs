@@ -7,7 +7,7 @@ use pegboard_engine::lint::{Rule, Severity, Thresholds};
 
 use super::LintConfig;
 use crate::{
-    cli::{OutputArgs, SourceArgs},
+    cli::options::{OutputArgs, SourceArgs},
     error::CliError,
 };
 

@@ -7,7 +7,8 @@ use pegboard_gateway::{
     record::{RecordError, Recorder, Writing},
 };
 
-use crate::{cli::ServeArgs, error::CliError};
+use super::ServeArgs;
+use crate::error::CliError;
 
 /// How long the end waits for what is still to be written.
 const LAST_LINES: Duration = Duration::from_secs(2);

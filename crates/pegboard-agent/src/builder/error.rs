@@ -1,0 +1,60 @@
+//! Why an agent cannot be built.
+
+use pegboard_http::ListenError;
+use pegboard_llm::{ConversationError, client::ClientError};
+use pegboard_upstream::config::file::FileError;
+
+use crate::{custom::RegisterError, outputs::OutputError, shell::ShellError, state::ResumeError};
+
+/// Why an agent cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The configuration of the servers.
+    #[error(transparent)]
+    Config(#[from] FileError),
+    /// A tool.
+    #[error(transparent)]
+    Tool(#[from] RegisterError),
+    /// The provider.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The conversation.
+    #[error(transparent)]
+    Conversation(#[from] ConversationError),
+    /// The folder for outputs.
+    #[error(transparent)]
+    Outputs(#[from] OutputError),
+    /// The commands of code execution mode.
+    #[error(transparent)]
+    Shell(#[from] ShellError),
+    /// The API of code execution mode.
+    #[error(transparent)]
+    Api(#[from] ListenError),
+    /// The conversation to go on with.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
+    /// Something failed that never should.
+    #[error("the agent broke down while it was built")]
+    Broken,
+    /// A limit on the cost of what has no price.
+    #[error("a limit on the cost needs prices")]
+    NoPrices,
+    /// A name of the conversation that cannot be made.
+    #[error("the system has no random numbers")]
+    Random(#[source] getrandom::Error),
+}
+
+impl BuildError {
+    /// What can be done about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoPrices => Some("give them with `prices`".to_owned()),
+            Self::Shell(error) => error.hint().map(str::to_owned),
+            Self::Resume(error) => error.hint().map(str::to_owned),
+            Self::Outputs(error) => error.hint().map(str::to_owned),
+            Self::Api(error) => Some(error.hint().to_owned()),
+            _ => None,
+        }
+    }
+}

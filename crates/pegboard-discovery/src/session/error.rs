@@ -1,0 +1,30 @@
+//! Why a session cannot begin or be restored.
+
+use super::saved::FORMAT;
+
+/// Why a session cannot begin or be restored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// A dialect that selects among tools was given none.
+    #[error("tools is required")]
+    NoTools,
+    /// A saved session that this build cannot read.
+    #[error("a session of format {found}, this build reads {FORMAT}")]
+    Format {
+        /// What it says of itself.
+        found: String,
+    },
+    /// A saved session of another dialect.
+    #[error("a session of the dialect `{found}`")]
+    OtherDialect {
+        /// Which.
+        found: String,
+    },
+    /// A saved session that lacks something.
+    #[error("the saved session has no `{field}`")]
+    Incomplete {
+        /// What it lacks.
+        field: &'static str,
+    },
+}

@@ -1,0 +1,64 @@
+//! What a model is told before it calls anything.
+
+use std::sync::Arc;
+
+use pegboard_core::Tool;
+
+use super::Session;
+use crate::{outcome::ToolDefinition, prompt};
+
+/// Tools for a provider that searches them by itself.
+#[derive(Clone, Debug)]
+pub struct Native {
+    /// What the model sees from the start.
+    pub tools: Vec<Arc<ToolDefinition>>,
+    /// What it may find.
+    pub deferred: Vec<ToolDefinition>,
+    /// The search tool, for models that call one instead of searching inside.
+    pub search: Option<Arc<ToolDefinition>>,
+}
+
+impl Session {
+    /// What the system prompt says about finding tools.
+    pub fn prompt(&self) -> String {
+        let categories = match self.categories.as_slice() {
+            [] => prompt::categories(&self.catalog, &self.selection),
+            given => given.to_vec(),
+        };
+        let instructions = |categories: &[String]| self.with_view(|view| self.dialect().instructions(view, categories));
+        if let Some(template) = &self.settings.prompt_template {
+            let listed: Vec<String> = categories.iter().map(|category| format!("- {category}")).collect();
+            return prompt::fill(
+                template,
+                &[("{instructions}", &instructions(&[])), ("{categories}", &listed.join("\n"))],
+            );
+        }
+        let mut text = instructions(&categories);
+        if self.settings.strict && !text.is_empty() {
+            text.push_str(&format!("\n\n{}", self.dialect().strict_rule()));
+        }
+        text
+    }
+
+    /// What a provider that searches by itself is handed: the tools it sees, those it may
+    /// find, and the search tool for models that call one.
+    pub fn native(&self) -> Native {
+        let is_shown = |tool: &Arc<Tool>| self.fixed.tools().any(|shown| Arc::ptr_eq(&shown.tool, tool));
+        let lists = self.dialect().lists_catalog();
+        let hidden = self.catalog.iter().filter(|tool| lists && self.selection.allows(tool) && !is_shown(tool));
+        let deferred = hidden.map(|tool| ToolDefinition::of(tool, &self.names.shown(tool))).collect();
+        let tools = self.fixed.tools().map(|shown| Arc::clone(&shown.definition)).collect();
+        Native { tools, deferred, search: self.fixed.meta.first().cloned() }
+    }
+
+    /// The name of the tool that searches, where there is one now.
+    pub fn search_name(&self) -> Option<&str> {
+        self.fixed.meta.first().map(|meta| meta.name.as_str())
+    }
+
+    /// The names of all tools that may be seen, visible now or not, in catalog order.
+    pub fn known_names(&self) -> Vec<String> {
+        let tools = self.catalog.iter().filter(|tool| self.selection.allows(tool));
+        tools.map(|tool| self.names.shown(tool)).collect()
+    }
+}

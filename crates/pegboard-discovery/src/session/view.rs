@@ -1,0 +1,53 @@
+//! What a dialect may look at.
+
+use std::sync::Arc;
+
+use pegboard_core::{Ranker, Tool, Vectors};
+
+use super::Session;
+use crate::dialects::View;
+
+impl Session {
+    /// Calls `work` with what dialects may look at.
+    pub(super) fn with_view<T>(&self, work: impl FnOnce(&View<'_>) -> T) -> T {
+        self.with_view_of(&*self.ranker, &Vectors::default(), work)
+    }
+
+    pub(super) fn with_view_of<T>(
+        &self,
+        ranker: &dyn Ranker,
+        vectors: &Vectors,
+        work: impl FnOnce(&View<'_>) -> T,
+    ) -> T {
+        let (first, rest) = self.shown();
+        let is_shown = |name: &str| first.iter().chain(&rest).any(|shown| shown.name() == name);
+        let is_tool_shown = |tool: &Tool| first.iter().chain(&rest).any(|shown| std::ptr::eq(&*shown.tool, tool));
+        let is_removable = |name: &str| {
+            self.loaded.has(name)
+                || (is_shown(name) && self.pre_discovered_tools().iter().any(|tool| self.names.shown(tool) == name))
+        };
+        work(&View {
+            catalog: &self.catalog,
+            selection: &self.selection,
+            ranker,
+            vectors,
+            names: &self.names,
+            settings: &self.settings,
+            is_shown: &is_shown,
+            is_tool_shown: &is_tool_shown,
+            is_removable: &is_removable,
+            is_static: &|tool| self.is_static(tool),
+        })
+    }
+
+    /// Whether a tool is shown whatever was searched for.
+    pub(super) fn is_static(&self, tool: &Tool) -> bool {
+        !tool.deferred().unwrap_or_else(|| self.dialect().defers(tool))
+    }
+
+    /// Tools that are visible from the start, and can be put away.
+    pub(super) fn pre_discovered_tools(&self) -> Vec<Arc<Tool>> {
+        let tools = self.pre_discovered.iter().flat_map(|name| self.names.resolve(name));
+        tools.filter(|tool| !self.is_always_on(tool) && !self.is_static(tool)).collect()
+    }
+}

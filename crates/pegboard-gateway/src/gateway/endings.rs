@@ -1,0 +1,69 @@
+//! How conversations end.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use super::Gateway;
+use crate::{lock, sessions::ClientSession};
+
+/// How often unused conversations are looked for.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// After how many such rounds those on the disk are looked at too.
+const ROUNDS_PER_SWEEP_OF_DISK: u64 = 20;
+
+impl Gateway {
+    /// Forgets a conversation and what it had asked for.
+    pub(crate) fn end_session(self: &Arc<Self>, session: &ClientSession) {
+        session.close();
+        self.unwatch(std::mem::take(&mut *lock(&session.subscriptions)));
+    }
+
+    /// Follows resources no longer on behalf of a conversation.
+    pub(super) fn unwatch(self: &Arc<Self>, uris: impl IntoIterator<Item = String>) {
+        let uris: Vec<String> = uris.into_iter().collect();
+        // Outside the runtime there is nobody left to tell.
+        if !uris.is_empty()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let gateway = Arc::clone(self);
+            runtime.spawn(async move {
+                for uri in uris {
+                    gateway.watches.remove(&gateway, &uri).await;
+                }
+            });
+        }
+    }
+
+    /// Looks now and then for conversations on the disk that nobody came back to.
+    fn sweep_kept(&self, rounds: u64) {
+        if rounds.is_multiple_of(ROUNDS_PER_SWEEP_OF_DISK)
+            && let Some(kept) = self.kept.clone()
+        {
+            let limit = self.setup().session_keep;
+            tokio::task::spawn_blocking(move || kept.sweep(limit));
+        }
+    }
+}
+
+/// Forgets conversations that nobody uses.
+pub(super) async fn sweep(gateway: Weak<Gateway>) {
+    let mut rounds = 0_u64;
+    loop {
+        let Some(limit) = gateway.upgrade().map(|gateway| {
+            gateway.sweep_kept(rounds);
+            gateway.setup().session_idle
+        }) else {
+            return;
+        };
+        rounds += 1;
+        tokio::time::sleep(SWEEP.min(limit)).await;
+        let Some(gateway) = gateway.upgrade() else { return };
+        for session in gateway.sessions.expire(limit) {
+            tracing::debug!(session = session.owner, "a conversation is forgotten");
+            gateway.end_session(&session);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! How a change at the servers or of the settings is taken in.
+
+use std::sync::{
+    Arc, PoisonError, Weak,
+    atomic::{AtomicU64, Ordering},
+};
+
+use pegboard_upstream::{era::Era, processes};
+use tokio::sync::{oneshot, watch};
+
+use super::Gateway;
+use crate::{directory::Directory, exchange::Viewer, watches::Watches};
+
+/// How far changes were taken in.
+#[derive(Debug, Default)]
+pub(super) struct Intake {
+    /// The number of the setup that everything was last made for.
+    applied: AtomicU64,
+    /// For which count of the fleet's changes the directory was made.
+    built: watch::Sender<u64>,
+}
+
+impl Intake {
+    /// Notes that everything is made for this setup; whether it was for another.
+    fn applies(&self, setup: u64) -> bool {
+        self.applied.swap(setup, Ordering::Relaxed) != setup
+    }
+
+    /// Notes that the directory is made for this count of changes.
+    fn done(&self, changes: u64) {
+        self.built.send_replace(changes);
+    }
+
+    /// Waits until the directory is made for this count of changes.
+    pub(super) async fn reached(&self, changes: u64) {
+        let _ = self.built.subscribe().wait_for(|built| *built >= changes).await;
+    }
+}
+
+impl Gateway {
+    /// Takes in what has changed at the servers, and tells the clients.
+    async fn refresh(self: &Arc<Self>, changes: u64) {
+        let (gateway, before, setup) = (Arc::clone(self), self.directory(), self.setup());
+        let is_new_setup = self.intake.applies(setup.number);
+        let made = tokio::task::spawn_blocking(move || {
+            let directory = Arc::new(Directory::new(&gateway.fleet, &setup, &before));
+            let difference = directory.difference(&before);
+            (directory, difference)
+        });
+        let Ok((directory, difference)) = made.await else { return };
+        *self.directory.write().unwrap_or_else(PoisonError::into_inner) = directory;
+        let difference = Arc::new(difference);
+        let is_news = difference.has_tools() || is_new_setup;
+        if is_news {
+            self.views.clear();
+            self.record_tools();
+        }
+        // Whoever comes from now on sees the new directory. With nobody there yet, the first
+        // list need not wait for an index that only searches need.
+        let is_awaited = self.sessions.all().is_empty();
+        if is_news && !is_awaited {
+            self.renew(&difference).await;
+        }
+        if is_new_setup {
+            self.renew_listeners();
+        }
+        let has_tools = |viewer: &Viewer| is_new_setup || difference.tools_for(&viewer.selection);
+        self.listeners.changed("notifications/tools/list_changed", has_tools);
+        self.announce("notifications/prompts/list_changed", |viewer| difference.prompts_for(&viewer.selection));
+        self.announce("notifications/resources/list_changed", |viewer| difference.resources_for(&viewer.selection));
+        // Last: who waits for the directory is not to be told of what is in it already.
+        self.intake.done(changes);
+        self.names.news.notify_one();
+        if is_news && is_awaited {
+            self.index_apart().await;
+            self.renew(&difference).await;
+        }
+        Watches::renew(self);
+    }
+
+    /// Indexes the tools on a thread that lets lists, and servers that start, go first.
+    async fn index_apart(self: &Arc<Self>) {
+        let (done, indexed) = oneshot::channel::<()>();
+        let gateway = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("index".to_owned()).spawn(move || {
+            processes::stand_back();
+            gateway.prepare_rankers();
+            drop(done);
+        });
+        if thread.is_ok() {
+            let _ = indexed.await;
+        }
+    }
+
+    /// Indexes the tools now, rather than in somebody's first search.
+    pub(super) fn prepare_rankers(&self) {
+        let (catalog, profile) = (self.catalog(), self.setup().profile);
+        for era in [Era::Legacy, Era::Modern] {
+            self.ranker(Self::dialect(profile, era)).prepare(&catalog);
+        }
+    }
+
+    /// Tells the clients of both eras for whom a list has changed.
+    fn announce(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
+        let sessions = self.sessions.all();
+        let concerned = sessions.iter().filter(|session| has_changed_for(&session.viewer()));
+        concerned.for_each(|session| session.announce(method));
+        self.listeners.changed(method, has_changed_for);
+    }
+}
+
+/// Follows the changes of the fleet for as long as the gateway lives.
+pub(super) async fn follow(gateway: Weak<Gateway>, mut changes: watch::Receiver<u64>) {
+    loop {
+        let count = *changes.borrow_and_update();
+        match gateway.upgrade() {
+            Some(gateway) => gateway.refresh(count).await,
+            None => return,
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Routes beside MCP's own, for whoever looks after the gateway.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderValue, Response, StatusCode, header},
+};
+use pegboard_upstream::{State as Life, Upstream};
+use serde_json::{Map, json};
+
+use super::{
+    Door, ENDPOINT,
+    responses::{json_response, status},
+};
+use crate::{control::Asking, metrics};
+
+pub(super) async fn health(State(door): State<Door>) -> Response<Body> {
+    let servers = door.gateway.servers();
+    let count = |is_it: fn(&Life) -> bool| servers.iter().filter(|server| is_it(&server.state())).count();
+    let failed = count(|state| matches!(state, Life::Failed { .. }));
+    let mut status = json!({
+        "status": if failed == 0 { "ok" } else { "degraded" },
+        "servers": servers.len(),
+        "ready": count(|state| *state == Life::Ready),
+        "idle": count(|state| *state == Life::Idle),
+        "lazy": count(|state| *state == Life::Lazy),
+        "starting": count(|state| *state == Life::Starting),
+        "failed": failed,
+        "tools": door.gateway.catalog().len(),
+        "sessions": door.gateway.session_count(),
+    });
+    // Whoever asks may be anybody; where there are tokens, names are for their holders.
+    if !door.gateway.is_private() {
+        let reason = |server: &Arc<Upstream>| match server.state() {
+            Life::Failed { reason, .. } => Some((server.name().to_owned(), reason.into())),
+            _ => None,
+        };
+        status["failures"] = servers.iter().filter_map(reason).collect::<Map<_, _>>().into();
+    }
+    json_response(StatusCode::OK, status.to_string())
+}
+
+/// Whether clients get everything that there is: every server works, sleeps or has failed.
+pub(super) async fn ready(State(door): State<Door>) -> Response<Body> {
+    let starting = door.gateway.servers().iter().filter(|server| !server.state().is_settled()).count();
+    let is_ready = starting == 0 || door.gateway.is_started();
+    let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    json_response(code, json!({"ready": is_ready, "starting": starting}).to_string())
+}
+
+/// The numbers, for whoever collects them. They are of all servers, so that who may see only
+/// some of these has no business with them.
+pub(super) async fn numbers(State(door): State<Door>, request: Request) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    match Asking::of(&door.gateway, &parts) {
+        Some(asking) if asking.is_whole() => {}
+        Some(_) => return status(StatusCode::FORBIDDEN),
+        None => return status(StatusCode::UNAUTHORIZED),
+    }
+    let mut response = Response::new(Body::from(metrics::render(&door.gateway.numbers())));
+    let form = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, form);
+    response
+}
+
+/// Anything else: most likely a slip in an address.
+pub(super) async fn elsewhere() -> Response<Body> {
+    let mut response = Response::new(Body::from(format!("there is nothing here; MCP is at {ENDPOINT}\n")));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}

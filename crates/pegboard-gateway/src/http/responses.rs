@@ -1,0 +1,49 @@
+//! Responses that are made in one go.
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response, StatusCode, header},
+};
+use pegboard_upstream::{
+    json::Fields,
+    rpc::{Id, Message, RpcError},
+};
+
+use super::body::EventBody;
+
+pub(super) fn status(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+pub(super) fn json_response(status: StatusCode, body: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+pub(super) fn event_response(body: EventBody) -> Response<Body> {
+    let mut response = Response::new(Body::new(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// A refusal. Without an `id` it has none: `null` is no identity of a request.
+pub(super) fn refuse(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<Body> {
+    let line = match id {
+        Some(id) => Message::response(Some(id), Err(error)),
+        None => Fields::new().with("jsonrpc", "2.0").with("error", error).to_raw().get().to_owned(),
+    };
+    json_response(status, line)
+}
+
+pub(super) fn not_allowed() -> Response<Body> {
+    let mut response = status(StatusCode::METHOD_NOT_ALLOWED);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+    response
+}

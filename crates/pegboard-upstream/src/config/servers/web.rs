@@ -1,0 +1,71 @@
+//! How a configuration writes what is sent over HTTP: addresses, headers.
+
+use super::super::{
+    Secret,
+    document::Node,
+    keys::{Kind, Scope},
+    variables::{Expanded, expand},
+};
+
+/// What fits as an address.
+pub const URL: Kind = Kind::Shaped {
+    pattern: r"^([Hh][Tt][Tt][Pp][Ss]?://\S|.*\$\{)",
+    fits: "an address that begins with `http://` or `https://`",
+};
+
+/// What fits as headers.
+pub const HEADERS: Kind = Kind::Map(&Kind::Text);
+
+/// Reads an address, which may hold variables.
+pub fn read_url(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Expanded> {
+    let Some(text) = node.text() else {
+        node.must_be(URL, scope.problems);
+        return None;
+    };
+    let url = expand(node, text, scope);
+    if url.is_complete && !is_url(&url.text) {
+        node.must_be(URL, scope.problems);
+    }
+    Some(url)
+}
+
+/// Whether a text is an address that can be asked over HTTP.
+pub fn is_url(text: &str) -> bool {
+    let is_scheme = |scheme: &&str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    let scheme = ["http://", "https://"].iter().find(|scheme| is_scheme(scheme));
+    let host = scheme.and_then(|scheme| text.get(scheme.len()..)).unwrap_or_default();
+    !host.is_empty()
+        && !host.starts_with(['/', '?', '#'])
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+/// Reads headers whose values may hold variables; what was filled in for these is added to
+/// `filled`.
+pub fn read_header_map(node: &Node<'_>, filled: &mut Vec<String>, scope: &mut Scope<'_>) -> Vec<(String, Secret)> {
+    let mut headers: Vec<(String, Secret)> = Vec::new();
+    for entry in node.as_object(scope.problems).unwrap_or_default() {
+        let Some(text) = entry.as_text(scope.problems) else { continue };
+        let mut value = expand(&entry, text, scope);
+        filled.append(&mut value.secrets);
+        let value = value.text;
+        if !is_header_name(entry.key()) {
+            scope.problems.push(entry.problem("cannot be the name of a header"));
+        } else if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(entry.key())) {
+            scope.problems.push(entry.problem("is the same header once more"));
+        } else if !is_header_value(&value) {
+            scope.problems.push(entry.problem("has a character in its value that no header can have"));
+        }
+        headers.push((entry.key().to_owned(), Secret::new(value)));
+    }
+    headers
+}
+
+/// The characters of a token in HTTP.
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// Line breaks would begin another header.
+pub(super) fn is_header_value(value: &str) -> bool {
+    value.chars().all(|c| c == '\t' || !c.is_control())
+}

@@ -1,0 +1,114 @@
+//! A request to make of a server.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Event;
+use crate::{
+    era::{Era, MODERN_VERSION, meta},
+    handshake,
+    json::{Fields, Raw, raw},
+    rpc::{Id, Message},
+    trace::{self, TraceContext},
+    transport::Outgoing,
+};
+
+/// A request to make of a server.
+#[derive(Debug)]
+pub struct Call {
+    /// What is wanted.
+    pub method: String,
+    /// With what; `_meta` included as far as it is the caller's own.
+    pub params: Fields,
+    /// The tool, prompt or resource that it names, for transports that say so in a header.
+    pub name: Option<String>,
+    /// Headers that repeat parameters, by the part of their name behind `Mcp-Param-`.
+    pub mirrored: Vec<(String, String)>,
+    /// What the client behind the call can be asked for, as JSON.
+    pub capabilities: Option<Raw>,
+    /// From which level on the client wants log messages.
+    pub log_level: Option<String>,
+    /// Whether progress is wanted.
+    pub wants_progress: bool,
+    /// Who makes the call: calls of one conversation share a number.
+    pub owner: u64,
+    /// Where to tell of what happens meanwhile.
+    pub events: Option<mpsc::Sender<Event>>,
+    /// Whose trace it belongs to, in place of what `_meta` says.
+    pub trace: TraceContext,
+    /// How long to wait, counted anew from each sign of progress. `None`: for ever.
+    pub timeout: Option<Duration>,
+}
+
+impl Call {
+    /// A call of our own, on nobody's behalf.
+    pub fn new(method: &str, params: Fields, timeout: Duration) -> Self {
+        Self {
+            method: method.to_owned(),
+            params,
+            name: None,
+            mirrored: Vec::new(),
+            capabilities: None,
+            log_level: None,
+            wants_progress: false,
+            owner: 0,
+            events: None,
+            trace: TraceContext::default(),
+            timeout: Some(timeout),
+        }
+    }
+
+    /// Whether it asks a server what it speaks.
+    pub(super) fn is_greeting(&self) -> bool {
+        [handshake::DISCOVER, handshake::INITIALIZE].contains(&self.method.as_str())
+    }
+
+    /// The message for it under the number `id`, with what the era puts into `_meta`.
+    pub(super) fn into_message(mut self, id: u64, era: Option<Era>) -> Outgoing {
+        let era = if self.method == handshake::DISCOVER { Some(Era::Modern) } else { era };
+        let meta = self.meta(id, era);
+        self.params.remove("_meta");
+        if !meta.is_empty() {
+            self.params.set("_meta", meta.to_raw());
+        }
+        let params = (!self.params.is_empty()).then(|| self.params.to_raw());
+        Outgoing {
+            line: Message::request(&Id::from(id), &self.method, params.as_deref()),
+            request: Some(id),
+            era,
+            method: self.method,
+            params,
+            name: self.name,
+            headers: self.mirrored,
+            trace: self.trace,
+        }
+    }
+
+    /// What the caller says in `_meta`, with what is ours to say in place of what is not its own.
+    fn meta(&mut self, id: u64, era: Option<Era>) -> Fields {
+        let mut own = self.params.object("_meta").unwrap_or_default();
+        for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL] {
+            own.remove(key);
+        }
+        for key in trace::KEYS {
+            own.remove(key);
+        }
+        for (key, text) in self.trace.iter() {
+            own.set(key, raw(text));
+        }
+        own.remove("progressToken");
+        if self.wants_progress {
+            own.set("progressToken", raw(&id));
+        }
+        if era == Some(Era::Modern) {
+            own.set(meta::PROTOCOL_VERSION, raw(MODERN_VERSION));
+            own.set(meta::CLIENT_INFO, handshake::client_info());
+            own.set(meta::CLIENT_CAPABILITIES, self.capabilities.take().unwrap_or_else(|| raw(&Fields::new())));
+            if let Some(level) = &self.log_level {
+                own.set(meta::LOG_LEVEL, raw(level));
+            }
+        }
+        own
+    }
+}

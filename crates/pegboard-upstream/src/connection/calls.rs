@@ -1,0 +1,226 @@
+//! The calls that a server is at work on.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+use super::{CallError, Event};
+use crate::{json::Raw, locks::lock};
+
+/// How long a server may go on with a call that was taken back.
+const HAUNTING: Duration = Duration::from_secs(60);
+
+/// What a call comes to.
+pub(super) type Outcome = Result<Raw, CallError>;
+
+/// The calls that a server is at work on, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Mutex<Work>);
+
+#[derive(Debug, Default)]
+struct Work {
+    last: u64,
+    pending: HashMap<u64, Pending>,
+    ghosts: HashMap<u64, Ghost>,
+}
+
+/// A call whose answer is awaited.
+#[derive(Debug)]
+struct Pending {
+    answer: oneshot::Sender<Outcome>,
+    events: Option<mpsc::Sender<Event>>,
+    owner: u64,
+    /// When the server last gave a sign of life about it.
+    active: Instant,
+    /// Questions of the server about it that wait for an answer.
+    questions: usize,
+}
+
+/// A call that was taken back while the server may still be at work on it.
+#[derive(Debug)]
+struct Ghost {
+    owner: u64,
+    since: Instant,
+}
+
+impl Calls {
+    /// Begins a call; its number, and where its outcome comes.
+    pub(super) fn begin(&self, owner: u64, events: Option<mpsc::Sender<Event>>) -> (u64, oneshot::Receiver<Outcome>) {
+        let (answer, answered) = oneshot::channel();
+        let mut work = lock(&self.0);
+        work.last += 1;
+        let id = work.last;
+        work.pending.insert(id, Pending { answer, events, owner, active: Instant::now(), questions: 0 });
+        (id, answered)
+    }
+
+    /// Gives a call its outcome; whether somebody has waited for it.
+    pub(super) fn settle(&self, id: u64, outcome: Outcome) -> bool {
+        let mut work = lock(&self.0);
+        let Some(pending) = work.pending.remove(&id) else {
+            work.ghosts.remove(&id);
+            return false;
+        };
+        drop(work);
+        let _ = pending.answer.send(outcome);
+        true
+    }
+
+    /// Tells all that wait that nothing comes any more.
+    pub(super) fn close(&self, reason: &Arc<str>) {
+        let pending = std::mem::take(&mut lock(&self.0).pending);
+        for pending in pending.into_values() {
+            let _ = pending.answer.send(Err(CallError::Closed(Arc::clone(reason))));
+        }
+    }
+
+    /// Forgets a call that the server is not at work on.
+    pub(super) fn forget(&self, id: u64) {
+        lock(&self.0).pending.remove(&id);
+    }
+
+    /// Forgets a call that the server may still be at work on.
+    pub(super) fn take_back(&self, id: u64) {
+        let mut work = lock(&self.0);
+        work.lay_ghosts();
+        if let Some(pending) = work.pending.remove(&id) {
+            work.ghosts.insert(id, Ghost { owner: pending.owner, since: Instant::now() });
+        }
+    }
+
+    /// Whether the answer to a call is still awaited.
+    pub(super) fn is_pending(&self, id: u64) -> bool {
+        lock(&self.0).pending.contains_key(&id)
+    }
+
+    /// Until when the answer is waited for, counted from the last sign of life. `None`: it has
+    /// come.
+    pub(super) fn deadline(&self, id: u64, timeout: Duration) -> Option<Instant> {
+        let mut work = lock(&self.0);
+        let pending = work.pending.get_mut(&id)?;
+        // As long as it waits for an answer itself, its time does not run.
+        if pending.questions > 0 {
+            pending.active = Instant::now();
+        }
+        Some(pending.active + timeout)
+    }
+
+    /// Notes that a call goes on; whom to tell.
+    pub(super) fn progressed(&self, id: u64) -> Option<mpsc::Sender<Event>> {
+        let mut work = lock(&self.0);
+        let pending = work.pending.get_mut(&id)?;
+        pending.active = Instant::now();
+        pending.events.clone()
+    }
+
+    /// Notes that the server asks something about a call.
+    pub(super) fn asked(&self, id: u64) {
+        self.count_question(id, 1);
+    }
+
+    /// Notes that it waits for the answer no more.
+    pub(super) fn replied(&self, id: u64) {
+        self.count_question(id, -1);
+    }
+
+    fn count_question(&self, id: u64, change: isize) {
+        if let Some(pending) = lock(&self.0).pending.get_mut(&id) {
+            pending.questions = pending.questions.saturating_add_signed(change);
+            pending.active = Instant::now();
+        }
+    }
+
+    /// The call that a message on a shared pipe is about: the latest of the one conversation
+    /// that has calls running, or had until a moment ago. Where it could be another's, it is
+    /// nobody's. `related` is the call on whose own stream it came.
+    pub(super) fn caller(&self, related: Option<u64>) -> Option<(u64, mpsc::Sender<Event>)> {
+        let mut work = lock(&self.0);
+        if let Some(id) = related {
+            return Some((id, work.pending.get(&id)?.events.clone()?));
+        }
+        work.lay_ghosts();
+        let listening = work.pending.iter().filter_map(|(id, call)| Some((*id, call.owner, call.events.as_ref()?)));
+        let (latest, owner, events) = listening.clone().max_by_key(|(id, ..)| *id)?;
+        let is_shared = listening.map(|(_, other, _)| other).any(|other| other != owner);
+        let is_haunted = work.ghosts.values().any(|ghost| ghost.owner != owner);
+        (!is_shared && !is_haunted).then(|| (latest, events.clone()))
+    }
+}
+
+impl Work {
+    /// Forgets calls of which the server has had the time to hear that they were taken back.
+    fn lay_ghosts(&mut self) {
+        self.ghosts.retain(|_, ghost| ghost.since.elapsed() < HAUNTING);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Begins calls of these conversations, takes some back, and asks whose a message is.
+    #[track_caller]
+    fn check(owners: &[u64], taken_back: &[u64], expected: Option<u64>) {
+        let calls = Calls::default();
+        let (events, _heard) = mpsc::channel(1);
+        let answers: Vec<_> = owners.iter().map(|owner| calls.begin(*owner, Some(events.clone()))).collect();
+        taken_back.iter().for_each(|id| calls.take_back(*id));
+        assert_eq!(calls.caller(None).map(|(id, _)| id), expected, "{answers:?}");
+    }
+
+    #[tokio::test]
+    async fn a_message_is_the_latest_calls_of_the_only_conversation() {
+        check(&[], &[], None);
+        check(&[7], &[], Some(1));
+        check(&[7, 7, 7], &[], Some(3));
+        check(&[7, 7, 7], &[3], Some(2));
+        check(&[7, 8], &[], None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_was_taken_back_haunts_other_conversations_for_a_while() {
+        check(&[7, 8], &[2], None);
+        let calls = Calls::default();
+        let (events, _heard) = mpsc::channel(1);
+        let _first = calls.begin(7, Some(events.clone()));
+        let (second, _answered) = calls.begin(8, Some(events));
+        calls.take_back(second);
+        assert!(calls.caller(None).is_none());
+        tokio::time::advance(HAUNTING).await;
+        assert!(calls.caller(None).is_some());
+    }
+
+    #[tokio::test]
+    async fn an_answer_lays_the_ghost_of_its_call() {
+        let calls = Calls::default();
+        let (events, _heard) = mpsc::channel(1);
+        let _first = calls.begin(7, Some(events.clone()));
+        let (second, _answered) = calls.begin(8, Some(events));
+        calls.take_back(second);
+        assert!(!calls.settle(second, Err(CallError::SessionExpired)));
+        assert!(calls.caller(None).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_does_not_run_while_a_server_waits_for_an_answer() {
+        let calls = Calls::default();
+        let limit = Duration::from_secs(10);
+        let (id, _answered) = calls.begin(1, None);
+        let begun = Instant::now();
+        calls.asked(id);
+        tokio::time::advance(limit).await;
+        assert_eq!(calls.deadline(id, limit), Some(begun + limit * 2));
+        calls.replied(id);
+        tokio::time::advance(limit).await;
+        assert_eq!(calls.deadline(id, limit), Some(begun + limit * 2));
+        calls.forget(id);
+        assert_eq!(calls.deadline(id, limit), None);
+    }
+}

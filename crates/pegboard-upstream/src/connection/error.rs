@@ -1,0 +1,88 @@
+//! Why a call did not get its result.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{auth::NeedsLogin, breaker::Tripped, rpc::RpcError, turns::Busy};
+
+/// Why a call did not get its result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The server refused it.
+    #[error(transparent)]
+    Rpc(RpcError),
+    /// The server did not answer in time.
+    #[error("no answer within {} s", .0.as_secs_f32())]
+    Timeout(Duration),
+    /// The connection is gone.
+    #[error("the server is not connected: {0}")]
+    Closed(Arc<str>),
+    /// The server has forgotten the session; it never saw the call.
+    #[error("the server has forgotten the session")]
+    SessionExpired,
+    /// An HTTP status that says nothing more.
+    #[error("the server answered with HTTP status {status}")]
+    Status {
+        /// The status.
+        status: u16,
+    },
+    /// The server wants a login, and there is none that it takes.
+    #[error(transparent)]
+    Login(NeedsLogin),
+    /// It could not be sent.
+    #[error("cannot reach the server")]
+    Unreachable(#[source] reqwest::Error),
+    /// It was not sent: too many others are running.
+    #[error("it is busy: {0}")]
+    Busy(Busy),
+    /// It was not sent: there is too much of it.
+    #[error("the arguments have {bytes} bytes, and {most} are the most that it is sent")]
+    ArgumentsTooLarge {
+        /// How much there is.
+        bytes: usize,
+        /// How much there may be.
+        most: usize,
+    },
+    /// What came back is more than is passed on.
+    #[error("its answer has {} bytes, and {most} are the most that is passed on", size(*.bytes, *.most))]
+    ResultTooLarge {
+        /// How much it is, if it was read at all.
+        bytes: Option<usize>,
+        /// How much it may be.
+        most: usize,
+    },
+    /// It was not sent: too many before it had no answer.
+    #[error(transparent)]
+    Tripped(Tripped),
+    /// What came back is no answer.
+    #[error("the server's answer is unusable: {0}")]
+    Garbled(String),
+}
+
+impl CallError {
+    /// An address may hold a secret; the error is told without it.
+    pub(crate) fn unreachable(error: reqwest::Error) -> Self {
+        Self::Unreachable(error.without_url())
+    }
+
+    /// What kind of failure it is, in one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Rpc(_) => "refused",
+            Self::Timeout(_) => "timeout",
+            Self::Closed(_) => "closed",
+            Self::SessionExpired => "expired",
+            Self::Status { .. } => "status",
+            Self::Login(_) => "login",
+            Self::Unreachable(_) => "unreachable",
+            Self::Tripped(_) => "tripped",
+            Self::Busy(_) => "busy",
+            Self::ArgumentsTooLarge { .. } | Self::ResultTooLarge { .. } => "too large",
+            Self::Garbled(_) => "garbled",
+        }
+    }
+}
+
+fn size(bytes: Option<usize>, most: usize) -> String {
+    bytes.map_or_else(|| format!("more than {most}"), |bytes| bytes.to_string())
+}

@@ -1,0 +1,35 @@
+//! What a server says beside its answers.
+
+use tokio::sync::oneshot;
+
+use crate::{json::Raw, rpc::RpcError};
+
+/// Something that a server says or asks while a call is running.
+#[derive(Debug)]
+pub enum Event {
+    /// A notification about the call.
+    Notification {
+        /// What happened.
+        method: String,
+        /// More about it.
+        params: Option<Raw>,
+    },
+    /// A question to whoever made the call.
+    Request {
+        /// What is asked.
+        method: String,
+        /// With what.
+        params: Option<Raw>,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<Raw, RpcError>>,
+    },
+}
+
+/// Something that a server says of its own accord.
+#[derive(Debug)]
+pub struct Notice {
+    /// What happened.
+    pub method: String,
+    /// More about it.
+    pub params: Option<Raw>,
+}

@@ -1,0 +1,91 @@
+//! Whose is what comes in: an answer, progress, a question, news.
+
+use std::{borrow::Cow, sync::Arc};
+
+use pegboard_core::text;
+use serde_json::value::RawValue;
+
+use super::{CallError, Event, Link, Notice};
+use crate::{
+    json::{Fields, Raw},
+    listing::ListKind,
+    rpc::{Id, Message, RpcError},
+};
+
+/// Bytes of a log message that are told.
+const MAX_LOGGED: usize = 500;
+
+impl Link {
+    /// Takes in one message; `related` is the request on whose own stream it came.
+    pub(crate) fn incoming(self: &Arc<Self>, message: Message, related: Option<u64>) {
+        match message {
+            Message::Response { id, outcome } => {
+                // A server that cannot tell which request it refuses means the one it got.
+                let id = id.and_then(|id| id.as_number()).or(related);
+                if let Some(id) = id {
+                    self.settle(id, outcome.map_err(|error| CallError::Rpc(self.without_secrets(error))));
+                }
+            }
+            Message::Notification { method, params } => self.notified(method, params, related),
+            Message::Request { id, method, params } => self.asked(&id, method, params, related),
+        }
+    }
+
+    /// Gives a request its outcome.
+    pub(crate) fn settle(&self, id: u64, outcome: Result<Raw, CallError>) {
+        if !self.calls.settle(id, outcome) {
+            tracing::debug!(server = %self.server, id, "an answer that nobody waits for");
+        }
+    }
+
+    /// A refusal that does not repeat what the server was configured with: clients see it.
+    fn without_secrets(&self, mut error: RpcError) -> RpcError {
+        error.message = self.redactor.redacted(error.message);
+        error.data = error.data.filter(|data| matches!(self.redactor.redact(data.get()), Cow::Borrowed(_)));
+        error
+    }
+
+    fn notified(&self, method: String, params: Option<Raw>, related: Option<u64>) {
+        let fields = || Fields::of_optional(params.as_deref());
+        let caller = || self.calls.caller(related).map(|(_, events)| events);
+        let events = match method.as_str() {
+            "notifications/progress" => {
+                let call = fields().read::<u64>("progressToken").or(related);
+                call.and_then(|call| self.calls.progressed(call))
+            }
+            "notifications/cancelled" => {
+                if let Some(id) = fields().get("requestId").and_then(Id::of) {
+                    self.questions.take_back(&id);
+                }
+                return;
+            }
+            "notifications/message" => match caller() {
+                Some(events) => Some(events),
+                None => return self.log(params.as_deref()),
+            },
+            // A page that a person was sent to is done with.
+            "notifications/elicitation/complete" => caller(),
+            "notifications/subscriptions/acknowledged" => {
+                return self.news.agreed(&fields().object("notifications").unwrap_or_default());
+            }
+            method => match ListKind::changed_by(method) {
+                [] => None,
+                kinds => return self.news.lists_changed(kinds),
+            },
+        };
+        let is_full = match events {
+            Some(events) => events.try_send(Event::Notification { method, params }).is_err(),
+            None => self.notices.try_send(Notice { method, params }).is_err(),
+        };
+        if is_full {
+            tracing::debug!(server = %self.server, "a notification was dropped: too many at once");
+        }
+    }
+
+    /// Logs a message of which it cannot be told whose it is; it may hold anything.
+    fn log(&self, params: Option<&RawValue>) {
+        let text = self.redactor.redact(params.map(RawValue::get).unwrap_or_default());
+        let text = text::brief(&text, MAX_LOGGED);
+        tracing::debug!(target: "pegboard::server", server = &*self.server, "{text}");
+    }
+}

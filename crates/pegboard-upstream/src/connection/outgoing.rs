@@ -1,0 +1,67 @@
+//! How a message is handed to the transport.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tokio::task::AbortHandle;
+use tracing::Instrument as _;
+
+use super::{CallError, Link};
+use crate::{
+    rpc::Message,
+    transport::{Outbound, Outgoing},
+};
+
+impl Link {
+    /// Tells the server something.
+    pub(crate) async fn notify(self: &Arc<Self>, method: &str, params: Option<&RawValue>) -> Result<(), CallError> {
+        let line = Message::notification(method, params);
+        self.send(Outgoing::unanswered(line, method, self.era())).await.map(drop)
+    }
+
+    /// Hands a message to the transport; the task that carries it, where there is one.
+    pub(super) async fn send(self: &Arc<Self>, outgoing: Outgoing) -> Result<Option<AbortHandle>, CallError> {
+        let link = Arc::clone(self);
+        let is_request = outgoing.request.is_some();
+        match &self.outbound {
+            Outbound::Stdio(sender) => {
+                let sent = sender.send(outgoing.line).await;
+                sent.map(|()| None).map_err(|_| {
+                    CallError::Closed(self.close_reason().unwrap_or_else(|| "its standard input is closed".into()))
+                })
+            }
+            Outbound::Http(client) => {
+                let client = Arc::clone(client);
+                Ok(carry(is_request, async move { client.deliver(&link, outgoing).await }).await)
+            }
+            Outbound::Sse(client) => {
+                let client = Arc::clone(client);
+                Ok(carry(is_request, async move { client.deliver(&link, outgoing).await }).await)
+            }
+            Outbound::Local(server) => {
+                let server = Arc::clone(server);
+                let work = async move {
+                    let answer = server.answer(&outgoing.method, outgoing.params).await;
+                    if let Some(id) = outgoing.request {
+                        link.settle(id, answer.map_err(CallError::Rpc));
+                    }
+                };
+                Ok(Some(spawn(work)))
+            }
+        }
+    }
+}
+
+/// Carries a message. What wants no answer is waited for, so that it arrives before what
+/// follows.
+async fn carry(is_request: bool, delivery: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
+    if is_request {
+        return Some(spawn(delivery));
+    }
+    delivery.await;
+    None
+}
+
+fn spawn(work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+    tokio::spawn(work.in_current_span()).abort_handle()
+}

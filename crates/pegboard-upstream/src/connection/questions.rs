@@ -1,0 +1,187 @@
+//! What a server asks while it is called.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+};
+
+use super::{Event, Link};
+use crate::{
+    json::{Fields, Raw, raw},
+    locks::lock,
+    rpc::{Id, Message, RpcError},
+    transport::Outgoing,
+};
+
+/// How long a client may take to answer a question of a server.
+const ASK_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Questions of a server at a time; one that asks more is not listened to.
+const MAX_QUESTIONS: usize = 256;
+
+/// Questions of the server that are being answered.
+#[derive(Debug, Default)]
+pub(super) struct Questions(Mutex<HashMap<Id, AbortHandle>>);
+
+/// Why a question is not answered.
+enum Unheard {
+    /// Too many are being answered.
+    TooMany,
+    /// It is being answered already.
+    Again,
+}
+
+impl Questions {
+    /// Starts to answer a question.
+    fn begin(&self, id: &Id, start: impl FnOnce() -> AbortHandle) -> Result<(), Unheard> {
+        // Holds the map so that the answer cannot take its entry out before it is in.
+        let mut asked = lock(&self.0);
+        if asked.len() >= MAX_QUESTIONS {
+            return Err(Unheard::TooMany);
+        }
+        if asked.contains_key(id) {
+            return Err(Unheard::Again);
+        }
+        asked.insert(id.clone(), start());
+        Ok(())
+    }
+
+    fn end(&self, id: &Id) {
+        lock(&self.0).remove(id);
+    }
+
+    /// Leaves a question unanswered that the server has taken back.
+    pub(super) fn take_back(&self, id: &Id) {
+        if let Some(task) = lock(&self.0).remove(id) {
+            task.abort();
+        }
+    }
+
+    /// Leaves all of them unanswered.
+    pub(super) fn close(&self) {
+        lock(&self.0).drain().for_each(|(_, task)| task.abort());
+    }
+}
+
+/// The call that is asked about. It waits for as long as this lives, also if the question is
+/// taken back.
+struct Asking {
+    link: Arc<Link>,
+    call: Option<u64>,
+}
+
+impl Asking {
+    fn new(link: &Arc<Link>, call: Option<u64>) -> Self {
+        call.inspect(|call| link.calls.asked(*call));
+        Self { link: Arc::clone(link), call }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if let Some(call) = self.call {
+            self.link.calls.replied(call);
+        }
+    }
+}
+
+impl Link {
+    /// Takes in a question; `related` is the request on whose own stream it came.
+    pub(super) fn asked(self: &Arc<Self>, id: &Id, method: String, params: Option<Raw>, related: Option<u64>) {
+        let start = || {
+            let (call, caller) = self.calls.caller(related).unzip();
+            let asking = Asking::new(self, call);
+            let (link, id) = (Arc::clone(self), id.clone());
+            let task = tokio::spawn(async move {
+                let outcome = answer(&method, params, caller).await;
+                drop(asking);
+                let line = Message::response(Some(&id), outcome.as_deref());
+                if let Err(error) = link.send(Outgoing::unanswered(line, "", link.era())).await {
+                    tracing::debug!(server = %link.server, %error, "an answer could not be sent");
+                }
+                link.questions.end(&id);
+            });
+            task.abort_handle()
+        };
+        match self.questions.begin(id, start) {
+            Ok(()) => {}
+            Err(Unheard::TooMany) => self.close("the server asks too much at once"),
+            Err(Unheard::Again) => {
+                tracing::warn!(server = %self.server, "a question that was asked already is not asked again");
+            }
+        }
+    }
+}
+
+/// The answer of whoever made the call, or ours.
+async fn answer(method: &str, params: Option<Raw>, caller: Option<mpsc::Sender<Event>>) -> Result<Raw, RpcError> {
+    match (method, caller) {
+        ("ping", _) => Ok(raw(&Fields::new())),
+        ("roots/list" | "sampling/createMessage" | "elicitation/create", Some(caller)) => {
+            let gone = || RpcError::new(RpcError::INTERNAL, "the client is gone");
+            let (reply, replied) = oneshot::channel();
+            let event = Event::Request { method: method.to_owned(), params, reply };
+            caller.send(event).await.map_err(|_| gone())?;
+            match tokio::time::timeout(ASK_TIMEOUT, replied).await {
+                Ok(outcome) => outcome.map_err(|_| gone())?,
+                Err(_) => Err(RpcError::new(RpcError::INTERNAL, "the client did not answer in time")),
+            }
+        }
+        // Servers ask for roots as soon as they run; ours has none of its own.
+        ("roots/list", None) => Ok(raw(&serde_json::json!({"roots": []}))),
+        ("sampling/createMessage" | "elicitation/create", None) => {
+            Err(RpcError::new(RpcError::INTERNAL, "no single client has a call running that this could be for"))
+        }
+        _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("no method `{method}`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        connection::{Call, CallError},
+        redact::Redactor,
+        transport::{
+            Outbound,
+            local::{Answering, LocalServer},
+        },
+    };
+
+    #[derive(Debug)]
+    struct Silent;
+
+    impl LocalServer for Silent {
+        fn answer<'a>(&'a self, _: &'a str, _: Option<Raw>) -> Answering<'a> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_is_taken_back_does_not_keep_its_call_waiting() {
+        let (notices, _) = mpsc::channel(1);
+        let outbound = Outbound::Local(Arc::new(Silent));
+        let link = Link::new("s".into(), Redactor::default(), outbound, notices, Arc::default(), 1024);
+        let (events, mut heard) = mpsc::channel(1);
+        let limit = Duration::from_secs(10);
+        let call = Call { events: Some(events), ..Call::new("tools/call", Fields::new(), limit) };
+        let calling = tokio::spawn({
+            let link = Arc::clone(&link);
+            async move { link.request(call).await }
+        });
+        tokio::task::yield_now().await;
+        let id = Id::from(7);
+        link.incoming(Message::Request { id, method: "elicitation/create".to_owned(), params: None }, None);
+        assert!(heard.recv().await.is_some(), "the caller is asked");
+        let params = Some(Fields::new().with("requestId", &7).to_raw());
+        link.incoming(Message::Notification { method: "notifications/cancelled".to_owned(), params }, None);
+        let ended = tokio::time::timeout(limit * 3, calling).await.expect("it does not wait for ever");
+        assert!(matches!(ended.expect("no panic"), Err(CallError::Timeout(_))));
+    }
+}

@@ -1,0 +1,90 @@
+//! One request, from its sending to its outcome.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::oneshot, task::AbortHandle};
+
+use super::{Call, CallError, Link, calls::Outcome};
+use crate::{
+    era::Era,
+    json::{Fields, Raw},
+    transport::Outbound,
+};
+
+impl Link {
+    /// Makes a request and waits for its answer.
+    pub(crate) async fn request(self: &Arc<Self>, call: Call) -> Result<Raw, CallError> {
+        if let Some(reason) = self.close_reason() {
+            return Err(CallError::Closed(reason));
+        }
+        let (id, answered) = self.calls.begin(call.owner, call.events.clone());
+        let timeout = call.timeout;
+        // A greeting is never taken back.
+        let is_greeting = call.is_greeting();
+        let mut guard = CancelOnDrop { link: self, id, task: None, is_done: false, is_greeting };
+        let sending = self.send(call.into_message(id, self.era()));
+        // A server that reads nothing must not keep its callers for ever.
+        guard.task = match timeout {
+            Some(limit) => tokio::time::timeout(limit, sending).await.map_err(|_| CallError::Timeout(limit))??,
+            None => sending.await?,
+        };
+        let result = match timeout {
+            Some(timeout) => self.wait(id, answered, timeout).await,
+            None => outcome(answered.await),
+        };
+        guard.is_done = !matches!(result, Err(CallError::Timeout(_)));
+        result
+    }
+
+    /// Waits for an answer, and longer as long as there is progress or the server waits itself.
+    async fn wait(&self, id: u64, mut answered: oneshot::Receiver<Outcome>, timeout: Duration) -> Outcome {
+        while let Some(deadline) = self.calls.deadline(id, timeout) {
+            match tokio::time::timeout_at(deadline, &mut answered).await {
+                Ok(answer) => return outcome(answer),
+                Err(_) if self.calls.deadline(id, timeout) == Some(deadline) => {
+                    return Err(CallError::Timeout(timeout));
+                }
+                Err(_) => {}
+            }
+        }
+        outcome(answered.await)
+    }
+}
+
+fn outcome(answer: Result<Outcome, oneshot::error::RecvError>) -> Outcome {
+    answer.unwrap_or_else(|_| Err(CallError::Closed("closed".into())))
+}
+
+/// Takes back a request that nobody waits for any more.
+struct CancelOnDrop<'a> {
+    link: &'a Arc<Link>,
+    id: u64,
+    task: Option<AbortHandle>,
+    is_done: bool,
+    is_greeting: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if self.is_done || (self.is_greeting && self.task.is_none()) {
+            return self.link.calls.forget(self.id);
+        }
+        self.link.calls.take_back(self.id);
+        if let Some(task) = &self.task {
+            // Ends the request's own stream, which is how modern HTTP says it.
+            task.abort();
+        }
+        let is_told_by_stream = matches!(self.link.outbound, Outbound::Http(_) | Outbound::Local(_))
+            && self.link.era() == Some(Era::Modern);
+        if is_told_by_stream || self.link.close_reason().is_some() {
+            return;
+        }
+        let (link, id) = (Arc::clone(self.link), self.id);
+        // Dropped outside the runtime there is nobody left to tell.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let params = Fields::new().with("requestId", &id).with("reason", "the caller no longer waits");
+            let _ = link.notify("notifications/cancelled", Some(&params.to_raw())).await;
+        });
+    }
+}

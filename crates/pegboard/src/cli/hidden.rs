@@ -1,0 +1,42 @@
+//! Commands that the program calls itself with.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(crate) struct SuperviseArgs {
+    /// The program and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfineArgs {
+    /// Be the part inside the sandbox
+    #[arg(long)]
+    pub(crate) inside: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueryOutputArgs {
+    /// Print each result on one line
+    #[arg(long)]
+    pub(crate) compact: bool,
+
+    /// Print strings without quotes
+    #[arg(long)]
+    pub(crate) raw: bool,
+
+    /// How much memory it may take
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) memory_bytes: u64,
+
+    /// How much processor time it may take
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) cpu_seconds: u64,
+
+    /// The filter
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: String,
+}

@@ -1,0 +1,118 @@
+//! Options that several commands have.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, builder::PossibleValue};
+use pegboard_discovery::DialectName;
+
+/// Where tools come from.
+#[derive(Debug, Args)]
+pub(crate) struct SourceArgs {
+    /// A catalog file: an MCP `tools/list` result, a JSON array of tools, or JSON Lines
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(crate) catalog: Vec<PathBuf>,
+
+    /// A configuration file; its `pegboard` section may name catalogs, ranker, limit, and what `lint` lets pass
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Refuse catalog files that are larger
+    #[arg(long, value_name = "BYTES", default_value_t = pegboard_core::Limits::default().file_bytes)]
+    pub(crate) max_catalog_bytes: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// The model file that `hybrid` ranks with, instead of the model that is built in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+}
+
+/// Which tools a model sees of those that there are.
+#[derive(Debug, Args)]
+pub(crate) struct ShownArgs {
+    /// Show tools of these servers
+    #[arg(long, value_name = "SERVER", value_delimiter = ',')]
+    pub(crate) servers: Vec<String>,
+
+    /// Show these tools: `server:tool`, `server:*` or a name
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) tools: Vec<String>,
+
+    /// Hide these servers or tools
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) deny: Vec<String>,
+
+    /// Tools that are visible from the start
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) pre_discovered: Vec<String>,
+}
+
+/// A dialect by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dialect(pub(crate) DialectName);
+
+impl ValueEnum for Dialect {
+    fn value_variants<'a>() -> &'a [Self] {
+        const {
+            &[
+                Self(DialectName::Explicit),
+                Self(DialectName::Gateway),
+                Self(DialectName::Select),
+                Self(DialectName::Ranked),
+                Self(DialectName::Schema),
+                Self(DialectName::Bridge),
+            ]
+        }
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            DialectName::Explicit => "Search, then add by name",
+            DialectName::Gateway => "The first tools, and a search that exposes its hits",
+            DialectName::Select => "A search that loads its matches",
+            DialectName::Ranked => "A search that only ranks",
+            DialectName::Schema => "A search that loads and returns schemas",
+            DialectName::Bridge => "Ready-to-call signatures and one call tool",
+            DialectName::Code => "Specs of an HTTP API, and a shell whose programs call it",
+        };
+        Some(PossibleValue::new(self.0.as_str()).help(help))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// How to print the result [default: text on a terminal, json otherwise]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One JSON document
+    Json,
+    /// A table for people
+    Text,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// What to log: off, error, warn, info, debug, trace, or a list such as
+    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`, off for `doctor`]
+    #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG")]
+    pub(crate) log_level: Option<String>,
+
+    /// How to log
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}

@@ -1,0 +1,52 @@
+//! When tools are hidden behind a search.
+
+use pegboard_discovery::Exposure;
+use pegboard_upstream::config::{
+    document::Node,
+    keys::{Key, Kind, Scope, Section},
+};
+
+use super::keys::{COUNT, set};
+
+const NAMES: &[&str] = &["auto", "always", "never"];
+
+pub(super) const KIND: Kind = Kind::Either(&[Kind::OneOf(NAMES), Kind::Object(|| BOUNDS.shape())]);
+
+/// The bounds of an exposure.
+struct Bounds {
+    max_tools: usize,
+    max_tokens: usize,
+}
+
+static BOUNDS: Section<Bounds> = Section::new(
+    "exposure",
+    "How many tools a client may see all at once; beyond either bound they are hidden behind a search.",
+    &[
+        Key::new("maxTools", COUNT, "Their number.", |node, bounds: &mut Bounds, scope| {
+            set(&mut bounds.max_tools, node.as_count(scope.problems));
+        })
+        .default("30"),
+        Key::new(
+            "maxTokens",
+            COUNT,
+            "The tokens (estimated) of their definitions.",
+            |node, bounds: &mut Bounds, scope| set(&mut bounds.max_tokens, node.as_count(scope.problems)),
+        )
+        .default("10000"),
+    ],
+);
+
+pub(super) fn read(node: &Node<'_>, scope: &mut Scope<'_>) -> Exposure {
+    let auto = Exposure::default();
+    if !node.is_object() {
+        return match node.as_one_of(NAMES, scope.problems) {
+            Some("always") => Exposure::Always,
+            Some("never") => Exposure::Never,
+            _ => auto,
+        };
+    }
+    let Exposure::Auto { max_tools, max_tokens } = auto else { return auto };
+    let mut bounds = Bounds { max_tools, max_tokens };
+    BOUNDS.read(node, &mut bounds, scope);
+    Exposure::Auto { max_tools: bounds.max_tools, max_tokens: bounds.max_tokens }
+}
