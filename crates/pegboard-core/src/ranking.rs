@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use crate::{Catalog, Selection, Tool, ToolVectors, VectorSource};
+use crate::{Catalog, Selection, Tool, ToolVectors, VectorSource, Vectors};
 
 /// The longest query that a ranker takes, in bytes. `sequence` takes less, because its
 /// work grows with the square of the length.
@@ -19,9 +19,9 @@ pub struct Query<'a> {
     pub threshold: f64,
     /// Fill in [`Hit::why`].
     pub explain: bool,
-    /// What somebody else's model makes of `text`, for rankers that hold vectors of tools by
-    /// the same model.
-    pub vector: Option<&'a [f32]>,
+    /// What somebody else's model makes of `text` and of its requests ([`Ranker::requests`]),
+    /// for rankers that hold vectors of tools by the same model.
+    pub vectors: Option<&'a Vectors>,
     /// Hits are withheld when the ranking's confidence is less; `None` leaves it to the
     /// ranker, 0 shows everything.
     pub least_confidence: Option<f64>,
@@ -30,7 +30,7 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     /// Asks for the ten best tools for `text`.
     pub fn new(text: &'a str) -> Self {
-        Self { text, limit: 10, threshold: 0.0, explain: false, vector: None, least_confidence: None }
+        Self { text, limit: 10, threshold: 0.0, explain: false, vectors: None, least_confidence: None }
     }
 
     /// Asks for at most `limit` tools.
@@ -54,11 +54,16 @@ impl<'a> Query<'a> {
         self
     }
 
-    /// Brings a vector of the text.
+    /// Brings vectors of the text and of its requests.
     #[must_use]
-    pub fn vector(mut self, vector: Option<&'a [f32]>) -> Self {
-        self.vector = vector;
+    pub fn vectors(mut self, vectors: Option<&'a Vectors>) -> Self {
+        self.vectors = vectors;
         self
+    }
+
+    /// The vector of the whole text, if it was brought.
+    pub fn vector(&self) -> Option<&'a [f32]> {
+        self.vectors?.get(self.text)
     }
 
     /// Asks for hits only if the ranker is at least so confident, 0 to 1.
@@ -302,6 +307,14 @@ pub trait Ranker: fmt::Debug + Send + Sync {
     fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
         let _ = vectors;
         false
+    }
+
+    /// The single requests of a query that asks for several things, as far as it compares their
+    /// vectors with those of tools, beside that of the whole query. Few, and none for a query that
+    /// asks for one thing.
+    fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {
+        let _ = query;
+        Vec::new()
     }
 
     /// Who makes the vectors of queries that it compares with those of tools, if anybody does.

@@ -2,7 +2,7 @@
 //!
 //! A ranker stays synchronous and knows no network. Whoever asks it fetches the vectors of the
 //! queries first, from the [`VectorSource`] that the ranker names, and hands them over with
-//! [`Query::vector`](crate::Query::vector). Those of tools are a table that the ranker is given
+//! [`Query::vectors`](crate::Query::vectors). Those of tools are a table that the ranker is given
 //! from outside, as far as it is complete.
 
 use std::{
@@ -81,11 +81,25 @@ impl Direction {
 
     /// The cosine with another one of as many dimensions.
     pub fn cosine(&self, other: &Self) -> f64 {
-        let pairs = self.numbers.iter().zip(&other.numbers);
-        // 8,192 products of bytes fit.
-        let sum: i32 = pairs.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
-        f64::from(sum) * f64::from(self.scale) * f64::from(other.scale)
+        f64::from(dot(&self.numbers, &other.numbers)) * f64::from(self.scale) * f64::from(other.scale)
     }
+}
+
+/// The dot product of the bytes that both have. 8,192 products of bytes fit.
+fn dot(a: &[i8], b: &[i8]) -> i32 {
+    // A product fits into 16 bits; in runs of a fixed length compilers multiply many at once,
+    // which takes half the time.
+    const RUN: usize = 16;
+    let ((a_runs, a_rest), (b_runs, b_rest)) = (a.as_chunks::<RUN>(), b.as_chunks::<RUN>());
+    let mut sum = 0;
+    for (a, b) in a_runs.iter().zip(b_runs) {
+        let mut products = [0_i16; RUN];
+        for ((product, a), b) in products.iter_mut().zip(a).zip(b) {
+            *product = i16::from(*a) * i16::from(*b);
+        }
+        sum += products.iter().map(|product| i32::from(*product)).sum::<i32>();
+    }
+    sum + a_rest.iter().zip(b_rest).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum::<i32>()
 }
 
 /// What somebody else's model makes of tools.
@@ -141,7 +155,7 @@ impl fmt::Debug for ToolVectors {
     }
 }
 
-/// Vectors of queries, by their texts.
+/// Vectors of queries and of their requests, by their texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vectors {
     by_text: BTreeMap<String, Arc<[f32]>>,
@@ -151,6 +165,12 @@ impl Vectors {
     /// The vector of a text, if it could be had.
     pub fn get(&self, text: &str) -> Option<&[f32]> {
         self.by_text.get(text).map(|vector| &**vector)
+    }
+
+    /// Those of all these texts, or none: what is known of some requests of a query would speak
+    /// against the tools that serve the others.
+    pub fn all<'v>(&'v self, texts: &[&str]) -> Vec<&'v [f32]> {
+        texts.iter().map(|text| self.get(text)).collect::<Option<_>>().unwrap_or_default()
     }
 
     /// Whether there are none.
@@ -168,7 +188,8 @@ impl FromIterator<(String, Arc<[f32]>)> for Vectors {
 /// Somebody else's model.
 pub trait VectorSource: fmt::Debug + Send + Sync {
     /// Fetches the vectors of queries, all in one request, within a bounded time. It does not
-    /// fail: what cannot be had is left out, and the search goes on without it.
+    /// fail: what cannot be had is left out, and the search goes on without it. Where there are too
+    /// many, the first are fetched.
     fn ask(&self, queries: Vec<String>) -> Soon<Vectors>;
 
     /// How it is doing.
@@ -188,13 +209,13 @@ pub struct VectorStanding {
     pub tools: usize,
     /// Tools that it refused to embed.
     pub refused: usize,
-    /// Queries whose vector it sent.
+    /// Queries, and requests within queries, whose vector it sent.
     pub fetched: u64,
-    /// Queries whose vector was known.
+    /// Those whose vector was known.
     pub known: u64,
-    /// Queries that went without a vector because it failed.
+    /// Those that went without a vector because it failed.
     pub failed: u64,
-    /// Queries that went without because it had failed too often just before.
+    /// Those that went without because it had failed too often just before.
     pub skipped: u64,
     /// Why the last request to it failed, unless one has succeeded since.
     pub problem: Option<String>,
@@ -252,6 +273,12 @@ mod tests {
             let (x, y) = (Direction::of(&a).unwrap(), Direction::of(&b).unwrap());
             prop_assert!((x.cosine(&y) - exact(&a, &b) / length_a / length_b).abs() < 0.02);
             prop_assert_eq!(Direction::from_parts(x.scale(), x.numbers()), Some(x.clone()));
+            // Whatever the length, every byte counts once.
+            for length in [0, 1, 15, 16, 17, 63] {
+                let pairs = x.numbers()[..length].iter().zip(&y.numbers()[..length]);
+                let expected: i32 = pairs.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+                prop_assert_eq!(dot(&x.numbers()[..length], &y.numbers()[..length]), expected);
+            }
             // What came back from the disk is what was put there.
             let again = Direction::of(&x.to_vector()).unwrap();
             prop_assert_eq!(again.numbers(), x.numbers());

@@ -275,7 +275,7 @@ fn embeddings(vectors: &VectorStanding) -> [Family; 2] {
         Family {
             name: "pegboard_embedding_queries_total",
             kind: Kind::Counter,
-            help: "Queries by how their vector was had, or why not",
+            help: "Queries and requests within them by how their vector was had, or why not",
             points: outcomes.into_iter().map(count).collect(),
         },
         Family::one(

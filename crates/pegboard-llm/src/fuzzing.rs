@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+pub use crate::embeddings::fuzzing::{embeddings, refusal_without};
 use crate::wire::{Delta, Wire, WireError};
 
 /// The whole answer that these events make, and its pieces.

@@ -44,7 +44,7 @@ mod transport;
 mod turns;
 
 pub use breaker::{Breaker, BreakerSettings, BreakerState, Pass, Tripped, Turn as BreakerTurn};
-pub use causes::with_causes;
+pub use causes::{causes, with_causes};
 pub use connection::{Call, CallError, Event, NetworkFault, Notice};
 pub use fleet::{Fleet, FleetOptions, Reconfigured};
 pub use handshake::{ConnectError, Hello};

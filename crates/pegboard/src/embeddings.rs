@@ -157,17 +157,23 @@ impl Asked {
         vectors
     }
 
-    /// The vector of a query, which is not written down.
-    pub(crate) fn query(&self, query: &str) -> Vectors {
+    /// The vectors of a query and of its requests, which are not written down.
+    pub(crate) fn query(&self, ranker: &dyn Ranker, query: &str) -> Vectors {
         let limit = self.embedder.settings().query_timeout;
-        or_none(self.runtime.block_on(self.embedder.once(&[query.to_owned()], limit)))
+        or_none(self.runtime.block_on(self.embedder.once(&with_requests(ranker, query), limit)))
     }
 
     /// The vectors of labelled queries, which are kept: they are measured again and again.
-    pub(crate) fn labelled(&self, queries: &[String]) -> Vectors {
+    pub(crate) fn labelled<'q>(&self, ranker: &dyn Ranker, queries: impl Iterator<Item = &'q str>) -> Vectors {
         let limit = self.embedder.settings().timeout;
-        or_none(self.runtime.block_on(self.embedder.kept_queries(queries, limit)))
+        let texts: Vec<String> = queries.flat_map(|query| with_requests(ranker, query)).collect();
+        or_none(self.runtime.block_on(self.embedder.kept_queries(&texts, limit)))
     }
+}
+
+/// A query and the requests in it that `ranker` compares on their own.
+fn with_requests(ranker: &dyn Ranker, query: &str) -> Vec<String> {
+    std::iter::once(query).chain(ranker.requests(query)).map(str::to_owned).collect()
 }
 
 fn or_none(asked: Result<Vectors, EmbeddingError>) -> Vectors {

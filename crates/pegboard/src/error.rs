@@ -54,10 +54,8 @@ impl CliError {
     /// Prints the message, its causes and the hint to standard error.
     pub(crate) fn print(&self) {
         let mut text = format!("{ERROR}error{ERROR:#}: {}", self.message);
-        let mut cause = self.source.as_deref().map(|source| source as &dyn Error);
-        while let Some(error) = cause {
-            text.push_str(&format!("\n  caused by: {error}"));
-            cause = error.source();
+        for cause in pegboard_upstream::causes(self) {
+            text.push_str(&format!("\n  caused by: {cause}"));
         }
         if let Some(hint) = &self.hint {
             text.push_str(&format!("\n{HINT}hint{HINT:#}: {hint}"));

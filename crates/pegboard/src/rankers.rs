@@ -40,6 +40,11 @@ impl RankerName {
     pub(crate) const SIX: [Self; 6] =
         [Self::Regex, Self::Bm25, Self::Keyword, Self::Sequence, Self::Hinted, Self::Hybrid];
 
+    /// The one that a dialect has of its own.
+    pub(crate) fn of(dialect: DialectName) -> Self {
+        Self::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default()
+    }
+
     /// A ranker with its default settings. Those that know meaning take it from `model`, or
     /// from the one that is built in.
     pub(crate) fn build(self, model: Option<&Arc<Model>>) -> Box<dyn Ranker> {
@@ -69,8 +74,7 @@ pub(crate) fn shared_rankers(
     let embedder = embedder.map(|embedder| (embedder, Handle::current()));
     let made: Mutex<HashMap<RankerName, Arc<dyn Ranker>>> = Mutex::default();
     Arc::new(move |dialect: DialectName| {
-        let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
-        let name = chosen.unwrap_or_else(own);
+        let name = chosen.unwrap_or_else(|| RankerName::of(dialect));
         let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(made.entry(name).or_insert_with(|| {
             let ranker: Arc<dyn Ranker> = Arc::from(name.build(model.as_ref()));

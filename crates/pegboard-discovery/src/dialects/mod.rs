@@ -54,7 +54,7 @@ impl View<'_> {
     /// Ranks the visible tools. Dialects whose words are somebody else's have none for a doubt,
     /// and ask for whatever there is; the model sees for itself what fits.
     pub(crate) fn rank(&self, query: &Query<'_>) -> Result<Ranking, QueryError> {
-        let query = Query { vector: query.vector.or_else(|| self.vectors.get(query.text)), ..*query };
+        let query = query.vectors(Some(query.vectors.unwrap_or(self.vectors)));
         self.ranker.rank(&query, self.catalog, self.selection)
     }
 

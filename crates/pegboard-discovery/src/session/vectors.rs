@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::Session;
 
 impl Session {
-    /// Asks for the vectors of the texts that a call of `name` would rank, all at once; `None`
-    /// when it ranks nothing, or nobody makes vectors. They go into
+    /// Asks for the vectors of the texts that a call of `name` would rank, and of the requests in
+    /// them, all at once; `None` when it ranks nothing, or nobody makes vectors. They go into
     /// [`call_with`](Self::call_with). Nothing of the session is held meanwhile.
     pub fn vectors_for(&self, name: &str, arguments: &Value) -> Option<Soon<Vectors>> {
         let source = self.ranker.vector_source()?;
-        let texts = self.ranked_texts(name, arguments);
+        let texts = with_requests(self.ranked_texts(name, arguments), &*self.ranker);
         (!texts.is_empty()).then(|| source.ask(texts))
     }
 
@@ -25,6 +25,14 @@ impl Session {
         self.with_view_of(&notes, &Vectors::default(), |view| _ = self.dialect().call(name, arguments, view));
         notes.texts.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Texts and then the requests that `ranker` finds in them: if there are too many, single requests
+/// are left out rather than whole texts.
+fn with_requests(mut texts: Vec<String>, ranker: &dyn Ranker) -> Vec<String> {
+    let requests: Vec<String> = texts.iter().flat_map(|text| ranker.requests(text)).map(str::to_owned).collect();
+    texts.extend(requests);
+    texts
 }
 
 /// A ranker that finds nothing, and knows what was asked.
@@ -71,10 +79,14 @@ mod tests {
         }
 
         fn rank(&self, query: &Query<'_>, catalog: &Catalog, _: &Selection) -> Result<Ranking, QueryError> {
-            let wanted = query.vector.map(|vector| vector[0] as usize);
+            let wanted = query.vector().map(|vector| vector[0] as usize);
             let tool = wanted.and_then(|at| catalog.iter().nth(at));
             let hits = tool.map(|tool| pegboard_core::Hit { tool: Arc::clone(tool), score: 1.0, why: Vec::new() });
             Ok(Ranking { total: usize::from(tool.is_some()), hits: hits.into_iter().collect(), ..Ranking::default() })
+        }
+
+        fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {
+            query.split(" and ").skip(usize::from(!query.contains(" and "))).collect()
         }
 
         fn vector_source(&self) -> Option<Arc<dyn VectorSource>> {
@@ -136,6 +148,12 @@ mod tests {
             // Without a vector the ranker is asked all the same.
             assert!(!asked(dialect, &json!({"query": "seventh", "keywords": "x"})).1.contains("tool_7"));
         }
+    }
+
+    #[test]
+    fn requests_are_asked_for_behind_the_whole_texts() {
+        let texts = ["a and b", "cdef"].map(str::to_owned).to_vec();
+        assert_eq!(with_requests(texts, &Told), ["a and b", "cdef", "a", "b"]);
     }
 
     #[test]

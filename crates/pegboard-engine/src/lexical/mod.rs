@@ -34,7 +34,7 @@ pub use self::{
     document::for_each_text,
     settings::{FieldWeight, INDEXED_FIELDS, Settings},
 };
-use crate::semantic::{External, ExternalTable, Model};
+use crate::semantic::{External, ExternalTable, Model, requests_of};
 
 /// Buffers that are kept for further queries; more run at once rarely.
 const KEPT_BUFFERS: usize = 16;
@@ -71,8 +71,8 @@ impl Ranker for Hybrid {
     }
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
-        let external = self.external.current();
-        let external = query.vector.and_then(|vector| External::new(&external, vector));
+        let table = self.external.current();
+        let external = query.vectors.and_then(|vectors| External::new(&table, query.text, vectors));
         self.lexical.rank_with(query, catalog, selection, external)
     }
 
@@ -83,6 +83,10 @@ impl Ranker for Hybrid {
     fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
         self.external.replace(vectors);
         true
+    }
+
+    fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {
+        requests_of(query)
     }
 }
 

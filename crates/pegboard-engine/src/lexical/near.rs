@@ -16,6 +16,10 @@ const MIN_LETTERS: usize = 4;
 /// From this length on, two slips are believable.
 const MIN_LETTERS_FOR_TWO: usize = 8;
 
+/// Shorter words have neighbours in other languages that mean something else: `sind` is no `send`.
+/// What has the same origin rather has another ending, such as `lista` and `list`.
+const MIN_LETTERS_TO_REPLACE: usize = 6;
+
 /// Longer words are no words.
 const MAX_BYTES: usize = 64;
 
@@ -46,15 +50,16 @@ pub(super) struct Near {
 }
 
 impl Near {
-    /// Fills [`found`](Self::found) for the folded `word`, which no visible tool contains.
-    pub(super) fn search(&mut self, word: &str, stemmer: &Stemmer, view: &View<'_>) {
+    /// Fills [`found`](Self::found) for the folded `word`, which no visible tool contains. In a
+    /// query that is likely of another language, no letter of a short word is replaced.
+    pub(super) fn search(&mut self, word: &str, is_foreign: bool, stemmer: &Stemmer, view: &View<'_>) {
         self.found.clear();
         self.candidates.clear();
         // A number one digit off is another number, and nobody mistypes a whole line.
         if word.len() > MAX_BYTES || word.chars().any(|c| c.is_ascii_digit()) {
             return;
         }
-        self.collect(word, &stemmer.stem(word), view);
+        self.collect(word, &stemmer.stem(word), is_foreign, view);
         self.candidates.retain(|(_, stem)| view.count(stem) > 0);
         if self.candidates.is_empty() {
             self.split_compound(word, stemmer, view);
@@ -71,7 +76,7 @@ impl Near {
         self.candidates = candidates;
     }
 
-    fn collect(&mut self, word: &str, stem: &str, view: &View<'_>) {
+    fn collect(&mut self, word: &str, stem: &str, is_foreign: bool, view: &View<'_>) {
         let letters = word.chars().count();
         let edits = match letters {
             ..MIN_LETTERS => 0,
@@ -80,6 +85,8 @@ impl Near {
         };
         let bits = letter_bits(stem);
         let is_single = letters == 1;
+        let may_replace = !is_foreign || letters >= MIN_LETTERS_TO_REPLACE;
+        let stem_letters = stem.chars().count();
         for part in &view.parts {
             let vocabulary = &part.segment.vocabulary;
             for (number, other) in vocabulary.letters().iter().enumerate() {
@@ -98,7 +105,7 @@ impl Near {
                     (!word.is_ascii() && term.contains(word)).then_some(Kind::Beginning)
                 } else if letters >= 3 && term.starts_with(word) {
                     Some(Kind::Beginning)
-                } else if could_be_typo {
+                } else if could_be_typo && (may_replace || term.chars().count() != stem_letters) {
                     edit_distance(stem, term, edits).map(Kind::Edits)
                 } else {
                     None

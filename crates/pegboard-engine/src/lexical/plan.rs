@@ -13,6 +13,9 @@ use crate::analysis::{Stemmer, TokenKind, Tokenizer, is_stop_word};
 /// not scan the vocabulary for each.
 const MAX_CORRECTED_WORDS: usize = 16;
 
+/// So many more unknown words than known ones are not typed wrong, but of another language.
+const FOREIGN: usize = 3;
+
 /// What a stop word is worth when it has to help: less than a corrected word beside it.
 const STOP_WORD_SHARE: f32 = 0.1;
 
@@ -166,10 +169,12 @@ impl Plan {
 
     fn correct_unknown_words(&mut self, view: &View<'_>) {
         let Self { stemmer, tokens, token_text, near, words, terms, .. } = self;
+        let unknown = words.iter().filter(|word| word.found == Found::Nowhere).count();
+        let is_foreign = unknown >= words.len() - unknown + FOREIGN;
         let tokens = tokens.iter().filter(|token| token.kind != TokenKind::Part);
         let unknown = tokens.zip(words).enumerate().filter(|(_, (_, word))| word.found == Found::Nowhere);
         for (number, (token, word)) in unknown.take(MAX_CORRECTED_WORDS) {
-            near.search(token.text(token_text), stemmer, view);
+            near.search(token.text(token_text), is_foreign, stemmer, view);
             for found in &near.found {
                 terms.add(&found.stem, number as u32, view.rarity(found.count) * found.share, view);
                 word.found = Found::Nearly;

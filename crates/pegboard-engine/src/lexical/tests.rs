@@ -110,6 +110,17 @@ fn typos_beginnings_and_compounds() {
 }
 
 #[test]
+fn words_of_another_language_are_not_typed_wrong() {
+    let unmatched = |query: &str| rank(&catalog(OFFICE), query).unmatched;
+    assert_eq!(unmatched("wo sind meine rechnungen"), ["wo", "sind", "meine", "rechnungen"]);
+    // Alone, or beside known words, it may be a slip.
+    check(OFFICE, "sind", &["slack/send_message"]);
+    check(OFFICE, "sind a message", &["slack/send_message"]);
+    // Of the same origin.
+    assert_eq!(unmatched("quiero una lista completa"), ["quiero", "una", "completa"]);
+}
+
+#[test]
 fn words_that_no_tool_matches_are_reported() {
     let ranking = rank(&catalog(OFFICE), "weather in Reykjavik xqzzy");
     assert_eq!(ranking.unmatched, ["Reykjavik", "xqzzy"]);

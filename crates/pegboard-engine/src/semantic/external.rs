@@ -6,9 +6,9 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use pegboard_core::{Tool, ToolVectors, vectors::Direction};
+use pegboard_core::{Tool, ToolVectors, Vectors, vectors::Direction};
 
-use super::fusion::Source;
+use super::{fusion::Source, requests::requests_of};
 
 /// What its shares count beside words, which count 1, and beside our own model. Both together
 /// were better on families that our model had not seen than either alone; see the model card.
@@ -18,9 +18,12 @@ const WEIGHT: f32 = 0.9;
 /// A query in a language that only they read is theirs.
 const WEIGHT_ALONE: f32 = 1.75;
 
-/// How much of that is left for a query that asks for several things: our model is asked for
-/// each of them, this one for all of them at once.
+/// How much of that is left for a query that asks for several things where there is only a vector
+/// of all of them at once, while our model is asked for each.
 const SEVERAL: f32 = 0.5;
+
+/// How much of a share comes from the request that a tool serves best.
+const REQUESTS: f32 = 0.75;
 
 /// The best tool is taken to be at least so much nearer than the mean, so that noise among
 /// tools that are all equally far is not stretched.
@@ -43,18 +46,22 @@ impl ExternalTable {
     }
 }
 
-/// A query's vector, and those of tools by the same model.
+/// The vectors of a query and of its requests, and those of tools by the same model.
 #[derive(Debug)]
 pub(crate) struct External<'a> {
     table: &'a ToolVectors,
-    query: Direction,
+    whole: Direction,
+    /// Those of all requests, or none.
+    requests: Vec<Direction>,
 }
 
 impl<'a> External<'a> {
-    /// `None` when the two cannot be compared: another length, or nothing to compare.
-    pub(crate) fn new(table: &'a ToolVectors, vector: &[f32]) -> Option<Self> {
-        let query = Direction::of(vector).filter(|query| query.dimensions() == table.dimensions())?;
-        Some(Self { table, query })
+    /// `None` when they cannot be compared: another length, or nothing to compare.
+    pub(crate) fn new(table: &'a ToolVectors, query: &str, vectors: &Vectors) -> Option<Self> {
+        let comparable = |vector: &[f32]| Direction::of(vector).filter(|one| one.dimensions() == table.dimensions());
+        let whole = comparable(vectors.get(query)?)?;
+        let requests = vectors.all(&requests_of(query)).into_iter().map(comparable).collect::<Option<_>>();
+        Some(Self { table, whole, requests: requests.unwrap_or_default() })
     }
 
     /// Fills `source` with the shares of all rows: `tools` are runs of rows, each with the
@@ -71,35 +78,63 @@ impl<'a> External<'a> {
         tools: impl Iterator<Item = (usize, &'t [Arc<Tool>], V)>,
         lexical_share: impl Fn(usize) -> f32,
     ) {
-        let (mut shares, mut missing) = (Vec::new(), Vec::new());
-        // As whole numbers, so that the order of the tools makes no difference to the last bit.
-        let (mut sum, mut count, mut best) = (0_i64, 0_u32, f32::MIN);
+        let mut scales: Vec<Scale<'_>> = std::iter::once(&self.whole).chain(&self.requests).map(Scale::new).collect();
+        let mut missing = Vec::new();
         for (first, tools, is_visible) in tools {
-            shares.resize(first + tools.len(), f32::MIN);
+            scales.iter_mut().for_each(|scale| scale.cosines.resize(first + tools.len(), f32::MIN));
             for (at, tool) in tools.iter().enumerate().filter(|(at, _)| is_visible(*at)) {
-                let Some(row) = self.table.row(tool) else {
-                    missing.push(first + at);
-                    continue;
-                };
-                // Rounding may lead beyond one.
-                let cosine = self.query.cosine(row).clamp(-1.0, 1.0);
-                (sum, count) = (sum + (cosine * FIXED) as i64, count + 1);
-                best = best.max(cosine as f32);
-                shares[first + at] = cosine as f32;
+                match self.table.row(tool) {
+                    Some(row) => scales.iter_mut().for_each(|scale| scale.add(first + at, row)),
+                    None => missing.push(first + at),
+                }
             }
         }
-        if count == 0 {
-            return source.set_shares(0.0, shares);
-        }
-        let mean = (sum as f64 / FIXED / f64::from(count)) as f32;
-        let unit = 1.0 / (best - mean).max(LEAST_SPREAD);
-        // What is hidden is far below the mean.
-        shares.iter_mut().for_each(|share| *share = ((*share - mean) * unit).max(0.0));
+        let has_rows = scales.iter().all(|scale| scale.count > 0);
+        let mut shares: Vec<Vec<f32>> = scales.into_iter().map(Scale::into_shares).collect();
         for row in missing {
-            shares[row] = if own.weight() > 0.0 { own.share(row) } else { lexical_share(row) };
+            let share = if own.weight() > 0.0 { own.share(row) } else { lexical_share(row) };
+            shares.iter_mut().for_each(|shares| shares[row] = share);
         }
-        let usual = WEIGHT * if own.has_requests() { SEVERAL } else { 1.0 };
-        source.set_shares(usual + (1.0 - trust) * (WEIGHT_ALONE - usual), shares);
+        let is_at_once = own.has_requests() && self.requests.is_empty();
+        let usual = WEIGHT * if is_at_once { SEVERAL } else { 1.0 };
+        let weight = if has_rows { usual + (1.0 - trust) * (WEIGHT_ALONE - usual) } else { 0.0 };
+        source.set_shares(weight, REQUESTS, shares);
+    }
+}
+
+/// How near all tools are to one vector, on the scale of its model.
+#[derive(Debug)]
+struct Scale<'a> {
+    query: &'a Direction,
+    /// One for each tool, far below all others where it is hidden or has no row.
+    cosines: Vec<f32>,
+    /// Of the cosines as whole numbers, so that the order of the tools makes no difference to the
+    /// last bit.
+    sum: i64,
+    count: u32,
+    best: f32,
+}
+
+impl<'a> Scale<'a> {
+    fn new(query: &'a Direction) -> Self {
+        Self { query, cosines: Vec::new(), sum: 0, count: 0, best: f32::MIN }
+    }
+
+    fn add(&mut self, tool: usize, row: &Direction) {
+        // Rounding may lead beyond one.
+        let cosine = self.query.cosine(row).clamp(-1.0, 1.0);
+        self.sum += (cosine * FIXED) as i64;
+        self.count += 1;
+        self.best = self.best.max(cosine as f32);
+        self.cosines[tool] = cosine as f32;
+    }
+
+    /// Where every tool lies between the mean, 0, and the best, 1.
+    fn into_shares(mut self) -> Vec<f32> {
+        let mean = (self.sum as f64 / FIXED / f64::from(self.count.max(1))) as f32;
+        let unit = 1.0 / (self.best - mean).max(LEAST_SPREAD);
+        self.cosines.iter_mut().for_each(|cosine| *cosine = ((*cosine - mean) * unit).max(0.0));
+        self.cosines
     }
 }
 

@@ -74,11 +74,11 @@ impl Source {
         self.least = settings.least_similarity;
     }
 
-    /// Takes shares of the best that were worked out already, with what they count.
-    pub(super) fn set_shares(&mut self, weight: f32, shares: Vec<f32>) {
-        (self.weight, self.requests, self.least) = (weight, 0.0, 0.0);
-        self.layers.clear();
-        self.layers.push(Layer { values: shares, best: 1.0 });
+    /// Takes shares of the best that were worked out already, those of the whole query first,
+    /// with what they count and how much of that is by requests.
+    pub(super) fn set_shares(&mut self, weight: f32, requests: f32, shares: Vec<Vec<f32>>) {
+        (self.weight, self.requests, self.least) = (weight, requests, 0.0);
+        self.layers = shares.into_iter().map(|values| Layer { values, best: 1.0 }).collect();
     }
 
     /// What it counts beside words.

@@ -47,6 +47,7 @@ pub(crate) use self::{
     confidence::{ConfidenceSettings, Evidence, Nearest},
     external::{External, ExternalTable},
     fusion::{Blend, FusionSettings, Layer, Source},
+    requests::requests_of,
     table::{BLOCK, Similarity, Vectors},
 };
 pub use self::{

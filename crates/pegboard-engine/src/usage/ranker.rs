@@ -135,6 +135,10 @@ impl Ranker for Habitual {
         self.ranker.use_vectors(vectors)
     }
 
+    fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {
+        self.ranker.requests(query)
+    }
+
     fn vector_source(&self) -> Option<Arc<dyn VectorSource>> {
         self.ranker.vector_source()
     }

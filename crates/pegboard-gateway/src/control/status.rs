@@ -69,11 +69,11 @@ pub struct EmbeddingsStatus {
     pub tools: usize,
     /// Tools that it refuses to embed.
     pub refused: usize,
-    /// Queries whose vector it sent.
+    /// Queries, and requests within queries, whose vector it sent.
     pub fetched: u64,
-    /// Queries whose vector was known.
+    /// Those whose vector was known.
     pub known: u64,
-    /// Queries that went without a vector, because it failed or had failed just before.
+    /// Those that went without a vector, because it failed or had failed just before.
     pub without: u64,
     /// Why the last request to it failed, unless one has succeeded since.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Texts in one request. Some endpoints take no more unless they are told to.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 
 /// Bytes of the texts in one request.
 const BATCH_BYTES: usize = 256 << 10;

@@ -1,7 +1,7 @@
 //! What a search stands on: an endpoint, what it sent before, and how it is doing.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -20,14 +20,15 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Batch, Cache, EmbeddingError, Embeddings, EndpointSettings, Fingerprint, recent::Recent};
+use super::{Batch, Cache, EmbeddingError, Embeddings, EndpointSettings, Fingerprint, client::BATCH, recent::Recent};
 
 /// A search waits for a dead endpoint twice; for half a minute the next ones go without.
 const BREAKER: BreakerSettings =
     BreakerSettings { failures: 2, window: Duration::from_secs(60), pause: Duration::from_secs(30) };
 
-/// Queries in one request; no dialect has more in one call.
-const MAX_QUERIES: usize = 16;
+/// Texts in one request: the queries of a call, of which no dialect has more than 16, and the
+/// requests within them.
+const MAX_QUERIES: usize = BATCH;
 
 /// Requests for queries at the same time.
 const TURNS: usize = 8;
@@ -112,7 +113,9 @@ impl Embedder {
     /// cannot be had is left out, the log is told, and it is counted. They stay in memory alone:
     /// what people look for is not written down.
     pub async fn queries(&self, queries: Vec<String>) -> Vectors {
-        let queries: BTreeSet<String> = queries.into_iter().filter(|query| !query.trim().is_empty()).collect();
+        let mut seen = HashSet::new();
+        let mut queries = queries;
+        queries.retain(|query| !query.trim().is_empty() && seen.insert(query.clone()));
         // Without vectors of tools there is nothing to compare with.
         let dimensions = self.dimensions.load(Ordering::Relaxed);
         if queries.is_empty() || dimensions == 0 {

@@ -11,6 +11,8 @@ mod cache;
 mod client;
 mod embedder;
 mod error;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod once;
 mod ranker;
 mod recent;

@@ -93,6 +93,10 @@ impl Ranker for Embedded {
         self.inner.use_vectors(vectors)
     }
 
+    fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {
+        self.inner.requests(query)
+    }
+
     fn vector_source(&self) -> Option<Arc<dyn VectorSource>> {
         Some(Arc::clone(&self.source))
     }

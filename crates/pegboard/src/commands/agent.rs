@@ -42,6 +42,10 @@ use crate::{
     usage,
 };
 
+/// What is logged unless something else is said: what failed, and that searches go on without an
+/// embeddings endpoint, which nothing else would show.
+const USUAL_LOG: &str = "error,pegboard_llm::embeddings=warn";
+
 pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let usual = std::env::var_os("PEGBOARD_CONFIG");
     let words = Words::sort(args.first.as_deref(), args.second.as_deref(), usual)?;
@@ -50,7 +54,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let prompt = prompt(words.prompt, args.format)?;
     let runtime = runtime()?;
     let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
-    logging::start(&args.log, "error", telemetry.as_ref().ok())?;
+    logging::start(&args.log, USUAL_LOG, telemetry.as_ref().ok())?;
     let telemetry = telemetry.inspect_err(Off::log).ok();
     let (person, asked) = Person::new();
     let name = model.to_string();

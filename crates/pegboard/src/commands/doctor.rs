@@ -11,6 +11,7 @@ mod show;
 mod start;
 mod together;
 mod tools;
+mod usage;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -127,6 +128,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
     if !case.is_unreadable() {
         findings.extend(machine::listen(&case.config, args.listen.as_deref()));
         findings.extend(machine::state(&case.config, args.state.as_deref()));
+        findings.extend(usage::look(&case.config));
     }
     for server in case.config.servers.iter().filter(|server| server.is_enabled) {
         findings.extend(programs::look(server, &case.path).into_iter().map(|finding| finding.of(&server.name)));

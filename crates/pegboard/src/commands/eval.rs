@@ -130,8 +130,7 @@ fn vectors<'a>(
     }
     Some(known.get_or_init(|| {
         let _progress = Progress::waiting("embedding the queries");
-        let texts: Vec<String> = data.queries.iter().map(|query| query.text.clone()).collect();
-        asked.labelled(&texts)
+        asked.labelled(ranker, data.queries.iter().map(|query| query.text.as_str()))
     }))
 }
 
@@ -145,9 +144,8 @@ fn measure(ranker: &dyn Ranker, data: &Data, asked: Option<&(Asked, OnceCell<Vec
     // The first query of a ranker may still build what it keeps per catalog.
     let _ = ranker.rank(&Query::new(&data.queries[0].text), &data.catalog, &everything);
     for labelled in &data.queries {
-        let vector = vectors.and_then(|vectors| vectors.get(&labelled.text));
         // What is measured is the order, so nothing is withheld.
-        let query = Query::new(&labelled.text).limit(DEPTH).least_confidence(0.0).vector(vector);
+        let query = Query::new(&labelled.text).limit(DEPTH).least_confidence(0.0).vectors(vectors);
         let start = Instant::now();
         // A query that a ranker refuses found nothing.
         let hits = ranker.rank(&query, &data.catalog, &everything).map(|ranking| ranking.hits).unwrap_or_default();

@@ -58,8 +58,8 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
     let asked = Asked::open(&args.embeddings, &config)?;
     // Without vectors of tools that of the query is of no use.
     let asked = asked.filter(|asked| asked.embed_tools(&*ranker, &catalog) && asked.has_tools());
-    let vectors = asked.map(|asked| asked.query(&text));
-    let query = query.vector(vectors.as_ref().and_then(|vectors| vectors.get(&text)));
+    let vectors = asked.map(|asked| asked.query(&*ranker, &text));
+    let query = query.vectors(vectors.as_ref());
     let start = Instant::now();
     let ranking = rank(&*ranker, &query, &catalog)?;
     let took_us = start.elapsed().as_micros();

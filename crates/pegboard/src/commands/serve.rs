@@ -122,6 +122,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     let embeddings = embeddings::chosen(&config);
     let embedder = embeddings::embedder(embeddings.clone(), state.as_deref());
     let model = args.model.model.clone().or(config.model);
+    let followed_model = FollowedModel::new(model.clone(), args.model.model.clone());
     let rankers = shared_rankers(config.ranker, models::read(model.as_deref())?, embedder);
     let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
     if let Some(telemetry) = &telemetry {
@@ -132,7 +133,6 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     if let Some(path) = args.config.clone() {
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
-        let model = FollowedModel { path: model, flag: args.model.model.clone() };
         let (reload, requests) = mpsc::channel(1);
         options.reload = Some(reload);
         let (gateway, state) = (Arc::clone(&gateway), state.clone());
@@ -141,7 +141,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
             gateway,
             door,
             ranker,
-            model,
+            model: followed_model,
             embeddings,
             listen,
             telemetry,

@@ -8,7 +8,6 @@ use std::{
     sync::Arc,
 };
 
-use clap::ValueEnum;
 use pegboard_core::{Ranker, Selection};
 use pegboard_discovery::{Answer, Holder, Learner as _, Session, Settings, transcript::OpenAiChat};
 use pegboard_engine::{Sequence, usage::HabitSettings};
@@ -118,8 +117,8 @@ fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> 
         }
         settings.set(key, &value).map_err(|error| CliError::new(error.to_string()))?;
     }
-    let name = args.ranker.or_else(|| RankerName::from_str(args.dialect.0.dialect().default_ranker(), false).ok());
-    let ranker: Arc<dyn Ranker> = match (name.unwrap_or_default(), token_bonus) {
+    let name = args.ranker.unwrap_or_else(|| RankerName::of(args.dialect.0));
+    let ranker: Arc<dyn Ranker> = match (name, token_bonus) {
         (RankerName::Sequence, Some(bonus)) => Arc::new(Sequence::new(bonus)),
         (name, _) => Arc::from(name.build(models::read(args.model.model.as_deref())?.as_ref())),
     };

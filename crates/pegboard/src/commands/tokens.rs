@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use pegboard_core::{Catalog, Selection, Tool};
 use pegboard_discovery::{
     Decision, DialectName, Exposure, Session, Settings, ToolDefinition, estimate_tokens, has_complete_signature,
@@ -77,8 +77,7 @@ impl Report {
         let queries = queries(catalog);
         let mut rows = Vec::new();
         for dialect in DialectName::ALL {
-            let name = RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
-            let ranker = Arc::from(name.build(None));
+            let ranker = Arc::from(RankerName::of(dialect).build(None));
             let everything = Selection::everything();
             let session = Session::new(dialect, Settings::default(), catalog.clone(), everything, ranker);
             let mut session = session.map_err(|error| CliError::new(error.to_string()))?;

@@ -15,6 +15,7 @@ use pegboard_upstream::store::{Kind, LoadError, Lock, Stamp, Store};
 use serde::{Deserialize, Serialize};
 
 use super::now;
+use crate::error::warn;
 
 /// Bytes of the file.
 const MAX_BYTES: usize = 4 << 20;
@@ -240,17 +241,21 @@ pub(crate) struct BookFile {
     store: Store,
     /// How long the lock is waited for.
     pub(super) patience: Duration,
+    /// Says that the file was damaged: to the log, or to whoever waits for a command.
+    tell: fn(&str),
 }
 
 impl BookFile {
     /// Opens the folder, and makes it where it is missing.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        Ok(Self { folder: folder.to_owned(), store: Store::open(folder, KIND)?, patience: PATIENCE })
+        let tell = |text: &str| tracing::warn!("{text}");
+        Ok(Self { folder: folder.to_owned(), store: Store::open(folder, KIND)?, patience: PATIENCE, tell })
     }
 
-    /// Opens it if something was ever learned there.
+    /// Opens it for a command, if something was ever learned there.
     pub(crate) fn open_existing(folder: &Path) -> io::Result<Option<Self>> {
-        if folder.is_dir() { Self::open(folder).map(Some) } else { Ok(None) }
+        let open = || Self::open(folder).map(|file| Some(Self { tell: warn, ..file }));
+        if folder.is_dir() { open() } else { Ok(None) }
     }
 
     /// Where it is.
@@ -299,7 +304,7 @@ impl BookFile {
         let aside = self.folder.join(DAMAGED);
         fs::rename(self.path(), &aside)?;
         let aside = aside.display();
-        tracing::warn!(%aside, %error, "what was learned from use cannot be read and is put aside");
+        (self.tell)(&format!("what was learned from use cannot be read and is put aside as `{aside}`: {error}"));
         Ok(Book::default())
     }
 

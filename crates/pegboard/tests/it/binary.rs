@@ -189,6 +189,16 @@ fn settings_come_from_flag_then_environment_then_file() {
 }
 
 #[test]
+fn no_hits_at_all_is_nothing_to_ask_for() {
+    let folder = folder("limit");
+    let refused = folder.show(&["search", "weather", "--catalog", "tools.json", "--limit", "0"]);
+    assert!(refused.contains("'--limit <N>': a whole number from 1 on is expected"), "{refused}");
+    folder.file("none.json", r#"{"pegboard": {"catalogs": ["tools.json"], "limit": 0}}"#);
+    let refused = folder.show(&["search", "weather", "--config", "none.json"]);
+    assert!(refused.contains("`pegboard.limit` must be"), "{refused}");
+}
+
+#[test]
 fn eval_measures_each_ranker() {
     let folder = folder("eval");
     folder

@@ -117,6 +117,28 @@ fn a_session_asks_for_all_queries_of_a_call_at_once() {
 }
 
 #[test]
+fn single_requests_of_a_query_are_asked_for_with_it() {
+    let (folder, endpoint) = (Folder::new("embeddings-requests"), endpoint(Limits::default()));
+    endpoint.means(&["звоним", "phone", "calls"], "call");
+    folder.file("tools.jsonl", TOOLS);
+    let flags = ["--embeddings", &endpoint.url(), "--embeddings-model", "test-model", "--state", "none"];
+    let query = "летим, звоним";
+    let start = ["search", query, "--catalog", "tools.jsonl", "--format", "json"];
+    let found = folder.run(&[&start[..], &flags].concat());
+    let mut names: Vec<String> = Vec::new();
+    for hit in json_of(&found)["hits"].as_array().into_iter().flatten().take(2) {
+        names.extend(hit["name"].as_str().map(str::to_owned));
+    }
+    names.sort();
+    assert_eq!(names, ["book_flight", "place_call"], "{}", said(&found));
+    assert_eq!(endpoint.requests().pop().expect("a request").len(), 3, "in one request with the query");
+    let start = ["session", "--catalog", "tools.jsonl"];
+    let call = json!({"op": "call", "name": "search_tools", "arguments": {"queries": [query, "weather"]}});
+    folder.run_with_input(&[&start[..], &flags].concat(), format!("{call}\n").as_bytes());
+    assert_eq!(endpoint.requests().pop().expect("a request"), [query, "weather", "летим", "звоним"]);
+}
+
+#[test]
 fn quality_is_measured_with_it() {
     let (folder, endpoint) = (Folder::new("embeddings-eval"), endpoint(Limits::default()));
     let query = json!({"id": "1", "query": FOREIGN});

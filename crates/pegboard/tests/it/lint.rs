@@ -42,6 +42,14 @@ fn findings_for_people_and_for_programs() {
 }
 
 #[test]
+fn tools_without_servers_are_counted_alone() {
+    let folder = folder("servers");
+    folder.file("bare.json", GOOD.replace(r#""server": "gh", "#, ""));
+    let shown = folder.show(&["lint", "--catalog", "bare.json", "--format", "text"]);
+    assert!(shown.contains("1 tool, and nothing is wrong"), "{shown}");
+}
+
+#[test]
 fn the_demo_catalog_has_no_tool_that_is_not_found_or_confused() {
     let folder = folder("demo");
     let rules = "not-found-by-description,not-found-by-name-words,confusable,no-description,no-domain";

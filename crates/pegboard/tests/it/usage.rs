@@ -66,6 +66,28 @@ fn nothing_is_kept_unless_asked_for() {
 }
 
 #[test]
+fn habits_that_cannot_be_read_are_told_of() {
+    let folder = Folder::new("usage-damaged");
+    folder.file("tools.json", TOOLS);
+    let search = || {
+        let output = folder.run(&["search", "open an issue", "--catalog", "tools.json", "--usage", "--state", "state"]);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for name in ["habits.usage", "key"] {
+        practise(&folder, "open an issue", "create_ticket", 4);
+        assert_eq!(search(), (Some(0), String::new()));
+        fs::write(folder.path().join("state/usage").join(name), "?".repeat(32)).expect("it is written");
+        let (code, said) = search();
+        assert!(code == Some(0) && said.contains("cannot be read and is put aside as"), "{name}: {code:?} {said}");
+        assert_eq!(search(), (Some(0), String::new()), "it is said once");
+    }
+    let key = folder.path().join("state/usage/key");
+    fs::remove_file(&key).and_then(|()| fs::create_dir(&key)).expect("a folder in its place");
+    let (code, said) = search();
+    assert!(code == Some(2) && said.contains("cannot use what was learned"), "{code:?} {said}");
+}
+
+#[test]
 fn two_programs_share_one_file() {
     let folder = Folder::new("usage-shared");
     folder.file("tools.json", TOOLS);

@@ -26,8 +26,17 @@ fn axis(at: usize) -> Direction {
     Direction::of(&vector).expect("a direction")
 }
 
+/// Vectors by these texts.
+fn vectors(rows: &[(&str, &[f32])]) -> Vectors {
+    rows.iter().map(|(text, vector)| ((*text).to_owned(), Arc::from(*vector))).collect()
+}
+
 fn rank(ranker: &Hybrid, catalog: &Catalog, query: &str, vector: Option<&[f32]>) -> Ranking {
-    let query = Query::new(query).vector(vector).explain(true).least_confidence(0.0);
+    rank_by(ranker, catalog, query, &vectors(vector.map(|vector| (query, vector)).as_slice()))
+}
+
+fn rank_by(ranker: &Hybrid, catalog: &Catalog, query: &str, vectors: &Vectors) -> Ranking {
+    let query = Query::new(query).vectors(Some(vectors)).explain(true).least_confidence(0.0);
     ranker.rank(&query, catalog, &Selection::everything()).expect("a ranking")
 }
 
@@ -65,9 +74,24 @@ fn what_only_it_reads_is_not_withheld() {
     let rows = catalog.iter().enumerate().map(|(at, tool)| (Arc::clone(tool), Arc::new(axis(at.min(1)))));
     assert!(ranker.use_vectors(&Arc::new(ToolVectors::new(rows))));
     let vector = axis(0).to_vector();
-    let query = Query::new("航班预订").vector(Some(&vector));
+    let vectors = vectors(&[("航班预订", &vector)]);
+    let query = Query::new("航班预订").vectors(Some(&vectors));
     let ranking = ranker.rank(&query, &catalog, &Selection::everything()).expect("a ranking");
     assert_eq!(names(&ranking), ["book_flight"], "{:?}", ranking.confidence);
+}
+
+/// The whole query is near neither of the two tools that it asks for.
+#[test]
+fn each_of_several_requests_has_a_say() {
+    let (catalog, ranker) = (catalog(), Hybrid::default());
+    ranker.use_vectors(&table(&catalog, |_| true));
+    let query = "航班预订，播放歌曲";
+    assert_eq!(ranker.requests(query), ["航班预订", "播放歌曲"]);
+    let (whole, flight, song) = (axis(1).to_vector(), axis(4).to_vector(), axis(5).to_vector());
+    let all = [(query, &*whole), ("航班预订", &*flight), ("播放歌曲", &*song)];
+    assert_eq!(names(&rank_by(&ranker, &catalog, query, &vectors(&all))), ["book_flight", "play_song", "get_weather"]);
+    // Of one request alone nothing is learned: that would speak against the other.
+    assert_eq!(names(&rank_by(&ranker, &catalog, query, &vectors(&all[..2]))), ["get_weather"]);
 }
 
 #[test]
@@ -129,6 +153,7 @@ proptest! {
         vector in prop::collection::vec(-1.0_f32..1.0, 8),
         hidden in prop::collection::vec(any::<bool>(), NAMES.len()),
         rows in prop::collection::vec(any::<bool>(), NAMES.len()),
+        request in prop::collection::vec(-1.0_f32..1.0, 8),
         query in "(call|weather|航|mail and flight|zzz)",
     ) {
         let catalog = catalog();
@@ -136,7 +161,8 @@ proptest! {
         ranker.use_vectors(&table(&catalog, |at| rows[at]));
         let denied = NAMES.iter().zip(&hidden).filter(|(_, is_hidden)| **is_hidden).map(|(name, _)| *name);
         let selection = Selection::everything().deny(denied.clone());
-        let asked = Query::new(&query).vector(Some(&vector)).explain(true).least_confidence(0.0);
+        let vectors = vectors(&[(&query, &vector), ("mail", &request), ("flight", &vector)]);
+        let asked = Query::new(&query).vectors(Some(&vectors)).explain(true).least_confidence(0.0);
         let show = |ranking: Ranking| format!("{:?}", (ranking.hits.iter().map(|hit| (hit.tool.id().to_owned(), hit.score, hit.why.clone())).collect::<Vec<_>>(), ranking.total, ranking.confidence));
         let selected = show(ranker.rank(&asked, &catalog, &selection).unwrap());
         // The tools that are left are the same ones, so they keep their rows.

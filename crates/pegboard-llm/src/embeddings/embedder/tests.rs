@@ -321,7 +321,7 @@ async fn tools_are_embedded_in_the_background_as_catalogs_come_by() {
     embedded(&embedder, 3).await;
     let source = ranker.vector_source().expect("a source");
     let vectors = source.ask(vec!["航班 2".to_owned()]).await;
-    let query = Query::new("航班 2").vector(vectors.get("航班 2")).least_confidence(0.0);
+    let query = Query::new("航班 2").vectors(Some(&vectors)).least_confidence(0.0);
     let ranking = ranker.rank(&query, &first, &Selection::everything()).expect("a ranking");
     assert_eq!(ranking.hits.first().map(|hit| hit.tool.name()), Some("tool_2"));
     // The next catalog shares its old tools with this one.

@@ -6,7 +6,6 @@ use std::{
     sync::Arc,
 };
 
-use clap::ValueEnum;
 use pegboard_agent::{
     Agent, AgentBuilder, Approval, BuildError, DialectName, Limits, Mode, Policy, Request, ToolSearch,
     outputs::OutputSettings, shell::ShellSettings,
@@ -159,8 +158,7 @@ fn tool_search(
     state: Option<&Path>,
     runtime: &Handle,
 ) -> Result<ToolSearch, CliError> {
-    let own = || RankerName::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default();
-    let ranker = args.ranker.or(config.ranker).unwrap_or_else(own);
+    let ranker = args.ranker.or(config.ranker).unwrap_or_else(|| RankerName::of(dialect));
     let mut ranker: Arc<dyn Ranker> = Arc::from(ranker.build(models::read(config.model.as_deref())?.as_ref()));
     let shown = Selection::everything().allow_servers(&args.shown.servers).allow_tools(&args.shown.tools);
     let shown = shown.deny(&args.shown.deny);

@@ -47,6 +47,8 @@ pub(super) enum Check {
     StateFolder,
     /// The embeddings endpoint does not answer as it should; searches go on without it
     Embeddings,
+    /// It is to be learned from use, and the ranker does not learn
+    UsageLearning,
     /// The program of a server is not there
     MissingCommand,
     /// The program of a server cannot be run

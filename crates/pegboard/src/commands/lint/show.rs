@@ -108,7 +108,11 @@ fn show(text: &mut String, finding: &Finding, margin: usize, width: usize) {
 
 fn summary(page: &Page) -> String {
     let report = &page.report;
-    let what = format!("{} of {}", counted(report.tools, "tool"), counted(servers(report), "server"));
+    let tools = counted(report.tools, "tool");
+    let what = match servers(report) {
+        0 => tools,
+        servers => format!("{tools} of {}", counted(servers, "server")),
+    };
     let severities = [Severity::Error, Severity::Warning, Severity::Note].map(|one| (report.count(one), one));
     let found: Vec<String> =
         severities.iter().filter(|(count, _)| *count > 0).map(|(count, one)| counted(*count, one.as_str())).collect();

@@ -31,8 +31,8 @@ pub(crate) struct SearchArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 
-    /// At most this many hits [default: 10]
-    #[arg(long, value_name = "N")]
+    /// At most this many hits, 1 or more [default: 10]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub(crate) limit: Option<usize>,
 
     /// Leave out hits that score less than this share of the best one, 0 to 1 [default: 0]
@@ -61,6 +61,13 @@ pub(crate) struct SearchArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+fn parse_limit(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("a whole number from 1 on is expected".to_owned()),
+        Ok(limit) => Ok(limit),
+    }
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {

@@ -49,12 +49,21 @@ pub(super) struct Followed {
 }
 
 /// Where the model comes from, if it is not the one that is built in.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct FollowedModel {
     /// The file in use.
-    pub(super) path: Option<PathBuf>,
+    path: Option<PathBuf>,
+    /// What it looked like when it was read.
+    mark: Option<Mark>,
     /// What the command line says, which goes before the configuration.
-    pub(super) flag: Option<PathBuf>,
+    flag: Option<PathBuf>,
+}
+
+impl FollowedModel {
+    /// The file at `path`, which is to be read after this: what is written meanwhile is seen then.
+    pub(super) fn new(path: Option<PathBuf>, flag: Option<PathBuf>) -> Self {
+        Self { mark: path.as_deref().and_then(mark), path, flag }
+    }
 }
 
 impl Followed {
@@ -150,16 +159,18 @@ impl Followed {
 
     /// Other rankers, if the configuration asks for them.
     async fn rankers(&mut self, config: &Config) -> Result<Option<Rankers>, String> {
-        let path = self.model.flag.clone().or_else(|| config.model.clone());
+        let flag = self.model.flag.clone();
+        let path = flag.clone().or_else(|| config.model.clone());
+        let found = tokio::task::spawn_blocking(move || FollowedModel::new(path, flag)).await;
+        let found = found.map_err(|error| error.to_string())?;
         let chosen = embeddings::chosen(config);
-        let is_same = config.ranker == self.ranker && path == self.model.path && chosen == self.embeddings;
-        if is_same {
+        if config.ranker == self.ranker && found == self.model && chosen == self.embeddings {
             return Ok(None);
         }
-        let wanted = path.clone();
+        let wanted = found.path.clone();
         let read = tokio::task::spawn_blocking(move || models::read(wanted.as_deref())).await;
         let model = read.map_err(|error| error.to_string())?.map_err(|error| error.in_one_line())?;
-        (self.ranker, self.model.path, self.embeddings) = (config.ranker, path, chosen.clone());
+        (self.ranker, self.model, self.embeddings) = (config.ranker, found, chosen.clone());
         let embedder = embeddings::embedder(chosen, self.state.as_deref());
         Ok(Some(shared_rankers(config.ranker, model, embedder)))
     }
@@ -181,7 +192,8 @@ impl Followed {
 
     /// What the files look like from outside.
     async fn look(&self) -> BTreeMap<PathBuf, Option<Mark>> {
-        let paths: Vec<PathBuf> = [&self.path].into_iter().chain(&self.files).cloned().collect();
+        let files = [&self.path].into_iter().chain(&self.files).chain(&self.model.path);
+        let paths: Vec<PathBuf> = files.cloned().collect();
         let look = || paths.into_iter().map(|path| (mark(&path), path)).map(|(mark, path)| (path, mark)).collect();
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }

@@ -66,15 +66,16 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "model",
         Kind::Text,
-        "A model file that `hybrid` ranks with instead of the model that is built in, relative to this file.",
+        "A model file that `hybrid` ranks with instead of the model that is built in, relative to this file. A running \
+         gateway takes over another one at the same place; `pegboard agent` with its next start.",
         |node, draft, scope| draft.config.model = node.as_text(scope.problems).map(Into::into),
     ),
     Key::new(
         "limit",
-        COUNT,
+        Kind::Count { least: 1 },
         "Hits of a search on the command line; 10 unless something else is said.",
         |node, draft, scope| {
-            draft.config.limit = node.as_count(scope.problems);
+            draft.config.limit = node.as_count_from(1, scope.problems);
         },
     ),
     Key::new(

@@ -1,5 +1,6 @@
 //! `pegboard agent`, with a scripted provider at the other end.
 
+mod embeddings;
 mod ends;
 mod terminal;
 

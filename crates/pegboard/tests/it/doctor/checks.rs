@@ -70,6 +70,28 @@ fn variables() {
 }
 
 #[test]
+fn learning_that_learns_nothing() {
+    let clinic = Clinic::new("learning");
+    let examine = |more: Value, expected: &[&str]| {
+        let mut pegboard = json!({"usageLearning": true});
+        more.as_object().into_iter().flatten().for_each(|(key, value)| pegboard[key] = value.clone());
+        let config = json!({"mcpServers": {"a": {"command": "sh"}}, "pegboard": pegboard});
+        check(&clinic, &config, &["--offline"], expected);
+    };
+    examine(json!({}), &[]);
+    examine(json!({"dialect": "explicit", "ranker": "lexical"}), &[]);
+    examine(json!({"dialect": "explicit", "usageLearning": false}), &[]);
+    examine(
+        json!({"ranker": "regex"}),
+        &["warning usage-learning -: `usageLearning` is on, and `regex` does not learn from use|→ |\"hybrid\""],
+    );
+    examine(
+        json!({"dialect": "explicit", "clients": {"some*": "ranked", "other": "passthrough"}}),
+        &["warning usage-learning -: |`regex`, `sequence` do not learn"],
+    );
+}
+
+#[test]
 fn programs_and_folders() {
     let clinic = Clinic::new("programs");
     clinic.folder.file("plain.txt", "").file("here.py", "");

@@ -188,3 +188,23 @@ async fn other_files_count_as_well() {
     assert!(!tools(&served).await.is_empty());
     gone(one.pids()[0]).await;
 }
+
+#[tokio::test]
+async fn another_model_at_the_same_place_is_taken_over() {
+    let stage = Stage::new("reload-model");
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../pegboard-engine/model/pegboard.model");
+    let (good, file) = (std::fs::read(shipped).expect("a model"), stage.state().with_file_name("own.model"));
+    std::fs::write(&file, &good).expect("a file");
+    let section = json!({"exposure": "always", "model": file});
+    let config = json!({"mcpServers": {"one": fixture(&["--extras"])}, "pegboard": section});
+    let served = Served::start("reload-model", &config).await;
+    let session = served.legacy().await;
+    let finds = async || text(&session.call("search_tools", json!({"query": "echo"})).await).contains("echo");
+    // A file that is no model is refused, and what was read before stays.
+    std::fs::write(&file, &good[..good.len() / 2]).expect("a file");
+    served.logged("cannot be used as a model").await;
+    assert!(finds().await);
+    std::fs::write(&file, &good).expect("a file");
+    served.logged("settings=true").await;
+    assert!(finds().await);
+}

@@ -75,6 +75,7 @@ async fn the_gateway_that_runs_is_found() {
     let (code, out, error) = told(&place.status(&[&nobody]).await);
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(error.contains("http://127.0.0.1:1: no gateway answers") && error.contains("hint: "), "{error}");
+    assert_eq!(error.matches("caused by: ").count(), 1, "{error}");
 
     let served = place.serve("one", &one()).await;
     until(&served, None, is_ready).await;
