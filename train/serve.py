@@ -2,14 +2,15 @@
 
 `python serve.py MINILM [PORT]` where MINILM is the folder of the model. Then, for instance,
 `pegboard eval SET --embeddings http://127.0.0.1:PORT/v1 --embeddings-model all-MiniLM-L6-v2`.
-It refuses what real endpoints refuse. One request at a time.
+It refuses what real endpoints refuse. One request at a time is embedded, on any number of connections.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +47,16 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     encoder: Encoder
+    turn = threading.Lock()
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         try:
             if self.path != "/v1/embeddings":
                 raise Refusal(404, "there is nothing here")
-            status, reply = 200, answer(self.encoder, json.loads(body))
+            asked = json.loads(body)
+            with self.turn:
+                status, reply = 200, answer(self.encoder, asked)
         except Refusal as refusal:
             status, reply = refusal.args[0], {"error": {"message": refusal.args[1]}}
         except ValueError:
@@ -72,7 +76,7 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     Handler.encoder = Encoder(Path(sys.argv[1]), device)
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 8090
-    HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 
 if __name__ == "__main__":
