@@ -1,6 +1,7 @@
 //! One connection to a server: what both of its directions share.
 
 mod call;
+mod calling;
 mod calls;
 mod error;
 mod heard;
@@ -9,7 +10,6 @@ mod network;
 mod news;
 mod outgoing;
 mod questions;
-mod request;
 
 use std::sync::{
     Arc, OnceLock,
@@ -35,9 +35,9 @@ pub(crate) struct Link {
     pub(crate) redactor: Redactor,
     /// A longer message is not read.
     pub(crate) max_message: usize,
-    pub(crate) outbound: Outbound,
+    outbound: Outbound,
     /// What the server writes beside its messages.
-    pub(crate) talk: Arc<TalkNotes>,
+    talk: Arc<TalkNotes>,
     /// What it tells of its lists.
     pub(crate) news: News,
     era: OnceLock<Era>,
@@ -92,9 +92,23 @@ impl Link {
         self.is_ready.load(Ordering::Relaxed)
     }
 
-    /// Whether the answer to this request is still awaited.
+    /// Whether the answer to this call is still awaited.
     pub(crate) fn is_pending(&self, id: u64) -> bool {
         self.calls.is_pending(id)
+    }
+
+    pub(crate) fn outbound(&self) -> &Outbound {
+        &self.outbound
+    }
+
+    /// Notes what the server writes for people to read.
+    pub(crate) fn wrote(&self, line: &str) {
+        self.talk.wrote(line);
+    }
+
+    /// Notes what the server wrote where only messages belong.
+    pub(crate) fn strayed(&self, line: &str) {
+        self.talk.strayed(line);
     }
 
     /// `reason` with what the server last wrote, which most often explains it.

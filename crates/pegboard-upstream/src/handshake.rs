@@ -376,7 +376,7 @@ fn refused(error: CallError) -> ConnectError {
 async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
     let call = Call::new(DISCOVER, Fields::new(), Duration::MAX);
     let call = Call { timeout: None, capabilities: Some(client_capabilities()), ..call };
-    let result = link.request(call).await?;
+    let result = link.call(call).await?;
     let fields =
         Fields::of(&result).ok_or_else(|| CallError::Garbled("`server/discover` gave no object".to_owned()))?;
     let versions: Vec<String> = fields.read("supportedVersions").unwrap_or_default();
@@ -409,7 +409,7 @@ async fn ask_to_initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
     params.set("capabilities", client_capabilities());
     params.set("clientInfo", client_info());
     let call = Call { timeout: None, ..Call::new(INITIALIZE, params, Duration::MAX) };
-    let result = link.request(call).await.map_err(refused)?;
+    let result = link.call(call).await.map_err(refused)?;
     let fields = Fields::of(&result)
         .ok_or_else(|| ConnectError::Refused(CallError::Garbled("`initialize` gave no object".to_owned())))?;
     let version = fields.text("protocolVersion").unwrap_or_default();
@@ -434,7 +434,7 @@ fn instructions(fields: &Fields) -> Option<String> {
 /// Lets the link follow the legacy rules from now on, and says so.
 async fn begin_legacy(link: &Arc<Link>, hello: Hello) -> Result<Hello, ConnectError> {
     link.settle_era(Era::Legacy);
-    if let Outbound::Http(client) = &link.outbound {
+    if let Outbound::Http(client) = link.outbound() {
         client.agree_on(&hello.version);
     }
     link.notify("notifications/initialized", None).await.map_err(refused)?;

@@ -262,7 +262,7 @@ pub(crate) async fn refresh(
         if let Some(cursor) = cursor.take() {
             params.set("cursor", cursor);
         }
-        let result = match link.request(Call::new(kind.method(), params, timeout)).await {
+        let result = match link.call(Call::new(kind.method(), params, timeout)).await {
             Ok(result) => result,
             // Some servers promise what they do not have.
             Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => break,

@@ -292,7 +292,7 @@ impl Upstream {
                 return Err(CallError::ArgumentsTooLarge { bytes, most: argument_bytes });
             }
             call.trace = trace::passing(&call, &hello);
-            match link.request(call).await {
+            match link.call(call).await {
                 Err(CallError::SessionExpired) if !has_retried => {
                     has_retried = true;
                     self.gone(&link).await;

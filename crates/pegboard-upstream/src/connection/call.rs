@@ -1,4 +1,4 @@
-//! A request to make of a server.
+//! A call to make of a server.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     transport::Outgoing,
 };
 
-/// A request to make of a server.
+/// A call to make of a server.
 #[derive(Debug)]
 pub struct Call {
     /// What is wanted.
@@ -67,10 +67,9 @@ impl Call {
     /// The message for it under the number `id`, with what the era puts into `_meta`.
     pub(super) fn into_message(mut self, id: u64, era: Option<Era>) -> Outgoing {
         let era = if self.method == handshake::DISCOVER { Some(Era::Modern) } else { era };
-        let meta = self.meta(id, era);
-        self.params.remove("_meta");
-        if !meta.is_empty() {
-            self.params.set("_meta", meta.to_raw());
+        let said = self.take_meta(id, era);
+        if !said.is_empty() {
+            self.params.set("_meta", said.to_raw());
         }
         let params = (!self.params.is_empty()).then(|| self.params.to_raw());
         Outgoing {
@@ -85,9 +84,11 @@ impl Call {
         }
     }
 
-    /// What the caller says in `_meta`, with what is ours to say in place of what is not its own.
-    fn meta(&mut self, id: u64, era: Option<Era>) -> Fields {
+    /// Takes out what the caller says in `_meta`, with what is ours to say in place of what is not
+    /// its own.
+    fn take_meta(&mut self, id: u64, era: Option<Era>) -> Fields {
         let mut own = self.params.object("_meta").unwrap_or_default();
+        self.params.remove("_meta");
         for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL] {
             own.remove(key);
         }

@@ -20,12 +20,18 @@ const HAUNTING: Duration = Duration::from_secs(60);
 /// What a call comes to.
 pub(super) type Outcome = Result<Raw, CallError>;
 
+/// The number of a call that has begun, and where its outcome comes.
+pub(super) type Begun = (u64, oneshot::Receiver<Outcome>);
+
 /// The calls that a server is at work on, by their numbers.
 #[derive(Debug, Default)]
 pub(super) struct Calls(Mutex<Work>);
 
 #[derive(Debug, Default)]
 struct Work {
+    /// Why nothing more is taken on. Kept here too, so that no call can begin unseen while the
+    /// others are told.
+    closed: Option<Arc<str>>,
     last: u64,
     pending: HashMap<u64, Pending>,
     ghosts: HashMap<u64, Ghost>,
@@ -51,14 +57,18 @@ struct Ghost {
 }
 
 impl Calls {
-    /// Begins a call; its number, and where its outcome comes.
-    pub(super) fn begin(&self, owner: u64, events: Option<mpsc::Sender<Event>>) -> (u64, oneshot::Receiver<Outcome>) {
+    /// Begins a call; its number, and where its outcome comes. Once they are closed there is no
+    /// other outcome than that.
+    pub(super) fn begin(&self, owner: u64, events: Option<mpsc::Sender<Event>>) -> Result<Begun, CallError> {
         let (answer, answered) = oneshot::channel();
         let mut work = lock(&self.0);
+        if let Some(reason) = &work.closed {
+            return Err(CallError::Closed(Arc::clone(reason)));
+        }
         work.last += 1;
         let id = work.last;
         work.pending.insert(id, Pending { answer, events, owner, active: Instant::now(), questions: 0 });
-        (id, answered)
+        Ok((id, answered))
     }
 
     /// Gives a call its outcome; whether somebody has waited for it.
@@ -73,9 +83,12 @@ impl Calls {
         true
     }
 
-    /// Tells all that wait that nothing comes any more.
+    /// Tells all that wait that nothing comes any more, and takes on no others.
     pub(super) fn close(&self, reason: &Arc<str>) {
-        let pending = std::mem::take(&mut lock(&self.0).pending);
+        let mut work = lock(&self.0);
+        work.closed = Some(Arc::clone(reason));
+        let pending = std::mem::take(&mut work.pending);
+        drop(work);
         for pending in pending.into_values() {
             let _ = pending.answer.send(Err(CallError::Closed(Arc::clone(reason))));
         }
@@ -83,16 +96,21 @@ impl Calls {
 
     /// Forgets a call that the server is not at work on.
     pub(super) fn forget(&self, id: u64) {
-        lock(&self.0).pending.remove(&id);
+        let pending = lock(&self.0).pending.remove(&id);
+        // Its waker runs here, and not while others wait for the lock.
+        drop(pending);
     }
 
     /// Forgets a call that the server may still be at work on.
     pub(super) fn take_back(&self, id: u64) {
         let mut work = lock(&self.0);
         work.lay_ghosts();
-        if let Some(pending) = work.pending.remove(&id) {
+        let pending = work.pending.remove(&id);
+        if let Some(pending) = &pending {
             work.ghosts.insert(id, Ghost { owner: pending.owner, since: Instant::now() });
         }
+        drop(work);
+        drop(pending);
     }
 
     /// Whether the answer to a call is still awaited.
@@ -165,12 +183,16 @@ impl Work {
 mod tests {
     use super::*;
 
+    fn begun(calls: &Calls, owner: u64, events: Option<&mpsc::Sender<Event>>) -> Begun {
+        calls.begin(owner, events.cloned()).expect("it is open")
+    }
+
     /// Begins calls of these conversations, takes some back, and asks whose a message is.
     #[track_caller]
     fn check(owners: &[u64], taken_back: &[u64], expected: Option<u64>) {
         let calls = Calls::default();
         let (events, _heard) = mpsc::channel(1);
-        let answers: Vec<_> = owners.iter().map(|owner| calls.begin(*owner, Some(events.clone()))).collect();
+        let answers: Vec<_> = owners.iter().map(|owner| begun(&calls, *owner, Some(&events))).collect();
         taken_back.iter().for_each(|id| calls.take_back(*id));
         assert_eq!(calls.caller(None).map(|(id, _)| id), expected, "{answers:?}");
     }
@@ -189,8 +211,8 @@ mod tests {
         check(&[7, 8], &[2], None);
         let calls = Calls::default();
         let (events, _heard) = mpsc::channel(1);
-        let _first = calls.begin(7, Some(events.clone()));
-        let (second, _answered) = calls.begin(8, Some(events));
+        let _first = begun(&calls, 7, Some(&events));
+        let (second, _answered) = begun(&calls, 8, Some(&events));
         calls.take_back(second);
         assert!(calls.caller(None).is_none());
         tokio::time::advance(HAUNTING).await;
@@ -201,8 +223,8 @@ mod tests {
     async fn an_answer_lays_the_ghost_of_its_call() {
         let calls = Calls::default();
         let (events, _heard) = mpsc::channel(1);
-        let _first = calls.begin(7, Some(events.clone()));
-        let (second, _answered) = calls.begin(8, Some(events));
+        let _first = begun(&calls, 7, Some(&events));
+        let (second, _answered) = begun(&calls, 8, Some(&events));
         calls.take_back(second);
         assert!(!calls.settle(second, Err(CallError::SessionExpired)));
         assert!(calls.caller(None).is_some());
@@ -212,7 +234,7 @@ mod tests {
     async fn time_does_not_run_while_a_server_waits_for_an_answer() {
         let calls = Calls::default();
         let limit = Duration::from_secs(10);
-        let (id, _answered) = calls.begin(1, None);
+        let (id, _answered) = begun(&calls, 1, None);
         let begun = Instant::now();
         calls.asked(id);
         tokio::time::advance(limit).await;
@@ -222,5 +244,28 @@ mod tests {
         assert_eq!(calls.deadline(id, limit), Some(begun + limit * 2));
         calls.forget(id);
         assert_eq!(calls.deadline(id, limit), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_are_taken_back_one_after_another_are_not_all_remembered() {
+        let calls = Calls::default();
+        for _ in 0..3 {
+            let (id, _answered) = begun(&calls, 7, None);
+            calls.take_back(id);
+            tokio::time::advance(HAUNTING).await;
+        }
+        assert_eq!(lock(&calls.0).ghosts.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_told_of_the_end_and_who_comes_later_is_refused() {
+        let calls = Calls::default();
+        let (_, answered) = begun(&calls, 7, None);
+        calls.close(&"gone".into());
+        let waited = answered.await.expect("an outcome").expect_err("it is closed");
+        let refused = calls.begin(7, None).expect_err("it is closed");
+        for error in [waited, refused] {
+            assert!(matches!(&error, CallError::Closed(reason) if &**reason == "gone"), "{error}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use pegboard_core::text;
 use serde_json::value::RawValue;
 
-use super::{CallError, Event, Link, Notice};
+use super::{CallError, Event, Link, Notice, calls::Outcome};
 use crate::{
     json::{Fields, Raw},
     listing::ListKind,
@@ -16,7 +16,7 @@ use crate::{
 const MAX_LOGGED: usize = 500;
 
 impl Link {
-    /// Takes in one message; `related` is the request on whose own stream it came.
+    /// Takes in one message; `related` is the call on whose own stream it came.
     pub(crate) fn incoming(self: &Arc<Self>, message: Message, related: Option<u64>) {
         match message {
             Message::Response { id, outcome } => {
@@ -31,8 +31,8 @@ impl Link {
         }
     }
 
-    /// Gives a request its outcome.
-    pub(crate) fn settle(&self, id: u64, outcome: Result<Raw, CallError>) {
+    /// Gives a call its outcome.
+    pub(crate) fn settle(&self, id: u64, outcome: Outcome) {
         if !self.calls.settle(id, outcome) {
             tracing::debug!(server = %self.server, id, "an answer that nobody waits for");
         }

@@ -21,7 +21,6 @@ impl Link {
 
     /// Hands a message to the transport; the task that carries it, where there is one.
     pub(super) async fn send(self: &Arc<Self>, outgoing: Outgoing) -> Result<Option<AbortHandle>, CallError> {
-        let link = Arc::clone(self);
         let is_request = outgoing.request.is_some();
         match &self.outbound {
             Outbound::Stdio(sender) => {
@@ -31,15 +30,15 @@ impl Link {
                 })
             }
             Outbound::Http(client) => {
-                let client = Arc::clone(client);
+                let (link, client) = (Arc::clone(self), Arc::clone(client));
                 Ok(carry(is_request, async move { client.deliver(&link, outgoing).await }).await)
             }
             Outbound::Sse(client) => {
-                let client = Arc::clone(client);
+                let (link, client) = (Arc::clone(self), Arc::clone(client));
                 Ok(carry(is_request, async move { client.deliver(&link, outgoing).await }).await)
             }
             Outbound::Local(server) => {
-                let server = Arc::clone(server);
+                let (link, server) = (Arc::clone(self), Arc::clone(server));
                 let work = async move {
                     let answer = server.answer(&outgoing.method, outgoing.params).await;
                     if let Some(id) = outgoing.request {

@@ -1,4 +1,4 @@
-//! What a server asks while it is called.
+//! What a server asks: about a call, or of its own accord, as pings and roots are.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,8 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(600);
 /// Questions of a server at a time; one that asks more is not listened to.
 const MAX_QUESTIONS: usize = 256;
 
-/// Questions of the server that are being answered.
+/// Questions of the server that are being answered. This lock is taken before that of `Calls`,
+/// never after it.
 #[derive(Debug, Default)]
 pub(super) struct Questions(Mutex<HashMap<Id, AbortHandle>>);
 
@@ -69,8 +70,8 @@ impl Questions {
     }
 }
 
-/// The call that is asked about. It waits for as long as this lives, also if the question is
-/// taken back.
+/// The call that is asked about. Its time does not run for as long as this lives: until the answer
+/// is there, or the question is taken back.
 struct Asking {
     link: Arc<Link>,
     call: Option<u64>,
@@ -92,7 +93,7 @@ impl Drop for Asking {
 }
 
 impl Link {
-    /// Takes in a question; `related` is the request on whose own stream it came.
+    /// Takes in a question; `related` is the call on whose own stream it came.
     pub(super) fn asked(self: &Arc<Self>, id: &Id, method: String, params: Option<Raw>, related: Option<u64>) {
         let start = || {
             let (call, caller) = self.calls.caller(related).unzip();
@@ -173,7 +174,7 @@ mod tests {
         let call = Call { events: Some(events), ..Call::new("tools/call", Fields::new(), limit) };
         let calling = tokio::spawn({
             let link = Arc::clone(&link);
-            async move { link.request(call).await }
+            async move { link.call(call).await }
         });
         tokio::task::yield_now().await;
         let id = Id::from(7);

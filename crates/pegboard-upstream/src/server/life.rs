@@ -439,7 +439,7 @@ async fn listen(link: Arc<Link>, hello: Arc<Hello>, mut watched: watch::Receiver
         let call = Call { timeout: None, ..Call::new("subscriptions/listen", params, Duration::MAX) };
         let began = Instant::now();
         let ended = tokio::select! {
-            ended = link.request(call) => ended,
+            ended = link.call(call) => ended,
             _ = watched.changed() => continue,
         };
         match ended {

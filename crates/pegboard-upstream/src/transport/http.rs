@@ -408,7 +408,7 @@ mod tests {
         let call = Call::new("tools/call", Fields::new(), Duration::from_secs(600));
         let called = tokio::spawn({
             let link = Arc::clone(&link);
-            async move { link.request(call).await }
+            async move { link.call(call).await }
         });
         let (mut asked, _) = listener.accept().await.expect("it asks");
         link.close("done");

@@ -301,7 +301,7 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
             Some(Ok(messages)) => messages.into_iter().for_each(|message| link.incoming(message, None)),
             other => {
                 complaints += 1;
-                link.talk.strayed(&shown);
+                link.strayed(&shown);
                 let reason = match other {
                     Some(Err(error)) => error.to_string(),
                     _ => "too long, or not text".to_owned(),
@@ -332,7 +332,7 @@ async fn log(link: Arc<Link>, stderr: ChildStderr) {
         if text.trim().is_empty() {
             continue;
         }
-        link.talk.wrote(text.trim());
+        link.wrote(text.trim());
         span.in_scope(|| match link.is_ready() {
             true => tracing::info!(target: "pegboard::server", "{text}"),
             false => tracing::debug!(target: "pegboard::server", "{text}"),
@@ -374,7 +374,7 @@ mod tests {
         let answer = r#"{"result":{"text":"%0500d"},"jsonrpc":"2.0","id":1}"#;
         let (link, process) = script(&format!("read line; printf '{answer}\\n' 0; cat > /dev/null"), &[], 400);
         let call = crate::connection::Call::new("tools/call", crate::json::Fields::new(), Duration::from_secs(60));
-        let error = link.request(call).await.expect_err("it is too long");
+        let error = link.call(call).await.expect_err("it is too long");
         assert_eq!(error.to_string(), "its answer has more than 400 bytes, and 400 are the most that is passed on");
         link.close("done");
         process.stop().await;

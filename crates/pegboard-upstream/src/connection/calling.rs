@@ -1,23 +1,16 @@
-//! One request, from its sending to its outcome.
+//! One call, from its sending to its outcome.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use super::{Call, CallError, Link, calls::Outcome};
-use crate::{
-    era::Era,
-    json::{Fields, Raw},
-    transport::Outbound,
-};
+use crate::{era::Era, json::Fields, transport::Outbound};
 
 impl Link {
-    /// Makes a request and waits for its answer.
-    pub(crate) async fn request(self: &Arc<Self>, call: Call) -> Result<Raw, CallError> {
-        if let Some(reason) = self.close_reason() {
-            return Err(CallError::Closed(reason));
-        }
-        let (id, answered) = self.calls.begin(call.owner, call.events.clone());
+    /// Makes a call and waits for its outcome.
+    pub(crate) async fn call(self: &Arc<Self>, call: Call) -> Outcome {
+        let (id, answered) = self.calls.begin(call.owner, call.events.clone())?;
         let timeout = call.timeout;
         // A greeting is never taken back.
         let is_greeting = call.is_greeting();
@@ -55,7 +48,7 @@ fn outcome(answer: Result<Outcome, oneshot::error::RecvError>) -> Outcome {
     answer.unwrap_or_else(|_| Err(CallError::Closed("closed".into())))
 }
 
-/// Takes back a request that nobody waits for any more.
+/// Takes back a call that nobody waits for any more.
 struct CancelOnDrop<'a> {
     link: &'a Arc<Link>,
     id: u64,
@@ -71,7 +64,7 @@ impl Drop for CancelOnDrop<'_> {
         }
         self.link.calls.take_back(self.id);
         if let Some(task) = &self.task {
-            // Ends the request's own stream, which is how modern HTTP says it.
+            // Ends the call's own stream, which is how modern HTTP says it.
             task.abort();
         }
         let is_told_by_stream = matches!(self.link.outbound, Outbound::Http(_) | Outbound::Local(_))
