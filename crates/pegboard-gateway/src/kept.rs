@@ -255,7 +255,7 @@ impl Gateway {
         }
     }
 
-    /// Forgets a conversation for good.
+    /// Forgets a conversation for good. Must be called inside a runtime.
     pub(crate) fn forget_session(self: &Arc<Self>, session: &ClientSession) {
         self.end_session(session);
         if let Some(kept) = self.kept.clone().filter(|_| session.is_lasting) {

@@ -96,6 +96,22 @@ impl Watches {
     }
 }
 
+impl Gateway {
+    /// Follows resources no longer on behalf of a conversation. Must be called inside a runtime.
+    pub(crate) fn unwatch(self: &Arc<Self>, uris: impl IntoIterator<Item = String>) {
+        let uris: Vec<String> = uris.into_iter().collect();
+        if uris.is_empty() {
+            return;
+        }
+        let gateway = Arc::clone(self);
+        tokio::spawn(async move {
+            for uri in uris {
+                gateway.watches.remove(&gateway, &uri).await;
+            }
+        });
+    }
+}
+
 async fn tell_legacy(upstream: &Upstream, method: &str, uri: &str) {
     let timeout = upstream.config().timeouts.call;
     let made = upstream.call(|_| Call::new(method, Fields::new().with("uri", uri), timeout)).await;

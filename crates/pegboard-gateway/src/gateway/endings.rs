@@ -15,29 +15,14 @@ const SWEEP: Duration = Duration::from_secs(30);
 const ROUNDS_PER_SWEEP_OF_DISK: u64 = 20;
 
 impl Gateway {
-    /// Forgets a conversation and what it had asked for.
+    /// Forgets a conversation and what it had asked for. Must be called inside a runtime.
     pub(crate) fn end_session(self: &Arc<Self>, session: &ClientSession) {
         session.close();
         self.unwatch(std::mem::take(&mut *lock(&session.subscriptions)));
     }
 
-    /// Follows resources no longer on behalf of a conversation.
-    pub(super) fn unwatch(self: &Arc<Self>, uris: impl IntoIterator<Item = String>) {
-        let uris: Vec<String> = uris.into_iter().collect();
-        // Outside the runtime there is nobody left to tell.
-        if !uris.is_empty()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let gateway = Arc::clone(self);
-            runtime.spawn(async move {
-                for uri in uris {
-                    gateway.watches.remove(&gateway, &uri).await;
-                }
-            });
-        }
-    }
-
-    /// Looks now and then for conversations on the disk that nobody came back to.
+    /// Looks now and then for conversations on the disk that nobody came back to. Must be called
+    /// inside a runtime.
     fn sweep_kept(&self, rounds: u64) {
         if rounds.is_multiple_of(ROUNDS_PER_SWEEP_OF_DISK)
             && let Some(kept) = self.kept.clone()

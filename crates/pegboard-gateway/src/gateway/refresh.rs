@@ -21,8 +21,8 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// Notes that everything is made for this setup; whether it was for another.
-    fn applies(&self, setup: u64) -> bool {
+    /// Notes that everything is made for this setup; whether it is another than before.
+    fn take_up(&self, setup: u64) -> bool {
         self.applied.swap(setup, Ordering::Relaxed) != setup
     }
 
@@ -41,7 +41,7 @@ impl Gateway {
     /// Takes in what has changed at the servers, and tells the clients.
     async fn refresh(self: &Arc<Self>, changes: u64) {
         let (gateway, before, setup) = (Arc::clone(self), self.directory(), self.setup());
-        let is_new_setup = self.intake.applies(setup.number);
+        let is_new_setup = self.intake.take_up(setup.number);
         let made = tokio::task::spawn_blocking(move || {
             let directory = Arc::new(Directory::new(&gateway.fleet, &setup, &before));
             let difference = directory.difference(&before);

@@ -62,12 +62,6 @@ impl Gateway {
         }
     }
 
-    /// Whether a resource is one that may be seen, or nobody's.
-    pub(crate) fn may_follow(&self, viewer: &Viewer, uri: &str) -> bool {
-        let owner = self.directory().resource(uri);
-        owner.is_none_or(|(server, _)| viewer.selection.allows_server(&server))
-    }
-
     /// Ends the subscriptions to what may no longer be seen.
     fn drop_subscriptions(self: &Arc<Self>, session: &ClientSession, viewer: &Viewer) {
         let mut gone = Vec::new();

@@ -1,4 +1,4 @@
-//! How long clients wait for the servers to start.
+//! How the servers start, and how long clients wait for them.
 
 use std::{sync::Arc, time::Duration};
 

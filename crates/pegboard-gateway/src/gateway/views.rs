@@ -24,11 +24,28 @@ pub(crate) struct View {
     pub(crate) is_search_on: bool,
 }
 
-/// The views that were made for the directory of now, by caller, setup and dialect.
+/// What a view is made for: a caller, the number of a setup, a dialect.
+type Key = (Caller, u64, DialectName);
+
+/// The views that were made for the directory of now.
 #[derive(Debug, Default)]
-pub(super) struct Views(Mutex<HashMap<(Caller, u64, DialectName), Arc<View>>>);
+pub(super) struct Views(Mutex<HashMap<Key, Arc<View>>>);
 
 impl Views {
+    fn get(&self, key: &Key) -> Option<Arc<View>> {
+        lock(&self.0).get(key).cloned()
+    }
+
+    /// Keeps a view if `is_current` says that its directory was not replaced meanwhile. That is
+    /// asked under the lock: a directory is replaced before the views are cleared, so that an
+    /// outdated one is either seen here or cleared.
+    fn keep(&self, key: Key, view: &Arc<View>, is_current: impl FnOnce() -> bool) {
+        let mut views = lock(&self.0);
+        if is_current() {
+            views.insert(key, Arc::clone(view));
+        }
+    }
+
     /// Forgets them all: the directory is another one.
     pub(super) fn clear(&self) {
         lock(&self.0).clear();
@@ -39,16 +56,11 @@ impl Gateway {
     /// What `viewer` sees in a dialect, now.
     pub(crate) fn view(&self, viewer: &Viewer, dialect: DialectName) -> Arc<View> {
         let key = (viewer.caller, viewer.setup, dialect);
-        if let Some(view) = lock(&self.views.0).get(&key) {
-            return Arc::clone(view);
+        if let Some(view) = self.views.get(&key) {
+            return view;
         }
         let view = Arc::new(self.make_view(viewer, dialect));
-        let mut views = lock(&self.views.0);
-        // Made for a directory that was replaced meanwhile, it must not stay.
-        let is_current = lock(&view.tools).catalog().same_snapshot(&self.catalog());
-        if is_current {
-            views.insert(key, Arc::clone(&view));
-        }
+        self.views.keep(key, &view, || lock(&view.tools).catalog().same_snapshot(&self.catalog()));
         view
     }
 
@@ -73,6 +85,12 @@ impl Gateway {
                 work(&mut tools)
             }
         }
+    }
+
+    /// Whether a resource is one that may be seen, or nobody's.
+    pub(crate) fn may_follow(&self, viewer: &Viewer, uri: &str) -> bool {
+        let owner = self.directory().resource(uri);
+        owner.is_none_or(|(server, _)| viewer.selection.allows_server(&server))
     }
 
     /// The dialect in which a client is answered.

@@ -9,7 +9,7 @@ use std::{
 
 use axum::{
     body::{Body, Bytes},
-    http::{Response, StatusCode},
+    http::{HeaderValue, Response, StatusCode, header},
 };
 use http_body::Frame;
 use tokio::{
@@ -18,7 +18,7 @@ use tokio::{
     time::{Interval, MissedTickBehavior},
 };
 
-use super::responses::{event_response, json_response};
+use super::responses::json_response;
 
 /// How often a silent stream shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -117,6 +117,16 @@ impl EventBody {
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { first, is_answered: false, last: None, messages, task, is_open: true, alive, _guard: guard }
     }
+}
+
+/// The response that such a stream is the body of.
+pub(super) fn event_response(body: EventBody) -> Response<Body> {
+    let mut response = Response::new(Body::new(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
 }
 
 fn event(line: &str) -> Frame<Bytes> {

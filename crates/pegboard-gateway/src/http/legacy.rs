@@ -17,8 +17,8 @@ use tracing::Instrument as _;
 
 use super::{
     OUTLET, SESSION,
-    body::{self, Answer, EventBody},
-    responses::{event_response, json_response, not_allowed, refuse, status},
+    body::{self, Answer, EventBody, event_response},
+    responses::{json_response, not_allowed, refuse, status},
     sent::Arrival,
 };
 use crate::{

@@ -9,8 +9,6 @@ use pegboard_upstream::{
     rpc::{Id, Message, RpcError},
 };
 
-use super::body::EventBody;
-
 pub(super) fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
@@ -21,15 +19,6 @@ pub(super) fn json_response(status: StatusCode, body: String) -> Response<Body> 
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-pub(super) fn event_response(body: EventBody) -> Response<Body> {
-    let mut response = Response::new(Body::new(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
