@@ -274,6 +274,13 @@ pub fn did_you_mean<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> 
     naming::nearest(key, known, 1).pop().map(|near| format!("did you mean `{near}`?"))
 }
 
+/// Changes `slot` if there is something to change it to.
+pub fn set<T>(slot: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *slot = value;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

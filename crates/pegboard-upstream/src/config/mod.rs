@@ -11,6 +11,7 @@ mod secret_file;
 pub mod servers;
 mod values;
 pub mod variables;
+pub mod web;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 

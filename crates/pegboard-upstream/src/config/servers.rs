@@ -2,12 +2,11 @@
 
 mod draft;
 mod keys;
-mod web;
 
 use std::collections::BTreeSet;
 
-pub use self::web::{HEADERS, URL, is_url, read_header_map, read_url};
 use self::{draft::Draft, keys::SERVER};
+pub use super::web::{HEADERS, URL, is_url, read_header_map, read_url};
 use super::{
     ServerConfig,
     document::{Node, Problems},

@@ -1,6 +1,6 @@
 //! How a configuration writes what is sent over HTTP: addresses, headers.
 
-use super::super::{
+use super::{
     Secret,
     document::Node,
     keys::{Kind, Scope},

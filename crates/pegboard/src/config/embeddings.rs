@@ -7,8 +7,8 @@ use pegboard_upstream::config::{
     Secret,
     document::Node,
     keys::{Key, Kind, Scope, Section, Shape},
-    servers::{URL, read_url},
     variables::expand,
+    web::{URL, read_url},
 };
 
 /// Others could not be sent in a header.

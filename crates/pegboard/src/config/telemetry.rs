@@ -5,7 +5,7 @@ use std::time::Duration;
 use pegboard_upstream::config::{
     Secret,
     keys::{Key, Kind, Section, Shape},
-    servers::{HEADERS, URL, read_header_map, read_url},
+    web::{HEADERS, URL, read_header_map, read_url},
 };
 
 /// The one form in which they are sent.

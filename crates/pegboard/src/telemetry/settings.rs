@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pegboard_upstream::config::{Secret, keys::Lookup, servers::is_url};
+use pegboard_upstream::config::{Secret, keys::Lookup, web::is_url};
 
 use crate::config::telemetry::{PROTOCOL, TelemetryConfig};
 

@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::{
-    super::{
-        HttpKind, Limits, OAuthConfig, Pinning, Secret, ServerConfig, Timeouts, TransportConfig,
-        document::{Node, Problems},
-        keys::Scope,
-        variables::{Expanded, expand},
-    },
+use super::super::{
+    HttpKind, Limits, OAuthConfig, Pinning, Secret, ServerConfig, Timeouts, TransportConfig,
+    document::{Node, Problems},
+    keys::Scope,
+    variables::{Expanded, expand},
     web::read_url,
 };
 use crate::{breaker::BreakerSettings, era::Era};

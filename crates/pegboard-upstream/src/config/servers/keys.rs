@@ -6,12 +6,12 @@ use super::{
         breaker::{self, read_breaker},
         document::{Missing, Node},
         env_file,
-        keys::{Key, Kind, Scope, Section},
+        keys::{Key, Kind, Scope, Section, set},
         oauth,
         variables::{expand, from_workspace},
+        web::{HEADERS, URL, is_header_value, read_header_map},
     },
     draft::{Draft, set_once},
-    web::{HEADERS, URL, is_header_value, read_header_map},
 };
 use crate::era::Era;
 
@@ -305,11 +305,4 @@ fn read_token(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
         scope.problems.push(problem.hint("the variable may be empty"));
     }
     set_once(&mut server.token, Some(token.text), node, scope.problems);
-}
-
-/// Changes `slot` if there is something to change it to.
-fn set<T>(slot: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *slot = value;
-    }
 }

@@ -3,10 +3,10 @@
 use pegboard_discovery::Exposure;
 use pegboard_upstream::config::{
     document::Node,
-    keys::{Key, Kind, Scope, Section},
+    keys::{Key, Kind, Scope, Section, set},
 };
 
-use super::keys::{COUNT, set};
+use super::keys::COUNT;
 
 const NAMES: &[&str] = &["auto", "always", "never"];
 

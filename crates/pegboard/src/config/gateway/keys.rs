@@ -6,7 +6,7 @@ use pegboard_gateway::{ClientProfile, Prefixes, Profile};
 use pegboard_upstream::config::{
     Pinning, breaker,
     document::Node,
-    keys::{Key, Kind, Scope},
+    keys::{Key, Kind, Scope, set},
     variables::expand,
 };
 
@@ -334,13 +334,6 @@ fn read_profile(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Profile> {
 
 fn read_texts(node: &Node<'_>, scope: &mut Scope<'_>) -> Vec<String> {
     node.as_texts(scope.problems).unwrap_or_default().into_iter().map(str::to_owned).collect()
-}
-
-/// Changes `slot` if there is something to change it to.
-pub(super) fn set<T>(slot: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *slot = value;
-    }
 }
 
 fn is_separator(text: &str) -> bool {
