@@ -8,7 +8,7 @@ mod history;
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use pegboard_core::Selection;
-use pegboard_discovery::Learner;
+use pegboard_discovery::{HostTool, Learner};
 use pegboard_llm::Model;
 use pegboard_upstream::{auth::Logins, config::ServerConfig};
 use schemars::JsonSchema;
@@ -190,7 +190,7 @@ impl AgentBuilder {
 
     /// What may be seen at most; whatever else is selected is within it.
     pub fn selection(mut self, most: Selection) -> Self {
-        self.selection = most.exempt(["get_prompt", "get_resource"]).narrowed_to(self.selection);
+        self.selection = most.exempt(HostTool::OFFERS.map(HostTool::name)).narrowed_to(self.selection);
         self
     }
 

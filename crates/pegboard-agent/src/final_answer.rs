@@ -11,7 +11,6 @@ use crate::custom::{CustomTool, Output, ToolDef, ToolError, ToolMeta};
 pub const FINAL_ANSWER: &str = "final_answer";
 
 /// The tool that takes the answer, as far as an agent has to know it.
-#[derive(Clone)]
 pub(crate) struct FinalAnswer {
     pub(crate) tool: CustomTool,
     /// Arguments are an object; an answer that is none is put into one.

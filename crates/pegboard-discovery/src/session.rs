@@ -147,6 +147,12 @@ impl Session {
         self.names.find(name)
     }
 
+    /// The names of all tools that may be seen, visible now or not, in catalog order.
+    pub fn known_names(&self) -> Vec<String> {
+        let tools = self.catalog.iter().filter(|tool| self.selection.allows(tool));
+        tools.map(|tool| self.names.shown(tool)).collect()
+    }
+
     /// The catalog that the conversation is about.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, OnceLock, RwLock},
 };
 
+use pegboard_discovery::HostTool;
 use pegboard_llm::{Client, client::ClientError};
 use pegboard_upstream::{
     Fleet, FleetOptions,
@@ -42,7 +43,7 @@ impl AgentBuilder {
         let registry = self.registry()?;
         let fleet = self.start_servers(program.as_ref())?;
         fleet.settled(self.limits.startup).await;
-        let selection = self.selection.clone().exempt(["get_prompt", "get_resource"]);
+        let selection = self.selection.clone().exempt(HostTool::OFFERS.map(HostTool::name));
         let outputs = self.outputs(&id, program.as_ref())?;
         let mut sources = Sources::new(Arc::clone(&fleet), registry.clone(), selection.clone(), &[])
             .with_policy(self.policy.clone())

@@ -47,6 +47,9 @@ impl HostTool {
     /// Those that read offloaded outputs.
     pub const OUTPUTS: [Self; 3] = [Self::SearchLargeOutput, Self::ReadLargeOutput, Self::QueryLargeOutput];
 
+    /// Those that fetch what servers offer beside tools.
+    pub const OFFERS: [Self; 2] = [Self::GetPrompt, Self::GetResource];
+
     /// The name that models call it by.
     pub fn name(self) -> &'static str {
         match self {

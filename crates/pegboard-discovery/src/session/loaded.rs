@@ -18,7 +18,7 @@ pub(super) struct Loaded {
     pub(super) clock: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct LoadedTool {
     pub(super) shown: Shown,
     pub(super) is_pinned: bool,
@@ -28,7 +28,7 @@ pub(super) struct LoadedTool {
 
 /// A loaded tool that the catalog does not have now. It is loaded again when it comes back:
 /// a server that restarts has no tools for a moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Away {
     pub(super) id: String,
     pub(super) shown_as: String,

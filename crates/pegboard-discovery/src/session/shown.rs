@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use pegboard_core::{Catalog, Selection, Tool, selection};
 
 use super::Session;
-use crate::{dialects::View, host::HostTool, outcome::ToolDefinition, prompt};
+use crate::{host::HostTool, outcome::ToolDefinition};
 
 /// A tool that the model sees.
 #[derive(Clone, Copy, Debug)]
@@ -141,15 +141,22 @@ impl Session {
             always.extend(kept.filter_map(&mut show));
         }
         let meta = self.with_view(|view| self.dialect().meta_tools(view)).into_iter().map(Arc::new).collect();
-        let mut reminder = self.with_view(|view| self.dialect().reminder(view));
-        if let (Some(text), Some(template)) = (&mut reminder, &self.settings.reminder_template) {
-            let names = |view: &View<'_>| view.deferred().map(|tool| view.names.shown(tool)).collect::<Vec<_>>();
-            *text = prompt::fill(template, &[("{names}", &self.with_view(names).join("\n"))]);
-        }
-        self.fixed = Arc::new(Fixed { first, meta, always, reminder });
+        self.fixed = Arc::new(Fixed { first, meta, always, reminder: self.reminder() });
     }
 
-    pub(super) fn is_always_on(&self, tool: &Tool) -> bool {
+    /// Whether a tool is shown whatever was searched for.
+    pub(super) fn is_static(&self, tool: &Tool) -> bool {
+        !tool.deferred().unwrap_or_else(|| self.dialect().defers(tool))
+    }
+
+    /// Tools that are visible from the start, and can be put away.
+    pub(super) fn pre_discovered_tools(&self) -> Vec<Arc<Tool>> {
+        let tools = self.pre_discovered.iter().flat_map(|name| self.names.resolve(name));
+        tools.filter(|tool| !self.is_always_on(tool) && !self.is_static(tool)).collect()
+    }
+
+    /// Whether a tool is shown because of what it is for.
+    fn is_always_on(&self, tool: &Tool) -> bool {
         let is_special = selection::is_always_on(tool);
         let is_reader = HostTool::OUTPUTS.iter().any(|reader| reader.name() == tool.name());
         let reads_outputs = self.settings.output_offloading && tool.is_own() && is_reader;

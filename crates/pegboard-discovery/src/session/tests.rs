@@ -315,6 +315,19 @@ fn no_two_visible_tools_have_one_name() {
     assert_eq!(answer.reply.to_text(), "`search` is on several servers: my__srv__search, b__search");
 }
 
+/// A conversation in which the tool `search` of each of these servers was added by its bare name.
+fn search_added_on(servers: &[&str]) -> OpenAiChat {
+    let added = |server: &&str| {
+        let arguments = json!({"tool_names": ["search"], "server": server}).to_string();
+        let function = json!({"name": "add_tool", "arguments": arguments});
+        [
+            json!({"role": "assistant", "tool_calls": [{"id": server, "function": function}]}),
+            json!({"role": "tool", "tool_call_id": server, "content": "Added tools: search"}),
+        ]
+    };
+    OpenAiChat { messages: servers.iter().flat_map(added).collect() }
+}
+
 #[test]
 fn a_bare_name_belongs_to_the_first_server_that_took_it() {
     let mut session = session_of(DialectName::Explicit, &[("a", "search"), ("b", "search")], Settings::default());
@@ -322,16 +335,24 @@ fn a_bare_name_belongs_to_the_first_server_that_took_it() {
     let answer = session.call("add_tool", &json!({"tool_names": ["search"], "server": "b"}));
     assert_eq!(answer.reply.to_text(), "Added tools: b__search");
     // The bare name alone does not say whose it is; the call does.
-    let function = json!({"name": "add_tool", "arguments": r#"{"tool_names": ["search"], "server": "a"}"#});
-    let mut chat = OpenAiChat {
-        messages: vec![
-            json!({"role": "assistant", "tool_calls": [{"id": "1", "function": function}]}),
-            json!({"role": "tool", "tool_call_id": "1", "content": "Added tools: search"}),
-        ],
-    };
+    let mut chat = search_added_on(&["a"]);
     let mut rebuilt = session_of(DialectName::Explicit, &[("a", "search"), ("b", "search")], Settings::default());
     assert_eq!(rebuilt.follow(&mut chat), ["search"]);
     assert_eq!(rebuilt.call("search", &json!({})).target.and_then(|target| target.server).as_deref(), Some("a"));
+}
+
+#[test]
+fn of_two_tools_loaded_under_one_name_the_one_that_was_called_stays() {
+    let tools = [("a", "search"), ("b", "search"), ("c", "list")];
+    let settings = Settings { max_loaded: 2, ..Settings::default() };
+    let mut session = session_of(DialectName::Explicit, &tools, settings);
+    session.follow(&mut search_added_on(&["a", "b"]));
+    let server = |answer: Answer| answer.target.and_then(|target| target.server);
+    assert_eq!(server(session.call("search", &json!({}))).as_deref(), Some("a"));
+    assert_eq!(server(session.call("b/search", &json!({}))).as_deref(), Some("b"));
+    let answer = session.call("add_tool", &json!({"tool_names": ["list"]}));
+    assert_eq!(answer.evicted, ["search"]);
+    assert_eq!(server(session.call("search", &json!({}))).as_deref(), Some("b"));
 }
 
 #[test]

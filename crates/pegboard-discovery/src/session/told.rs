@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::Tool;
 
 use super::Session;
-use crate::{outcome::ToolDefinition, prompt};
+use crate::{dialects::View, outcome::ToolDefinition, prompt};
 
 /// Tools for a provider that searches them by itself.
 #[derive(Clone, Debug)]
@@ -56,9 +56,11 @@ impl Session {
         self.fixed.meta.first().map(|meta| meta.name.as_str())
     }
 
-    /// The names of all tools that may be seen, visible now or not, in catalog order.
-    pub fn known_names(&self) -> Vec<String> {
-        let tools = self.catalog.iter().filter(|tool| self.selection.allows(tool));
-        tools.map(|tool| self.names.shown(tool)).collect()
+    /// What the model is reminded of in the conversation itself, where the dialect does that.
+    pub(super) fn reminder(&self) -> Option<String> {
+        let text = self.with_view(|view| self.dialect().reminder(view))?;
+        let Some(template) = &self.settings.reminder_template else { return Some(text) };
+        let names = |view: &View<'_>| view.deferred().map(|tool| view.names.shown(tool)).collect::<Vec<_>>();
+        Some(prompt::fill(template, &[("{names}", &self.with_view(names).join("\n"))]))
     }
 }

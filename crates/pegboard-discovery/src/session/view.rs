@@ -1,7 +1,5 @@
 //! What a dialect may look at.
 
-use std::sync::Arc;
-
 use pegboard_core::{Ranker, Tool, Vectors};
 
 use super::Session;
@@ -38,16 +36,5 @@ impl Session {
             is_removable: &is_removable,
             is_static: &|tool| self.is_static(tool),
         })
-    }
-
-    /// Whether a tool is shown whatever was searched for.
-    pub(super) fn is_static(&self, tool: &Tool) -> bool {
-        !tool.deferred().unwrap_or_else(|| self.dialect().defers(tool))
-    }
-
-    /// Tools that are visible from the start, and can be put away.
-    pub(super) fn pre_discovered_tools(&self) -> Vec<Arc<Tool>> {
-        let tools = self.pre_discovered.iter().flat_map(|name| self.names.resolve(name));
-        tools.filter(|tool| !self.is_always_on(tool) && !self.is_static(tool)).collect()
     }
 }
