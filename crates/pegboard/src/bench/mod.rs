@@ -1,5 +1,6 @@
 //! Speed and memory beside Tantivy: the same tools, the same queries, one run.
 
+mod args;
 mod engines;
 mod random;
 mod synthetic;
@@ -11,11 +12,9 @@ use pegboard_engine::{Model, analysis::is_stop_word, metrics::percentile};
 use serde::Serialize;
 use serde_json::Value;
 
+pub(crate) use self::args::BenchArgs;
 use self::{engines::Engine, random::Random};
-use crate::{
-    Outcome, catalogs, cli::options::Format, commands::bench::BenchArgs, error::CliError, models, output,
-    progress::Progress,
-};
+use crate::{Outcome, catalogs, cli::options::Format, error::CliError, models, output, progress::Progress};
 
 /// Single-tool replacements that are timed for each row.
 const UPDATES: usize = 40;

@@ -1,4 +1,4 @@
-//! Commands that the program calls itself with.
+//! The arguments of the commands that the program calls itself with; no help lists them.
 
 use std::ffi::OsString;
 

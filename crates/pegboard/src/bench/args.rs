@@ -1,0 +1,38 @@
+//! What can be said to `pegboard bench`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::options::{ModelArgs, OutputArgs};
+
+/// More queries than this would run for days.
+const MAX_QUERIES: usize = 10_000_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// How many tools the synthetic catalogs have
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1000,10000,100000")]
+    pub(crate) sizes: Vec<usize>,
+
+    /// Measure this catalog file too
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(crate) catalog: Vec<PathBuf>,
+
+    /// How many queries to time for each row
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = parse_count)]
+    pub(crate) queries: usize,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+fn parse_count(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(count) if (1..=MAX_QUERIES).contains(&count) => Ok(count),
+        _ => Err(format!("a number from 1 to {MAX_QUERIES} is expected")),
+    }
+}
