@@ -74,7 +74,7 @@ impl Link {
         })
     }
 
-    /// Fixes the era; from here on requests follow its rules.
+    /// Fixes the era; from here on calls follow its rules.
     pub(crate) fn settle_era(&self, era: Era) {
         let _ = self.era.set(era);
     }
