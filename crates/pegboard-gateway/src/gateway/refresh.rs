@@ -76,6 +76,10 @@ impl Gateway {
             self.renew(&difference).await;
         }
         Watches::renew(self);
+        drop(difference);
+        if is_news && let Some(after) = self.setup().after_change {
+            let _ = tokio::task::spawn_blocking(after).await;
+        }
     }
 
     /// Indexes the tools on a thread that lets lists, and servers that start, go first.
