@@ -395,6 +395,7 @@ async fn another_ranker_takes_over_what_is_known() {
     let before = endpoint.requests().len();
     drop(first);
     let second = make();
+    assert_eq!(second.requests("航班预订，播放歌曲"), ["航班预订", "播放歌曲"]);
     second.prepare(&catalog);
     // It has them when it ranks with them.
     let vectors = embedder.queries(vec!["thing 2".into(), "a".into()]).await;
