@@ -1,9 +1,12 @@
 """What was tried: students of many settings, each family left out in turn.
 
 `python experiments.py PREPARED MINILM OUT SECONDS PLAN [WORKERS [FOLDS]]`, where PLAN is a JSON
-list of `[label, changes to the default settings]`. Figures go to OUT/results.jsonl, the arrays of
-each student to OUT/LABEL/FOLD.npz. What does not depend on the settings is kept in OUT and used
-again.
+list of `[label, changes to the default settings]`, or `[label, [labels]]` for the average of students
+that come before it. Figures go to OUT/results.jsonl, the arrays of each student to
+OUT/LABEL/FOLD.npz. What does not depend on the settings is kept in OUT and used again.
+`confidence.py` is fitted on the average of the plan
+`[["first", {}], ["second", SECOND], ["both", ["first", "second"]]]`, where SECOND is what `train.py`
+changes for the second student.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import torch.multiprocessing as mp
 import folds as fd
 import student as sd
 from prepare import TRAINED
+from train import average
 
 FOLDS = (fd.EVERYTHING, *TRAINED, fd.HELD_OUT)
 
@@ -66,6 +70,11 @@ def work(rank: int, workers: int, folds: list[str], prepared: Path, minilm: Path
             if time.time() > until:
                 break
             (out / label).mkdir(exist_ok=True)
+            if isinstance(changes, list):
+                for chosen in own:
+                    students = [dict(np.load(out / other / f"{chosen.name}.npz")) for other in changes]
+                    np.savez(out / label / f"{chosen.name}.npz", **average(students))
+                continue
             config = dataclasses.replace(sd.Config(), **changes)
             for chosen in own:
                 begun = time.time()

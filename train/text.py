@@ -202,7 +202,7 @@ def requests(text: str, found: list[Word]) -> list[int]:
     """For each word of a query the number of the request it belongs to.
 
     A request ends at the end of a sentence or clause, or before a connector, once it has a
-    word that is neither a stop word nor a number. Words after the last such word belong to
+    word that is neither a stop word nor a connector nor a number. Words after the last such word belong to
     its request.
     """
     numbers: list[int] = []
@@ -211,7 +211,7 @@ def requests(text: str, found: list[Word]) -> list[int]:
         lower = folded(word.text)
         if has_word and (_ends(text[last_end : word.start]) or lower in CONNECTORS):
             current, has_word = current + 1, False
-        has_word |= lower not in STOP_WORDS and word.kinds.strip("d") != ""
+        has_word |= lower not in STOP_WORDS and lower not in CONNECTORS and word.kinds.strip("d") != ""
         numbers.append(current)
         last_end = word.end
     count = current + 1 if has_word else current

@@ -34,7 +34,7 @@ fn check_vectors(vectors: &[Vec<f32>], count: usize) {
     for (index, vector) in vectors.iter().enumerate() {
         assert_eq!(vector.len(), length, "all of one length");
         let direction = Direction::of(vector).expect("a direction");
-        assert!((direction.cosine(&direction) - 1.0).abs() < 0.1, "a direction is near itself");
+        assert!((direction.cosine(&direction) - 1.0).abs() < 0.001, "a direction is near itself");
         let again = Direction::from_parts(direction.scale(), direction.numbers());
         assert_eq!(again, Some(direction), "what is kept on disk comes back");
         items.push(json!({"index": index, "embedding": vector}));

@@ -40,13 +40,15 @@ impl Direction {
         if vector.is_empty() || vector.len() > MAX_DIMENSIONS || vector.iter().any(|number| !number.is_finite()) {
             return None;
         }
-        let length = vector.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>().sqrt();
         let most = vector.iter().fold(0.0_f64, |most, number| most.max(f64::from(number.abs())));
-        if length <= 0.0 {
+        if most <= 0.0 {
             return None;
         }
-        let numbers = vector.iter().map(|number| (f64::from(*number) * 127.0 / most).round_ties_even() as i8).collect();
-        Some(Self { scale: (most / length / 127.0) as f32, numbers })
+        let numbers: Box<[i8]> =
+            vector.iter().map(|number| (f64::from(*number) * 127.0 / most).round_ties_even() as i8).collect();
+        // Not the length of `vector`: thousands of small numbers that are rounded to ones are longer.
+        let length = f64::from(dot(&numbers, &numbers)).sqrt();
+        Some(Self { scale: (1.0 / length) as f32, numbers })
     }
 
     /// One that was taken apart; `None` where [`of`](Self::of) could not have made it.
@@ -263,6 +265,14 @@ mod tests {
         }
         let alone = Direction::of(&[-3.0]).expect("a direction");
         assert_eq!(Direction::from_parts(alone.scale(), alone.numbers()), Some(alone));
+    }
+
+    #[test]
+    fn a_direction_is_one_long() {
+        // Rounded, the many small numbers are twice as large.
+        let vector: Vec<f32> = [253.0].into_iter().chain([1.0; MAX_DIMENSIONS - 1]).collect();
+        let direction = Direction::of(&vector).expect("a direction");
+        assert!((direction.cosine(&direction) - 1.0).abs() < 1e-6);
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Near {
                     (!word.is_ascii() && term.contains(word)).then_some(Kind::Beginning)
                 } else if letters >= 3 && term.starts_with(word) {
                     Some(Kind::Beginning)
-                } else if could_be_typo && (may_replace || term.chars().count() != stem_letters) {
+                } else if could_be_typo && (may_replace || bits == *other || term.chars().count() != stem_letters) {
                     edit_distance(stem, term, edits).map(Kind::Edits)
                 } else {
                     None

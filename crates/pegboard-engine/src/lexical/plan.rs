@@ -169,8 +169,8 @@ impl Plan {
 
     fn correct_unknown_words(&mut self, view: &View<'_>) {
         let Self { stemmer, tokens, token_text, near, words, terms, .. } = self;
-        let unknown = words.iter().filter(|word| word.found == Found::Nowhere).count();
-        let is_foreign = unknown >= words.len() - unknown + FOREIGN;
+        let count = |found| words.iter().filter(|word| word.found == found).count();
+        let is_foreign = count(Found::Nowhere) >= count(Found::Exactly) + FOREIGN;
         let tokens = tokens.iter().filter(|token| token.kind != TokenKind::Part);
         let unknown = tokens.zip(words).enumerate().filter(|(_, (_, word))| word.found == Found::Nowhere);
         for (number, (token, word)) in unknown.take(MAX_CORRECTED_WORDS) {

@@ -113,6 +113,10 @@ fn typos_beginnings_and_compounds() {
 fn words_of_another_language_are_not_typed_wrong() {
     let unmatched = |query: &str| rank(&catalog(OFFICE), query).unmatched;
     assert_eq!(unmatched("wo sind meine rechnungen"), ["wo", "sind", "meine", "rechnungen"]);
+    // `was` and `in` are English too.
+    assert_eq!(unmatched("was sind meine rechnungen in rom"), ["sind", "meine", "rechnungen", "rom"]);
+    // Two letters in the wrong order are a slip in any language.
+    assert_eq!(unmatched("sned xyzzy plugh quux"), ["xyzzy", "plugh", "quux"]);
     // Alone, or beside known words, it may be a slip.
     check(OFFICE, "sind", &["slack/send_message"]);
     check(OFFICE, "sind a message", &["slack/send_message"]);

@@ -25,7 +25,7 @@ impl Requests {
             self.current += 1;
             self.has_telling_word = false;
         }
-        self.has_telling_word |= !word.is_number && !is_stop_word(folded);
+        self.has_telling_word |= !word.is_number && !is_stop_word(folded) && !begins_request(folded);
         self.last_end = word.end();
         self.current
     }
@@ -79,6 +79,7 @@ mod tests {
         check("订一张机票，播放歌曲", &["订一张机票", "播放歌曲"]);
         check("send a mail and then, please", &[]);
         check("and finally and then", &[]);
+        check("Finally, send a mail", &[]);
         check("", &[]);
     }
 

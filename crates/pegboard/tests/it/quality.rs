@@ -30,6 +30,20 @@ fn figures_on_the_demo_catalog() {
     }
 }
 
+/// Requests in the words of everyday life, by somebody who knew the tools and avoided their words.
+#[test]
+fn figures_on_everyday_requests() {
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo");
+    let read = |name: &str| std::fs::read_to_string(demo.join(name)).expect("the demo is part of the project");
+    let folder = Folder::new("quality-everyday");
+    folder.file("tools.jsonl", read("tools.jsonl"));
+    folder.file("queries.jsonl", read("everyday/queries.jsonl")).file("qrels.tsv", read("everyday/qrels.tsv"));
+    let report = json(&folder.run(&["eval", ".", "--ranker", "lexical,hybrid"]));
+    let recall = |ranker: &str| report["rankers"][ranker]["recall@5"].as_f64().expect("a figure");
+    assert_eq!(report["queries"], 150);
+    assert!(recall("lexical") < 0.15 && recall("hybrid") > 0.7, "{} {}", recall("lexical"), recall("hybrid"));
+}
+
 /// The numbers of the demo queries in other languages than English.
 const LANGUAGES: [(&str, std::ops::RangeInclusive<usize>); 5] = [
     ("chinese", 151..=160),
