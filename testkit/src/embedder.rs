@@ -27,6 +27,8 @@ pub enum Conduct {
     RefusesOnce(u16, Option<u64>),
     /// It does not answer until it is told to do something else.
     Hangs,
+    /// It does not answer requests with this very text.
+    HangsAt(&'static str),
     /// It sends something that is not JSON.
     Garbage,
     /// It sends vectors for one half of the texts.
@@ -41,6 +43,17 @@ pub enum Conduct {
     ZerosFor(&'static str),
     /// It closes the connection in the middle of its answer.
     Breaks,
+}
+
+impl Conduct {
+    /// Whether a request for these texts is not answered.
+    fn hangs(&self, texts: &[String]) -> bool {
+        match self {
+            Self::Hangs => true,
+            Self::HangsAt(text) => texts.iter().any(|one| one == text),
+            _ => false,
+        }
+    }
 }
 
 /// What it accepts.
@@ -214,7 +227,7 @@ fn answer(head: &[String], body: &[u8], shared: &Shared) -> (u16, Option<u64>, S
     let mut state = shared.state();
     state.requests.push(inputs.clone());
     shared.news.notify_all();
-    while state.conduct == Conduct::Hangs && !state.is_gone {
+    while state.conduct.hangs(&inputs) && !state.is_gone {
         state = shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
     let limits = state.limits.clone();

@@ -297,6 +297,8 @@ pub trait Ranker: fmt::Debug + Send + Sync {
     /// When the query itself is at fault; see [`QueryError`].
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError>;
 
+    // A ranker around another one passes all of the following on; most have nothing to say here.
+
     /// Does ahead of time what the first query on `catalog` would have to wait for.
     fn prepare(&self, catalog: &Catalog) {
         let _ = catalog;

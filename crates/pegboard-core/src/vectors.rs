@@ -187,12 +187,29 @@ impl FromIterator<(String, Arc<[f32]>)> for Vectors {
     }
 }
 
+/// The texts of a query whose vectors are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueryTexts {
+    /// All of it.
+    pub whole: String,
+    /// The single requests in it, if there are several. Their vectors are of use beside that of
+    /// the whole, and together.
+    pub requests: Vec<String>,
+}
+
+impl<T: Into<String>> From<T> for QueryTexts {
+    fn from(whole: T) -> Self {
+        Self { whole: whole.into(), requests: Vec::new() }
+    }
+}
+
 /// Somebody else's model.
 pub trait VectorSource: fmt::Debug + Send + Sync {
-    /// Fetches the vectors of queries, all in one request, within a bounded time. It does not
-    /// fail: what cannot be had is left out, and the search goes on without it. Where there are too
-    /// many, the first are fetched.
-    fn ask(&self, queries: Vec<String>) -> Soon<Vectors>;
+    /// Fetches the vectors of queries within a bounded time: first those of the whole texts, then
+    /// those of single requests. It does not fail: what cannot be had is left out, and the search
+    /// goes on without it. Where there are too many, the first are fetched, and of a query's
+    /// requests all or none.
+    fn ask(&self, queries: Vec<QueryTexts>) -> Soon<Vectors>;
 
     /// How it is doing.
     fn standing(&self) -> VectorStanding;
@@ -217,7 +234,8 @@ pub struct VectorStanding {
     pub known: u64,
     /// Those that went without a vector because it failed.
     pub failed: u64,
-    /// Those that went without because it had failed too often just before.
+    /// Those that it was not asked for, because it had failed too often just before or because
+    /// there were too many.
     pub skipped: u64,
     /// Why the last request to it failed, unless one has succeeded since.
     pub problem: Option<String>,

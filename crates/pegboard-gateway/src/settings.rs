@@ -112,6 +112,9 @@ pub struct GatewaySettings {
     pub sessions: Option<PathBuf>,
     /// Who learns from what is called after a search. `None` learns nothing.
     pub learner: Option<Arc<dyn Learner>>,
+    /// What is done each time that a change of the tools or of the settings has reached every
+    /// conversation, on a thread that may wait.
+    pub after_change: Option<fn()>,
     /// How long the first list waits for servers that are starting.
     pub startup_wait: Duration,
     /// Sessions at a time; the one that was used longest ago makes room.
@@ -147,6 +150,7 @@ impl Default for GatewaySettings {
             logins: None,
             sessions: None,
             learner: None,
+            after_change: None,
             startup_wait: Duration::from_secs(10),
             max_sessions: 1000,
             session_idle: Duration::from_secs(30 * 60),

@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use pegboard_core::{
     Catalog, Ranker, Selection, ToolVectors, Vectors,
-    vectors::{Soon, VectorStanding},
+    vectors::{QueryTexts, Soon},
 };
 use pegboard_llm::embeddings::{Embedded, Embedder, EmbeddingError, EndpointSettings};
 use pegboard_upstream::{
@@ -144,15 +144,14 @@ impl Asked {
         if self.embed_tools(&*ranker, catalog) { Embedded::fixed(ranker, &self.embedder) } else { ranker }
     }
 
-    /// Waits for vectors that a session asked for, and says why if they do not come.
-    pub(crate) fn wait(&self, soon: Soon<Vectors>) -> Vectors {
-        let missed = |standing: &VectorStanding| standing.failed + standing.skipped;
-        let before = missed(&self.embedder.standing());
+    /// Waits for the vectors of `queries` that a session asked for, and says why if they do not
+    /// come. Those of single requests are a help, and not missed.
+    pub(crate) fn wait(&self, queries: &[String], soon: Soon<Vectors>) -> Vectors {
         let vectors = self.runtime.block_on(soon);
-        let standing = self.embedder.standing();
-        if missed(&standing) > before {
-            let reason = standing.problem.unwrap_or_else(|| "the endpoint does not take it".to_owned());
-            warn(&format!("the search goes on without the vector of its query: {reason}"));
+        // Why there are no vectors of tools was said before.
+        if self.has_tools() && lacking(queries.iter(), &vectors) > 0 {
+            let problem = self.embedder.standing().problem;
+            warn(&format!("{WITHOUT}: {}", problem.as_deref().unwrap_or(NOT_TAKEN)));
         }
         vectors
     }
@@ -160,27 +159,38 @@ impl Asked {
     /// The vectors of a query and of its requests, which are not written down.
     pub(crate) fn query(&self, ranker: &dyn Ranker, query: &str) -> Vectors {
         let limit = self.embedder.settings().query_timeout;
-        or_none(self.runtime.block_on(self.embedder.once(&with_requests(ranker, query), limit)))
+        let asked = self.runtime.block_on(self.embedder.once(&with_requests(ranker, query), limit));
+        asked.inspect_err(|error| missed(WITHOUT, error)).unwrap_or_default()
     }
 
     /// The vectors of labelled queries, which are kept: they are measured again and again.
     pub(crate) fn labelled<'q>(&self, ranker: &dyn Ranker, queries: impl Iterator<Item = &'q str>) -> Vectors {
         let limit = self.embedder.settings().timeout;
-        let texts: Vec<String> = queries.flat_map(|query| with_requests(ranker, query)).collect();
-        or_none(self.runtime.block_on(self.embedder.kept_queries(&texts, limit)))
+        let queries: Vec<QueryTexts> = queries.map(|query| with_requests(ranker, query)).collect();
+        let asked = self.runtime.block_on(self.embedder.kept_queries(&queries, limit));
+        let told = |error: &EmbeddingError| missed("the queries are ranked without their vectors", error);
+        let Ok(vectors) = asked.inspect_err(told) else { return Vectors::default() };
+        let (lacking, all) = (lacking(queries.iter().map(|query| &query.whole), &vectors), queries.len());
+        if lacking > 0 {
+            warn(&format!("{lacking} of {all} queries are ranked without their vectors: {NOT_TAKEN}"));
+        }
+        vectors
     }
 }
 
-/// A query and the requests in it that `ranker` compares on their own.
-fn with_requests(ranker: &dyn Ranker, query: &str) -> Vec<String> {
-    std::iter::once(query).chain(ranker.requests(query)).map(str::to_owned).collect()
+const WITHOUT: &str = "the search goes on without the vector of its query";
+
+const NOT_TAKEN: &str = "the endpoint does not take it";
+
+/// How many queries have no vector, though they have a text.
+fn lacking<'q>(queries: impl Iterator<Item = &'q String>, vectors: &Vectors) -> usize {
+    queries.filter(|query| !query.trim().is_empty() && vectors.get(query).is_none()).count()
 }
 
-fn or_none(asked: Result<Vectors, EmbeddingError>) -> Vectors {
-    asked.unwrap_or_else(|error| {
-        missed("the search goes on without the vector of its query", &error);
-        Vectors::default()
-    })
+/// A query and the requests in it that `ranker` compares on their own.
+fn with_requests(ranker: &dyn Ranker, query: &str) -> QueryTexts {
+    let requests = ranker.requests(query).into_iter().map(str::to_owned).collect();
+    QueryTexts { whole: query.to_owned(), requests }
 }
 
 fn missed(what: &str, error: &EmbeddingError) {

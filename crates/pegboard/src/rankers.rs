@@ -13,8 +13,6 @@ use pegboard_llm::embeddings::{Embedded, Embedder};
 use pegboard_tantivy::Bm25;
 use tokio::runtime::Handle;
 
-use crate::memory::Frugal;
-
 /// A ranker that people can choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum RankerName {
@@ -78,11 +76,10 @@ pub(crate) fn shared_rankers(
         let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(made.entry(name).or_insert_with(|| {
             let ranker: Arc<dyn Ranker> = Arc::from(name.build(model.as_ref()));
-            let ranker: Arc<dyn Ranker> = match &embedder {
+            match &embedder {
                 Some((embedder, runtime)) => Embedded::under(ranker, embedder, runtime),
                 None => ranker,
-            };
-            Arc::new(Frugal(ranker))
+            }
         }))
     })
 }

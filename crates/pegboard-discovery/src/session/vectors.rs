@@ -2,7 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection, Vectors, vectors::Soon};
+use pegboard_core::{
+    Catalog, Query, QueryError, Ranker, Ranking, Selection, Vectors,
+    vectors::{QueryTexts, Soon},
+};
 use serde_json::Value;
 
 use super::Session;
@@ -13,26 +16,25 @@ impl Session {
     /// [`call_with`](Self::call_with). Nothing of the session is held meanwhile.
     pub fn vectors_for(&self, name: &str, arguments: &Value) -> Option<Soon<Vectors>> {
         let source = self.ranker.vector_source()?;
-        let texts = with_requests(self.ranked_texts(name, arguments), &*self.ranker);
-        (!texts.is_empty()).then(|| source.ask(texts))
+        let texts = self.ranked_texts(name, arguments).into_iter();
+        let queries: Vec<QueryTexts> = texts.map(|text| with_requests(text, &*self.ranker)).collect();
+        (!queries.is_empty()).then(|| source.ask(queries))
     }
 
     /// The texts that a call of `name` would rank. A dialect changes nothing by being called,
     /// so it is called with a ranker that takes notes: no second place has to know which of its
     /// arguments are queries, and what becomes of them.
-    fn ranked_texts(&self, name: &str, arguments: &Value) -> Vec<String> {
+    pub fn ranked_texts(&self, name: &str, arguments: &Value) -> Vec<String> {
         let notes = Notes { name: self.ranker.name(), texts: Mutex::default() };
         self.with_view_of(&notes, &Vectors::default(), |view| _ = self.dialect().call(name, arguments, view));
         notes.texts.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Texts and then the requests that `ranker` finds in them: if there are too many, single requests
-/// are left out rather than whole texts.
-fn with_requests(mut texts: Vec<String>, ranker: &dyn Ranker) -> Vec<String> {
-    let requests: Vec<String> = texts.iter().flat_map(|text| ranker.requests(text)).map(str::to_owned).collect();
-    texts.extend(requests);
-    texts
+/// A text and the requests that `ranker` finds in it.
+fn with_requests(whole: String, ranker: &dyn Ranker) -> QueryTexts {
+    let requests = ranker.requests(&whole).into_iter().map(str::to_owned).collect();
+    QueryTexts { whole, requests }
 }
 
 /// A ranker that finds nothing, and knows what was asked.
@@ -99,10 +101,10 @@ mod tests {
     struct Lengths;
 
     impl VectorSource for Lengths {
-        fn ask(&self, queries: Vec<String>) -> Soon<Vectors> {
+        fn ask(&self, queries: Vec<QueryTexts>) -> Soon<Vectors> {
             let vector =
                 |text: String| text.len().is_multiple_of(2).then(|| (text.clone(), Arc::from([text.len() as f32])));
-            Box::pin(std::future::ready(queries.into_iter().filter_map(vector).collect()))
+            Box::pin(std::future::ready(queries.into_iter().filter_map(|query| vector(query.whole)).collect()))
         }
 
         fn standing(&self) -> VectorStanding {
@@ -151,9 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_asked_for_behind_the_whole_texts() {
-        let texts = ["a and b", "cdef"].map(str::to_owned).to_vec();
-        assert_eq!(with_requests(texts, &Told), ["a and b", "cdef", "a", "b"]);
+    fn a_text_is_asked_for_with_its_requests() {
+        let requests = |text: &str| with_requests(text.to_owned(), &Told).requests;
+        assert_eq!(requests("a and b"), ["a", "b"]);
+        assert_eq!(requests("cdef"), Vec::<String>::new());
     }
 
     #[test]

@@ -87,11 +87,6 @@ impl Model {
         &EMBEDDED
     }
 
-    /// The bytes of the model that ships with the program, as they are in its file.
-    pub fn embedded_bytes() -> &'static [u8] {
-        EMBEDDED_BYTES
-    }
-
     /// Reads and checks a model file.
     ///
     /// # Errors

@@ -124,6 +124,8 @@ fn vectors_reach_the_ranker_below() {
     let source = || Arc::new(At(learned(&[]), 0));
     let vectors = Arc::new(ToolVectors::default());
     assert!(Habitual::new(Arc::new(Hybrid::default()), source()).use_vectors(&vectors));
+    let query = "航班预订，播放歌曲";
+    assert_eq!(Habitual::new(Arc::new(Hybrid::default()), source()).requests(query), ["航班预订", "播放歌曲"]);
     assert!(!Habitual::new(Arc::new(Lexical::default()), source()).use_vectors(&vectors));
 }
 

@@ -73,7 +73,8 @@ pub struct EmbeddingsStatus {
     pub fetched: u64,
     /// Those whose vector was known.
     pub known: u64,
-    /// Those that went without a vector, because it failed or had failed just before.
+    /// Those that went without a vector, because it failed, had failed just before, or there were
+    /// too many.
     pub without: u64,
     /// Why the last request to it failed, unless one has succeeded since.
     #[serde(skip_serializing_if = "Option::is_none")]

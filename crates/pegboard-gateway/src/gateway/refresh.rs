@@ -76,6 +76,10 @@ impl Gateway {
             self.renew(&difference).await;
         }
         Watches::renew(self);
+        drop(difference);
+        if is_news && let Some(after) = self.setup().after_change {
+            let _ = tokio::task::spawn_blocking(after).await;
+        }
     }
 
     /// Indexes the tools on a thread that lets lists, and servers that start, go first.
@@ -120,5 +124,63 @@ pub(super) async fn follow(gateway: Weak<Gateway>, mut changes: watch::Receiver<
         if changes.changed().await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicBool, AtomicUsize},
+        time::Duration,
+    };
+
+    use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection};
+
+    use super::*;
+    use crate::GatewaySettings;
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl Ranker for Nothing {
+        fn name(&self) -> &'static str {
+            "nothing"
+        }
+
+        fn rank(&self, _: &Query<'_>, _: &Catalog, _: &Selection) -> Result<Ranking, QueryError> {
+            Ok(Ranking::default())
+        }
+
+        fn prepare(&self, _: &Catalog) {
+            let is_early = DONE.load(Ordering::Relaxed) + 1 != CHANGES.load(Ordering::Relaxed);
+            IS_EARLY.fetch_or(is_early, Ordering::Relaxed);
+        }
+    }
+
+    static CHANGES: AtomicUsize = AtomicUsize::new(0);
+    static DONE: AtomicUsize = AtomicUsize::new(0);
+    static IS_EARLY: AtomicBool = AtomicBool::new(false);
+
+    fn done() {
+        DONE.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_change_is_told_once() {
+        let settings = GatewaySettings { after_change: Some(done), ..GatewaySettings::default() };
+        let gateway = Gateway::start(Vec::new(), settings.clone(), Arc::new(|_| Arc::new(Nothing)), Vec::new());
+        for change in 1..=3 {
+            CHANGES.store(change, Ordering::Relaxed);
+            let settings = GatewaySettings { page_size: change, ..settings.clone() };
+            assert!(gateway.reconfigure(Vec::new(), settings, None).await.has_settings);
+            let wait = async {
+                while DONE.load(Ordering::Relaxed) < change {
+                    tokio::task::yield_now().await;
+                }
+            };
+            assert!(tokio::time::timeout(Duration::from_secs(20), wait).await.is_ok());
+        }
+        assert_eq!(DONE.load(Ordering::Relaxed), 3);
+        assert!(!IS_EARLY.load(Ordering::Relaxed), "an index was made after the end");
     }
 }

@@ -93,8 +93,8 @@ impl Gateway {
         owner.is_none_or(|(server, _)| viewer.selection.allows_server(&server))
     }
 
-    /// The dialect in which a client is answered.
-    pub(crate) fn dialect(profile: Profile, era: Era) -> DialectName {
+    /// The dialect in which a client with this profile is answered.
+    pub fn dialect(profile: Profile, era: Era) -> DialectName {
         match profile {
             Profile::Passthrough => DialectName::Bridge,
             Profile::Dialect(dialect) if era == Era::Modern && is_stateful(dialect) => DialectName::Bridge,

@@ -11,27 +11,23 @@ use std::{
 };
 
 use pegboard_core::{
-    Selection,
-    vectors::{Direction, VectorStanding, Vectors},
+    Selection, ToolVectors,
+    vectors::{Direction, VectorStanding},
 };
-use pegboard_upstream::{Breaker, BreakerSettings, BreakerTurn, with_causes};
+use pegboard_upstream::{Breaker, BreakerSettings, with_causes};
 use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
 };
 
-use super::{Batch, Cache, EmbeddingError, Embeddings, EndpointSettings, Fingerprint, client::BATCH, recent::Recent};
+use super::{Cache, EmbeddingError, Embeddings, EndpointSettings, Fingerprint, recent::Recent};
 
 /// A search waits for a dead endpoint twice; for half a minute the next ones go without.
 const BREAKER: BreakerSettings =
     BreakerSettings { failures: 2, window: Duration::from_secs(60), pause: Duration::from_secs(30) };
 
-/// Texts in one request: the queries of a call, of which no dialect has more than 16, and the
-/// requests within them.
-const MAX_QUERIES: usize = BATCH;
-
 /// Requests for queries at the same time.
-const TURNS: usize = 8;
+pub(super) const TURNS: usize = 8;
 
 /// How often it is said that the endpoint fails.
 const SAID_EVERY: Duration = Duration::from_secs(60);
@@ -43,24 +39,27 @@ pub struct Embedder {
     cache: Option<Arc<Cache>>,
     /// Which tools are embedded.
     pub(super) selection: Selection,
-    recent: Mutex<Recent>,
-    breaker: Breaker,
+    pub(super) recent: Mutex<Recent>,
+    pub(super) breaker: Breaker,
+    /// For single requests within queries: what is too slow for many texts may be fast enough for
+    /// one.
+    pub(super) requests_breaker: Breaker,
     /// Whoever searches may cause requests that cost something, but not any number at once.
-    turns: Semaphore,
+    pub(super) turns: Semaphore,
     /// Of the tools' vectors; 0 while there are none.
     pub(super) dimensions: AtomicUsize,
     /// Told when a query's vector has another length than those of the tools.
     pub(super) doubt: Notify,
-    fetched: AtomicU64,
-    known: AtomicU64,
-    failed: AtomicU64,
-    skipped: AtomicU64,
+    pub(super) fetched: AtomicU64,
+    pub(super) known: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) skipped: AtomicU64,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    embedded: usize,
+    table: Arc<ToolVectors>,
     tools: usize,
     refused: usize,
     problem: Option<String>,
@@ -87,6 +86,7 @@ impl Embedder {
             selection: Selection::everything(),
             recent: Mutex::default(),
             breaker: Breaker::new(BREAKER),
+            requests_breaker: Breaker::new(BREAKER),
             turns: Semaphore::new(TURNS),
             dimensions: AtomicUsize::new(0),
             doubt: Notify::new(),
@@ -107,99 +107,6 @@ impl Embedder {
     /// How it is asked.
     pub fn settings(&self) -> &EndpointSettings {
         self.endpoint.settings()
-    }
-
-    /// The vectors of queries, within [`query_timeout`](EndpointSettings::query_timeout). What
-    /// cannot be had is left out, the log is told, and it is counted. They stay in memory alone:
-    /// what people look for is not written down.
-    pub async fn queries(&self, queries: Vec<String>) -> Vectors {
-        let mut seen = HashSet::new();
-        let mut queries = queries;
-        queries.retain(|query| !query.trim().is_empty() && seen.insert(query.clone()));
-        // Without vectors of tools there is nothing to compare with.
-        let dimensions = self.dimensions.load(Ordering::Relaxed);
-        if queries.is_empty() || dimensions == 0 {
-            return Vectors::default();
-        }
-        let mut rows: Vec<(String, Arc<Direction>)> = Vec::new();
-        let mut missing: Vec<String> = Vec::new();
-        {
-            let mut recent = lock(&self.recent);
-            for query in queries {
-                // One that was on its way while all tools were embedded anew may be of the old
-                // model.
-                let row = recent.get(&query).filter(|row| row.dimensions() == dimensions);
-                match row {
-                    Some(row) => rows.push((query, row)),
-                    None => missing.push(query),
-                }
-            }
-        }
-        self.known.fetch_add(rows.len() as u64, Ordering::Relaxed);
-        missing.truncate(MAX_QUERIES);
-        if !missing.is_empty() {
-            rows.extend(self.asked(missing).await);
-        }
-        rows.into_iter().map(|(query, row)| (query, row.to_vector())).collect()
-    }
-
-    /// The vectors of queries that are not known, unless the endpoint is better left alone.
-    async fn asked(&self, queries: Vec<String>) -> Vec<(String, Arc<Direction>)> {
-        let (count, limit) = (queries.len() as u64, self.settings().query_timeout);
-        let start = Instant::now();
-        // Whoever waits for a turn leaves at least half of the time for the answer, so that many
-        // searches at once do not look like a slow endpoint.
-        let turn = tokio::time::timeout_at(start + limit / 2, self.turns.acquire()).await;
-        let pass = turn.is_ok().then(|| self.breaker.admit(Instant::now()).ok()).flatten();
-        let Some(pass) = pass else {
-            self.skipped.fetch_add(count, Ordering::Relaxed);
-            return Vec::new();
-        };
-        let outcome = self.fetched(&queries, start + limit).await;
-        let failure = outcome.as_ref().err().map(|error| with_causes(error).into());
-        if pass.settle(failure, Instant::now()) == BreakerTurn::Opened {
-            tracing::debug!("the embeddings endpoint is left alone for a while");
-        }
-        match outcome {
-            Ok(rows) => {
-                self.note_success();
-                let rows: Vec<(String, Arc<Direction>)> =
-                    queries.into_iter().zip(rows).filter_map(|(query, row)| Some((query, row?))).collect();
-                self.fetched.fetch_add(rows.len() as u64, Ordering::Relaxed);
-                self.failed.fetch_add(count - rows.len() as u64, Ordering::Relaxed);
-                let mut recent = lock(&self.recent);
-                rows.iter().for_each(|(query, row)| recent.put(query, Arc::clone(row)));
-                rows
-            }
-            Err(error) => {
-                self.failed.fetch_add(count, Ordering::Relaxed);
-                self.note_failure(&error);
-                Vec::new()
-            }
-        }
-    }
-
-    /// Fetches the vectors of queries in one request. One that the endpoint does not take has
-    /// none, and is nobody else's concern.
-    async fn fetched(
-        &self,
-        queries: &[String],
-        deadline: Instant,
-    ) -> Result<Vec<Option<Arc<Direction>>>, EmbeddingError> {
-        let prefix = &self.settings().query_prefix;
-        let texts: Vec<String> = queries.iter().map(|query| format!("{prefix}{query}")).collect();
-        let mut batch = Batch::default();
-        match tokio::time::timeout_at(deadline, self.endpoint.embed_into(&texts, &mut batch)).await {
-            Ok(done) => done?,
-            // Then it was the queries that took long.
-            Err(_) if batch.has_answered => {}
-            Err(_) => return Err(EmbeddingError::Slow(self.settings().query_timeout)),
-        }
-        let rows = batch.vectors.iter().map(|vector| self.comparable(vector.as_deref())).collect();
-        if matches!(rows, Err(EmbeddingError::Dimensions { .. })) {
-            self.doubt.notify_one();
-        }
-        rows
     }
 
     /// The direction of a query's vector, if it can be compared with those of the tools.
@@ -245,14 +152,20 @@ impl Embedder {
         }
     }
 
-    /// Takes note of how many tools have a vector, and of how many dimensions.
-    pub(super) fn note_tools(&self, dimensions: usize, embedded: usize, refused: usize, tools: usize) {
+    /// The vectors of tools that were published last, for the next ranker over the same tools.
+    pub(super) fn table(&self) -> Arc<ToolVectors> {
+        Arc::clone(&lock(&self.state).table)
+    }
+
+    /// Takes note of the vectors of tools, and of how many tools there are.
+    pub(super) fn note_tools(&self, table: &Arc<ToolVectors>, refused: usize, tools: usize) {
+        let dimensions = table.dimensions();
         if self.dimensions.swap(dimensions, Ordering::Relaxed) != dimensions {
             // They belong to another model under the same name.
             lock(&self.recent).clear();
         }
         let mut state = lock(&self.state);
-        (state.embedded, state.refused, state.tools) = (embedded, refused, tools);
+        (state.table, state.refused, state.tools) = (Arc::clone(table), refused, tools);
     }
 
     /// Takes note that the endpoint works.
@@ -284,7 +197,7 @@ impl Embedder {
         VectorStanding {
             endpoint: self.settings().shown(),
             model: self.settings().model.clone(),
-            embedded: state.embedded,
+            embedded: state.table.len(),
             tools: state.tools,
             refused: state.refused,
             fetched: number(&self.fetched),
@@ -303,7 +216,7 @@ pub(super) fn direction(vector: &[f32]) -> Result<Arc<Direction>, EmbeddingError
 }
 
 /// What is guarded is whole at any time, so poison does not matter.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

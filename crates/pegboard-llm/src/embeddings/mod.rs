@@ -14,6 +14,7 @@ mod error;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod once;
+mod queries;
 mod ranker;
 mod recent;
 mod refusal;

@@ -2,34 +2,46 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    iter,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use pegboard_core::vectors::{Direction, Vectors};
+use pegboard_core::vectors::{Direction, QueryTexts, Vectors};
+use pegboard_upstream::with_causes;
+use tokio::time::Instant;
 
 use super::{EmbeddingError, Fingerprint, embedder::Embedder};
 
 impl Embedder {
-    /// [`queries`](Self::queries) for a program that ends with them: with the reason where they
-    /// cannot be had. Each batch may take `limit`. Nothing is written down.
+    /// [`queries`](Self::queries) for a program that ends with them: with the reason where the
+    /// vector of the whole text cannot be had. Those of its requests may use what that leaves of
+    /// `limit`, and are left out if they do not come. Nothing is written down.
     ///
     /// # Errors
-    /// When the endpoint fails or takes none of them, or its vectors cannot be compared with those
-    /// of the tools.
-    pub async fn once(&self, queries: &[String], limit: Duration) -> Result<Vectors, EmbeddingError> {
-        let mut known = HashMap::new();
-        self.add_missing(&self.named(queries), &mut known, limit, false).await
+    /// When the endpoint fails or does not take the text, or its vector cannot be compared with
+    /// those of the tools.
+    pub async fn once(&self, query: &QueryTexts, limit: Duration) -> Result<Vectors, EmbeddingError> {
+        let (began, mut known) = (Instant::now(), HashMap::new());
+        let mut named = self.named(iter::once(&query.whole));
+        self.add_missing(&named, &mut known, limit, false).await?;
+        let requests = self.named(query.requests.iter());
+        let left = limit.saturating_sub(began.elapsed());
+        if let Err(error) = self.add_missing(&requests, &mut known, left, false).await {
+            tracing::debug!("a query goes without the vectors of its requests: {}", with_causes(&error));
+        }
+        named.extend(requests);
+        Ok(vectors(&named, &known))
     }
 
     /// [`once`](Self::once) for queries that are asked again and again, as those of a
-    /// measurement: known from the disk, and kept there.
+    /// measurement: known from the disk, and kept there. Each batch may take `limit`.
     ///
     /// # Errors
-    /// When the endpoint fails or takes none of them, or its vectors cannot be compared with those
-    /// of the tools.
-    pub async fn kept_queries(&self, queries: &[String], limit: Duration) -> Result<Vectors, EmbeddingError> {
-        let named = self.named(queries);
+    /// When the endpoint fails or takes none of the texts, or its vectors cannot be compared with
+    /// those of the tools.
+    pub async fn kept_queries(&self, queries: &[QueryTexts], limit: Duration) -> Result<Vectors, EmbeddingError> {
+        let named = self.named(queries.iter().flat_map(|query| iter::once(&query.whole).chain(&query.requests)));
         let mut known = self.on_disk(named.iter().map(|(name, _)| *name)).await;
         let expected = self.dimensions.load(Ordering::Relaxed);
         // The model under this name was another one.
@@ -40,28 +52,29 @@ impl Embedder {
             .collect();
         old.iter().for_each(|name| _ = known.remove(name));
         self.forget(old.into_iter()).await;
-        self.add_missing(&named, &mut known, limit, true).await
+        self.add_missing(&named, &mut known, limit, true).await?;
+        Ok(vectors(&named, &known))
     }
 
-    /// Queries, each once, with the names of their vectors.
-    fn named<'q>(&self, queries: &'q [String]) -> Vec<(Fingerprint, &'q String)> {
-        let wanted: BTreeSet<&String> = queries.iter().filter(|query| !query.trim().is_empty()).collect();
+    /// Texts, each once, with the names of their vectors.
+    fn named<'q>(&self, texts: impl Iterator<Item = &'q String>) -> Vec<(Fingerprint, &'q String)> {
+        let wanted: BTreeSet<&String> = texts.filter(|text| !text.trim().is_empty()).collect();
         let (settings, prefix) = (self.settings(), &self.settings().query_prefix);
-        wanted.into_iter().map(|query| (Fingerprint::of(settings, prefix, query), query)).collect()
+        wanted.into_iter().map(|text| (Fingerprint::of(settings, prefix, text), text)).collect()
     }
 
-    /// Fetches those queries whose vectors are not among `known`.
+    /// Fetches those texts whose vectors are not among `known`.
     async fn add_missing(
         &self,
         named: &[(Fingerprint, &String)],
         known: &mut HashMap<Fingerprint, Arc<Direction>>,
         limit: Duration,
         is_kept: bool,
-    ) -> Result<Vectors, EmbeddingError> {
+    ) -> Result<(), EmbeddingError> {
         let prefix = &self.settings().query_prefix;
         let missing: Vec<&(Fingerprint, &String)> =
             named.iter().filter(|(name, _)| !known.contains_key(name)).collect();
-        let texts: Vec<String> = missing.iter().map(|(_, query)| format!("{prefix}{query}")).collect();
+        let texts: Vec<String> = missing.iter().map(|(_, text)| format!("{prefix}{text}")).collect();
         let (mut done, mut refusal) = (0, None);
         while done < texts.len() {
             let batch = tokio::time::timeout(limit, self.endpoint.embed_batch(&texts[done..]));
@@ -77,9 +90,11 @@ impl Embedder {
                 self.to_disk(new).await;
             }
         }
-        if let Some(refusal) = refusal.filter(|_| known.is_empty()) {
-            return Err(refusal);
-        }
-        Ok(named.iter().filter_map(|(name, query)| Some(((*query).clone(), known.get(name)?.to_vector()))).collect())
+        refusal.filter(|_| known.is_empty()).map_or(Ok(()), Err)
     }
+}
+
+/// The vectors of those texts that have one.
+fn vectors(named: &[(Fingerprint, &String)], known: &HashMap<Fingerprint, Arc<Direction>>) -> Vectors {
+    named.iter().filter_map(|(name, text)| Some(((*text).clone(), known.get(name)?.to_vector()))).collect()
 }

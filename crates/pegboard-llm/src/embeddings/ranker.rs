@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pegboard_core::{
     Catalog, Query, QueryError, Ranker, Ranking, Selection, ToolVectors, VectorSource, Vectors,
-    vectors::{Soon, VectorStanding},
+    vectors::{QueryTexts, Soon, VectorStanding},
 };
 use tokio::{runtime::Handle, sync::watch};
 
@@ -26,7 +26,7 @@ pub struct Embedded {
 struct Source(Arc<Embedder>);
 
 impl VectorSource for Source {
-    fn ask(&self, queries: Vec<String>) -> Soon<Vectors> {
+    fn ask(&self, queries: Vec<QueryTexts>) -> Soon<Vectors> {
         let embedder = Arc::clone(&self.0);
         Box::pin(async move { embedder.queries(queries).await })
     }

@@ -221,7 +221,7 @@ impl Progress {
     fn publish(&mut self, embedder: &Embedder, publish: Publish<'_>) {
         self.published = self.rows.len();
         let table = Arc::new(ToolVectors::new(self.rows.iter().cloned()));
-        embedder.note_tools(table.dimensions(), table.len(), self.refused, self.tools);
+        embedder.note_tools(&table, self.refused, self.tools);
         publish(&table);
     }
 }
@@ -240,7 +240,10 @@ pub(super) async fn follow(
 ) {
     let mut gone = catalogs.clone();
     let kept = async {
-        let mut table: Arc<ToolVectors> = Arc::default();
+        if catalogs.wait_for(Option::is_some).await.is_err() {
+            return;
+        }
+        let mut table = embedder.table();
         let (mut pause, mut look_at) = (FIRST_PAUSE, None);
         loop {
             let catalog = catalogs.borrow_and_update().clone().unwrap_or_else(Catalog::empty);

@@ -99,7 +99,8 @@ pub(crate) enum Format {
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// What to log: off, error, warn, info, debug, trace, or a list such as
-    /// `warn,pegboard::server=info` [default: info; error for `catalog` and `agent`, off for `doctor`]
+    /// `warn,pegboard::server=info` [default: info; error for `catalog`,
+    /// `error,pegboard_llm::embeddings=warn` for `agent`, off for `doctor`]
     #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG")]
     pub(crate) log_level: Option<String>,
 

@@ -1,6 +1,8 @@
 //! `pegboard serve`.
 
 mod args;
+mod followed_model;
+mod marks;
 mod presence;
 mod record;
 mod reload;
@@ -20,18 +22,14 @@ use pegboard_upstream::{State, Upstream, config::Pinning};
 use tokio::sync::mpsc;
 
 pub(crate) use self::args::ServeArgs;
-use self::{
-    presence::Presence,
-    record::Recording,
-    reload::{Followed, FollowedModel},
-};
+use self::{followed_model::FollowedModel, marks::Marks, presence::Presence, record::Recording, reload::Followed};
 use crate::{
     Outcome,
     cli::options::LogFormat,
-    config::{self, Config, ListenConfig, state},
+    config::{Config, ListenConfig, state},
     demo, embeddings,
     error::{CliError, say, warn},
-    logging, models,
+    logging, memory,
     rankers::shared_rankers,
     telemetry::{Off, Telemetry},
     usage::{self, Keeper},
@@ -45,8 +43,8 @@ const MAX_WORKERS: usize = 4;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let (config, files) = match &args.config {
-        Some(path) => config::read_watching(path),
-        None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Vec::new()),
+        Some(path) => marks::read(path),
+        None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Marks::new()),
     };
     let mut config = config?;
     let state = config.state.resolve(args.state.as_deref());
@@ -58,6 +56,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let telemetry = telemetry.inspect_err(Off::log).ok();
     let learner = usage::keeper(config.usage, state.as_deref(), args.config.as_deref());
     config.gateway.learner = learner.clone().map(|learner| learner as Arc<dyn Learner>);
+    config.gateway.after_change = Some(memory::give_back);
     let kept = Kept { state, files, learner };
     let served = runtime.block_on(serve(args, config, kept, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.
@@ -97,8 +96,8 @@ fn cannot_listen(error: ListenError) -> CliError {
 /// What is on disk beside the configuration itself.
 struct Kept {
     state: Option<PathBuf>,
-    /// Other files whose content counts.
-    files: Vec<PathBuf>,
+    /// The files of the configuration, as they were when they were read.
+    files: Marks,
     learner: Option<Arc<Keeper>>,
 }
 
@@ -121,9 +120,8 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     let Kept { state, files, learner } = kept;
     let embeddings = embeddings::chosen(&config);
     let embedder = embeddings::embedder(embeddings.clone(), state.as_deref());
-    let model = args.model.model.clone().or(config.model);
-    let followed_model = FollowedModel::new(model.clone(), args.model.model.clone());
-    let rankers = shared_rankers(config.ranker, models::read(model.as_deref())?, embedder);
+    let model = FollowedModel::read(args.model.model.clone(), config.model)?;
+    let rankers = shared_rankers(config.ranker, model.model(), embedder.clone());
     let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
     if let Some(telemetry) = &telemetry {
         telemetry.follow(&gateway);
@@ -141,8 +139,9 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
             gateway,
             door,
             ranker,
-            model: followed_model,
+            model,
             embeddings,
+            embedder,
             listen,
             telemetry,
             state,

@@ -182,7 +182,8 @@ impl Talk {
     /// Answers a call, with the vectors of its queries if they can be had.
     fn call(&mut self, name: &str, arguments: &Value) -> Answer {
         let vectors = self.asked.as_ref().zip(self.session.vectors_for(name, arguments));
-        let vectors = vectors.map(|(asked, soon)| asked.wait(soon)).unwrap_or_default();
+        let queries = |session: &Session| session.ranked_texts(name, arguments);
+        let vectors = vectors.map(|(asked, soon)| asked.wait(&queries(&self.session), soon)).unwrap_or_default();
         self.session.call_with(name, arguments, &vectors)
     }
 

@@ -131,11 +131,36 @@ fn single_requests_of_a_query_are_asked_for_with_it() {
     }
     names.sort();
     assert_eq!(names, ["book_flight", "place_call"], "{}", said(&found));
-    assert_eq!(endpoint.requests().pop().expect("a request").len(), 3, "in one request with the query");
+    assert_eq!(endpoint.requests()[1..], [vec![query], vec!["звоним", "летим"]], "the query first");
     let start = ["session", "--catalog", "tools.jsonl"];
     let call = json!({"op": "call", "name": "search_tools", "arguments": {"queries": [query, "weather"]}});
     folder.run_with_input(&[&start[..], &flags].concat(), format!("{call}\n").as_bytes());
-    assert_eq!(endpoint.requests().pop().expect("a request"), [query, "weather", "летим", "звоним"]);
+    assert_eq!(endpoint.requests()[4..], [[query, "weather"], ["летим", "звоним"]]);
+}
+
+#[test]
+fn only_the_vector_of_the_whole_query_is_missed() {
+    let (folder, endpoint) = (Folder::new("embeddings-missed"), endpoint(Limits::default()));
+    folder.file("tools.jsonl", TOOLS);
+    let flags = ["--embeddings", &endpoint.url(), "--embeddings-model", "test-model", "--state", "none"];
+    let query = "летим, звоним";
+    let check = |conduct: Conduct, expected: Option<&str>| {
+        endpoint.conduct(conduct);
+        let start = ["search", query, "--catalog", "tools.jsonl", "--format", "json"];
+        let searched = folder.run(&[&start[..], &flags].concat());
+        let start = ["session", "--catalog", "tools.jsonl"];
+        let call = json!({"op": "call", "name": "search_tools", "arguments": {"query": query}});
+        let called = folder.run_with_input(&[&start[..], &flags].concat(), format!("{call}\n").as_bytes());
+        for output in [searched, called] {
+            match expected {
+                Some(text) => assert!(said(&output).contains(text), "{}", said(&output)),
+                None => assert_eq!(said(&output), ""),
+            }
+        }
+    };
+    // One of its requests is refused as well, the other is not.
+    check(Conduct::RefusesWord("звоним", 400), Some("the search goes on without the vector of its query: "));
+    check(Conduct::HangsAt("звоним"), None);
 }
 
 #[test]
@@ -212,6 +237,36 @@ async fn a_gateway_embeds_in_the_background_and_survives_the_endpoint() {
     served.logged("searches go on without the vectors of the embeddings endpoint").await;
     assert_eq!(served.log().matches("searches go on without").count(), 1, "it is said once");
     assert!(!format!("{}{metrics}{status}", served.log()).contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_gateway_asks_for_single_requests_too() {
+    let endpoint = endpoint(Limits::default());
+    endpoint.means(&["звоним", "audio"], "audio");
+    endpoint.means(&["рисуем", "image"], "image");
+    let served = Served::start("embeddings-requests", &config(&endpoint.url(), &json!({}))).await;
+    until(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40)).await;
+    let client = served.legacy().await;
+    let found = text(&client.call("search_tools", json!({"query": "рисуем, звоним"})).await);
+    assert!(found.contains("test_audio_content") && found.contains("test_image_content"), "{found}");
+    let mut asked = endpoint.requests();
+    assert_eq!(asked.split_off(asked.len() - 2), [vec!["рисуем, звоним"], vec!["рисуем", "звоним"]]);
+}
+
+#[tokio::test]
+async fn vectors_outlive_another_ranker() {
+    let endpoint = endpoint(Limits::default());
+    let mut config = config(&endpoint.url(), &json!({}));
+    let served = Served::start_with("embeddings-ranker", &config, &["--state", "none"], &[]).await;
+    until(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40)).await;
+    let client = served.legacy().await;
+    client.call("search_tools", json!({"query": FOREIGN})).await;
+    let before = endpoint.requests().len();
+    config["pegboard"]["ranker"] = json!("hybrid");
+    assert!(served.reconfigure(&config.to_string()).await);
+    client.call("search_tools", json!({"query": FOREIGN})).await;
+    let status = until(&served, |status| status["known"] == 1).await;
+    assert_eq!((endpoint.requests().len(), &status["embedded"]), (before, &status["tools"]), "{status}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 use std::{fs, path::PathBuf};
 
-use pegboard_core::{Catalog, Query, RawTool, Selection, Server, ToolVectors};
+use pegboard_core::{Catalog, Query, RawTool, Selection, Server, ToolVectors, Vectors, vectors::QueryTexts};
 use pegboard_engine::Hybrid;
 use pegboard_testkit::embedder::{Conduct, Endpoint, Limits};
 use tokio::runtime::Handle;
@@ -51,7 +51,7 @@ async fn tools(embedder: &Embedder, catalog: &Catalog) -> (Arc<ToolVectors>, Res
 }
 
 async fn asked(embedder: &Embedder, query: &str) -> bool {
-    embedder.queries(vec![query.to_owned()]).await.get(query).is_some()
+    embedder.queries(vec![query.into()]).await.get(query).is_some()
 }
 
 #[tokio::test]
@@ -195,13 +195,60 @@ async fn one_query_that_is_refused_is_nobody_elses_concern() {
     endpoint.conduct(Conduct::RefusesWord("poison", 400));
     for at in 0..5 {
         let bad = format!("poison poison poison poison {at}");
-        let vectors = embedder.queries(vec![bad.clone(), "good".into()]).await;
+        let vectors = embedder.queries(vec![bad.clone().into(), "good".into()]).await;
         assert!(vectors.get(&bad).is_none() && vectors.get("good").is_some());
         assert!(!asked(&embedder, &format!("poison poison poison poison alone {at}")).await);
     }
     let standing = embedder.standing();
     assert_eq!((standing.fetched, standing.failed, standing.skipped), (1, 10, 0));
     assert_eq!(standing.problem, None);
+}
+
+fn several(whole: &str, requests: &[&str]) -> QueryTexts {
+    QueryTexts { whole: whole.into(), requests: requests.iter().map(|one| (*one).to_owned()).collect() }
+}
+
+#[tokio::test]
+async fn requests_that_take_too_long_cost_the_query_nothing() {
+    let endpoint = Endpoint::start(Limits::default());
+    let settings = EndpointSettings::new(endpoint.url(), "test-model");
+    let settings = EndpointSettings { query_timeout: Duration::from_millis(500), ..settings };
+    let embedder = Arc::new(Embedder::new(settings, None).expect("an embedder"));
+    tools(&embedder, &catalog(2)).await.1.expect("vectors");
+    endpoint.conduct(Conduct::HangsAt("slow"));
+    let before = endpoint.requests().len();
+    for at in 0..4 {
+        let whole = format!("slow and fast {at}");
+        let vectors = embedder.queries(vec![several(&whole, &["slow", "fast"])]).await;
+        assert!(vectors.get(&whole).is_some() && vectors.get("fast").is_none());
+    }
+    let standing = embedder.standing();
+    assert_eq!((standing.fetched, standing.failed, standing.skipped), (4, 4, 4), "requests are given up, queries not");
+    assert_eq!((standing.problem, endpoint.requests().len() - before), (None, 6));
+    // Without the whole they are of no use.
+    endpoint.conduct(Conduct::RefusesWord("poison", 400));
+    embedder.queries(vec![several("poison", &["one", "two"])]).await;
+    let standing = embedder.standing();
+    assert_eq!((standing.failed, standing.skipped), (5, 6));
+}
+
+#[tokio::test]
+async fn the_same_call_has_the_same_vectors_again() {
+    let endpoint = Endpoint::start(Limits::default());
+    let settings = EndpointSettings::new(endpoint.url(), "test-model");
+    let settings = EndpointSettings { query_timeout: Duration::from_secs(10), ..settings };
+    let embedder = Arc::new(Embedder::new(settings, None).expect("an embedder"));
+    tools(&embedder, &catalog(2)).await.1.expect("vectors");
+    let requests = |name: &str| -> Vec<String> { (0..12).map(|at| format!("{name}{at}")).collect() };
+    let query = |name: &str| QueryTexts { whole: name.into(), requests: requests(name) };
+    let queries = vec![query("a"), query("b"), query("c")];
+    let vectors = embedder.queries(queries.clone()).await;
+    let has_all = |name: &str| requests(name).iter().all(|text| vectors.get(text).is_some());
+    assert!(has_all("a") && has_all("b") && vectors.get("c").is_some() && vectors.get("c0").is_none());
+    assert_eq!(endpoint.requests().last().map(Vec::len), Some(24), "nothing is paid for in vain");
+    let before = endpoint.requests().len();
+    assert_eq!(embedder.queries(queries).await, vectors);
+    assert_eq!((endpoint.requests().len(), embedder.standing().skipped), (before, 24));
 }
 
 #[tokio::test]
@@ -257,14 +304,14 @@ async fn a_vector_of_another_length_is_not_used() {
 #[tokio::test]
 async fn kept_queries_are_known_after_a_restart() {
     let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("queries"));
-    let (queries, limit) = (["a".to_owned(), "b".to_owned()], Duration::from_secs(10));
+    let (queries, limit) = (["a".into(), "b".into()], Duration::from_secs(10));
     let first = embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
     let again = embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
     assert_eq!(first, again);
     assert_eq!(endpoint.requests().len(), 1);
     // Others are not written down.
     for at in 2..4 {
-        embedder(&endpoint, Some(&place)).once(&["c".to_owned()], limit).await.expect("vectors");
+        embedder(&endpoint, Some(&place)).once(&"c".into(), limit).await.expect("vectors");
         assert_eq!(endpoint.requests().len(), at);
     }
 }
@@ -272,7 +319,7 @@ async fn kept_queries_are_known_after_a_restart() {
 #[tokio::test]
 async fn kept_queries_of_another_model_are_fetched_again() {
     let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("old-queries"));
-    let (queries, limit) = (["a".to_owned()], Duration::from_secs(10));
+    let (queries, limit) = (["a".into()], Duration::from_secs(10));
     let length = |vectors: Vectors| vectors.get("a").map(<[f32]>::len);
     embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
     endpoint.conduct(Conduct::Dimensions(32));
@@ -286,7 +333,7 @@ async fn kept_queries_of_another_model_are_fetched_again() {
     endpoint.conduct(Conduct::Answers);
     let embedder = embedder(&endpoint, Some(&place));
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
-    let error = embedder.once(&["b".to_owned()], limit).await.expect_err("not to be compared");
+    let error = embedder.once(&"b".into(), limit).await.expect_err("not to be compared");
     assert!(error.hint().is_some_and(|hint| hint.contains("changed under its name")), "{error}");
 }
 
@@ -320,7 +367,7 @@ async fn tools_are_embedded_in_the_background_as_catalogs_come_by() {
     ranker.prepare(&first);
     embedded(&embedder, 3).await;
     let source = ranker.vector_source().expect("a source");
-    let vectors = source.ask(vec!["航班 2".to_owned()]).await;
+    let vectors = source.ask(vec!["航班 2".into()]).await;
     let query = Query::new("航班 2").vectors(Some(&vectors)).least_confidence(0.0);
     let ranking = ranker.rank(&query, &first, &Selection::everything()).expect("a ranking");
     assert_eq!(ranking.hits.first().map(|hit| hit.tool.name()), Some("tool_2"));
@@ -334,6 +381,33 @@ async fn tools_are_embedded_in_the_background_as_catalogs_come_by() {
     // Somebody who still has the old catalog does not turn it back.
     let _ = ranker.rank(&Query::new("thing"), &first, &Selection::everything());
     embedded(&embedder, 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_ranker_takes_over_what_is_known() {
+    let endpoint = Endpoint::start(Limits::default());
+    let (embedder, catalog) = (embedder(&endpoint, None), catalog(3));
+    let make = || Embedded::under(Arc::new(Hybrid::default()), &embedder, &Handle::current());
+    let first = make();
+    first.prepare(&catalog);
+    embedded(&embedder, 3).await;
+    assert!(asked(&embedder, "a").await);
+    let before = endpoint.requests().len();
+    drop(first);
+    let second = make();
+    assert_eq!(second.requests("航班预订，播放歌曲"), ["航班预订", "播放歌曲"]);
+    second.prepare(&catalog);
+    // It has them when it ranks with them.
+    let vectors = embedder.queries(vec!["thing 2".into(), "a".into()]).await;
+    let query = Query::new("thing 2").vectors(Some(&vectors)).explain(true);
+    let wait = async {
+        while !format!("{:?}", second.rank(&query, &catalog, &Selection::everything())).contains("(embeddings)") {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(20), wait).await.is_ok());
+    assert_eq!(endpoint.requests()[before..], [["thing 2".to_owned()]]);
+    assert_eq!(embedder.standing().known, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,9 @@
 //! Learning from use.
 
+use pegboard_discovery::Exposure;
 use pegboard_engine::usage::Habitual;
-use pegboard_gateway::Profile;
+use pegboard_gateway::{Gateway, Profile};
+use pegboard_upstream::era::Era;
 
 use super::finding::{Check, Finding, listed};
 use crate::{config::Config, rankers::RankerName};
@@ -10,17 +12,34 @@ use crate::{config::Config, rankers::RankerName};
 pub(super) fn look(config: &Config) -> Option<Finding> {
     config.usage.as_ref()?;
     let gateway = &config.gateway;
+    if matches!(gateway.exposure, Exposure::Never) {
+        return None;
+    }
     let profiles = std::iter::once(gateway.profile).chain(gateway.clients.iter().map(|client| client.profile));
-    let mut idle: Vec<&str> = Vec::new();
-    for profile in profiles {
-        let Profile::Dialect(dialect) = profile else { continue };
-        let ranker = config.ranker.unwrap_or_else(|| RankerName::of(dialect)).build(None);
-        if !Habitual::fits(&*ranker) && !idle.contains(&ranker.name()) {
-            idle.push(ranker.name());
+    let (mut idle, mut idle_of_legacy): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for profile in profiles.filter(|profile| *profile != Profile::Passthrough) {
+        let Some(name) = idle_ranker(config, profile, Era::Legacy) else { continue };
+        // Some dialects are for conversations with a beginning; modern clients get another.
+        let is_idle = idle_ranker(config, profile, Era::Modern).is_some();
+        let names = if is_idle { &mut idle } else { &mut idle_of_legacy };
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
-    let verb = if idle.len() == 1 { "does" } else { "do" };
-    let message = format!("`usageLearning` is on, and {} {verb} not learn from use", listed(idle.iter().copied()));
+    let whose = [(idle, "use"), (idle_of_legacy, "clients that speak 2025-11-25 or older")];
+    let parts = whose.iter().filter(|(names, _)| !names.is_empty()).map(|(names, whose)| {
+        let verb = if names.len() == 1 { "does" } else { "do" };
+        format!("{} {verb} not learn from {whose}", listed(names.iter().copied()))
+    });
+    let parts: Vec<String> = parts.collect();
+    let message = format!("`usageLearning` is on, and {}", parts.join(", and "));
     let hint = "rank with `\"ranker\": \"hybrid\"` or `\"lexical\"`, or take `usageLearning` out";
-    (!idle.is_empty()).then(|| Finding::warning(Check::UsageLearning, message, hint))
+    (!parts.is_empty()).then(|| Finding::warning(Check::UsageLearning, message, hint))
+}
+
+/// The ranker of clients with this profile, if it does not learn.
+fn idle_ranker(config: &Config, profile: Profile, era: Era) -> Option<&'static str> {
+    let dialect = Gateway::dialect(profile, era);
+    let ranker = config.ranker.unwrap_or_else(|| RankerName::of(dialect)).build(None);
+    (!Habitual::fits(&*ranker)).then(|| ranker.name())
 }

@@ -1,23 +1,26 @@
 //! Following the configuration file while the gateway runs.
 
 use std::{
-    collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use pegboard_discovery::Learner;
 use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::{Change, Gateway, Rankers, control::Reload};
 use pegboard_http::Doorkeeper;
+use pegboard_llm::embeddings::Embedder;
 use tokio::sync::mpsc;
 
+use super::{
+    followed_model::FollowedModel,
+    marks::{self, Marks},
+};
 use crate::{
     config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
     embeddings::{self, Chosen},
-    models,
+    memory,
     rankers::{RankerName, shared_rankers},
     usage::{self, Keeper},
 };
@@ -35,55 +38,38 @@ pub(super) struct Followed {
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
     pub(super) embeddings: Option<Chosen>,
+    /// What was made of that. It goes on under other rankers, with what it knows.
+    pub(super) embedder: Option<Arc<Embedder>>,
     pub(super) model: FollowedModel,
     pub(super) listen: ListenConfig,
     pub(super) telemetry: TelemetryConfig,
     /// Where things are kept; that stays.
     pub(super) state: Option<PathBuf>,
-    /// Other files whose content counts.
-    pub(super) files: Vec<PathBuf>,
+    /// The files of the configuration, as they were when they were read.
+    pub(super) files: Marks,
     /// Whoever learns from use.
     pub(super) learner: Option<Arc<Keeper>>,
     /// Who wants the files to be read now.
     pub(super) requests: mpsc::Receiver<Reload>,
 }
 
-/// Where the model comes from, if it is not the one that is built in.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct FollowedModel {
-    /// The file in use.
-    path: Option<PathBuf>,
-    /// What it looked like when it was read.
-    mark: Option<Mark>,
-    /// What the command line says, which goes before the configuration.
-    flag: Option<PathBuf>,
-}
-
-impl FollowedModel {
-    /// The file at `path`, which is to be read after this: what is written meanwhile is seen then.
-    pub(super) fn new(path: Option<PathBuf>, flag: Option<PathBuf>) -> Self {
-        Self { mark: path.as_deref().and_then(mark), path, flag }
-    }
-}
-
 impl Followed {
     /// Takes over every change of the files, for ever. One with mistakes is refused whole, and
     /// everything stays as it was.
     pub(super) async fn follow(mut self) {
-        let mut seen = self.look().await;
         let mut unsettled = None;
         loop {
             let asked = tokio::select! {
                 () = tokio::time::sleep(LOOK) => None,
                 Some(asked) = self.requests.recv() => Some(asked),
             };
-            let now = self.look().await;
             if let Some(asked) = asked {
-                (seen, unsettled) = (now, None);
+                unsettled = None;
                 let _ = asked.send(self.reload().await);
-                self.extend(&mut seen).await;
                 continue;
             }
+            let seen = self.seen();
+            let now = marks::look(seen.keys().cloned()).await;
             if now == seen {
                 unsettled = None;
                 continue;
@@ -94,22 +80,19 @@ impl Followed {
                 continue;
             }
             unsettled = None;
-            seen = now;
             let _ = self.reload().await;
-            self.extend(&mut seen).await;
         }
     }
 
-    /// Files that were not looked at before count from now on.
-    async fn extend(&self, seen: &mut BTreeMap<PathBuf, Option<Mark>>) {
-        let others = self.look().await;
-        seen.retain(|path, _| others.contains_key(path));
-        others.into_iter().for_each(|(path, mark)| _ = seen.entry(path).or_insert(mark));
+    /// What the files looked like when they were last read, or when that was tried.
+    fn seen(&self) -> Marks {
+        self.files.clone().into_iter().chain(self.model.seen()).collect()
     }
 
     async fn reload(&mut self) -> Result<Change, String> {
+        self.model.look().await;
         let path = self.path.clone();
-        let read = tokio::task::spawn_blocking(move || config::read_watching(&path)).await;
+        let read = tokio::task::spawn_blocking(move || marks::read(&path)).await;
         let (read, files) = read.map_err(|error| error.to_string())?;
         self.files = files;
         let taken = match read {
@@ -137,6 +120,7 @@ impl Followed {
         let rankers = self.rankers(&config).await?;
         self.learn_as(config.usage).await;
         config.gateway.learner = self.learner.clone().map(|learner| learner as Arc<dyn Learner>);
+        config.gateway.after_change = Some(memory::give_back);
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;
         // After the gateway, which knows new holders of tokens and refuses old ones by now.
         if let Some(door) = &self.door
@@ -159,20 +143,16 @@ impl Followed {
 
     /// Other rankers, if the configuration asks for them.
     async fn rankers(&mut self, config: &Config) -> Result<Option<Rankers>, String> {
-        let flag = self.model.flag.clone();
-        let path = flag.clone().or_else(|| config.model.clone());
-        let found = tokio::task::spawn_blocking(move || FollowedModel::new(path, flag)).await;
-        let found = found.map_err(|error| error.to_string())?;
+        let is_other_model = self.model.follow(config.model.as_deref()).await?;
         let chosen = embeddings::chosen(config);
-        if config.ranker == self.ranker && found == self.model && chosen == self.embeddings {
+        if config.ranker == self.ranker && !is_other_model && chosen == self.embeddings {
             return Ok(None);
         }
-        let wanted = found.path.clone();
-        let read = tokio::task::spawn_blocking(move || models::read(wanted.as_deref())).await;
-        let model = read.map_err(|error| error.to_string())?.map_err(|error| error.in_one_line())?;
-        (self.ranker, self.model, self.embeddings) = (config.ranker, found, chosen.clone());
-        let embedder = embeddings::embedder(chosen, self.state.as_deref());
-        Ok(Some(shared_rankers(config.ranker, model, embedder)))
+        if chosen != self.embeddings {
+            self.embedder = embeddings::embedder(chosen.clone(), self.state.as_deref());
+        }
+        (self.ranker, self.embeddings) = (config.ranker, chosen);
+        Ok(Some(shared_rankers(config.ranker, self.model.model(), self.embedder.clone())))
     }
 
     /// Some things take another start.
@@ -189,26 +169,6 @@ impl Followed {
             self.telemetry = telemetry.clone();
         }
     }
-
-    /// What the files look like from outside.
-    async fn look(&self) -> BTreeMap<PathBuf, Option<Mark>> {
-        let files = [&self.path].into_iter().chain(&self.files).chain(&self.model.path);
-        let paths: Vec<PathBuf> = files.cloned().collect();
-        let look = || paths.into_iter().map(|path| (mark(&path), path)).map(|(mark, path)| (path, mark)).collect();
-        tokio::task::spawn_blocking(look).await.unwrap_or_default()
-    }
-}
-
-/// By what it is seen that a file is another one.
-type Mark = (Option<SystemTime>, u64, u64);
-
-fn mark(path: &Path) -> Option<Mark> {
-    let data = fs::metadata(path).ok()?;
-    #[cfg(unix)]
-    let number = std::os::unix::fs::MetadataExt::ino(&data);
-    #[cfg(not(unix))]
-    let number = 0;
-    Some((data.modified().ok(), data.len(), number))
 }
 
 fn tell(path: &Path, change: &Change) {

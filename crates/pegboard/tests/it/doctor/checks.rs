@@ -85,9 +85,14 @@ fn learning_that_learns_nothing() {
         json!({"ranker": "regex"}),
         &["warning usage-learning -: `usageLearning` is on, and `regex` does not learn from use|→ |\"hybrid\""],
     );
+    examine(json!({"ranker": "regex", "exposure": "never"}), &[]);
+    // Modern clients get `bridge` in its place.
     examine(
         json!({"dialect": "explicit", "clients": {"some*": "ranked", "other": "passthrough"}}),
-        &["warning usage-learning -: |`regex`, `sequence` do not learn"],
+        &[
+            "warning usage-learning -: |`sequence` does not learn from use, and `regex` does not learn from clients that \
+           speak 2025-11-25 or older",
+        ],
     );
 }
 

@@ -189,22 +189,86 @@ async fn other_files_count_as_well() {
     gone(one.pids()[0]).await;
 }
 
+/// The model that ships with the program.
+fn shipped() -> Vec<u8> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../pegboard-engine/model/pegboard.model");
+    std::fs::read(path).expect("a model")
+}
+
+/// The same model, which is never confident: it withholds whatever it finds.
+fn doubtful() -> Vec<u8> {
+    let shipped = shipped();
+    let length = u32::from_le_bytes(shipped[12..16].try_into().expect("four bytes")) as usize;
+    let mut header: Value = serde_json::from_slice(&shipped[16..16 + length]).expect("JSON");
+    header["confidence"]["bias"] = json!(-1000);
+    header["confidence"]["words_bias"] = json!(-1000);
+    let header = header.to_string();
+    let mut bytes = shipped[..12].to_vec();
+    bytes.extend((header.len() as u32).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(&shipped[16 + length..shipped.len() - 8]);
+    // As `train/FORMAT.md` has it.
+    let word = |chunk: &[u8]| chunk.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
+    let words = bytes.chunks(8).map(word).chain([bytes.len() as u64]);
+    let mix = |sum: u64, word: u64| (sum ^ word).rotate_left(29).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let sum = words.fold(0xCBF2_9CE4_8422_2325, mix);
+    bytes.extend(sum.to_le_bytes());
+    bytes
+}
+
+/// A gateway over the model at `file`.
+fn with_model(file: &std::path::Path, servers: &[&str]) -> Value {
+    let servers: Value = servers.iter().map(|name| ((*name).to_owned(), fixture(&["--extras"]))).collect();
+    json!({"mcpServers": servers, "pegboard": {"exposure": "always", "model": file}})
+}
+
+/// Whether a tool is found that the query does not name: names are found with any model.
+async fn finds(session: &Legacy) -> bool {
+    text(&session.call("search_tools", json!({"query": "return a picture"})).await).contains("Returns a picture")
+}
+
+/// Searches until there is something, or nothing.
+async fn until_finds(session: &Legacy, expected: bool) {
+    let wait = async {
+        while finds(session).await != expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::PATIENCE, wait).await.expect("the other model");
+}
+
 #[tokio::test]
 async fn another_model_at_the_same_place_is_taken_over() {
     let stage = Stage::new("reload-model");
-    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../pegboard-engine/model/pegboard.model");
-    let (good, file) = (std::fs::read(shipped).expect("a model"), stage.state().with_file_name("own.model"));
+    let file = stage.state().with_file_name("own.model");
+    let (good, other) = (shipped(), doubtful());
     std::fs::write(&file, &good).expect("a file");
-    let section = json!({"exposure": "always", "model": file});
-    let config = json!({"mcpServers": {"one": fixture(&["--extras"])}, "pegboard": section});
-    let served = Served::start("reload-model", &config).await;
+    let served = Served::start("reload-model", &with_model(&file, &["one"])).await;
     let session = served.legacy().await;
-    let finds = async || text(&session.call("search_tools", json!({"query": "echo"})).await).contains("echo");
-    // A file that is no model is refused, and what was read before stays.
+    assert!(finds(&session).await);
+    std::fs::write(&file, &other).expect("a file");
+    until_finds(&session, false).await;
+    // What was read before stays while the file is damaged, and keeps nothing else from changing.
     std::fs::write(&file, &good[..good.len() / 2]).expect("a file");
-    served.logged("cannot be used as a model").await;
-    assert!(finds().await);
+    served.logged("the model that was read before stays: ").await;
+    served.reconfigure(&with_model(&file, &["one", "two"]).to_string()).await;
+    served.logged("added=\"two\"").await;
+    assert!(!finds(&session).await);
     std::fs::write(&file, &good).expect("a file");
-    served.logged("settings=true").await;
-    assert!(finds().await);
+    until_finds(&session, true).await;
+}
+
+#[tokio::test]
+async fn a_model_that_is_still_being_copied_is_waited_for() {
+    let stage = Stage::new("reload-new-model");
+    let (file, next) = (stage.state().with_file_name("own.model"), stage.state().with_file_name("next.model"));
+    let other = doubtful();
+    std::fs::write(&file, shipped()).expect("a file");
+    let served = Served::start("reload-new-model", &with_model(&file, &["one"])).await;
+    let session = served.legacy().await;
+    std::fs::write(&next, &other[..other.len() / 2]).expect("a file");
+    assert!(!served.reconfigure(&with_model(&next, &["one"]).to_string()).await);
+    assert!(finds(&session).await);
+    std::fs::write(&next, &other).expect("a file");
+    until_finds(&session, false).await;
 }

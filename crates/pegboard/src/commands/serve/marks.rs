@@ -1,0 +1,45 @@
+//! By what it is seen that a file is another one.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use crate::{
+    config::{self, Config},
+    error::CliError,
+};
+
+/// What a file looks like from outside; `None` if it is not there.
+pub(super) type Mark = Option<(Option<SystemTime>, u64, u64)>;
+
+/// What files look like.
+pub(super) type Marks = BTreeMap<PathBuf, Mark>;
+
+/// The mark of the file at `path`.
+pub(super) fn mark(path: &Path) -> Mark {
+    let data = fs::metadata(path).ok()?;
+    #[cfg(unix)]
+    let number = std::os::unix::fs::MetadataExt::ino(&data);
+    #[cfg(not(unix))]
+    let number = 0;
+    Some((data.modified().ok(), data.len(), number))
+}
+
+/// The marks of these files.
+pub(super) async fn look(paths: impl Iterator<Item = PathBuf>) -> Marks {
+    let paths: Vec<PathBuf> = paths.collect();
+    let look = || paths.into_iter().map(|path| (mark(&path), path)).map(|(mark, path)| (path, mark)).collect();
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+}
+
+/// The configuration at `path`, and what its files looked like when they were read.
+pub(super) fn read(path: &Path) -> (Result<Config, CliError>, Marks) {
+    // Before it is read: what is written meanwhile is seen then.
+    let own = mark(path);
+    let (config, others) = config::read_watching(path);
+    let others = others.into_iter().map(|path| (mark(&path), path)).map(|(mark, path)| (path, mark));
+    (config, others.chain([(path.to_owned(), own)]).collect())
+}
