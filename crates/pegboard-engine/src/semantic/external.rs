@@ -90,7 +90,10 @@ impl<'a> External<'a> {
             }
         }
         let has_rows = scales.iter().all(|scale| scale.count > 0);
-        let mut shares: Vec<Vec<f32>> = scales.into_iter().map(Scale::into_shares).collect();
+        // A request that no tool is near to, such as thanks, must not count as much as one that a tool
+        // serves: it is measured by the whole query where that is nearer to something.
+        let least = scales[0].spread().max(LEAST_SPREAD);
+        let mut shares: Vec<Vec<f32>> = scales.into_iter().map(|scale| scale.into_shares(least)).collect();
         for row in missing {
             let share = if own.weight() > 0.0 { own.share(row) } else { lexical_share(row) };
             shares.iter_mut().for_each(|shares| shares[row] = share);
@@ -129,10 +132,19 @@ impl<'a> Scale<'a> {
         self.cosines[tool] = cosine as f32;
     }
 
-    /// Where every tool lies between the mean, 0, and the best, 1.
-    fn into_shares(mut self) -> Vec<f32> {
-        let mean = (self.sum as f64 / FIXED / f64::from(self.count.max(1))) as f32;
-        let unit = 1.0 / (self.best - mean).max(LEAST_SPREAD);
+    fn mean(&self) -> f32 {
+        (self.sum as f64 / FIXED / f64::from(self.count.max(1))) as f32
+    }
+
+    /// How much nearer the best tool is than the mean.
+    fn spread(&self) -> f32 {
+        self.best - self.mean()
+    }
+
+    /// Where every tool lies between the mean, 0, and the best, 1, or `least` above the mean if that is more.
+    fn into_shares(mut self, least: f32) -> Vec<f32> {
+        let mean = self.mean();
+        let unit = 1.0 / self.spread().max(least);
         self.cosines.iter_mut().for_each(|cosine| *cosine = ((*cosine - mean) * unit).max(0.0));
         self.cosines
     }

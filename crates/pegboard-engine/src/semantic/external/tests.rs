@@ -94,6 +94,16 @@ fn each_of_several_requests_has_a_say() {
     assert_eq!(names(&rank_by(&ranker, &catalog, query, &vectors(&all[..2]))), ["get_weather"]);
 }
 
+/// Some tool is always nearest to thanks.
+#[test]
+fn a_request_that_is_near_to_nothing_brings_no_tool() {
+    let (catalog, ranker) = (catalog(), Hybrid::default());
+    ranker.use_vectors(&table(&catalog, |_| true));
+    let (flight, thanks) = (axis(4).to_vector(), [0.2, 0.2, 0.2, 0.2, 0.2, 0.3, 0.2, 0.2]);
+    let all = [("航班预订，谢谢", &*flight), ("航班预订", &*flight), ("谢谢", &thanks)];
+    assert_eq!(names(&rank_by(&ranker, &catalog, "航班预订，谢谢", &vectors(&all))), ["book_flight"]);
+}
+
 #[test]
 fn an_exact_name_stays_first() {
     let (catalog, ranker) = (catalog(), Hybrid::default());
