@@ -66,10 +66,9 @@ fn meaning_does_not_spoil_other_languages() {
         folder.file("tools.jsonl", &tools).file("queries.jsonl", chosen.join("\n")).file("qrels.tsv", &labels);
         let report = json(&folder.run(&["eval", ".", "--ranker", "lexical,hybrid"]));
         assert_eq!(report["queries"], count);
-        // One Spanish query has its tool third instead of second: its small words look English.
-        for (figure, slack) in [("recall@1", 0.0), ("recall@5", 0.0), ("ndcg@10", 0.0)] {
+        for figure in ["recall@1", "recall@5", "ndcg@10"] {
             let of = |ranker: &str| report["rankers"][ranker][figure].as_f64().expect("a figure");
-            assert!(of("hybrid") >= of("lexical") - slack, "{language} {figure}: {} {}", of("hybrid"), of("lexical"));
+            assert!(of("hybrid") >= of("lexical"), "{language} {figure}: {} {}", of("hybrid"), of("lexical"));
         }
     }
 }
