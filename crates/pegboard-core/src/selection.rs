@@ -129,6 +129,23 @@ impl Selection {
         is_allowed && !self.deny.servers.contains(&folded) && is_outer_allowed
     }
 
+    /// Whether everything of a server may be seen, with each of its tools. `tools` are those that
+    /// are known of it; where none are, a tool that is denied by its bare name may be one of them.
+    pub fn allows_all_of<'a>(&self, server: &str, tools: impl IntoIterator<Item = &'a Tool>) -> bool {
+        let tools: Vec<&Tool> = tools.into_iter().collect();
+        self.allows_server(server)
+            && !self.denies_some_of(&fold(server), tools.is_empty())
+            && tools.iter().all(|tool| self.allows(tool))
+    }
+
+    /// Whether a deny list hides a tool of a server, or of any server where its tools are unknown.
+    fn denies_some_of(&self, server: &str, is_unknown: bool) -> bool {
+        let denies_one = self.deny.tools.iter().any(|(of, _)| of == server);
+        let may_deny_one = is_unknown && !self.deny.names.is_empty();
+        let outer = self.outer.as_ref();
+        denies_one || may_deny_one || outer.is_some_and(|outer| outer.denies_some_of(server, is_unknown))
+    }
+
     fn is_exempt(&self, tool: &Tool) -> bool {
         tool.is_own() && self.exempt.contains(&fold(tool.name()))
     }

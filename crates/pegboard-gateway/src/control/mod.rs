@@ -30,6 +30,9 @@ use crate::{
     setup::Change,
 };
 
+/// What the paths of the control API begin with.
+pub const PREFIX: &str = "/control/";
+
 /// Where the status is told.
 pub const STATUS: &str = "/control/status";
 
@@ -88,6 +91,13 @@ impl Asking {
 
     fn selection(&self) -> &Selection {
         &self.viewer.selection
+    }
+
+    /// Whether the caller sees all of a server, hidden tools included.
+    fn sees_whole_server(&self, gateway: &Gateway, server: &str) -> bool {
+        let catalog = gateway.catalog();
+        let tools = catalog.iter().filter(|tool| tool.server_name() == Some(server)).map(AsRef::as_ref);
+        self.is_whole() || self.selection().allows_all_of(server, tools)
     }
 
     fn caller(&self) -> Caller {
@@ -154,7 +164,7 @@ async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Re
         Ok(asking) => asking,
         Err(refusal) => return *refusal,
     };
-    let is_theirs = asking.is_whole() || asking.selection().allows_server(&name);
+    let is_theirs = asking.sees_whole_server(&desk.gateway, &name);
     let found = desk.gateway.servers().iter().find(|server| server.name() == name).filter(|_| is_theirs).cloned();
     // To whoever may not see it, a server does not exist.
     let Some(server) = found else { return refuse(StatusCode::NOT_FOUND, "there is no server of this name") };
