@@ -8,6 +8,7 @@ use pegboard_upstream::{
     json::{Fields, Raw, raw},
     rpc::RpcError,
 };
+use sha2::{Digest as _, Sha256};
 use tokio::{
     sync::mpsc,
     task::{JoinHandle, JoinSet},
@@ -15,10 +16,10 @@ use tokio::{
 use tracing::Instrument as _;
 
 use crate::{
-    exchange::{Caller, Exchange, cannot_answer},
+    exchange::{Exchange, cannot_answer},
     gateway::Gateway,
     limits::Refusal,
-    suspended::{Suspended, SuspendedCalls},
+    suspended::{BoundTo, Suspended, SuspendedCalls},
 };
 
 /// What a server says during a call and is not read yet.
@@ -64,7 +65,17 @@ impl Gateway {
     /// # Errors
     /// What the server refuses, as it says it; and what went wrong on the way.
     pub(crate) async fn forward(&self, exchange: &Exchange, forward: Forward) -> Result<Raw, ForwardError> {
-        let outcome = self.see_through(exchange, forward).await;
+        let mut cutting = self.cutting.subscribe();
+        let (server, method, name) = (Arc::clone(&forward.server), forward.method, forward.name.clone());
+        let outcome = tokio::select! {
+            // A call that has just ended keeps its result.
+            biased;
+            outcome = self.see_through(exchange, forward) => outcome,
+            _ = cutting.wait_for(|is_cut| *is_cut) => {
+                tracing::warn!(%server, method, name, "call cut by shutdown");
+                Err(ForwardError::Cut)
+            }
+        };
         if let Some(refused) = outcome.as_ref().err().and_then(ForwardError::refused) {
             self.metrics.refused(refused);
         }
@@ -73,7 +84,7 @@ impl Gateway {
 
     async fn see_through(&self, exchange: &Exchange, forward: Forward) -> Result<Raw, ForwardError> {
         let state = forward.params.text("requestState").filter(|state| self.suspended.is_ours(state));
-        let bound_to = (exchange.viewer.caller, forward.server.to_string(), identity(&forward));
+        let bound_to = (exchange.viewer.caller, Arc::clone(&forward.server), identity(&forward));
         if let Some(state) = state {
             let suspended = self.suspended.take(&state, &bound_to)?;
             let Some(answer) = SuspendedCalls::answer(&forward.params) else {
@@ -161,7 +172,7 @@ impl Gateway {
         &self,
         exchange: &Exchange,
         mut running: Running,
-        bound_to: &(Caller, String, String),
+        bound_to: &BoundTo,
     ) -> Result<Driven, ForwardError> {
         loop {
             let Some(task) = running.task.as_mut() else {
@@ -228,6 +239,8 @@ pub(crate) enum ForwardError {
     Lost(CallError),
     #[error(transparent)]
     Refused(#[from] Refusal),
+    #[error("the gateway is shutting down; the call was cut and may or may not have taken effect")]
+    Cut,
 }
 
 impl From<CallError> for ForwardError {
@@ -244,16 +257,20 @@ impl ForwardError {
     pub(crate) fn into_rpc(self, server: &str) -> RpcError {
         match self {
             Self::Rpc(error) => error,
-            Self::Lost(error) => RpcError::new(RpcError::INTERNAL, format!("server `{server}`: {error}")),
+            Self::Lost(_) | Self::Cut => RpcError::new(RpcError::INTERNAL, format!("server `{server}`: {self}")),
             Self::Refused(refusal) => RpcError::new(RpcError::INTERNAL, format!("not done: {refusal}")),
         }
     }
 }
 
-/// What a call is about: its continuation must be about the same.
-fn identity(forward: &Forward) -> String {
+/// A digest of what a call is about: its continuation must be about the same, and arguments can
+/// be too large to be kept.
+fn identity(forward: &Forward) -> [u8; 32] {
     let arguments = forward.params.get("arguments").map(|arguments| arguments.get()).unwrap_or_default();
-    format!("{} {} {arguments}", forward.method, forward.name.as_deref().unwrap_or_default())
+    let name = forward.name.as_deref().unwrap_or_default();
+    // The length keeps a name and its arguments apart.
+    let head = format!("{} {} {name} ", forward.method, name.len());
+    Sha256::new().chain_update(head).chain_update(arguments).finalize().into()
 }
 
 fn is_input_required(result: &Raw) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pegboard_core::Selection;
-use pegboard_http::Principal;
+use pegboard_http::{PeerAddress, Principal};
 use pegboard_upstream::{
     era::Era,
     json::{Fields, Raw, raw},
@@ -13,7 +13,7 @@ use pegboard_upstream::{
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::sessions::ClientSession;
+use crate::{sessions::ClientSession, shares::Party};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +43,8 @@ pub(crate) type Outlet = mpsc::Sender<String>;
 pub(crate) struct Exchange {
     pub(crate) era: Era,
     pub(crate) viewer: Viewer,
+    /// Where the request comes from; a pipe has no address.
+    pub(crate) address: Option<PeerAddress>,
     /// The conversation; modern requests have none.
     pub(crate) session: Option<Arc<ClientSession>>,
     /// What the client can be asked for.
@@ -70,6 +72,7 @@ impl Exchange {
     /// A request that belongs to a conversation.
     pub(crate) fn legacy(
         session: &Arc<ClientSession>,
+        address: Option<PeerAddress>,
         params: Option<&RawValue>,
         trace: TraceContext,
         outlet: Outlet,
@@ -78,6 +81,7 @@ impl Exchange {
         Self {
             era: Era::Legacy,
             viewer: session.viewer(),
+            address,
             session: Some(Arc::clone(session)),
             capabilities: session.capabilities.clone(),
             log_level: None,
@@ -86,6 +90,11 @@ impl Exchange {
             owner: session.owner,
             trace,
         }
+    }
+
+    /// Whose shares and limits the request counts against.
+    pub(crate) fn party(&self) -> Party {
+        Party::of(self.viewer.caller, self.address)
     }
 
     /// Tells the client something about this request.

@@ -37,6 +37,7 @@ use crate::{
     sessions::Sessions,
     settings::GatewaySettings,
     setup::Setups,
+    shares::{Claim, Party, Shares},
     suspended::SuspendedCalls,
     watches::Watches,
 };
@@ -64,6 +65,10 @@ pub struct Gateway {
     /// Where it is noted what was searched for and called.
     pub(crate) recorder: OnceLock<Recorder>,
     pub(crate) limits: Limits,
+    /// Event streams that each caller has open.
+    streams: Arc<Shares>,
+    /// Bytes of the subscriptions of each caller.
+    pub(crate) subscription_bytes: Arc<Shares>,
     pub(crate) began: Instant,
     next_owner: AtomicU64,
     /// How many requests there were; each has its number.
@@ -71,6 +76,8 @@ pub struct Gateway {
     /// Whether the servers have had their time to start. Later on nobody waits for one.
     started: watch::Sender<bool>,
     pub(crate) stopping: watch::Sender<bool>,
+    /// Whether calls that are still running end now.
+    pub(crate) cutting: watch::Sender<bool>,
 }
 
 impl fmt::Debug for Gateway {
@@ -110,11 +117,14 @@ impl Gateway {
             names: Arc::default(),
             recorder: OnceLock::new(),
             limits: Limits::default(),
+            streams: Arc::default(),
+            subscription_bytes: Arc::default(),
             began: Instant::now(),
             next_owner: AtomicU64::new(1),
             requests: AtomicU64::new(0),
             started: watch::Sender::new(false),
             stopping: watch::Sender::new(false),
+            cutting: watch::Sender::new(false),
         });
         gateway.log_fallback();
         tokio::spawn(refresh::follow(Arc::downgrade(&gateway), gateway.fleet.changes()));
@@ -135,10 +145,21 @@ impl Gateway {
         self.directory().catalog.clone().unwrap_or_else(Catalog::empty)
     }
 
+    /// A place for an event stream without end; `None` if the caller has as many as it may have.
+    pub(crate) fn open_stream(&self, party: Party) -> Option<Claim> {
+        self.streams.take(party, 1, self.setup().streams_per_caller)
+    }
+
     /// Ends the streams that would go on for ever, so that what is left can finish.
     pub fn close_streams(&self) {
         self.stopping.send_replace(true);
         self.sessions.all().iter().for_each(|session| session.close_stream());
+    }
+
+    /// Ends all calls that are still running, now and from now on. Their clients get an error
+    /// that says so.
+    pub fn cut_calls(&self) {
+        self.cutting.send_replace(true);
     }
 
     /// Ends all conversations and all servers.

@@ -11,18 +11,19 @@ use pegboard_upstream::{
 use serde_json::json;
 
 use crate::{
+    bounds::{self, required},
     directory::Difference,
     exchange::{Caller, Viewer},
     gateway::{Gateway, is_stateful},
     lock,
-    methods::{required, shorten},
+    methods::shorten,
     sessions::{Beginning, ClientSession, client_name},
     settings::Profile,
     trace,
 };
 
-/// Bytes of what a client says that it can do; they are kept for as long as it stays.
-const MAX_CAPABILITIES: usize = 32 << 10;
+/// A token may have one of so many parts of all sessions.
+const SHARE_OF_SESSIONS: usize = 4;
 
 impl Gateway {
     /// Begins a conversation; what the client is told.
@@ -38,10 +39,7 @@ impl Gateway {
         let asked = required(&params, "protocolVersion")?;
         let version = if LEGACY_VERSIONS.contains(&asked.as_str()) { asked } else { LEGACY_VERSIONS[0].to_owned() };
         let capabilities = params.get("capabilities").map_or_else(|| raw(&json!({})), ToOwned::to_owned);
-        if capabilities.get().len() > MAX_CAPABILITIES {
-            let message = format!("`capabilities` has more than {MAX_CAPABILITIES} bytes");
-            return Err(RpcError::new(RpcError::INVALID_PARAMS, message));
-        }
+        bounds::check_capabilities(&capabilities)?;
         let client = client_name(&params);
         let setup = self.setup();
         let profile = setup.profile_of(&client);
@@ -60,6 +58,11 @@ impl Gateway {
             token = self.token_name(&session.viewer()),
             "a conversation begins"
         );
+        // For good, also on the disk: others' sessions must not make room for those of one token.
+        for old in self.sessions.surplus_of(session.viewer().caller, setup.max_sessions / SHARE_OF_SESSIONS) {
+            tracing::warn!(session = old.owner, "session ended: its token has too many");
+            self.forget_session(&old);
+        }
         for old in self.sessions.add(Arc::clone(&session), setup.max_sessions) {
             tracing::warn!(session = old.owner, "a conversation makes room for a newer one");
             self.end_session(&old);

@@ -27,6 +27,7 @@ use crate::{
     lock,
     sessions::{ClientSession, is_id},
     settings::Profile,
+    shares::Party,
 };
 
 const KIND: Kind = Kind { name: "session", version: 1, max_bytes: 512 << 10 };
@@ -192,7 +193,12 @@ impl Gateway {
     }
 
     /// The conversation with this name, from the disk if it is no longer in memory.
-    pub(crate) async fn recall_session(self: &Arc<Self>, id: &str, viewer: &Viewer) -> Option<Arc<ClientSession>> {
+    pub(crate) async fn recall_session(
+        self: &Arc<Self>,
+        id: &str,
+        viewer: &Viewer,
+        party: Party,
+    ) -> Option<Arc<ClientSession>> {
         let kept = self.kept.clone().filter(|_| is_id(id))?;
         let limit = self.setup().session_keep;
         let name = id.to_owned();
@@ -221,17 +227,18 @@ impl Gateway {
         }
         let (session, is_new) = self.sessions.readmit(Arc::new(session));
         if is_new {
-            self.welcome_back(&session, written.subscriptions).await;
+            self.welcome_back(&session, written.subscriptions, party).await;
         }
         Some(session)
     }
 
-    async fn welcome_back(self: &Arc<Self>, session: &Arc<ClientSession>, subscriptions: Vec<String>) {
+    async fn welcome_back(self: &Arc<Self>, session: &Arc<ClientSession>, subscriptions: Vec<String>, party: Party) {
         tracing::info!(session = session.owner, client = session.client, "a conversation goes on");
         let viewer = session.viewer();
         for uri in subscriptions.into_iter().filter(|uri| self.may_follow(&viewer, uri)) {
-            lock(&session.subscriptions).insert(uri.clone());
-            self.watches.add(self, &uri).await;
+            if lock(&session.subscriptions).add(&uri, &self.subscription_bytes, party).is_ok() {
+                self.watches.add(self, &uri).await;
+            }
         }
         self.renew_session(session, &self.catalog(), &Difference::default());
         // Whatever happened to the lists meanwhile, nobody has told the client.

@@ -6,6 +6,7 @@
 //! ([`Gateway::router`]) and on a pipe ([`Gateway::serve_pipe`]). What a client sees and how
 //! it searches is decided by `pegboard-discovery`; nothing here ranks or phrases.
 
+mod bounds;
 mod calls;
 pub mod control;
 mod directory;
@@ -26,6 +27,7 @@ pub mod record;
 mod sessions;
 mod settings;
 mod setup;
+mod shares;
 mod stdio;
 mod suspended;
 mod tools;

@@ -15,6 +15,7 @@ use crate::{
     gateway::Gateway,
     lock,
     metrics::Refused,
+    shares::Party,
 };
 
 /// Callers that are remembered; those that have asked for nothing lately give way.
@@ -23,7 +24,8 @@ const MOST: usize = 4096;
 /// Time that comes in pieces does not add up exactly.
 const ALMOST: f64 = 1e-9;
 
-/// What a caller may ask of servers. A caller is the holder of a token, else a session.
+/// The limits of a caller's calls. A caller is the holder of a token; where there are no tokens, an
+/// address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallLimits {
     /// Calls at a time; others wait for their turn. 0: as many as come.
@@ -50,23 +52,7 @@ pub(crate) enum Refusal {
     Busy(Busy),
 }
 
-/// Who shares a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Party {
-    Caller(Caller),
-    Session(u64),
-}
-
 impl Exchange {
-    /// Whose limits count.
-    fn party(&self) -> Party {
-        match (self.viewer.caller, &self.session) {
-            (caller @ Caller::Token(_), _) => Party::Caller(caller),
-            (_, Some(session)) if session.is_lasting => Party::Session(session.owner),
-            (caller, _) => Party::Caller(caller),
-        }
-    }
-
     /// With whom calls take turns at a server that is busy: sessions, else whoever can be
     /// told apart.
     pub(crate) fn queue(&self) -> u64 {
@@ -197,6 +183,8 @@ impl ForwardError {
 
 #[cfg(test)]
 mod tests {
+    use pegboard_http::Principal;
+
     use super::*;
 
     /// Calls at these milliseconds: `.` for one that passes, else how long to wait.
@@ -223,16 +211,17 @@ mod tests {
     async fn a_party_is_remembered_for_as_long_as_it_matters() {
         let limits = Limits::default();
         let one = CallLimits { concurrent: 0, per_minute: 1 };
-        let take = |number| lock(&limits.share(Party::Session(number), one).bucket).take(Instant::now()).is_ok();
+        let party = |number: usize| Party::Caller(Caller::Token(Principal(number)));
+        let take = |number| lock(&limits.share(party(number), one).bucket).take(Instant::now()).is_ok();
         assert!(take(0) && !take(0));
-        for number in 1..2 * MOST as u64 {
-            limits.share(Party::Session(number), one);
+        for number in 1..2 * MOST {
+            limits.share(party(number), one);
         }
         assert!(!take(0), "others that came and went do not wash it away");
         assert!(lock(&limits.shares).len() <= MOST + 1);
         tokio::time::advance(Duration::from_secs(60)).await;
         assert!(take(0));
         let other = CallLimits { per_minute: 5, ..one };
-        assert!(lock(&limits.share(Party::Session(0), other).bucket).take(Instant::now()).is_ok(), "a new limit");
+        assert!(lock(&limits.share(party(0), other).bucket).take(Instant::now()).is_ok(), "a new limit");
     }
 }

@@ -15,13 +15,11 @@ use pegboard_upstream::{
 };
 
 use crate::{
+    bounds::Subscriptions,
     exchange::{Exchange, Outlet, Viewer},
     gateway::Gateway,
     lock,
 };
-
-/// Resources that one client may listen to.
-const MAX_URIS: usize = 1000;
 
 /// One `subscriptions/listen`.
 #[derive(Debug)]
@@ -31,7 +29,7 @@ struct Listener {
     id: Raw,
     outlet: Outlet,
     methods: Vec<&'static str>,
-    uris: BTreeSet<String>,
+    uris: Subscriptions,
     viewer: Viewer,
 }
 
@@ -70,7 +68,7 @@ impl Listeners {
                 }
                 None => {
                     one.methods.clear();
-                    one.uris.clear();
+                    one.uris = Subscriptions::default();
                 }
             }
         }
@@ -120,8 +118,9 @@ impl Gateway {
         let directory = self.directory();
         let is_visible = |(server, _): (Arc<str>, String)| exchange.viewer.selection.allows_server(&server);
         uris.retain(|uri| directory.resource(uri).is_none_or(is_visible));
-        if uris.len() > MAX_URIS {
-            return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("at most {MAX_URIS} resources at once")));
+        let mut subscriptions = Subscriptions::default();
+        for uri in &uris {
+            subscriptions.add(uri, &self.subscription_bytes, exchange.party())?;
         }
         if wanted.has("resourceSubscriptions") {
             agreed.set("resourceSubscriptions", raw(&uris));
@@ -133,7 +132,7 @@ impl Gateway {
             id: request.clone(),
             outlet: exchange.outlet.clone(),
             methods,
-            uris: uris.clone(),
+            uris: subscriptions,
             viewer: exchange.viewer.clone(),
         };
         listener.tell("notifications/subscriptions/acknowledged", Fields::new().with("notifications", &agreed));

@@ -11,6 +11,7 @@ use pegboard_upstream::{
 use serde_json::{json, value::RawValue};
 
 use crate::{
+    bounds::{self, required},
     calls::Forward,
     directory::Entry,
     exchange::{Exchange, level},
@@ -20,9 +21,6 @@ use crate::{
 
 /// How long clients may keep a list without asking again, in milliseconds.
 const LIST_TTL: u64 = 30_000;
-
-/// Resources that one conversation may subscribe to.
-const MAX_SUBSCRIPTIONS: usize = 1000;
 
 impl Gateway {
     /// Answers one request other than `initialize`.
@@ -58,6 +56,7 @@ impl Gateway {
                 .ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, "`params` must be an object"))?,
             None => Fields::new(),
         };
+        bounds::check_request(id, &params, exchange.progress.as_ref())?;
         match (method, exchange.era) {
             ("tools/list", _) => self.list_tools(exchange, &params).await,
             ("tools/call", _) => self.call_tool(exchange, params).await,
@@ -276,11 +275,7 @@ impl Gateway {
         let Some(session) = exchange.session.as_ref().filter(|session| session.is_lasting) else {
             return Err(RpcError::new(RpcError::INVALID_REQUEST, "a subscription needs a session; initialize first"));
         };
-        if lock(&session.subscriptions).len() >= MAX_SUBSCRIPTIONS {
-            let message = format!("at most {MAX_SUBSCRIPTIONS} subscriptions in a session");
-            return Err(RpcError::new(RpcError::INVALID_PARAMS, message));
-        }
-        let is_new = lock(&session.subscriptions).insert(uri.clone());
+        let is_new = lock(&session.subscriptions).add(&uri, &self.subscription_bytes, exchange.party())?;
         if is_new {
             self.watches.add(self, &uri).await;
             self.keep(session).await;
@@ -303,11 +298,6 @@ impl Gateway {
 
 fn is_visible(exchange: &Exchange, entry: &Entry) -> bool {
     exchange.viewer.selection.allows_server(&entry.server)
-}
-
-/// The text under `key`, which must be there.
-pub(crate) fn required(params: &Fields, key: &str) -> Result<String, RpcError> {
-    params.text(key).ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, format!("`{key}` is required, as text")))
 }
 
 fn unknown(what: &str, name: &str, nearest: &[&str]) -> String {

@@ -21,7 +21,8 @@ use tokio::{
 };
 
 use crate::{
-    exchange::{Outlet, Viewer},
+    bounds::Subscriptions,
+    exchange::{Caller, Outlet, Viewer},
     lock,
     settings::Profile,
 };
@@ -55,7 +56,7 @@ pub(crate) struct ClientSession {
     log_level: Mutex<Option<String>>,
     /// Whether there can be more than one request.
     pub(crate) is_lasting: bool,
-    pub(crate) subscriptions: Mutex<BTreeSet<String>>,
+    pub(crate) subscriptions: Mutex<Subscriptions>,
     used: Mutex<Instant>,
     /// When the mark of its last use on the disk was renewed.
     marked: Mutex<Instant>,
@@ -275,6 +276,12 @@ impl ClientSession {
         has_stream || !lock(&self.running).is_empty()
     }
 
+    /// Orders sessions for removal: the one that was used longest ago first, and one that is
+    /// being used last.
+    fn age_order(&self) -> (bool, Instant, u64) {
+        (self.is_busy(), *lock(&self.used), self.owner)
+    }
+
     /// For how long nothing was asked of it; nothing while it works on something.
     pub(crate) fn idle(&self) -> Duration {
         if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
@@ -318,6 +325,22 @@ impl Sessions {
         gone
     }
 
+    /// Removes the conversations of the holder of a token that were used longest ago, until
+    /// there are at most `most` of them.
+    pub(crate) fn surplus_of(&self, caller: Caller, most: usize) -> Vec<Arc<ClientSession>> {
+        let mut sessions = lock(&self.by_id);
+        let mut own: Vec<Arc<ClientSession>> = match caller {
+            Caller::Token(_) => {
+                sessions.values().filter(|session| session.viewer().caller == caller).cloned().collect()
+            }
+            Caller::Anybody | Caller::Pipe => Vec::new(),
+        };
+        own.sort_by_key(|session| session.age_order());
+        own.truncate(own.len().saturating_sub(most));
+        own.iter().for_each(|session| _ = sessions.remove(&session.id));
+        own
+    }
+
     /// Takes in a conversation from the disk, unless somebody else just did; the one that
     /// counts, and whether it is this one.
     pub(crate) fn readmit(&self, session: Arc<ClientSession>) -> (Arc<ClientSession>, bool) {
@@ -333,9 +356,7 @@ impl Sessions {
         let mut sessions = lock(&self.by_id);
         let mut gone = Vec::new();
         while sessions.len() > most {
-            // One that is being used goes last.
-            let age = |session: &&Arc<ClientSession>| (session.is_busy(), *lock(&session.used), session.owner);
-            let oldest = sessions.values().min_by_key(age);
+            let oldest = sessions.values().min_by_key(|session| session.age_order());
             let Some(oldest) = oldest.map(|session| session.id.clone()) else { break };
             gone.extend(sessions.remove(&oldest));
         }

@@ -92,6 +92,8 @@ pub struct GatewaySettings {
     pub tokens: Vec<Token>,
     /// What each caller may ask of servers.
     pub limits: CallLimits,
+    /// Event streams that each caller may have open at a time.
+    pub streams_per_caller: usize,
     /// How names are made.
     pub names: Style,
     /// When they are prefixed.
@@ -141,6 +143,7 @@ impl Default for GatewaySettings {
             selection: Selection::everything(),
             tokens: Vec::new(),
             limits: CallLimits::default(),
+            streams_per_caller: 128,
             names: Style::default(),
             prefixes: Prefixes::default(),
             middleware: Vec::new(),

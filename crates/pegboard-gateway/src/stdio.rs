@@ -41,7 +41,8 @@ const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(30);
 type Slot = Arc<Mutex<Option<Arc<ClientSession>>>>;
 
 impl Gateway {
-    /// Serves one client until it closes its end.
+    /// Serves one client until it closes its end, or the gateway is told to
+    /// [close its streams](Self::close_streams).
     ///
     /// # Errors
     /// When the pipes break.
@@ -55,7 +56,13 @@ impl Gateway {
         let pipe = Pipe { gateway: Arc::clone(self), slot: Slot::default(), outlet, modern: Arc::default() };
         let mut lines = Lines::new(input, MAX_LINE);
         let mut tasks = JoinSet::new();
-        while let Some(line) = lines.next().await? {
+        let mut stopping = self.stopping.subscribe();
+        loop {
+            let line = tokio::select! {
+                line = lines.next() => line?,
+                _ = stopping.wait_for(|is_stopping| *is_stopping) => None,
+            };
+            let Some(line) = line else { break };
             while tasks.try_join_next().is_some() {}
             match read(&line) {
                 Ok(Some(message)) => pipe.take(message, &mut tasks).await,
@@ -179,7 +186,7 @@ impl Pipe {
             let outcome = match checked {
                 Ok(checked) => {
                     let viewer = self.gateway.pipe_viewer();
-                    let exchange = self.gateway.modern_exchange(viewer, &checked, trace, self.outlet.clone());
+                    let exchange = self.gateway.modern_exchange(viewer, None, &checked, trace, self.outlet.clone());
                     self.gateway.answer(&exchange, &id, &method, params).await
                 }
                 Err(error) => Err(error),
@@ -206,7 +213,7 @@ impl Pipe {
             Some(session) => {
                 trace::belongs_to(&session);
                 let outlet = self.outlet.clone();
-                let exchange = Exchange::legacy(&session, params.as_deref(), trace, outlet);
+                let exchange = Exchange::legacy(&session, None, params.as_deref(), trace, outlet);
                 self.gateway.touch(&session);
                 let outcome = self.gateway.answer(&exchange, &id, &method, params).await;
                 session.end(&id);

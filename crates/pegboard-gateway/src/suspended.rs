@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    sync::Mutex,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -22,7 +22,14 @@ use crate::{calls::Running, exchange::Caller, lock, sessions::random_id};
 const QUESTION: &str = "question";
 
 /// Calls that may wait at a time.
-const MOST: usize = 512;
+const MAX_CALLS: usize = 512;
+
+/// Calls of one token that may wait at a time.
+const MAX_CALLS_PER_TOKEN: usize = 64;
+
+/// What a call belongs to: its caller, its server, and a digest of what is called. Nobody else
+/// can continue it.
+pub(crate) type BoundTo = (Caller, Arc<str>, [u8; 32]);
 
 /// How long they are kept.
 const KEPT: Duration = Duration::from_secs(600);
@@ -35,8 +42,7 @@ pub(crate) struct Suspended {
     pub(crate) method: String,
     pub(crate) params: Option<Raw>,
     pub(crate) reply: oneshot::Sender<Result<Raw, RpcError>>,
-    /// What was called, and by whom; nobody else can go on with it.
-    pub(crate) bound_to: (Caller, String, String),
+    pub(crate) bound_to: BoundTo,
 }
 
 /// All calls that wait.
@@ -66,10 +72,11 @@ impl SuspendedCalls {
             .with("requestState", &state);
         let mut calls = lock(&self.by_state);
         calls.retain(|_, (since, _)| since.elapsed() < KEPT);
-        if calls.len() >= MOST {
-            let oldest = calls.iter().min_by_key(|(_, (since, _))| *since).map(|(state, _)| state.clone());
-            oldest.and_then(|state| calls.remove(&state));
+        let caller = suspended.bound_to.0;
+        if matches!(caller, Caller::Token(_)) {
+            drop_oldest(&mut calls, MAX_CALLS_PER_TOKEN, |call| call.bound_to.0 == caller);
         }
+        drop_oldest(&mut calls, MAX_CALLS, |_| true);
         calls.insert(state, (Instant::now(), suspended));
         result.to_raw()
     }
@@ -88,7 +95,7 @@ impl SuspendedCalls {
     ///
     /// # Errors
     /// When there is no such call, or it belongs to somebody else.
-    pub(crate) fn take(&self, state: &str, bound_to: &(Caller, String, String)) -> Result<Suspended, RpcError> {
+    pub(crate) fn take(&self, state: &str, bound_to: &BoundTo) -> Result<Suspended, RpcError> {
         let mut calls = lock(&self.by_state);
         let is_theirs = calls.get(state).is_some_and(|(_, call)| call.bound_to == *bound_to);
         let found = if is_theirs { calls.remove(state) } else { None };
@@ -101,4 +108,14 @@ impl SuspendedCalls {
     pub(crate) fn answer(params: &Fields) -> Option<Raw> {
         params.object("inputResponses")?.get(QUESTION).map(ToOwned::to_owned)
     }
+}
+
+/// Makes room for one more call where as many as `most` of those that `is_it` names wait.
+fn drop_oldest(calls: &mut HashMap<String, (Instant, Suspended)>, most: usize, is_it: impl Fn(&Suspended) -> bool) {
+    let of_them = || calls.iter().filter(|(_, (_, call))| is_it(call));
+    if of_them().count() < most {
+        return;
+    }
+    let oldest = of_them().min_by_key(|(_, (since, _))| *since).map(|(state, _)| state.clone());
+    oldest.and_then(|state| calls.remove(&state));
 }

@@ -17,12 +17,12 @@ use serde_json::{Value, json, value::RawValue};
 use tracing::{Instrument as _, Span};
 
 use crate::{
+    bounds::required,
     calls::{Forward, ForwardError},
     directory,
     exchange::{Exchange, text_result},
     gateway::Gateway,
     legacy,
-    methods::required,
     metrics::Refused,
     middleware::Middleware,
     settings::Profile,
@@ -173,7 +173,7 @@ impl Gateway {
         drop(span);
         match result {
             Ok(result) => Ok(self.with_shown_links(&server, result)),
-            Err(ForwardError::Rpc(error)) => Err(error),
+            Err(error @ (ForwardError::Rpc(_) | ForwardError::Cut)) => Err(error.into_rpc(&server)),
             // The model can do something about a server that is away; its client cannot.
             Err(error @ (ForwardError::Lost(_) | ForwardError::Refused(_))) => {
                 let text = match &error {

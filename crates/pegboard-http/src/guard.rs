@@ -7,6 +7,8 @@ use axum::{
     http::{HeaderMap, Request, Response, StatusCode, Version, header},
 };
 
+use crate::TrustedProxies;
+
 /// Whose token a request carried, in the numbers of whoever configured the [`Guard`]; an
 /// extension of every request that was let in by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,8 +24,10 @@ pub struct Guard {
     pub allowed_origins: Vec<String>,
     /// Secrets that open the door, and for whom; empty: it is open.
     pub tokens: Vec<(Principal, String)>,
-    /// Paths that are open to everybody who is addressed rightly.
+    /// Paths that need no token. A token that is sent all the same must be valid.
     pub open_paths: Vec<String>,
+    /// Proxies whose word on the client's address is taken.
+    pub trusted_proxies: TrustedProxies,
     /// Whether the listener is reachable from elsewhere.
     pub is_public: bool,
 }
@@ -31,18 +35,22 @@ pub struct Guard {
 impl fmt::Debug for Guard {
     /// Whatever holds a guard may end up in a log: the tokens are counted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allowed_hosts, allowed_origins, tokens, open_paths, is_public } = self;
+        let Self { allowed_hosts, allowed_origins, tokens, open_paths, trusted_proxies, is_public } = self;
         f.debug_struct("Guard")
             .field("allowed_hosts", allowed_hosts)
             .field("allowed_origins", allowed_origins)
             .field("tokens", &tokens.len())
             .field("open_paths", open_paths)
+            .field("trusted_proxies", trusted_proxies)
             .field("is_public", is_public)
             .finish()
     }
 }
 
-/// Why a request is turned away.
+/// Seconds after which a caller may try again when a limit was reached.
+pub(crate) const RETRY_AFTER: &str = "1";
+
+/// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It does not say to whom it is addressed, or says so twice.
@@ -51,10 +59,18 @@ pub enum Refusal {
     Host,
     /// It comes from a web page that has no business here.
     Origin,
+    /// It has several `Authorization` headers.
+    SeveralTokens,
     /// It carries no token.
     NoToken,
-    /// It carries a token that is none of ours.
+    /// Its token is not a configured one.
     WrongToken,
+    /// Its token has as many requests in progress as it may have.
+    TokenShare,
+    /// Its address has as many connections or requests in progress as it may have.
+    AddressShare,
+    /// All connections are in use.
+    Connections,
 }
 
 impl Refusal {
@@ -66,6 +82,10 @@ impl Refusal {
             Self::Origin => "this `Origin` is not allowed here",
             Self::NoToken => "a bearer token is required",
             Self::WrongToken => "this bearer token is not known here",
+            Self::SeveralTokens => "exactly one `Authorization` header is allowed",
+            Self::TokenShare => "too many requests in progress with this token (`connections.perToken`)",
+            Self::AddressShare => "too many connections from this address (`connections.perAddress`)",
+            Self::Connections => "too many connections (`connections.total`)",
         }
     }
 
@@ -79,15 +99,32 @@ impl Refusal {
         matches!(self, Self::NoToken | Self::WrongToken)
     }
 
+    /// Whether a later try can succeed, because a limit was reached.
+    pub(crate) fn is_temporary(self) -> bool {
+        matches!(self, Self::TokenShare | Self::AddressShare | Self::Connections)
+    }
+
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::NotOneHost | Self::SeveralTokens => StatusCode::BAD_REQUEST,
+            Self::Host | Self::Origin => StatusCode::FORBIDDEN,
+            Self::NoToken | Self::WrongToken => StatusCode::UNAUTHORIZED,
+            Self::TokenShare | Self::AddressShare | Self::Connections => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
     /// The refusal with a body that says it the way the door does, in JSON.
     pub(crate) fn response(self, body: String) -> Response<Body> {
         let mut response = Response::new(Body::from(body));
-        *response.status_mut() = match self {
-            Self::NotOneHost => StatusCode::BAD_REQUEST,
-            Self::Host | Self::Origin => StatusCode::FORBIDDEN,
-            Self::NoToken | Self::WrongToken => StatusCode::UNAUTHORIZED,
-        };
+        *response.status_mut() = self.status();
         let headers = response.headers_mut();
+        if self.is_temporary() {
+            headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
+        }
+        // The connection makes room for others, and every guess at a token costs a new one.
+        if self.is_temporary() || self == Self::WrongToken {
+            headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+        }
         headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
         if self.is_about_token() {
             headers.insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
@@ -103,11 +140,16 @@ impl Guard {
     /// When the request is not for us or its sender may not come in.
     pub fn check<B>(&self, request: &Request<B>) -> Result<Option<Principal>, Refusal> {
         self.check_address(request)?;
+        let mut given = request.headers().get_all(header::AUTHORIZATION).iter();
+        let (given, other) = (given.next().map(text), given.next());
+        if other.is_some() {
+            return Err(Refusal::SeveralTokens);
+        }
         let path = request.uri().path();
-        if self.tokens.is_empty() || self.open_paths.iter().any(|open| open == path) {
+        let is_open = self.open_paths.iter().any(|open| open == path);
+        if self.tokens.is_empty() || (is_open && given.is_none()) {
             return Ok(None);
         }
-        let given = request.headers().get(header::AUTHORIZATION).map(text);
         let given = given.and_then(bearer).ok_or(Refusal::NoToken)?;
         let matching = self.tokens.iter().find(|(_, token)| is_same(token.as_bytes(), given.as_bytes()));
         matching.map(|(principal, _)| Some(*principal)).ok_or(Refusal::WrongToken)
@@ -285,5 +327,31 @@ mod tests {
         check(&guard, &[host, ("authorization", "Bearer alph")], Err(Refusal::WrongToken));
         check(&guard, &[host, ("authorization", "Basic alpha")], Err(Refusal::NoToken));
         check(&guard, &[host, ("authorization", "bearer beta")], Ok(Some(7)));
+        let twice = [host, ("authorization", "Bearer alpha"), ("authorization", "Bearer alpha")];
+        check(&guard, &twice, Err(Refusal::SeveralTokens));
+        check(&Guard::default(), &twice, Err(Refusal::SeveralTokens));
+    }
+
+    #[test]
+    fn open_paths_need_no_token_and_accept_no_wrong_one() {
+        let tokens = vec![(Principal(5), "alpha".into())];
+        let guard = Guard { tokens, open_paths: vec!["/mcp".into()], ..Guard::default() };
+        let host = ("host", "localhost");
+        check(&guard, &[host], Ok(None));
+        check(&guard, &[host, ("authorization", "Bearer alpha")], Ok(Some(5)));
+        check(&guard, &[host, ("authorization", "Bearer beta")], Err(Refusal::WrongToken));
+        check(&guard, &[host, ("authorization", "Basic alpha")], Err(Refusal::NoToken));
+    }
+
+    #[test]
+    fn limits_are_temporary() {
+        for refusal in [Refusal::TokenShare, Refusal::AddressShare, Refusal::Connections] {
+            let response = refusal.response(String::new());
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(
+                (&response.headers()["retry-after"], &response.headers()["connection"]),
+                (&RETRY_AFTER.parse().expect("a value"), &"close".parse().expect("a value"))
+            );
+        }
     }
 }

@@ -1,17 +1,24 @@
 //! The HTTP listener that all doors share: it decides who may come in, how much they may
 //! send, and how everything ends.
 //!
-//! Loopback is the default, and a public address wants authentication. Requests whose
-//! `Host` or `Origin` is not ours are refused before anything looks at them: a web page
-//! must not talk to a server on the reader's own machine. Whoever asks and does not read
-//! the answer is cut off.
+//! Loopback is the default, and a public address requires authentication. Requests whose
+//! `Host` or `Origin` is not allowed are rejected before anything else reads them: a web page
+//! must not talk to a server on the reader's own machine. Connections are shared fairly between
+//! tokens and addresses. A client that does not read its response is disconnected.
 
+mod address;
+mod connections;
+mod door;
+mod failures;
 mod guard;
+mod held;
 mod listener;
 #[cfg(unix)]
 mod local;
 mod stalled;
 
+pub use address::{InvalidNetwork, Network, PeerAddress, TrustedProxies};
+pub use connections::ConnectionLimits;
 pub use guard::{Guard, Principal, Refusal};
 pub use listener::{Doorkeeper, ListenError, Listener, Settings};
 #[cfg(unix)]

@@ -1,5 +1,7 @@
 //! The listener itself.
 
+mod turned_away;
+
 use std::{
     convert::Infallible,
     io,
@@ -8,11 +10,7 @@ use std::{
     time::Duration,
 };
 
-use axum::{
-    Router,
-    body::Body,
-    http::{HeaderValue, Method, Request, Response, StatusCode, header},
-};
+use axum::{Router, body::Body, http::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -20,14 +18,21 @@ use hyper_util::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::watch,
 };
-use tower::ServiceExt as _;
 
+use self::turned_away::TurnedAway;
 use crate::{
+    ConnectionLimits, PeerAddress,
+    connections::Connections,
+    door::{Door, Visitor},
+    failures::Failures,
     guard::{Guard, Refusal},
     stalled::Unstalled,
 };
+
+/// How long answers may take to be sent once what was still running has been cut.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// What can be set of a listener.
 #[derive(Clone, Debug)]
@@ -38,11 +43,14 @@ pub struct Settings {
     pub guard: Guard,
     /// Whether a public address is fine without tokens.
     pub allow_public: bool,
-    /// Connections at a time; more wait.
-    pub max_connections: usize,
+    /// How many connections there may be, and how they are shared.
+    pub connections: ConnectionLimits,
+    /// Paths that reserved connections serve; one that ends in `/` stands for everything below.
+    pub priority_paths: Vec<String>,
     /// Bytes of all headers of a request.
     pub max_header_bytes: usize,
-    /// How long a client may take to send its headers.
+    /// How long a client that has authenticated may take to send the headers of its next
+    /// request.
     pub header_timeout: Duration,
     /// How long a client may take nothing of what is sent to it before it is cut off. Streams
     /// on which there is nothing to send may be open for ever.
@@ -61,7 +69,8 @@ impl Settings {
             address,
             guard: Guard::default(),
             allow_public: false,
-            max_connections: 1024,
+            connections: ConnectionLimits::default(),
+            priority_paths: Vec::new(),
             max_header_bytes: 64 << 10,
             header_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
@@ -171,56 +180,80 @@ impl Listener {
         self.address
     }
 
-    /// Serves `router` until `stop` ends; then lets requests finish within the deadline.
-    pub async fn serve(self, router: Router, stop: impl Future<Output = ()>) {
+    /// Serves `router` until `stop` ends, then lets requests finish within the deadline. When
+    /// it has passed and requests are still running, calls `cut`, which must make them end with
+    /// an answer of their own.
+    pub async fn serve(self, router: Router, stop: impl Future<Output = ()>, cut: impl FnOnce()) {
         let graceful = GracefulShutdown::new();
-        let slots = Arc::new(Semaphore::new(self.settings.max_connections));
+        let connections = Connections::new(self.settings.connections);
+        let turned_away = TurnedAway::new(self.settings.refuse);
+        let door = Arc::new(self.door(router));
         let (closing, closed) = watch::channel(false);
         tokio::pin!(stop);
         loop {
-            let slot = tokio::select! {
-                slot = Arc::clone(&slots).acquire_owned() => slot,
-                () = &mut stop => break,
-            };
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
                 () = &mut stop => break,
             };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match accepted {
+                Ok((stream, peer)) => (stream, peer.ip()),
                 Err(error) => {
                     // Out of descriptors, most likely: give others the time to close some.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    tracing::warn!(%error, "accept failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             };
-            let connection = self.connection(stream, router.clone());
-            let connection = graceful.watch(connection);
+            let is_proxy = door.guard().trusted_proxies.contains(peer);
+            let ticket = match connections.admit((!is_proxy).then(|| PeerAddress::from(peer))) {
+                Ok(ticket) => Arc::new(ticket),
+                Err(refusal) => {
+                    turned_away.refuse(stream, peer.into(), refusal);
+                    continue;
+                }
+            };
+            let visitor = Visitor { door: Arc::clone(&door), ticket: Arc::clone(&ticket), peer };
+            let connection = graceful.watch(self.connection(stream, visitor));
             let mut closed = closed.clone();
             tokio::spawn(async move {
-                let _slot = slot;
                 tokio::select! {
                     ended = connection => {
                         if let Err(error) = ended {
-                            tracing::debug!(%error, "a connection broke");
+                            tracing::debug!(%error, "connection failed");
                         }
                     }
+                    reason = ticket.must_close() => tracing::debug!(%peer, reason, "connection closed"),
                     _ = closed.wait_for(|closed| *closed) => {}
                 }
             });
         }
+        // Nothing new is accepted, so nothing new is answered after the cut.
+        drop(self.socket);
+        let finished = graceful.shutdown();
+        tokio::pin!(finished);
         let deadline = self.settings.shutdown_deadline;
-        if tokio::time::timeout(deadline, graceful.shutdown()).await.is_err() {
-            tracing::warn!(?deadline, "requests that were still running are cut off");
+        if tokio::time::timeout(deadline, &mut finished).await.is_err() {
+            tracing::warn!(?deadline, "requests cut by shutdown");
+            cut();
+            let _ = tokio::time::timeout(LAST_ANSWERS, finished).await;
         }
         closing.send_replace(true);
+    }
+
+    fn door(&self, router: Router) -> Door {
+        Door {
+            guard: Arc::clone(&self.guard),
+            refuse: self.settings.refuse,
+            priority_paths: self.settings.priority_paths.clone(),
+            failures: Failures::default(),
+            router,
+        }
     }
 
     fn connection(
         &self,
         stream: TcpStream,
-        router: Router,
+        visitor: Visitor,
     ) -> http1::Connection<
         TokioIo<Unstalled<TcpStream>>,
         impl hyper::service::HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + use<>,
@@ -229,11 +262,9 @@ impl Listener {
             tracing::debug!(%error, "TCP_NODELAY cannot be set");
         }
         let stream = Unstalled::new(stream, self.settings.write_timeout);
-        let (refuse, guard) = (self.settings.refuse, Arc::clone(&self.guard));
         let service = service_fn(move |request: Request<Incoming>| {
-            let guard = Arc::clone(&guard.read().unwrap_or_else(PoisonError::into_inner));
-            let router = router.clone();
-            async move { Ok::<_, Infallible>(answer(&guard, refuse, router, request.map(Body::new)).await) }
+            let visitor = visitor.clone();
+            async move { Ok::<_, Infallible>(visitor.answer(request.map(Body::new)).await) }
         });
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -241,52 +272,6 @@ impl Listener {
             .max_buf_size(self.settings.max_header_bytes.max(8192))
             .serve_connection(TokioIo::new(stream), service)
     }
-}
-
-/// Answers one request, or turns it away.
-async fn answer(
-    guard: &Guard,
-    refuse: fn(Refusal) -> String,
-    router: Router,
-    mut request: Request<Body>,
-) -> Response<Body> {
-    let origin = guard.origin(request.headers()).cloned();
-    let is_preflight =
-        request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let checked = if is_preflight { guard.check_address(&request).map(|()| None) } else { guard.check(&request) };
-    let mut response = match checked {
-        Ok(_) if is_preflight => preflight(),
-        Ok(principal) => {
-            if let Some(principal) = principal {
-                request.extensions_mut().insert(principal);
-            }
-            let Ok(response) = router.oneshot(request).await;
-            response
-        }
-        Err(refusal) => {
-            tracing::info!(path = request.uri().path(), ?refusal, "a request is turned away");
-            refusal.response(refuse(refusal))
-        }
-    };
-    if let Some(origin) = origin {
-        let headers = response.headers_mut();
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(header::VARY, HeaderValue::from_static("origin"));
-        let exposed = HeaderValue::from_static("mcp-session-id, mcp-protocol-version, www-authenticate");
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
-    }
-    response
-}
-
-/// What a browser wants to know before a page may ask.
-fn preflight() -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    let headers = response.headers_mut();
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*, authorization"));
-    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
-    response
 }
 
 fn is_loopback(address: IpAddr) -> bool {

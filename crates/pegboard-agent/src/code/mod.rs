@@ -15,7 +15,7 @@ mod serve;
 use std::{fmt, future::Future, net::Ipv4Addr, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use pegboard_discovery::host::code::{TOKEN_VARIABLE, URL_VARIABLE};
-use pegboard_http::{Guard, ListenError, Listener, Principal};
+use pegboard_http::{ConnectionLimits, Guard, ListenError, Listener, Principal};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
@@ -84,8 +84,8 @@ impl Default for ApiSettings {
     }
 }
 
-/// Connections at a time; more wait.
-const MAX_CONNECTIONS: usize = 64;
+/// Connections at a time; further ones are refused.
+const MAX_CONNECTIONS: usize = 256;
 
 /// The API, while it runs. Dropping it stops it, and calls that it was carrying out.
 pub struct ToolApi {
@@ -105,13 +105,13 @@ impl ToolApi {
         let token =
             token().map_err(|error| ListenError::Bind { address, source: std::io::Error::other(error.to_string()) })?;
         listening.guard = Guard { tokens: vec![(Principal(0), token.clone())], ..Guard::default() };
-        listening.max_connections = MAX_CONNECTIONS;
+        listening.connections = ConnectionLimits::for_one_caller(MAX_CONNECTIONS);
         listening.write_timeout = settings.write_timeout;
         listening.refuse = |refusal| reply::failure(refusal.message());
         let listener = Listener::bind(listening).await?;
         let address = listener.address();
         let router = serve::router(invoke, settings);
-        let serving = tokio::spawn(async move { listener.serve(router, std::future::pending()).await });
+        let serving = tokio::spawn(async move { listener.serve(router, std::future::pending(), || {}).await });
         tracing::debug!(%address, "commands can call tools");
         Ok(Self { address, token, serving })
     }

@@ -68,7 +68,7 @@ impl Gateway {
         lock(&session.subscriptions).retain(|uri| {
             let may_stay = self.may_follow(viewer, uri);
             if !may_stay {
-                gone.push(uri.clone());
+                gone.push(uri.to_owned());
             }
             may_stay
         });

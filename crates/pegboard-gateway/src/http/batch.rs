@@ -60,7 +60,8 @@ pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, messages: Ve
                 // Nobody hears it: a question is told so at once, or goes to the stream.
                 let (outlet, _) = mpsc::channel(OUTLET);
                 let opening = Opening::of(params.as_deref(), Some(&arrival.headers));
-                let exchange = Exchange::legacy(&session, params.as_deref(), opening.trace.clone(), outlet);
+                let exchange =
+                    Exchange::legacy(&session, arrival.address, params.as_deref(), opening.trace.clone(), outlet);
                 let asked = Message::Request { id: id.clone(), method: method.clone(), params: None };
                 let span = gateway.request_span(Some((&asked, Era::Legacy)), &opening);
                 let work = async {

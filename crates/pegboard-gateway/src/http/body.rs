@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use super::responses::json_response;
+use crate::shares::Claim;
 
 /// How often a silent stream shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -90,12 +91,14 @@ pub(super) struct EventBody {
     is_open: bool,
     alive: Interval,
     _guard: Option<AbortOnDrop>,
+    /// The place of a stream without end among those of its caller.
+    _slot: Option<Claim>,
 }
 
 impl EventBody {
     /// A stream that goes on until its sender is gone.
-    pub(super) fn open(messages: mpsc::Receiver<String>) -> Self {
-        Self::new(None, messages, None, None)
+    pub(super) fn open(messages: mpsc::Receiver<String>, slot: Claim) -> Self {
+        Self { _slot: Some(slot), ..Self::new(None, messages, None, None) }
     }
 
     fn answering(
@@ -115,7 +118,7 @@ impl EventBody {
     ) -> Self {
         let mut alive = tokio::time::interval_at(tokio::time::Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { first, is_answered: false, last: None, messages, task, is_open: true, alive, _guard: guard }
+        Self { first, is_answered: false, last: None, messages, task, is_open: true, alive, _guard: guard, _slot: None }
     }
 }
 

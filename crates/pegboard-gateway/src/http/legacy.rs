@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 use super::{
     OUTLET, SESSION,
     body::{self, Answer, EventBody, event_response},
-    responses::{json_response, not_allowed, refuse, status},
+    responses::{json_response, not_allowed, refuse, status, too_many_streams},
     sent::Arrival,
 };
 use crate::{
@@ -74,7 +74,7 @@ pub(super) async fn post(
 pub(super) async fn find_session(gateway: &Arc<Gateway>, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
     let session = match gateway.sessions.find(id) {
         Some(session) => session,
-        None => gateway.recall_session(id, &arrival.viewer).await?,
+        None => gateway.recall_session(id, &arrival.viewer, arrival.party()).await?,
     };
     // A session belongs to whoever began it.
     let is_theirs = session.viewer().caller == arrival.viewer.caller;
@@ -120,7 +120,7 @@ async fn answer(
     Asked { id, method, params }: Asked,
 ) -> Response<Body> {
     let (outlet, messages) = mpsc::channel(OUTLET);
-    let exchange = Exchange::legacy(&session, params.as_deref(), opening.trace, outlet);
+    let exchange = Exchange::legacy(&session, arrival.address, params.as_deref(), opening.trace, outlet);
     let gateway = Arc::clone(gateway);
     let (running, request) = (Arc::clone(&session), id.clone());
     let work = async move {
@@ -144,9 +144,10 @@ pub(super) async fn open_stream(gateway: &Arc<Gateway>, arrival: &Arrival) -> Re
     if !arrival.reads_events() {
         return status(StatusCode::NOT_ACCEPTABLE);
     }
-    match find_session(gateway, arrival, id).await {
-        Some(session) => event_response(EventBody::open(session.open_stream())),
-        None => status(StatusCode::NOT_FOUND),
+    let Some(session) = find_session(gateway, arrival, id).await else { return status(StatusCode::NOT_FOUND) };
+    match gateway.open_stream(arrival.party()) {
+        Some(slot) => event_response(EventBody::open(session.open_stream(), slot)),
+        None => too_many_streams(None),
     }
 }
 

@@ -17,7 +17,7 @@ use axum::{
     http::{Response, StatusCode},
     routing::{any, get},
 };
-use pegboard_http::Principal;
+use pegboard_http::{PeerAddress, Principal};
 use pegboard_upstream::{era::Era, rpc::Message};
 use tracing::{Instrument as _, Span};
 
@@ -71,7 +71,8 @@ async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> 
         tracing::info!(http = %parts.method, status = 401, "a request is refused");
         return status(StatusCode::UNAUTHORIZED);
     };
-    let (arrival, method) = (Arrival { headers: parts.headers, viewer }, parts.method);
+    let address = parts.extensions.get::<PeerAddress>().copied();
+    let (arrival, method) = (Arrival { headers: parts.headers, viewer, address }, parts.method);
     // Read before its span begins: whose trace it belongs to stands in it.
     let sent = Sent::read(&arrival, &method, body, door.max_body_bytes).await;
     // A body can take its time; meanwhile somebody may have lost what they could see.

@@ -6,6 +6,7 @@ use axum::{
     body::Body,
     http::{HeaderMap, Response, StatusCode},
 };
+use pegboard_http::PeerAddress;
 use pegboard_upstream::{
     era::{Era, MODERN_VERSION, meta},
     headers,
@@ -20,10 +21,11 @@ use tracing::Instrument as _;
 use super::{
     OUTLET, VERSION,
     body::{self, AbortOnDrop, Answer},
-    responses::{refuse, status},
+    responses::{refuse, status, too_many_streams},
     sent::Arrival,
 };
 use crate::{
+    bounds,
     exchange::{Exchange, Viewer, level},
     gateway::Gateway,
     trace::Opening,
@@ -48,12 +50,20 @@ pub(super) async fn post(
         Ok(checked) => checked,
         Err(error) => return refuse(status_of(&error), Some(&id), &error),
     };
-    let exchange = gateway.modern_exchange(arrival.viewer.clone(), &checked, opening.trace, outlet);
+    let exchange = gateway.modern_exchange(arrival.viewer.clone(), arrival.address, &checked, opening.trace, outlet);
     if let Err(error) = gateway.check_mirrored(&exchange, &arrival.headers, &method, &checked.params).await {
         return refuse(status_of(&error), Some(&id), &error);
     }
+    let slot = match method.as_str() {
+        "subscriptions/listen" => match gateway.open_stream(arrival.party()) {
+            Some(slot) => Some(slot),
+            None => return too_many_streams(Some(&id)),
+        },
+        _ => None,
+    };
     let (gateway, request) = (Arc::clone(gateway), id.clone());
     let work = async move {
+        let _slot = slot;
         let outcome = gateway.answer(&exchange, &request, &method, params).await;
         let status = outcome.as_ref().map_or_else(|error| status_of(error).as_u16(), |_| 200);
         Answer { status, line: Message::response(Some(&request), outcome.as_deref()) }
@@ -98,6 +108,7 @@ pub(crate) fn check(method: &str, params: Option<&serde_json::value::RawValue>) 
     let version = own.text(meta::PROTOCOL_VERSION).ok_or_else(|| wrong(meta::PROTOCOL_VERSION))?;
     let capabilities = own.get(meta::CLIENT_CAPABILITIES).filter(|value| value.get().starts_with('{'));
     let capabilities = capabilities.ok_or_else(|| wrong(meta::CLIENT_CAPABILITIES))?.to_owned();
+    bounds::check_capabilities(&capabilities)?;
     if own.has(meta::LOG_LEVEL) && own.text(meta::LOG_LEVEL).and_then(|name| level(&name)).is_none() {
         return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("`{}` is no log level", meta::LOG_LEVEL)));
     }
@@ -169,6 +180,7 @@ impl Gateway {
     pub(crate) fn modern_exchange(
         &self,
         viewer: Viewer,
+        address: Option<PeerAddress>,
         checked: &Checked,
         trace: TraceContext,
         outlet: mpsc::Sender<String>,
@@ -176,6 +188,7 @@ impl Gateway {
         Exchange {
             era: Era::Modern,
             viewer,
+            address,
             session: None,
             capabilities: checked.capabilities.clone(),
             log_level: checked.own.text(meta::LOG_LEVEL),

@@ -16,11 +16,20 @@ use super::{
 };
 use crate::{control::Asking, metrics};
 
-pub(super) async fn health(State(door): State<Door>) -> Response<Body> {
+/// Liveness. Without a token, where there are tokens, nothing else is told; nor with one that is
+/// restricted.
+pub(super) async fn health(State(door): State<Door>, request: Request) -> Response<Body> {
+    if !is_told_details(&door, request) {
+        return json_response(StatusCode::OK, json!({"status": "ok"}).to_string());
+    }
     let servers = door.gateway.servers();
     let count = |is_it: fn(&Life) -> bool| servers.iter().filter(|server| is_it(&server.state())).count();
     let failed = count(|state| matches!(state, Life::Failed { .. }));
-    let mut status = json!({
+    let reason = |server: &Arc<Upstream>| match server.state() {
+        Life::Failed { reason, .. } => Some((server.name().to_owned(), reason.into())),
+        _ => None,
+    };
+    let status = json!({
         "status": if failed == 0 { "ok" } else { "degraded" },
         "servers": servers.len(),
         "ready": count(|state| *state == Life::Ready),
@@ -30,24 +39,27 @@ pub(super) async fn health(State(door): State<Door>) -> Response<Body> {
         "failed": failed,
         "tools": door.gateway.catalog().len(),
         "sessions": door.gateway.session_count(),
+        "failures": servers.iter().filter_map(reason).collect::<Map<_, _>>(),
     });
-    // Whoever asks may be anybody; where there are tokens, names are for their holders.
-    if !door.gateway.is_private() {
-        let reason = |server: &Arc<Upstream>| match server.state() {
-            Life::Failed { reason, .. } => Some((server.name().to_owned(), reason.into())),
-            _ => None,
-        };
-        status["failures"] = servers.iter().filter_map(reason).collect::<Map<_, _>>().into();
-    }
     json_response(StatusCode::OK, status.to_string())
 }
 
-/// Whether clients get everything that there is: every server works, sleeps or has failed.
-pub(super) async fn ready(State(door): State<Door>) -> Response<Body> {
+/// Whether a request may learn more than that the gateway lives.
+fn is_told_details(door: &Door, request: Request) -> bool {
+    let (parts, _) = request.into_parts();
+    Asking::of(&door.gateway, &parts).is_some_and(|asking| asking.is_whole())
+}
+
+/// Readiness: every server works, sleeps or has failed, so that clients get all there is.
+pub(super) async fn ready(State(door): State<Door>, request: Request) -> Response<Body> {
     let starting = door.gateway.servers().iter().filter(|server| !server.state().is_settled()).count();
     let is_ready = starting == 0 || door.gateway.is_started();
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    json_response(code, json!({"ready": is_ready, "starting": starting}).to_string())
+    let mut answer = json!({"ready": is_ready});
+    if is_told_details(&door, request) {
+        answer["starting"] = starting.into();
+    }
+    json_response(code, answer.to_string())
 }
 
 /// The numbers, for whoever collects them. They are of all servers, so that who may see only

@@ -31,6 +31,15 @@ pub(super) fn refuse(status: StatusCode, id: Option<&Id>, error: &RpcError) -> R
     json_response(status, line)
 }
 
+/// The caller has as many event streams open as it may have.
+pub(super) fn too_many_streams(id: Option<&Id>) -> Response<Body> {
+    let message = "too many event streams are open with this token (`connections.streamsPerToken`)";
+    let error = RpcError::new(RpcError::INTERNAL, message);
+    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, id, &error);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
 pub(super) fn not_allowed() -> Response<Body> {
     let mut response = status(StatusCode::METHOD_NOT_ALLOWED);
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));

@@ -6,6 +6,7 @@ use axum::{
     body::{self, Body, Bytes},
     http::{HeaderMap, Method, Response, StatusCode},
 };
+use pegboard_http::PeerAddress;
 use pegboard_upstream::{
     era::{Era, LEGACY_VERSIONS},
     rpc::{Message, MessageError, RpcError},
@@ -16,7 +17,7 @@ use super::{
     VERSION,
     responses::{not_allowed, refuse, status},
 };
-use crate::{exchange::Viewer, gateway::Gateway, trace::Opening};
+use crate::{exchange::Viewer, gateway::Gateway, shares::Party, trace::Opening};
 
 /// How long a client may take to send a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,11 +26,17 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct Arrival {
     pub(super) headers: HeaderMap,
     pub(super) viewer: Viewer,
+    pub(super) address: Option<PeerAddress>,
 }
 
 impl Arrival {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Whose shares the request counts against.
+    pub(super) fn party(&self) -> Party {
+        Party::of(self.viewer.caller, self.address)
     }
 
     /// Whether the client says that it reads streams of events. `*/*` does not say so: it is

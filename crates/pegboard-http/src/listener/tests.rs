@@ -31,13 +31,16 @@ impl Drop for Told {
 }
 
 fn settings() -> Settings {
-    Settings { max_connections: 1, ..Settings::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))) }
+    Settings {
+        connections: ConnectionLimits::for_one_caller(1),
+        ..Settings::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
 }
 
 async fn start(settings: Settings, router: Router) -> SocketAddr {
     let listener = Listener::bind(settings).await.expect("a port");
     let address = listener.address();
-    tokio::spawn(listener.serve(router, std::future::pending()));
+    tokio::spawn(listener.serve(router, std::future::pending(), || {}));
     address
 }
 

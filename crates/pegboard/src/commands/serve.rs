@@ -1,6 +1,7 @@
 //! `pegboard serve`.
 
 mod args;
+mod files;
 mod followed_model;
 mod marks;
 mod presence;
@@ -37,6 +38,9 @@ use crate::{
 
 /// Where the gateway listens unless told otherwise.
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
+
+/// How long answers may take to be written once calls were cut.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Threads that carry requests; more bring nothing, since nothing here computes for long.
 const MAX_WORKERS: usize = 4;
@@ -161,16 +165,10 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
             }
             tokio::spawn(summarise(Arc::clone(&gateway)));
             let stop = stopped(Arc::clone(&gateway), format, config.listen.shutdown_deadline);
-            listener.serve(router, stop).await;
+            listener.serve(router, stop, || gateway.cut_calls()).await;
             Ok(())
         }
-        None => {
-            let pipe = gateway.serve_pipe(tokio::io::stdin(), tokio::io::stdout());
-            tokio::select! {
-                served = pipe => served.map_err(|error| CliError::new("the pipe broke").because(error)),
-                () = stop_signal() => Ok(()),
-            }
-        }
+        None => serve_pipe(&gateway, config.listen.shutdown_deadline).await,
     };
     drop(presence);
     gateway.stop().await;
@@ -182,6 +180,31 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         telemetry.stop(Some(&gateway)).await;
     }
     served
+}
+
+/// Serves the client on standard input and output until it leaves or a signal comes. Calls that
+/// are running then may finish within the deadline; what is left is cut, with an error.
+async fn serve_pipe(gateway: &Arc<Gateway>, deadline: Duration) -> Result<(), CliError> {
+    let pipe = gateway.serve_pipe(tokio::io::stdin(), tokio::io::stdout());
+    tokio::pin!(pipe);
+    let served = tokio::select! {
+        served = &mut pipe => Some(served),
+        () = stop_signal() => None,
+    };
+    let served = match served {
+        Some(served) => served,
+        None => {
+            gateway.close_streams();
+            match tokio::time::timeout(deadline, &mut pipe).await {
+                Ok(served) => served,
+                Err(_) => {
+                    gateway.cut_calls();
+                    tokio::time::timeout(LAST_ANSWERS, pipe).await.unwrap_or(Ok(()))
+                }
+            }
+        }
+    };
+    served.map_err(|error| CliError::new("the pipe to the client failed").because(error))
 }
 
 /// What whoever asks how the gateway is will be told of its surroundings.
@@ -239,6 +262,8 @@ fn listener_settings(args: &ServeArgs, config: &Config) -> Result<Option<pegboar
     let mut settings = pegboard_http::Settings::new(resolve(address)?);
     settings.allow_public = args.allow_public || config.listen.allow_public;
     settings.shutdown_deadline = config.listen.shutdown_deadline;
+    settings.connections = files::within_descriptors(config.listen.connections);
+    settings.priority_paths = vec![HEALTH.to_owned(), READY.to_owned(), control::PREFIX.to_owned()];
     settings.guard = guard(&config.listen, holders(&config.gateway.tokens));
     Ok(Some(settings))
 }
@@ -250,6 +275,7 @@ fn guard(listen: &ListenConfig, tokens: Vec<(Principal, String)>) -> Guard {
         allowed_origins: listen.allowed_origins.clone(),
         tokens,
         open_paths: vec![HEALTH.to_owned(), READY.to_owned()],
+        trusted_proxies: listen.trusted_proxies.clone(),
         is_public: false,
     }
 }

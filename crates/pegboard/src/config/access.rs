@@ -93,16 +93,22 @@ pub(super) static TOKEN: Section<TokenDraft> = Section {
     )
 };
 
-/// An empty one would open the door to everybody, others could not be sent in a header.
-const SECRET: Kind = Kind::Shaped { pattern: r"^[!-~]+$|\$\{", fits: "a token of letters, digits and signs" };
+/// Shorter tokens can be guessed.
+const MIN_TOKEN: usize = 16;
+
+/// What can be sent in a header, and not be guessed.
+const SECRET: Kind = Kind::Shaped {
+    pattern: r"^[!-~]{16,}$|\$\{",
+    fits: "a token of at least 16 letters, digits and signs, without spaces",
+};
 
 fn read_secret(node: &Node<'_>, token: &mut TokenDraft, scope: &mut Scope<'_>) {
     let Some(text) = node.as_text(scope.problems) else { return };
     let secret = expand(node, text, scope);
-    let is_sendable = !secret.text.is_empty() && secret.text.chars().all(|c| c.is_ascii_graphic());
+    let is_sendable = secret.text.len() >= MIN_TOKEN && secret.text.chars().all(|c| c.is_ascii_graphic());
     if secret.is_complete && !is_sendable {
         let problem = node.problem(format!("must be {}", SECRET.fits()));
-        scope.problems.push(problem.hint("a variable may be empty, or have spaces"));
+        scope.problems.push(problem.hint("`openssl rand -hex 32` makes one; if it is a variable, check its value"));
     }
     token.secret = secret.text;
 }

@@ -2,6 +2,7 @@
 //! client has, a `pegboard` section, and `middleware`.
 
 mod access;
+mod connections;
 mod embeddings;
 mod gateway;
 mod limits;
@@ -25,6 +26,7 @@ use std::{
 
 use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::GatewaySettings;
+use pegboard_http::{ConnectionLimits, TrustedProxies};
 use pegboard_llm::embeddings::EndpointSettings;
 use pegboard_upstream::config::{
     ServerConfig,
@@ -79,6 +81,10 @@ pub(crate) struct ListenConfig {
     pub(crate) allowed_hosts: Vec<String>,
     /// Web origins that may talk to it.
     pub(crate) allowed_origins: Vec<String>,
+    /// Proxies whose word on a client's address is taken.
+    pub(crate) trusted_proxies: TrustedProxies,
+    /// How many connections there may be, and how they are shared.
+    pub(crate) connections: ConnectionLimits,
     /// Whether an address that others can reach is fine without tokens.
     pub(crate) allow_public: bool,
     /// Bytes that a request may have.
@@ -93,6 +99,8 @@ impl Default for ListenConfig {
             address: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            trusted_proxies: TrustedProxies::default(),
+            connections: ConnectionLimits::default(),
             allow_public: false,
             max_body_bytes: 4 << 20,
             shutdown_deadline: Duration::from_secs(5),

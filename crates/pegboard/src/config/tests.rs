@@ -175,13 +175,16 @@ fn tokens_are_secrets_that_can_be_sent() {
             &expected.replace('@', "`pegboard.tokens"),
         );
     };
-    tokens(r#"[{"name": "a", "token": "${TOKEN}"}, {"name": "b", "token": "x"}]"#, "a t0p b x ");
-    let sendable = "must be a token of letters, digits and signs (a variable may be empty, or have spaces)";
+    let long = r#"[{"name": "a", "token": "${TOKEN}-0123456789abc"}, {"name": "b", "token": "0123456789abcdef"}]"#;
+    tokens(long, "a t0p-0123456789abc b 0123456789abcdef ");
+    let sendable = "must be a token of at least 16 letters, digits and signs, without spaces \
+                    (`openssl rand -hex 32` makes one; if it is a variable, check its value)";
+    tokens(r#"[{"name": "a", "token": "0123456789abcde"}]"#, &format!("@[0].token` {sendable}"));
     tokens(r#"[{"name": "a", "token": "${EMPTY}"}]"#, &format!("@[0].token` {sendable}"));
-    tokens(r#"[{"name": "a", "token": "x y"}]"#, &format!("@[0].token` {sendable}"));
+    tokens(r#"[{"name": "a", "token": "0123456789abcdef x"}]"#, &format!("@[0].token` {sendable}"));
     let again = "@[1]` has the name or the token of another one";
-    tokens(r#"[{"name": "a", "token": "x"}, {"name": "b", "token": "x"}]"#, again);
-    tokens(r#"[{"token": "x"}]"#, "@[0]` needs `name`");
+    tokens(r#"[{"name": "a", "token": "0123456789abcdef"}, {"name": "b", "token": "0123456789abcdef"}]"#, again);
+    tokens(r#"[{"token": "0123456789abcdef"}]"#, "@[0]` needs `name`");
 }
 
 #[test]
@@ -301,9 +304,10 @@ fn places() -> Vec<Place> {
             json!({"clientId": "a"}),
             |it| json!({"mcpServers": {"s": {"url": "http://x", "oauth": it}}}),
         ),
+        place(child("connections", &pegboard), json!({}), |it| json!({"pegboard": {"connections": it}})),
         place(
             child("tokens", &pegboard),
-            json!({"name": "a", "token": "b"}),
+            json!({"name": "a", "token": "0123456789abcdef"}),
             |it| json!({"pegboard": {"tokens": [it]}}),
         ),
         place(child("middleware", &root_shape()), json!({}), |it| json!({"middleware": it})),
@@ -364,7 +368,7 @@ fn samples() -> Vec<Value> {
         json!([{"type": "tool_search"}]),
         json!([{"type": "other"}]),
         json!([{"type": "security"}]),
-        json!([{"name": "a", "token": "b"}]),
+        json!([{"name": "a", "token": "0123456789abcdef"}]),
         json!({"a": {"command": "x"}}),
     ]
 }

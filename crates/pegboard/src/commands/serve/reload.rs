@@ -158,7 +158,13 @@ impl Followed {
     /// Some things take another start.
     fn warn_of_the_fixed(&mut self, listen: &ListenConfig, telemetry: &TelemetryConfig) {
         let fixed = |listen: &ListenConfig| {
-            (listen.address.clone(), listen.allow_public, listen.max_body_bytes, listen.shutdown_deadline)
+            (
+                listen.address.clone(),
+                listen.allow_public,
+                listen.max_body_bytes,
+                listen.shutdown_deadline,
+                listen.connections,
+            )
         };
         if fixed(listen) != fixed(&self.listen) {
             tracing::warn!("the address and the limits of the listener change with the next start");

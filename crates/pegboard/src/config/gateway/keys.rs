@@ -13,7 +13,7 @@ use pegboard_upstream::config::{
 use super::{
     super::{
         access::{SELECTION, TOKEN, read_tokens, selection_shape},
-        embeddings, limits,
+        connections, embeddings, limits,
         lint::LINT,
         options::OPTIONS,
         state::StateFolder,
@@ -166,6 +166,22 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         |node, draft: &mut Draft, scope| draft.config.listen.allowed_origins = read_texts(node, scope),
     )
     .default("[]"),
+    Key::new(
+        "trustedProxies",
+        connections::NETWORKS,
+        "Reverse proxies in front of the gateway, as addresses or ranges such as `10.0.0.0/8`. Their \
+         `X-Forwarded-For` header decides which address a client counts as; from anyone else it is ignored.",
+        |node, draft: &mut Draft, scope| {
+            draft.config.listen.trusted_proxies = connections::read_proxies(node, scope);
+        },
+    )
+    .default("[]"),
+    Key::new(
+        "connections",
+        connections::KIND,
+        "How many connections, requests and event streams there may be at a time.",
+        |node, draft: &mut Draft, scope| connections::read(node, &mut draft.config, scope),
+    ),
     Key::new(
         "allowPublic",
         Kind::Flag,

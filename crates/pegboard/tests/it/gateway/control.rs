@@ -95,14 +95,15 @@ async fn a_token_shows_what_its_selection_allows() {
     let config = json!({
         "mcpServers": {"one": fixture(&["--extras"]), "two": fixture(&["--extras"]), "three": fixture(&[])},
         "pegboard": {"exposure": "never", "tokens": [
-            {"name": "ann", "token": "secret-ann"},
-            {"name": "bob", "token": "secret-bob", "selection": {"tools": ["one:echo"], "servers": ["three"]}}
+            {"name": "ann", "token": "secret-token-of-ann"},
+            {"name": "bob", "token": "secret-token-of-bob", "selection": {"tools": ["one:echo"], "servers": ["three"]}},
+            {"name": "cat", "token": "secret-token-of-cat", "selection": {"deny": ["one:slow", "echo"]}}
         ]}
     });
     let served = Served::start("control-tokens", &config).await;
-    let (ann, bob) = (Some("secret-ann"), Some("secret-bob"));
+    let (ann, bob, cat) = (Some("secret-token-of-ann"), Some("secret-token-of-bob"), Some("secret-token-of-cat"));
     assert_eq!(ask(get(&served, None)).await.0, 401);
-    assert_eq!(ask(get(&served, Some("secret-eve"))).await.0, 401);
+    assert_eq!(ask(get(&served, Some("secret-token-of-eve"))).await.0, 401);
     let _session = Legacy::begin_as(&served.url, "of ann", json!({}), ann).await;
     let is_listed = |status: &Value| status["servers"][0]["tools"].as_u64() > Some(0);
     let whole = until(&served, ann, is_listed).await;
@@ -123,6 +124,9 @@ async fn a_token_shows_what_its_selection_allows() {
         // It sees one tool of it, and others need the rest.
         ("servers/one/restart", bob, 404),
         ("servers/three/restart", bob, 202),
+        // A denied tool is a part of its server that the token does not see.
+        ("servers/one/restart", cat, 404),
+        ("servers/two/restart", cat, 404),
         ("servers/four/restart", ann, 404),
         ("servers/two/restart", ann, 202),
     ] {

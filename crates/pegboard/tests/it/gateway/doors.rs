@@ -201,3 +201,45 @@ async fn calls_on_a_pipe_are_checked_and_take_turns() {
     let (answer, _) = pipe.request(json!(4), "tools/call", echo).await;
     assert_eq!(answer["result"]["content"][0]["text"], "{\"is\":\"there\"}");
 }
+
+#[tokio::test]
+async fn calls_that_a_shutdown_cuts_get_an_error() {
+    let expected =
+        "server `fixture`: the gateway is shutting down; the call was cut and may or may not have taken effect";
+    let config = json!({
+        "mcpServers": {"fixture": fixture(&["--extras"])},
+        "pegboard": {"exposure": "never", "shutdownDeadline": "100ms"}
+    });
+    let call = json!({"name": "slow", "arguments": {"ms": 600_000}});
+    // On a pipe.
+    let mut pipe = Piped::start("cut", Some(&config));
+    let meta = super::client::modern_meta(&json!({}));
+    pipe.request(json!(1), "tools/list", json!({"_meta": meta})).await;
+    let params = json!({"name": "slow", "arguments": {"ms": 600_000}, "_meta": meta});
+    pipe.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}).to_string()).await;
+    // A call is running once a later request is answered.
+    pipe.request(json!(3), "tools/list", json!({"_meta": meta})).await;
+    super::kill(pipe.child.id().expect("it runs"), "TERM");
+    let cut = pipe.next().await;
+    assert_eq!(
+        (&cut["id"], &cut["error"]["code"], &cut["error"]["message"]),
+        (&json!(2), &json!(-32603), &json!(expected))
+    );
+    // Over HTTP, in both eras.
+    let mut served = Served::start("cut", &config).await;
+    let session = served.legacy().await;
+    let (legacy, modern) = (session.request("tools/call", call.clone()), served.modern("tools/call", call));
+    let stopped = async {
+        let running = |log: &String| log.matches("slow: started").count() == 2;
+        let mut log = served.log.clone();
+        tokio::time::timeout(PATIENCE, log.wait_for(running)).await.expect("both run").expect("a log");
+        served.signal("TERM");
+    };
+    let (legacy, modern, ()) = tokio::join!(legacy, modern, stopped);
+    for reply in [legacy, modern] {
+        assert_eq!(reply.error(), (-32603, expected.to_owned()));
+    }
+    served.logged("call cut by shutdown").await;
+    served.ended().await;
+    assert_eq!(served.log().matches("call cut by shutdown").count(), 2, "{}", served.log());
+}

@@ -1,6 +1,6 @@
 //! Who may come in, and how much they may send.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Legacy, Served, command, fixture, modern_with, names};
 
@@ -11,8 +11,8 @@ async fn tokens_open_the_door_and_narrow_the_view() {
         "pegboard": {
             "exposure": "never",
             "tokens": [
-                {"name": "ann", "token": "secret-ann"},
-                {"name": "bob", "token": "secret-bob", "selection": {"tools": ["one:echo"]}}
+                {"name": "ann", "token": "secret-token-of-ann"},
+                {"name": "bob", "token": "secret-token-of-bob", "selection": {"tools": ["one:echo"]}}
             ]
         }
     });
@@ -25,8 +25,8 @@ async fn tokens_open_the_door_and_narrow_the_view() {
         let session = Legacy::begin_as(&served.url, "test", json!({}), Some(token)).await;
         (names(&session.request("tools/list", json!({})).await, "tools"), session)
     };
-    assert!(tools("secret-ann").await.0.len() > 60);
-    let (listed, bob) = tools("secret-bob").await;
+    assert!(tools("secret-token-of-ann").await.0.len() > 60);
+    let (listed, bob) = tools("secret-token-of-bob").await;
     assert_eq!(listed, ["one___echo"]);
     assert!(!bob.hello.to_string().contains("two"), "{}", bob.hello);
     let listen = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
@@ -35,7 +35,7 @@ async fn tokens_open_the_door_and_narrow_the_view() {
     }});
     let listen = super::client::http()
         .post(&served.url)
-        .bearer_auth("secret-bob")
+        .bearer_auth("secret-token-of-bob")
         .header("mcp-protocol-version", "2026-07-28")
         .header("mcp-method", "subscriptions/listen")
         .body(listen.to_string());
@@ -49,10 +49,16 @@ async fn tokens_open_the_door_and_narrow_the_view() {
     assert_eq!(names(&bob.request("prompts/list", json!({})).await, "prompts"), Vec::<String>::new());
     assert_eq!(bob.request("resources/read", json!({"uri": "two+test://static-text"})).await.error().0, -32002);
     let stolen = super::client::http().post(&served.url).header("mcp-session-id", &bob.session);
-    let stolen = stolen.bearer_auth("secret-ann").body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let stolen = stolen.bearer_auth("secret-token-of-ann").body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
     assert_eq!(stolen.send().await.expect("an answer").status().as_u16(), 404, "a session of somebody else");
-    let private =
-        modern_with(&served.url, "tools/list", json!({}), &json!({}), &[("authorization", "Bearer secret-bob")]).await;
+    let private = modern_with(
+        &served.url,
+        "tools/list",
+        json!({}),
+        &json!({}),
+        &[("authorization", "Bearer secret-token-of-bob")],
+    )
+    .await;
     assert_eq!(private.result()["cacheScope"], "private");
     assert!(!served.log().contains("secret-"), "a secret in the log");
 }
@@ -115,7 +121,7 @@ async fn pages_of_allowed_origins_may_ask() {
         "mcpServers": {"fixture": fixture(&[])},
         "pegboard": {
             "allowedOrigins": ["https://app.example.com"],
-            "tokens": [{"name": "a", "token": "secret"}]
+            "tokens": [{"name": "a", "token": "secret-token-of-a"}]
         }
     });
     let served = Served::start("pages", &config).await;
@@ -128,11 +134,13 @@ async fn pages_of_allowed_origins_may_ask() {
     assert_eq!(allowed.status().as_u16(), 204);
     assert_eq!(allowed.headers()["access-control-allow-origin"], "https://app.example.com");
     assert_eq!(ask("https://evil.example.com").await.status().as_u16(), 403);
-    let ping =
-        super::client::http().post(&served.url).bearer_auth("secret").header("origin", "https://app.example.com");
+    let ping = super::client::http()
+        .post(&served.url)
+        .bearer_auth("secret-token-of-a")
+        .header("origin", "https://app.example.com");
     let ping = ping.body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).send().await.expect("an answer");
     assert_eq!(ping.headers()["access-control-allow-origin"], "https://app.example.com");
-    served.logged("a request is turned away").await;
+    served.logged("request rejected").await;
 }
 
 #[tokio::test]
@@ -183,7 +191,7 @@ async fn numbers_for_whoever_collects_them() {
     let config = json!({
         "mcpServers": {"fixture": fixture(&["--extras", "--tools", "200"])},
         "pegboard": {"dialect": "bridge", "tokens": [
-            {"name": "me", "token": "alpha"}, {"name": "guest", "token": "beta", "selection": {"tools": ["fixture:echo"]}}
+            {"name": "me", "token": "alpha-alpha-alpha"}, {"name": "guest", "token": "beta-beta-beta-beta", "selection": {"tools": ["fixture:echo"]}}
         ]}
     });
     let served = Served::start("metrics", &config).await;
@@ -193,7 +201,7 @@ async fn numbers_for_whoever_collects_them() {
         let response = request.send().await.expect("an answer");
         (response.status().as_u16(), response.text().await.expect("a body"))
     };
-    let session = Legacy::begin_as(&served.url, "test", json!({}), Some("alpha")).await;
+    let session = Legacy::begin_as(&served.url, "test", json!({}), Some("alpha-alpha-alpha")).await;
     session.request("tools/list", json!({})).await;
     session.call("search_tools", json!({"query": "echo"})).await;
     session.call("search_tools", json!({"query": "zzzqqq"})).await;
@@ -201,8 +209,12 @@ async fn numbers_for_whoever_collects_them() {
     session.call("call_tool", json!({"name": "slow", "arguments": {}})).await;
     assert_eq!(get("/ready", None).await.0, 200);
     assert_eq!(get("/metrics", None).await.0, 401, "names of servers are for those who may see them");
-    assert_eq!(get("/metrics", Some("beta")).await, (403, String::new()), "the numbers are of all servers");
-    let (status, text) = get("/metrics", Some("alpha")).await;
+    assert_eq!(
+        get("/metrics", Some("beta-beta-beta-beta")).await,
+        (403, String::new()),
+        "the numbers are of all servers"
+    );
+    let (status, text) = get("/metrics", Some("alpha-alpha-alpha")).await;
     assert_eq!(status, 200);
     for line in [
         "pegboard_sessions 1",
@@ -216,4 +228,54 @@ async fn numbers_for_whoever_collects_them() {
     let saved = text.lines().find_map(|line| line.strip_prefix("pegboard_tokens_saved_total "));
     let saved: u64 = saved.and_then(|saved| saved.parse().ok()).expect("a number");
     assert!(saved > 1_000, "{saved}");
+}
+
+#[tokio::test]
+async fn without_a_token_health_is_liveness_alone() {
+    let config = json!({
+        "mcpServers": {"one": fixture(&["--extras"])},
+        "pegboard": {"tokens": [
+            {"name": "ann", "token": "secret-token-of-ann"},
+            {"name": "bob", "token": "secret-token-of-bob", "selection": {"tools": ["one:echo"]}}
+        ]}
+    });
+    let served = Served::start("liveness", &config).await;
+    Legacy::begin_as(&served.url, "test", json!({}), Some("secret-token-of-ann")).await;
+    let get = async |path: &str, token: Option<&str>| {
+        let request = super::client::http().get(served.url.replace("/mcp", path));
+        let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
+        let response = request.send().await.expect("an answer");
+        (response.status().as_u16(), response.json::<Value>().await.unwrap_or_default())
+    };
+    for token in [None, Some("secret-token-of-bob")] {
+        assert_eq!(get("/health", token).await, (200, json!({"status": "ok"})));
+        assert_eq!(get("/ready", token).await, (200, json!({"ready": true})));
+    }
+    let (status, health) = get("/health", Some("secret-token-of-ann")).await;
+    assert_eq!((status, &health["servers"], &health["sessions"]), (200, &json!(1), &json!(1)));
+    assert_eq!(get("/ready", Some("secret-token-of-ann")).await, (200, json!({"ready": true, "starting": 0})));
+    assert_eq!(get("/health", Some("secret-token-of-eve")).await.0, 401);
+}
+
+#[tokio::test]
+async fn tokens_cannot_be_tried_in_bulk() {
+    let config = json!({
+        "mcpServers": {"one": fixture(&[])},
+        "pegboard": {"tokens": [{"name": "ann", "token": "secret-token-of-ann"}]}
+    });
+    let served = Served::start("guesses", &config).await;
+    let list = async |tokens: &[&str]| {
+        let headers: Vec<String> = tokens.iter().map(|token| format!("Bearer {token}")).collect();
+        let headers: Vec<(&str, &str)> = headers.iter().map(|header| ("authorization", header.as_str())).collect();
+        modern_with(&served.url, "tools/list", json!({}), &json!({}), &headers).await.status
+    };
+    let began = std::time::Instant::now();
+    for guess in 0..7 {
+        assert_eq!(list(&[&format!("secret-token-of-{guess}")]).await, 401);
+    }
+    // 100, 200, 400 and 800 ms from the fourth one on; how fast the valid one is, is not measured here.
+    assert!(began.elapsed() >= std::time::Duration::from_millis(1500), "{:?}", began.elapsed());
+    assert_eq!(list(&["secret-token-of-ann"]).await, 200);
+    assert_eq!(list(&["secret-token-of-ann", "secret-token-of-ann"]).await, 400);
+    assert_eq!(list(&["secret-token-of-ann", "secret-token-of-eve"]).await, 400);
 }

@@ -21,6 +21,7 @@ mod reloading;
 mod remote;
 mod returning;
 mod secrets;
+mod shares;
 mod starting;
 mod status;
 mod steps;

@@ -123,33 +123,33 @@ async fn who_may_see_what_changes_under_way() {
             "pegboard": {"exposure": "never", "tokens": tokens}
         })
     };
-    let all = json!([{"name": "ann", "token": "secret-ann"}, {"name": "bob", "token": "secret-bob"}]);
+    let all = json!([{"name": "ann", "token": "secret-token-of-ann"}, {"name": "bob", "token": "secret-token-of-bob"}]);
     let served = Served::start("reload-tokens", &with(all)).await;
     let begin = async |token| Legacy::begin_as(&served.url, "test", json!({}), Some(token)).await;
-    let (ann, bob) = (begin("secret-ann").await, begin("secret-bob").await);
+    let (ann, bob) = (begin("secret-token-of-ann").await, begin("secret-token-of-bob").await);
     let (mut for_ann, mut for_bob) = (ann.stream().await, bob.stream().await);
     // Bob is gone, somebody has his place in the list, and Ann may see less.
     let fewer = json!([
-        {"name": "cat", "token": "secret-cat"},
-        {"name": "ann", "token": "secret-ann", "selection": {"tools": ["one:echo"]}}
+        {"name": "cat", "token": "secret-token-of-cat"},
+        {"name": "ann", "token": "secret-token-of-ann", "selection": {"tools": ["one:echo"]}}
     ]);
     assert!(served.reconfigure(&with(fewer).to_string()).await);
     lists(&ann, &mut for_ann, |names| names == ["echo"]).await;
     assert!(ann.call("slow", json!({})).await.response.to_string().contains("no tool"));
     assert_eq!(bob.request("tools/list", json!({})).await.status, 401);
     while for_bob.next().await.is_some() {}
-    let cat = begin("secret-cat").await;
+    let cat = begin("secret-token-of-cat").await;
     assert!(listed(&cat).await.len() > 5);
     let stolen = super::client::http().post(&served.url).header("mcp-session-id", &bob.session);
-    let stolen = stolen.bearer_auth("secret-cat").body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let stolen = stolen.bearer_auth("secret-token-of-cat").body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
     assert_eq!(stolen.send().await.expect("an answer").status().as_u16(), 404);
-    let headers = [("authorization", "Bearer secret-bob")];
+    let headers = [("authorization", "Bearer secret-token-of-bob")];
     assert_eq!(modern_with(&served.url, "tools/list", json!({}), &json!({}), &headers).await.status, 401);
     // Back again, he begins anew.
-    let back = json!([{"name": "bob", "token": "secret-bob"}]);
+    let back = json!([{"name": "bob", "token": "secret-token-of-bob"}]);
     assert!(served.reconfigure(&with(back).to_string()).await);
     assert_eq!(bob.request("tools/list", json!({})).await.status, 404);
-    assert!(listed(&begin("secret-bob").await).await.len() > 5);
+    assert!(listed(&begin("secret-token-of-bob").await).await.len() > 5);
     assert!(!served.log().contains("secret-"), "a secret in the log");
 }
 

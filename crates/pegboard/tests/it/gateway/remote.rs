@@ -10,7 +10,7 @@ use super::{Served, fixture, names, text};
 async fn inner(test: &str) -> Served {
     let config = json!({
         "mcpServers": {"fixture": fixture(&["--extras"])},
-        "pegboard": {"exposure": "never", "tokens": [{"name": "outer", "token": "open-sesame"}]}
+        "pegboard": {"exposure": "never", "tokens": [{"name": "outer", "token": "open-sesame-open-sesame"}]}
     });
     Served::start(test, &config).await
 }
@@ -19,7 +19,7 @@ fn outer(url: &str, protocol: &str) -> Value {
     json!({
         "mcpServers": {"far": {
             "type": "http", "url": url, "protocol": protocol,
-            "headers": {"Authorization": "Bearer open-sesame"}
+            "headers": {"Authorization": "Bearer open-sesame-open-sesame"}
         }},
         "pegboard": {"exposure": "never"}
     })

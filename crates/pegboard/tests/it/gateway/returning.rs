@@ -79,10 +79,10 @@ async fn what_was_loaded_is_there_after_a_restart_and_after_a_crash() {
 async fn a_conversation_is_for_whoever_began_it() {
     let stage = Stage::new("back-tokens");
     let with = |tokens: Value| config(json!({"dialect": "explicit", "tokens": tokens}));
-    let ann = json!({"name": "ann", "token": "secret-ann"});
-    let bob = json!({"name": "bob", "token": "secret-bob"});
+    let ann = json!({"name": "ann", "token": "secret-token-of-ann"});
+    let bob = json!({"name": "bob", "token": "secret-token-of-bob"});
     let served = stage.serve(&with(json!([ann, bob]))).await;
-    let session = Legacy::begin_as(&served.url, "test", json!({}), Some("secret-ann")).await;
+    let session = Legacy::begin_as(&served.url, "test", json!({}), Some("secret-token-of-ann")).await;
     load(&session, "explicit").await;
     let loaded = listed(&session).await;
     end(served).await;
@@ -98,14 +98,14 @@ async fn a_conversation_is_for_whoever_began_it() {
         let request = request.bearer_auth(token).body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
         request.send().await.expect("an answer").status().as_u16()
     };
-    assert_eq!(ping("secret-bob").await, 404);
-    assert_eq!(ping("secret-ann").await, 200);
-    assert_eq!(ping("secret-bob").await, 404);
+    assert_eq!(ping("secret-token-of-bob").await, 404);
+    assert_eq!(ping("secret-token-of-ann").await, 200);
+    assert_eq!(ping("secret-token-of-bob").await, 404);
     let url = served.url.clone();
     let session = session.moved_to(&url);
     assert_eq!(listed(&session).await, loaded);
     // Whoever may see less finds less.
-    let narrowed = json!({"name": "ann", "token": "secret-ann", "selection": {"tools": ["one:echo"]}});
+    let narrowed = json!({"name": "ann", "token": "secret-token-of-ann", "selection": {"tools": ["one:echo"]}});
     end(served).await;
     let served = stage.serve(&with(json!([narrowed]))).await;
     let session = session.moved_to(&served.url);

@@ -160,10 +160,10 @@ async fn get(url: &str, path: &str, token: Option<&str>) -> String {
 }
 
 /// Waits until everything that can fail has failed.
-async fn all_failed(served: &Served) {
+async fn all_failed(served: &Served, token: Option<&str>) {
     let failed = async {
         loop {
-            let health: Value = serde_json::from_str(&get(&served.url, "/health", None).await).expect("JSON");
+            let health: Value = serde_json::from_str(&get(&served.url, "/health", token).await).expect("JSON");
             if health["failed"].as_u64() >= Some(7) && health["ready"].as_u64() >= Some(2) {
                 return;
             }
@@ -174,7 +174,7 @@ async fn all_failed(served: &Served) {
 }
 
 async fn check_everything(served: &Served, token: Option<&str>) {
-    all_failed(served).await;
+    all_failed(served, token).await;
     for path in ["/health", "/ready", "/metrics", "/elsewhere"] {
         check(path, &get(&served.url, path, token).await);
     }

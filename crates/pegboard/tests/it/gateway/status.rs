@@ -124,20 +124,21 @@ async fn tokens_come_from_files() {
     let config = json!({
         "mcpServers": {"one": fixture(&["--extras"]), "two": fixture(&[])},
         "pegboard": {"tokens": [
-            {"name": "bob", "token": "secret-bob", "selection": {"servers": ["one"]}},
-            {"name": "ann", "token": "secret-ann"}
+            {"name": "bob", "token": "secret-token-of-bob", "selection": {"servers": ["one"]}},
+            {"name": "ann", "token": "secret-token-of-ann"}
         ]}
     });
     let served = place.serve("one", &config).await;
-    until(&served, Some("secret-ann"), is_ready).await;
+    until(&served, Some("secret-token-of-ann"), is_ready).await;
     let servers = |output: &Output| json_of(output)["servers"].as_array().map(Vec::len);
     assert_eq!(servers(&place.status(&["--json"]).await), Some(2), "the one that shows most");
-    place.0.file("bob", "secret-bob\n").file("eve", "secret-eve").file("none", " \n");
+    place.0.file("bob", "secret-token-of-bob\n").file("eve", "secret-token-of-eve").file("none", " \n");
     assert_eq!(servers(&place.status(&["--json", "--token-file", "bob"]).await), Some(1));
     let (code, _, error) = told(&place.status(&["--token-file", "eve"]).await);
     assert!(code == Some(2) && error.contains("wants a token") && !error.contains("secret-"), "{error}");
     assert_eq!(place.status(&["--token-file", "none"]).await.status.code(), Some(2));
-    let given = place.command(&["--json"]).env("PEGBOARD_TOKEN", "secret-bob").output().await.expect("it runs");
+    let given =
+        place.command(&["--json"]).env("PEGBOARD_TOKEN", "secret-token-of-bob").output().await.expect("it runs");
     assert_eq!(servers(&given), Some(1));
 }
 

@@ -25,7 +25,7 @@ fn parent() -> String {
 }
 
 fn telemetry(collector: &str) -> Value {
-    json!({"endpoint": collector, "headers": {"x-key": "open-sesame"}, "serviceName": "gate"})
+    json!({"endpoint": collector, "headers": {"x-key": "open-sesame-open-sesame"}, "serviceName": "gate"})
 }
 
 /// A remote server of one tool, which tells nobody more than it must.
@@ -147,7 +147,7 @@ async fn one_trace_from_the_client_to_the_server() {
         let all: String =
             collector.listener.got().iter().map(|got| String::from_utf8_lossy(&got.body).into_owned()).collect();
         assert!(!all.contains("hush") && !all.contains("sesame"));
-        assert!(collector.listener.got().iter().all(|got| got.headers["x-key"] == "open-sesame"));
+        assert!(collector.listener.got().iter().all(|got| got.headers["x-key"] == "open-sesame-open-sesame"));
         assert!(!served.log().contains("sesame"), "a secret in the log");
     }
 }

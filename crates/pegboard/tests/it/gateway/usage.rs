@@ -55,7 +55,7 @@ impl Stage {
                 "dialect": "bridge",
                 "startupWait": 20,
                 "usageLearning": learning.clone(),
-                "tokens": [{"name": "ann", "token": "secret-ann"}, {"name": "bob", "token": "secret-bob"}]
+                "tokens": [{"name": "ann", "token": "secret-token-of-ann"}, {"name": "bob", "token": "secret-token-of-bob"}]
             }
         });
         if learning.is_null() {
@@ -132,15 +132,15 @@ async fn end(mut served: Served) {
 async fn what_one_token_learns_is_no_others_business() {
     let stage = Stage::new("tokens");
     let served = stage.serve(json!(true)).await;
-    let (ann, bob) = (begin(&served, "secret-ann").await, begin(&served, "secret-bob").await);
+    let (ann, bob) = (begin(&served, "secret-token-of-ann").await, begin(&served, "secret-token-of-bob").await);
     let before = search(&bob, QUERY).await;
     assert_eq!(before[..2], [ISSUE, TICKET]);
     practise(&ann, QUERY, TICKET).await;
     practise(&ann, "create issue", TICKET).await;
     assert_eq!(search(&ann, QUERY).await[0], TICKET, "her own conversation");
-    assert_eq!(search(&begin(&served, "secret-ann").await, "opening issues").await[0], TICKET, "her next one");
+    assert_eq!(search(&begin(&served, "secret-token-of-ann").await, "opening issues").await[0], TICKET, "her next one");
     assert_eq!(search(&bob, QUERY).await, before);
-    assert_eq!(search(&begin(&served, "secret-bob").await, QUERY).await, before);
+    assert_eq!(search(&begin(&served, "secret-token-of-bob").await, QUERY).await, before);
     // Whatever she is used to, a name is a name.
     for named in ["create_issue", "create issue", "desk/create_issue", "please use `create_issue`"] {
         assert_eq!(search(&ann, named).await[0], ISSUE, "{named}");
@@ -152,15 +152,15 @@ async fn what_one_token_learns_is_no_others_business() {
     let written = fs::read_to_string(stage.file()).expect("a file");
     assert!(!written.contains("secret-") && !written.contains(QUERY), "{written}");
     let served = stage.serve(json!({"halfLifeDays": 60})).await;
-    assert_eq!(search(&begin(&served, "secret-ann").await, QUERY).await[0], TICKET, "after a restart");
-    assert_eq!(search(&begin(&served, "secret-bob").await, QUERY).await, before);
+    assert_eq!(search(&begin(&served, "secret-token-of-ann").await, QUERY).await[0], TICKET, "after a restart");
+    assert_eq!(search(&begin(&served, "secret-token-of-bob").await, QUERY).await, before);
 }
 
 #[tokio::test]
 async fn what_failed_or_was_not_searched_for_is_not_learned() {
     let stage = Stage::new("nothing");
     let served = stage.serve(json!(true)).await;
-    let ann = begin(&served, "secret-ann").await;
+    let ann = begin(&served, "secret-token-of-ann").await;
     call(&ann, TICKET).await;
     search(&ann, "send a mail").await;
     call(&ann, "list_issues").await;
@@ -189,12 +189,12 @@ async fn requests_without_sessions_have_the_habits_of_their_token() {
     };
     for _ in 0..8 {
         // Bob looks for the same, and calls nothing.
-        assert_eq!(first_of("secret-bob").await, ISSUE);
-        first_of("secret-ann").await;
-        modern_call(&served, "secret-ann", "call_tool", json!({"name": TICKET, "arguments": {}})).await;
+        assert_eq!(first_of("secret-token-of-bob").await, ISSUE);
+        first_of("secret-token-of-ann").await;
+        modern_call(&served, "secret-token-of-ann", "call_tool", json!({"name": TICKET, "arguments": {}})).await;
     }
-    assert_eq!(first_of("secret-ann").await, TICKET);
-    assert_eq!(first_of("secret-bob").await, ISSUE);
+    assert_eq!(first_of("secret-token-of-ann").await, TICKET);
+    assert_eq!(first_of("secret-token-of-bob").await, ISSUE);
     assert_eq!(stage.learned(1).await, ["ann: issu open: desk/create_ticket"]);
 }
 
@@ -202,8 +202,8 @@ async fn requests_without_sessions_have_the_habits_of_their_token() {
 async fn secrets_in_queries_are_not_kept() {
     let stage = Stage::new("secrets");
     let served = stage.serve(json!(true)).await;
-    let ann = begin(&served, "secret-ann").await;
-    practise(&ann, "open issue with secret-bob and hunter-pass-phrase", TICKET).await;
+    let ann = begin(&served, "secret-token-of-ann").await;
+    practise(&ann, "open issue with secret-token-of-bob and hunter-pass-phrase", TICKET).await;
     assert_eq!(stage.learned(1).await, ["ann: issu open: desk/create_ticket"]);
 }
 
@@ -212,7 +212,7 @@ async fn off_by_default() {
     let stage = Stage::new("off");
     for learning in [json!(false), Value::Null] {
         let served = stage.serve(learning).await;
-        let ann = begin(&served, "secret-ann").await;
+        let ann = begin(&served, "secret-token-of-ann").await;
         practise(&ann, QUERY, TICKET).await;
         assert_eq!(search(&ann, QUERY).await[0], ISSUE);
         end(served).await;
@@ -225,7 +225,7 @@ async fn off_by_default() {
 async fn a_running_gateway_forgets() {
     let stage = Stage::new("reset");
     let served = stage.serve(json!(true)).await;
-    let (ann, bob) = (begin(&served, "secret-ann").await, begin(&served, "secret-bob").await);
+    let (ann, bob) = (begin(&served, "secret-token-of-ann").await, begin(&served, "secret-token-of-bob").await);
     practise(&ann, QUERY, TICKET).await;
     practise(&bob, QUERY, TICKET).await;
     stage.learned(2).await;
@@ -245,7 +245,7 @@ async fn a_running_gateway_forgets() {
     let file = served.folder().join("pegboard.json");
     let config = fs::read_to_string(file).expect("a file").replace("\"usageLearning\":true", "\"usageLearning\":false");
     assert!(served.reconfigure(&config).await);
-    assert_eq!(search(&begin(&served, "secret-bob").await, QUERY).await[0], ISSUE);
+    assert_eq!(search(&begin(&served, "secret-token-of-bob").await, QUERY).await[0], ISSUE);
 }
 
 #[tokio::test]
@@ -253,7 +253,7 @@ async fn a_gateway_that_is_killed_leaves_a_whole_file() {
     let stage = Stage::new("killed");
     for round in 0..6 {
         let mut served = stage.serve(json!(true)).await;
-        let ann = begin(&served, "secret-ann").await;
+        let ann = begin(&served, "secret-token-of-ann").await;
         let pid = served.pid();
         // At another moment each time, in the middle of what is written all the time.
         let killed = tokio::spawn(async move {
@@ -279,7 +279,7 @@ async fn a_gateway_that_is_killed_leaves_a_whole_file() {
 async fn a_damaged_file_is_put_aside() {
     let stage = Stage::new("damaged");
     let served = stage.serve(json!(true)).await;
-    practise(&begin(&served, "secret-ann").await, QUERY, TICKET).await;
+    practise(&begin(&served, "secret-token-of-ann").await, QUERY, TICKET).await;
     stage.learned(1).await;
     end(served).await;
     let mut bytes = fs::read(stage.file()).expect("a file");
@@ -288,7 +288,7 @@ async fn a_damaged_file_is_put_aside() {
     fs::write(stage.file(), &bytes).expect("written");
     let served = stage.serve(json!(true)).await;
     served.logged("cannot be read and is put aside").await;
-    let ann = begin(&served, "secret-ann").await;
+    let ann = begin(&served, "secret-token-of-ann").await;
     assert_eq!(search(&ann, QUERY).await[0], ISSUE);
     assert_eq!(fs::read(stage.state().join("usage/habits.damaged")).expect("put aside"), bytes);
     practise(&ann, QUERY, TICKET).await;

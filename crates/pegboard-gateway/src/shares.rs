@@ -1,0 +1,105 @@
+//! Amounts that are counted per caller, such as open event streams or bytes of subscriptions.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use pegboard_http::PeerAddress;
+
+use crate::{exchange::Caller, lock};
+
+/// Whose share something counts against: the holder of a token, else the address that a request
+/// comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Party {
+    Caller(Caller),
+    Address(PeerAddress),
+}
+
+impl Party {
+    /// The party of a caller at an address. Pipes have no address.
+    pub(crate) fn of(caller: Caller, address: Option<PeerAddress>) -> Self {
+        match (caller, address) {
+            (Caller::Anybody, Some(address)) => Self::Address(address),
+            (caller, _) => Self::Caller(caller),
+        }
+    }
+}
+
+/// What each party has taken of something.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    taken: Mutex<HashMap<Party, usize>>,
+}
+
+impl Shares {
+    /// Takes `amount` for a party that may have `most` altogether; `None` if that is too much.
+    pub(crate) fn take(self: &Arc<Self>, party: Party, amount: usize, most: usize) -> Option<Claim> {
+        let mut taken = lock(&self.taken);
+        let before = taken.get(&party).copied().unwrap_or(0);
+        let after = before.checked_add(amount).filter(|after| *after <= most)?;
+        taken.insert(party, after);
+        Some(Claim { shares: Arc::clone(self), party, amount })
+    }
+}
+
+/// An amount that was taken; dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    shares: Arc<Shares>,
+    party: Party,
+    amount: usize,
+}
+
+impl Claim {
+    pub(crate) fn amount(&self) -> usize {
+        self.amount
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.shares.taken);
+        if let Some(amount) = taken.get_mut(&self.party) {
+            *amount -= self.amount;
+            if *amount == 0 {
+                taken.remove(&self.party);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use pegboard_http::Principal;
+
+    use super::*;
+
+    #[test]
+    fn what_was_given_back_can_be_taken_again() {
+        let shares = Arc::new(Shares::default());
+        let [one, other] = [1, 2].map(|number| Party::Caller(Caller::Token(Principal(number))));
+        let first = shares.take(one, 6, 10).expect("room");
+        assert!(shares.take(one, 5, 10).is_none());
+        let second = shares.take(one, 4, 10).expect("room");
+        assert!(shares.take(other, 10, 10).is_some(), "another party has its own share");
+        drop(first);
+        assert!(shares.take(one, 7, 10).is_none());
+        assert!(shares.take(one, 6, 10).is_some());
+        drop(second);
+        assert!(shares.take(one, usize::MAX, 10).is_none());
+        assert!(lock(&shares.taken).is_empty(), "nothing is left behind");
+    }
+
+    #[test]
+    fn parties() {
+        let address = Some(IpAddr::V4(Ipv4Addr::LOCALHOST).into());
+        let token = Caller::Token(Principal(1));
+        assert_eq!(Party::of(token, address), Party::Caller(token));
+        assert_ne!(Party::of(Caller::Anybody, address), Party::of(Caller::Anybody, None));
+        assert_eq!(Party::of(Caller::Pipe, None), Party::Caller(Caller::Pipe));
+    }
+}

@@ -1,0 +1,160 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::*;
+
+const LIMITS: ConnectionLimits =
+    ConnectionLimits { total: 4, reserved: 2, per_address: 3, per_token: 2, header_timeout: Duration::from_secs(5) };
+
+fn address(number: u8) -> Option<PeerAddress> {
+    Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, number)).into())
+}
+
+fn admit(connections: &Arc<Connections>, number: u8) -> Result<Arc<Ticket>, Refusal> {
+    connections.admit(address(number)).map(Arc::new)
+}
+
+/// A connection with a request in progress that was let in.
+fn busy(connections: &Arc<Connections>, number: u8) -> (Arc<Ticket>, InProgress) {
+    let ticket = admit(connections, number).expect("room");
+    let request = ticket.begin(Some(Holder::Token(Principal(number.into())))).expect("a share");
+    (ticket, request)
+}
+
+fn is_open(ticket: &Ticket) -> bool {
+    ticket.connections.state().open.contains_key(&ticket.number)
+}
+
+#[test]
+fn the_oldest_idle_connection_makes_room() {
+    let connections = Connections::new(LIMITS);
+    let [first, second, third] = [1, 1, 1].map(|number| admit(&connections, number).expect("room"));
+    // A request keeps the first one open; then the second was idle longest.
+    let request = first.begin(None).expect("no share");
+    let fourth = admit(&connections, 1).expect("the second makes room");
+    assert_eq!([&first, &second, &third, &fourth].map(|ticket| is_open(ticket)), [true, false, true, true]);
+    // What has just become idle is the last to go.
+    drop(request);
+    let fifth = admit(&connections, 1).expect("the third makes room");
+    assert_eq!([&first, &third, &fourth, &fifth].map(|ticket| is_open(ticket)), [true, false, true, true]);
+}
+
+#[test]
+fn connections_that_have_authenticated_are_closed_last() {
+    let connections = Connections::new(LIMITS);
+    let (known, request) = busy(&connections, 1);
+    drop(request);
+    let [unknown, other] = [1, 1].map(|number| admit(&connections, number).expect("room"));
+    let newest = admit(&connections, 1).expect("an unknown one makes room");
+    assert_eq!([&known, &unknown, &other, &newest].map(|ticket| is_open(ticket)), [true, false, true, true]);
+    let requests = [&other, &newest].map(|ticket| ticket.begin(None).expect("no share"));
+    let _latest = admit(&connections, 1).expect("the known one makes room");
+    assert!(!is_open(&known));
+    drop(requests);
+}
+
+#[test]
+fn an_address_that_works_on_all_its_connections_is_refused_another() {
+    let connections = Connections::new(LIMITS);
+    let all = [1, 1, 1].map(|number| {
+        let ticket = admit(&connections, number).expect("room");
+        let request = ticket.begin(None).expect("no share");
+        (ticket, request)
+    });
+    assert_eq!(admit(&connections, 1).expect_err("no idle one"), Refusal::AddressShare);
+    let other = admit(&connections, 2).expect("another address has a share of its own");
+    drop(all);
+    assert!(is_open(&other));
+    assert!(admit(&connections, 1).is_ok(), "closed connections give their places back");
+}
+
+#[test]
+fn reserved_connections_serve_priority_paths_alone() {
+    let connections = Connections::new(LIMITS);
+    let working: Vec<_> = [1, 1, 2, 2].map(|number| busy(&connections, number)).into();
+    let reserved = admit(&connections, 3).expect("a reserved one");
+    assert_eq!(reserved.claim_any_path(), Err(Refusal::Connections));
+    let request = reserved.begin(None).expect("no share");
+    let idle = admit(&connections, 4).expect("the other reserved one");
+    let newer = admit(&connections, 5).expect("the idle one makes room");
+    assert_eq!([&reserved, &idle, &newer].map(|ticket| is_open(ticket)), [true, false, true]);
+    let also = newer.begin(None).expect("no share");
+    assert_eq!(admit(&connections, 6).expect_err("nothing is idle"), Refusal::Connections);
+    // A place that becomes free is taken by a reserved connection that can use it.
+    drop(working);
+    assert_eq!(reserved.claim_any_path(), Ok(()));
+    assert_eq!(connections.state().n_reserved, 1);
+    drop((request, also));
+}
+
+#[test]
+fn the_most_crowded_address_makes_room_for_others() {
+    let connections = Connections::new(ConnectionLimits { reserved: 0, total: 4, ..LIMITS });
+    let lonely = admit(&connections, 1).expect("room");
+    let crowd = [2, 2, 2].map(|number| admit(&connections, number).expect("room"));
+    let newest = admit(&connections, 3).expect("one of the crowd makes room");
+    assert!(is_open(&lonely) && is_open(&newest) && !is_open(&crowd[0]) && is_open(&crowd[1]));
+}
+
+#[test]
+fn tokens_have_a_share_of_requests() {
+    let connections = Connections::new(LIMITS);
+    let token = Some(Holder::Token(Principal(7)));
+    let tickets = [1, 2, 3].map(|number| admit(&connections, number).expect("room"));
+    let first = tickets[0].begin(token).expect("a share");
+    let _second = tickets[1].begin(token).expect("a share");
+    assert_eq!(tickets[2].begin(token).expect_err("two are all"), Refusal::TokenShare);
+    assert!(tickets[2].begin(Some(Holder::Token(Principal(8)))).is_ok(), "another token has its own");
+    drop(first);
+    assert!(tickets[2].begin(token).is_ok());
+    drop(tickets);
+}
+
+#[test]
+fn clients_behind_a_proxy_have_a_share_of_requests() {
+    let connections = Connections::new(ConnectionLimits { total: 100, ..LIMITS });
+    let tickets: Vec<_> = (0..10).map(|_| Arc::new(connections.admit(None).expect("proxies have no share"))).collect();
+    let client = address(9).map(Holder::Address);
+    let requests: Vec<_> = tickets.iter().map(|ticket| ticket.begin(client)).collect();
+    assert_eq!(requests.iter().filter(|request| request.is_ok()).count(), LIMITS.per_address);
+    assert!(tickets[9].begin(address(8).map(Holder::Address)).is_ok());
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let connections = Connections::new(LIMITS);
+    let working: Vec<_> = [1, 1, 2, 2, 3].map(|number| busy(&connections, number)).into();
+    drop(working);
+    let state = connections.state();
+    assert!(state.open.is_empty() && state.by_address.is_empty() && state.in_progress.is_empty());
+    assert_eq!(state.n_reserved, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_must_authenticate_in_time() {
+    let connections = Connections::new(LIMITS);
+    let began = Instant::now();
+    let ticket = admit(&connections, 1).expect("room");
+    assert_eq!(ticket.must_close().await, "no authenticated request in time");
+    assert_eq!(began.elapsed(), LIMITS.header_timeout);
+    // A request that needs no token gives another such time, not more.
+    let request = ticket.begin(None).expect("no share");
+    let waiting = tokio::spawn({
+        let ticket = Arc::clone(&ticket);
+        async move { ticket.must_close().await }
+    });
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    drop(request);
+    let ended = Instant::now();
+    assert_eq!(waiting.await.expect("no panic"), "no authenticated request in time");
+    assert!(ended.elapsed() >= LIMITS.header_timeout && ended.elapsed() <= 2 * LIMITS.header_timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn known_connections_close_for_others_alone() {
+    let connections = Connections::new(ConnectionLimits { per_address: 1, ..LIMITS });
+    let (known, request) = busy(&connections, 1);
+    drop(request);
+    assert!(tokio::time::timeout(Duration::from_secs(3600), known.must_close()).await.is_err());
+    let _new = admit(&connections, 1).expect("the known one makes room");
+    assert_eq!(known.must_close().await, "closed for a new connection");
+}

@@ -1,0 +1,107 @@
+//! How many connections there may be, and who is behind them.
+
+use pegboard_http::{ConnectionLimits, InvalidNetwork, Network, TrustedProxies};
+use pegboard_upstream::config::{
+    document::Node,
+    keys::{Key, Kind, Scope, Section, Shape, set},
+};
+
+use super::Config;
+
+/// What fits under `connections`.
+pub(super) const KIND: Kind = Kind::Object(shape);
+
+/// What fits under `trustedProxies`.
+pub(super) const NETWORKS: Kind = Kind::List(&NETWORK);
+
+const NETWORK: Kind = Kind::Shaped {
+    pattern: r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]+)(/[0-9]{1,3})?$",
+    fits: "an IP address or a range such as `10.0.0.0/8`",
+};
+
+fn shape() -> Shape {
+    SECTION.shape()
+}
+
+/// What `connections` sets: limits of the listener, and one of the gateway.
+#[derive(Debug)]
+pub(super) struct Draft {
+    listener: ConnectionLimits,
+    streams: usize,
+}
+
+/// Reads `connections`.
+pub(super) fn read(node: &Node<'_>, config: &mut Config, scope: &mut Scope<'_>) {
+    let mut draft = Draft { listener: config.listen.connections, streams: config.gateway.streams_per_caller };
+    SECTION.read(node, &mut draft, scope);
+    (config.listen.connections, config.gateway.streams_per_caller) = (draft.listener, draft.streams);
+}
+
+/// Reads `trustedProxies`.
+pub(super) fn read_proxies(node: &Node<'_>, scope: &mut Scope<'_>) -> TrustedProxies {
+    let mut networks = Vec::new();
+    for item in node.as_list(scope.problems).unwrap_or_default() {
+        match item.as_text(scope.problems).map(str::parse::<Network>) {
+            Some(Ok(network)) => networks.push(network),
+            Some(Err(InvalidNetwork)) => item.must_be(NETWORK, scope.problems),
+            None => {}
+        }
+    }
+    TrustedProxies(networks)
+}
+
+static SECTION: Section<Draft> = Section::new(
+    "connections",
+    "How many connections there may be at a time. Over a limit, a connection that waits for its next request is \
+     closed for the new one, those that have not authenticated first; if there is none, the new one is answered \
+     503 with `Retry-After`. The control socket and standard input are not limited.",
+    &[
+        Key::new(
+            "total",
+            Kind::Count { least: 1 },
+            "Connections altogether, reserved ones aside.",
+            |node, draft: &mut Draft, scope| set(&mut draft.listener.total, node.as_count_from(1, scope.problems)),
+        )
+        .default("1024"),
+        Key::new(
+            "reserved",
+            Kind::Count { least: 0 },
+            "Further connections that only serve `/health`, `/ready` and `/control/`, for when all others are taken.",
+            |node, draft: &mut Draft, scope| set(&mut draft.listener.reserved, node.as_count(scope.problems)),
+        )
+        .default("16"),
+        Key::new(
+            "perAddress",
+            Kind::Count { least: 1 },
+            "Connections from one address, or from one /64 network of IPv6. Behind `trustedProxies`: requests in \
+             progress from one address.",
+            |node, draft: &mut Draft, scope| {
+                set(&mut draft.listener.per_address, node.as_count_from(1, scope.problems));
+            },
+        )
+        .default("512"),
+        Key::new(
+            "perToken",
+            Kind::Count { least: 1 },
+            "Requests in progress with one token, event streams included.",
+            |node, draft: &mut Draft, scope| set(&mut draft.listener.per_token, node.as_count_from(1, scope.problems)),
+        )
+        .default("256"),
+        Key::new(
+            "streamsPerToken",
+            Kind::Count { least: 1 },
+            "Event streams that are open with one token; where there are no tokens, from one address.",
+            |node, draft: &mut Draft, scope| set(&mut draft.streams, node.as_count_from(1, scope.problems)),
+        )
+        .default("128"),
+        Key::new(
+            "headerTimeout",
+            Kind::Duration { may_be_zero: false },
+            "How long a connection that has not authenticated may take to send the headers of a request.",
+            |node, draft: &mut Draft, scope| {
+                set(&mut draft.listener.header_timeout, node.as_duration(false, scope.problems));
+            },
+        )
+        .default("\"5s\""),
+    ],
+);

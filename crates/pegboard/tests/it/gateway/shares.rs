@@ -1,0 +1,304 @@
+//! Connections, streams and memory that one caller cannot take from the others.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use super::{
+    Legacy, PATIENCE, Reply, Served,
+    client::{builder, http, modern_meta, modern_with},
+    fixture, text,
+};
+
+const ANN: &str = "secret-token-of-ann";
+const LOW: &str = "secret-token-of-low";
+
+fn config(pegboard: &Value) -> Value {
+    let mut own = json!({"exposure": "never", "tokens": [
+        {"name": "ann", "token": ANN}, {"name": "low", "token": LOW, "selection": {"servers": ["one"]}}
+    ]});
+    own.as_object_mut().expect("an object").extend(pegboard.as_object().expect("an object").clone());
+    json!({"mcpServers": {"one": fixture(&["--extras"])}, "pegboard": own})
+}
+
+/// Lets this test have a few thousand sockets.
+fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let wanted = now.maximum.map_or(4096, |maximum| maximum.min(4096));
+    if now.current.is_some_and(|current| current < wanted) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..now }).expect("more open files");
+    }
+}
+
+async fn connect(served: &Served) -> TcpStream {
+    let address = served.url.trim_start_matches("http://").trim_end_matches("/mcp");
+    TcpStream::connect(address).await.expect("a connection")
+}
+
+/// A `subscriptions/listen` that goes on until it is closed.
+fn listening(token: &str) -> String {
+    let params = json!({"notifications": {"toolsListChanged": true}, "_meta": modern_meta(&json!({}))});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).to_string();
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: subscriptions/listen\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// The head of the answer; nothing when the connection is closed without one.
+async fn head(stream: &mut TcpStream) -> Option<String> {
+    let mut read = Vec::new();
+    let reading = async {
+        while !read.windows(4).any(|four| four == b"\r\n\r\n") {
+            let mut byte = [0];
+            if stream.read(&mut byte).await.ok()? == 0 {
+                return None;
+            }
+            read.push(byte[0]);
+        }
+        Some(String::from_utf8_lossy(&read).into_owned())
+    };
+    tokio::time::timeout(PATIENCE, reading).await.expect("an answer in time")
+}
+
+fn status(head: &str) -> &str {
+    head.split(' ').nth(1).unwrap_or_default()
+}
+
+/// A stream of events; its status.
+async fn listen(served: &Served, token: &str) -> (TcpStream, String) {
+    let mut stream = connect(served).await;
+    stream.write_all(listening(token).as_bytes()).await.expect("a request");
+    let head = head(&mut stream).await.expect("an answer");
+    (stream, head)
+}
+
+async fn ping(served: &Served, token: &str) -> Reply {
+    let bearer = format!("Bearer {token}");
+    modern_with(&served.url, "tools/list", json!({}), &json!({}), &[("authorization", &bearer)]).await
+}
+
+#[tokio::test]
+async fn one_token_with_a_thousand_streams_locks_nobody_out() {
+    allow_many_files();
+    let served = Served::start("token-streams", &config(&json!({}))).await;
+    let mut open = Vec::new();
+    let mut counts = std::collections::BTreeMap::<String, usize>::new();
+    for _ in 0..1024 {
+        let (stream, head) = listen(&served, LOW).await;
+        *counts.entry(status(&head).to_owned()).or_default() += 1;
+        assert!(status(&head) == "200" || head.contains("retry-after: 1"), "{head}");
+        open.push(stream);
+    }
+    assert_eq!(counts, [("200".to_owned(), 128), ("503".to_owned(), 896)].into());
+    assert_eq!(ping(&served, ANN).await.status, 200);
+    let low = ping(&served, LOW).await;
+    assert_eq!(low.status, 200, "streams are a part of what a token may do");
+    drop(open);
+    // What was closed can be opened again, once the gateway has seen it.
+    let again = async {
+        while status(&listen(&served, LOW).await.1) != "200" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("a stream");
+}
+
+#[tokio::test]
+async fn idle_connections_lock_nobody_out() {
+    allow_many_files();
+    let served = Served::start("idle-connections", &config(&json!({}))).await;
+    let mut silent = Vec::new();
+    for _ in 0..1200 {
+        silent.push(connect(&served).await);
+        assert_eq!(ping(&served, ANN).await.status, 200);
+    }
+    // Half a request is as little as none.
+    for stream in &mut silent {
+        let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: local").await;
+    }
+    assert_eq!(ping(&served, ANN).await.status, 200);
+}
+
+#[tokio::test]
+async fn connections_that_do_not_authenticate_are_closed() {
+    let served = Served::start("header-timeout", &config(&json!({"connections": {"headerTimeout": "200ms"}}))).await;
+    let mut silent = connect(&served).await;
+    let mut guessing = connect(&served).await;
+    let guess = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    guessing.write_all(guess.as_bytes()).await.expect("a request");
+    let health = head(&mut guessing).await.expect("an answer");
+    assert_eq!(status(&health), "200");
+    for stream in [&mut silent, &mut guessing] {
+        let mut rest = Vec::new();
+        let closed = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+        closed.expect("it is closed").expect("in order");
+    }
+}
+
+#[tokio::test]
+async fn a_full_listener_refuses_and_still_serves_whoever_looks_after_it() {
+    let limits = json!({"total": 3, "reserved": 1, "perAddress": 100, "perToken": 100});
+    let served = Served::start("reserved", &config(&json!({"connections": limits}))).await;
+    let mut streams = Vec::new();
+    for _ in 0..3 {
+        let (stream, head) = listen(&served, LOW).await;
+        assert_eq!(status(&head), "200");
+        streams.push(stream);
+    }
+    let refused = ping(&served, ANN).await;
+    assert_eq!((refused.status, refused.error().1.as_str()), (503, "too many connections (`connections.total`)"));
+    assert_eq!(refused.headers["retry-after"], "1");
+    for path in ["/health", "/ready", "/control/status"] {
+        let request = http().get(served.url.replace("/mcp", path)).bearer_auth(ANN);
+        assert_eq!(request.send().await.expect("an answer").status().as_u16(), 200, "{path}");
+    }
+    drop(streams);
+    let again = async {
+        while ping(&served, ANN).await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("room");
+}
+
+#[tokio::test]
+async fn requests_in_progress_have_a_share_per_token_and_per_address() {
+    let check = async |test: &str, limits: Value, tokens: Value, expected: &str| {
+        let mut config = config(&json!({"connections": limits}));
+        config["pegboard"]["tokens"] = tokens;
+        let served = Served::start(test, &config).await;
+        let (first, second) = (listen(&served, ANN).await, listen(&served, ANN).await);
+        assert_eq!((status(&first.1), status(&second.1)), ("200", "200"), "{test}");
+        let refused = ping(&served, ANN).await;
+        assert_eq!((refused.status, refused.error().1.as_str()), (503, expected), "{test}");
+        // Another address has a share of its own.
+        let other =
+            builder().local_address(std::net::IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2))).build().expect("a client");
+        let health = other.get(served.url.replace("/mcp", "/health")).send().await.expect("an answer");
+        assert_eq!(health.status().as_u16(), 200, "{test}");
+    };
+    let tokens = json!([{"name": "ann", "token": ANN}]);
+    let expected = "too many requests in progress with this token (`connections.perToken`)";
+    check("per-token", json!({"perToken": 2}), tokens.clone(), expected).await;
+    let expected = "too many connections from this address (`connections.perAddress`)";
+    check("per-address", json!({"perAddress": 2}), tokens, expected).await;
+    check("per-address-open", json!({"perAddress": 2}), json!([]), expected).await;
+}
+
+#[tokio::test]
+async fn limits_without_tokens_are_those_of_an_address() {
+    let mut config =
+        config(&json!({"limits": {"callsPerMinute": 3}, "tokens": [], "trustedProxies": ["127.0.0.0/30"]}));
+    let served = Served::start("address-limits", &config).await;
+    let call = async |session: &Legacy| text(&session.call("echo", json!({})).await);
+    let mut passed = 0;
+    for _ in 0..20 {
+        passed += usize::from(call(&served.legacy().await).await == "{}");
+    }
+    assert_eq!(passed, 3, "a new session is not a new caller");
+    let behind = async |served: &Served, address: &str| {
+        let params = json!({"name": "echo", "arguments": {}});
+        let reply = modern_with(&served.url, "tools/call", params, &json!({}), &[("x-forwarded-for", address)]).await;
+        text(&reply) == "{}"
+    };
+    // A trusted proxy says who its clients are.
+    let mut found = Vec::new();
+    for address in ["192.0.2.1", "192.0.2.1", "6.6.6.6, 192.0.2.1", "192.0.2.1, 127.0.0.2", "192.0.2.2", "127.0.0.1"] {
+        found.push(behind(&served, address).await);
+    }
+    assert_eq!(found, [true, true, true, false, true, false]);
+    // Anyone else is who it is.
+    config["pegboard"]["trustedProxies"] = json!([]);
+    let served = Served::start("address-limits-direct", &config).await;
+    let mut passed = 0;
+    for number in 0..20 {
+        passed += usize::from(behind(&served, &format!("192.0.2.{number}")).await);
+    }
+    assert_eq!(passed, 3);
+}
+
+#[tokio::test]
+async fn long_texts_are_not_kept() {
+    let served = Served::start("long-texts", &config(&json!({}))).await;
+    let session = Legacy::begin_as(&served.url, "low", json!({}), Some(LOW)).await;
+    let long = |prefix: &str, length: usize| format!("{prefix}{}", "u".repeat(length - prefix.len()));
+    let check = async |method: &str, params: Value, expected: &str| {
+        let (code, message) = session.request(method, params).await.error();
+        assert_eq!((code, message.as_str()), (-32602, expected), "{method}");
+    };
+    let uri = "`uri` is 3900000 bytes, over the limit of 8192";
+    for _ in 0..50 {
+        check("resources/subscribe", json!({"uri": long("test://", 3_900_000)}), uri).await;
+    }
+    check("resources/read", json!({"uri": long("test://", 3_900_000)}), uri).await;
+    let reference = json!({"type": "ref/resource", "uri": long("test://", 9000)});
+    let params = json!({"ref": reference, "argument": {"name": "a", "value": "b"}});
+    check("completion/complete", params, "`uri` is 9000 bytes, over the limit of 8192").await;
+    let name = "`name` is 2000 bytes, over the limit of 1024";
+    check("tools/call", json!({"name": long("", 2000), "arguments": {}}), name).await;
+    check("prompts/get", json!({"name": long("", 2000)}), name).await;
+    check("tools/list", json!({"cursor": long("", 2000)}), "`cursor` is 2002 bytes, over the limit of 1024").await;
+    let progress = json!({"name": "echo", "_meta": {"progressToken": long("", 2000)}});
+    check("tools/call", progress, "`progressToken` is 2002 bytes, over the limit of 1024").await;
+    // Those of a modern listener have the same bounds.
+    let uris: Vec<String> = (0..50).map(|number| long(&format!("test://{number}/"), 8000)).collect();
+    let params = json!({"notifications": {"resourceSubscriptions": uris}});
+    let bearer = format!("Bearer {LOW}");
+    let headers = [("authorization", bearer.as_str())];
+    let refused = modern_with(&served.url, "subscriptions/listen", params, &json!({}), &headers).await;
+    assert_eq!(refused.error().1, "too many subscriptions: their URIs exceed 262144 bytes");
+    let capabilities = json!({"experimental": {"long": long("", 40_000)}});
+    let refused = modern_with(&served.url, "tools/list", json!({}), &capabilities, &headers).await;
+    assert!(refused.error().1.starts_with("`capabilities` is 400"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn all_sessions_of_a_token_have_a_bound_of_subscriptions() {
+    let served = Served::start("subscription-bytes", &config(&json!({}))).await;
+    let mut taken = 0;
+    let mut sessions = Vec::new();
+    let message = 'all: loop {
+        let session = Legacy::begin_as(&served.url, "low", json!({}), Some(LOW)).await;
+        for number in 0..25 {
+            let uri = format!("test://{}/{number}/{}", sessions.len(), "u".repeat(8000));
+            let reply = session.request("resources/subscribe", json!({"uri": uri})).await;
+            if reply.response.get("error").is_some() {
+                break 'all reply.error().1;
+            }
+            taken += uri.len();
+        }
+        sessions.push(session);
+    };
+    assert_eq!(message, "too many subscriptions: the URIs of all your sessions exceed 1048576 bytes");
+    assert!((900_000..1_048_576).contains(&taken), "{taken}");
+    // Another caller is not concerned, and a session that ends gives back what it had.
+    let other = Legacy::begin_as(&served.url, "ann", json!({}), Some(ANN)).await;
+    other.request("resources/subscribe", json!({"uri": "test://static-text"})).await.result();
+    assert_eq!(sessions[0].end().await, 200);
+    let session = Legacy::begin_as(&served.url, "low", json!({}), Some(LOW)).await;
+    session.request("resources/subscribe", json!({"uri": "test://static-text"})).await.result();
+}
+
+#[tokio::test]
+async fn a_token_makes_room_for_its_own_sessions() {
+    let served = Served::start("session-share", &config(&json!({"maxSessions": 8}))).await;
+    let ann = Legacy::begin_as(&served.url, "ann", json!({}), Some(ANN)).await;
+    let mut low = Vec::new();
+    for _ in 0..20 {
+        low.push(Legacy::begin_as(&served.url, "low", json!({}), Some(LOW)).await);
+    }
+    assert_eq!(ann.request("ping", json!({})).await.status, 200);
+    let mut alive = 0;
+    for session in &low {
+        alive += usize::from(session.request("ping", json!({})).await.status == 200);
+    }
+    assert_eq!(alive, 3, "two, and the one that came last");
+}
