@@ -24,7 +24,7 @@ use crate::gateway::{
 const MODEL: &str = "anthropic/claude-haiku-4-5";
 
 /// Longer than anything here takes; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder of its own, and a provider that says what the script says.
 struct Place {

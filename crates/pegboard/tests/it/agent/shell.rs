@@ -23,7 +23,7 @@ use pegboard_agent::{
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pegboard");
 
 /// Longer than anything here takes; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The variable by which a process of a test is known.
 const MARK: &str = "PEGBOARD_TEST_MARK";

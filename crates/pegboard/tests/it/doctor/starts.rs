@@ -142,7 +142,7 @@ async fn no_process_is_left() {
     clinic.program("wrapped.sh", &wrapper);
     clinic
         .program("parent.sh", "#!/bin/sh\nsleep 600 &\necho $! >> pids\necho $$ >> pids\nexec ./server.sh good.json\n");
-    let server = |args: &[&str]| json!({"command": "./wrapped.sh", "args": args, "cwd": ".", "connectTimeout": 2});
+    let server = |args: &[&str]| json!({"command": "./wrapped.sh", "args": args, "cwd": ".", "connectTimeout": 10});
     let servers = json!({
         "good": server(&[]),
         "hangs": server(&["--fault", "hang"]),

@@ -28,7 +28,7 @@ fn descendants(root: u32) -> Vec<u32> {
 }
 
 fn config(servers: &Value) -> Value {
-    json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 5}})
+    json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 60}})
 }
 
 #[tokio::test]
@@ -152,16 +152,16 @@ async fn an_idle_server_is_stopped_and_started_again() {
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_given_up_and_taken_back() {
     let mut server = fixture(&["--extras"]);
-    server["timeout"] = json!("300ms");
+    server["timeout"] = json!("2s");
     let served = Served::start("too-long", &config(&json!({"fixture": server}))).await;
     let session = served.legacy().await;
     let reply = session.call("slow", json!({"ms": 60_000})).await;
-    assert_eq!(text(&reply), "server `fixture`: no answer within 0.3 s");
+    assert_eq!(text(&reply), "server `fixture`: no answer within 2 s");
     served.logged("slow: cancelled").await;
     // As long as there is progress there is hope.
-    let call = json!({"name": "slow", "arguments": {"ms": 700}, "_meta": {"progressToken": "p"}});
+    let call = json!({"name": "slow", "arguments": {"ms": 4000}, "_meta": {"progressToken": "p"}});
     let patient = session.request("tools/call", call).await;
-    assert_eq!(text(&patient), "slept for 700 ms");
+    assert_eq!(text(&patient), "slept for 4000 ms");
 }
 
 #[tokio::test]
@@ -193,14 +193,14 @@ async fn tools_that_strict_clients_would_choke_on_are_mended() {
 #[tokio::test]
 async fn the_clock_stands_still_while_somebody_is_asked() {
     let mut server = fixture(&["--era", "legacy"]);
-    server["timeout"] = json!("300ms");
+    server["timeout"] = json!("2s");
     let served = Served::start("clock", &config(&json!({"fixture": server}))).await;
     let call = json!({"name": "test_elicitation", "arguments": {"message": "take your time"}});
     let reply = served.legacy().await;
     let reply = reply
         .request_answering("tools/call", call, |_| {
             // Longer than the call may take by itself; there is nothing to wait for but time.
-            std::thread::sleep(std::time::Duration::from_millis(900));
+            std::thread::sleep(std::time::Duration::from_secs(4));
             json!({"action": "accept", "content": {"username": "slow", "email": "s@example.com"}})
         })
         .await;

@@ -118,7 +118,7 @@ async fn a_session_that_floods_does_not_starve_another() {
     for _ in 0..20 {
         let (flood, done) = (std::sync::Arc::clone(&flood), done.clone());
         tokio::task::spawn_local(async move {
-            flood.call("slow", json!({"ms": 100})).await.result();
+            flood.call("slow", json!({"ms": 300})).await.result();
             let _ = done.send("flood");
         });
     }

@@ -43,8 +43,8 @@ use tokio::{
 
 pub(crate) use self::client::{Legacy, Reply, modern, modern_with};
 
-/// Longer than anything here takes; a test that waits so long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than anything here takes, also on a busy machine; a test that waits so long has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The fixture server of the test kit, which is built beside the binary.
 pub(crate) fn fixture_path() -> PathBuf {
@@ -67,7 +67,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Serves the configuration and waits until it listens.
+    /// Serves the configuration and waits until none of its servers is starting any more.
     pub(crate) async fn start(test: &str, config: &Value) -> Self {
         Self::start_at(test, config, "127.0.0.1:0").await
     }
@@ -75,13 +75,17 @@ impl Served {
     /// [`start`](Self::start) at a certain address.
     pub(crate) async fn start_at(test: &str, config: &Value, address: &str) -> Self {
         let (folder, file) = written(test, config);
-        Self::spawn(folder, &[&file], address).await
+        let served = Self::spawn(folder, &[&file], address).await;
+        served.wait_until_settled().await;
+        served
     }
 
     /// [`start`](Self::start) with further arguments and variables.
     pub(crate) async fn start_with(test: &str, config: &Value, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let (folder, file) = written(test, config);
-        Self::spawn_with(folder, &[&[file.as_str()], args].concat(), "127.0.0.1:0", variables).await
+        let served = Self::spawn_with(folder, &[&[file.as_str()], args].concat(), "127.0.0.1:0", variables).await;
+        served.wait_until_settled().await;
+        served
     }
 
     /// Serves the demo.
@@ -102,7 +106,8 @@ impl Served {
         Self::spawn_with(folder, args, address, &[("PEGBOARD_LOG", "debug")]).await
     }
 
-    /// [`start`](Self::start) with variables.
+    /// Serves what the arguments say, and waits until `/ready` says that its servers have started,
+    /// have failed, or are known from before.
     async fn spawn_with(folder: PathBuf, args: &[&str], address: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = command()
             .arg("serve")
@@ -120,7 +125,32 @@ impl Served {
         let line = served.logged("listening on ").await;
         let address = line.split("listening on ").nth(1).and_then(|rest| rest.split(['"', ' ']).next());
         served.url = address.expect("an address").to_owned();
+        served.wait_until(|readiness| readiness["ready"] == true).await;
         served
+    }
+
+    /// Waits until every server works, has failed, or rests. A client that comes earlier is greeted
+    /// after two seconds with the servers that are there by then, and is told of the others later:
+    /// on a busy machine it would see another order of events.
+    async fn wait_until_settled(&self) {
+        self.wait_until(|readiness| readiness["starting"] == 0).await;
+    }
+
+    /// Waits until the answer of `/ready` is one that a test can go on with.
+    async fn wait_until(&self, is_enough: impl Fn(&Value) -> bool) {
+        let url = self.url.replace("/mcp", "/ready");
+        let polled = async {
+            while let Ok(answer) = client::http().get(&url).send().await {
+                let readiness: Value = serde_json::from_str(&answer.text().await.unwrap_or_default())
+                    .unwrap_or_else(|error| panic!("`{url}` does not tell readiness: {error}"));
+                if is_enough(&readiness) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, polled).await;
+        assert!(waited.is_ok(), "servers are still starting; the log is:\n{}", self.log());
     }
 
     /// Waits until the log has a line with `text`; the line.

@@ -41,7 +41,7 @@ fn tool(name: &str, description: &str) -> String {
 }
 
 fn config(servers: &Value, pinning: &str) -> Value {
-    json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 20, "pinning": pinning}})
+    json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 60, "pinning": pinning}})
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn searches_do_not_find_what_is_held() {
     let bank = stage.puppet("bank", &format!("--catalog {}", list.display()));
     let mut config = config(&json!({"bank": bank.entry()}), "off");
     config["mcpServers"]["bank"]["pinning"] = json!("hold");
-    config["pegboard"] = json!({"dialect": "bridge", "startupWait": 20});
+    config["pegboard"] = json!({"dialect": "bridge", "startupWait": 60});
     let served = stage.serve(&config).await;
     let session = served.legacy().await;
     let query = json!({"query": "transfer money between accounts"});

@@ -138,7 +138,7 @@ async fn killed_under_load_it_comes_back_whole() {
     let one = stage.puppet("one", "--extras --tools 40");
     let config = json!({
         "mcpServers": {"one": one.entry()},
-        "pegboard": {"exposure": "always", "dialect": "explicit", "prefix": "always", "startupWait": 20}
+        "pegboard": {"exposure": "always", "dialect": "explicit", "prefix": "always", "startupWait": 60}
     });
     let mut served = stage.serve(&config).await;
     let sessions = begin(&served, 20).await;

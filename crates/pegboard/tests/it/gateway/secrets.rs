@@ -116,7 +116,7 @@ fn config(remote: &str, has_tokens: bool) -> Value {
             "nonsense": {"url": "http://[${PB_TEST_URL}/", "headers": headers},
             "events": {"type": "sse", "url": format!("{remote}/401?key=${{PB_TEST_URL}}"), "headers": headers},
         },
-        "pegboard": {"exposure": "never", "startupWait": 20, "pinning": "warn"}
+        "pegboard": {"exposure": "never", "startupWait": 60, "pinning": "warn"}
     });
     if has_tokens {
         config["pegboard"]["tokens"] = json!([{"name": "ada", "token": "${PB_TEST_CLIENT}"}]);
@@ -230,7 +230,7 @@ async fn nor_in_json_with_tokens() {
 async fn a_file_that_changes_is_read_again_and_one_that_is_gone_is_told() {
     let remote = parrot().await;
     let servers = json!({"parrot": {"url": format!("{remote}/works"), "headers": {"X-Key": "${file:secret.txt}"}}});
-    let config = json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 20}});
+    let config = json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 60}});
     let served = serve("reload", &config, &[]).await;
     served.logged("a server is ready").await;
     let secret = Path::new(env!("CARGO_TARGET_TMPDIR")).join("secrets-reload/secret.txt");

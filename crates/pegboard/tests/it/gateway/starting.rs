@@ -111,7 +111,7 @@ pub(super) async fn end(mut served: Served) {
 }
 
 fn config(servers: &Value) -> Value {
-    json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 20}})
+    json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 60}})
 }
 
 /// The same with no time for servers to start.
@@ -436,8 +436,8 @@ async fn a_server_that_hangs_slows_nobody_and_is_left_alone() {
     let stage = Stage::new("hangs");
     let (stuck, silent) = (stage.puppet("stuck", "--extras"), stage.puppet("silent", "--extras"));
     let mut entry = stuck.entry();
-    entry["timeout"] = json!("400ms");
-    entry["circuitBreaker"] = json!({"failures": 3, "pause": "1s"});
+    entry["timeout"] = json!("10s");
+    entry["circuitBreaker"] = json!({"failures": 3, "pause": "15s"});
     let servers = json!({"stuck": entry, "silent": silent.entry(), "good": stage.puppet("good", "--extras").entry()});
     let served = stage.serve(&config(&servers)).await;
     tools(&served).await;
@@ -451,29 +451,31 @@ async fn a_server_that_hangs_slows_nobody_and_is_left_alone() {
     kill(pid, "STOP");
     let waiting = session.call("silent___echo", json!({"message": "nobody hears this"}));
     let others = async {
-        let stuck = async { session.call("stuck___echo", json!({})).await };
-        let failures = [stuck.await, session.call("stuck___echo", json!({})).await];
-        for reply in &failures {
-            assert!(text(reply).contains("no answer within 0.4 s"), "{reply:?}");
-        }
-        // A list and a call of others, while calls of both wait.
-        let began = Instant::now();
-        let (hung, listed, called) = tokio::join!(
-            session.call("stuck___echo", json!({})),
-            async { (session.request("tools/list", json!({})).await, began.elapsed()) },
-            async { (session.call("good___echo", json!({"message": "quick"})).await, began.elapsed()) },
+        // A list and a call of others, while calls of both wait: all of them begin at once, and
+        // the ones that wait for nobody are the first to end.
+        let ended = std::cell::RefCell::new(Vec::new());
+        let noted = async |name: &'static str, reply: super::Reply| {
+            ended.borrow_mut().push(name);
+            reply
+        };
+        let hang = async || noted("hang", session.call("stuck___echo", json!({})).await).await;
+        let (one, two, three, listed, called) = tokio::join!(
+            hang(),
+            hang(),
+            hang(),
+            async { noted("list", session.request("tools/list", json!({})).await).await },
+            async { noted("call", session.call("good___echo", json!({"message": "quick"})).await).await },
         );
-        assert!(text(&hung).contains("no answer"), "{hung:?}");
-        assert!(text(&called.0).contains("quick"));
-        assert!(!names(&listed.0, "tools").is_empty());
-        let limit = Duration::from_millis(400);
-        assert!(listed.1 < limit && called.1 < limit, "list {:?}, call {:?}", listed.1, called.1);
-        // Three in a row were enough.
-        let began = Instant::now();
+        for reply in [one, two, three] {
+            assert!(text(&reply).contains("no answer within 10 s"), "{reply:?}");
+        }
+        assert!(text(&called).contains("quick"));
+        assert!(!names(&listed, "tools").is_empty());
+        assert_eq!(ended.borrow()[2..], ["hang"; 3]);
+        // Three in a row were enough: it is not asked, or there would be no answer again.
         let refused = session.call("stuck___echo", json!({})).await;
-        assert!(text(&refused).contains("its last 3 calls failed (no answer within 0.4 s)"), "{refused:?}");
-        assert!(text(&refused).contains("left alone; try again in 1 s"), "{refused:?}");
-        assert!(began.elapsed() < limit, "{:?}", began.elapsed());
+        assert!(text(&refused).contains("its last 3 calls failed (no answer within 10 s)"), "{refused:?}");
+        assert!(text(&refused).contains("left alone; try again in "), "{refused:?}");
     };
     tokio::select! {
         reply = waiting => panic!("a server that is silent answers: {reply:?}"),
@@ -487,6 +489,7 @@ async fn a_server_that_hangs_slows_nobody_and_is_left_alone() {
             break;
         }
         assert!(text(&reply).contains("left alone"), "{reply:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     served.logged("calls pass again").await;
     assert!(is_running(pid), "it was never restarted");

@@ -9,7 +9,7 @@ use super::*;
 /// A place whose configuration names `endpoint`.
 fn place(test: &str, endpoint: &Endpoint) -> Place {
     let place = Place::new(test, []);
-    let embeddings = json!({"url": endpoint.url(), "model": "test-model", "queryTimeout": "500ms"});
+    let embeddings = json!({"url": endpoint.url(), "model": "test-model", "queryTimeout": "60s"});
     let server = fixture(&["--tools", "40"]);
     place.file("pegboard.json", &json!({"mcpServers": {"one": server}, "pegboard": {"embeddings": embeddings}}));
     place
