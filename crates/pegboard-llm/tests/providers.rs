@@ -46,7 +46,7 @@ fn client(model: &Model, url: &str) -> Client {
         Provider::MiniMaxChat => format!("{url}/minimax/v1"),
     };
     let settings = client::Settings {
-        timeout: Duration::from_secs(20),
+        timeout: Duration::from_secs(60),
         first_pause: Duration::from_millis(1),
         ..client::Settings::default()
     };
@@ -330,7 +330,7 @@ async fn silence_ends_and_dropping_cancels() {
         let stalled = provider::Turn::say([Part::text("It is sunny. ".repeat(50))]).sending(Sending::stall_after(60));
         let provider = provider::Provider::start(Script { repeat: true, ..Script::new([stalled]) });
         let model = Model::parse(model).expect("a model");
-        let settings = client::Settings { timeout: Duration::from_millis(200), ..client::Settings::default() };
+        let settings = client::Settings { timeout: Duration::from_secs(2), ..client::Settings::default() };
         let client = client(&model, provider.url()).with_settings(settings);
         let mut conversation = Conversation::new(model, session(DialectName::Bridge), None).expect("a conversation");
         conversation.say("hi");
@@ -338,6 +338,6 @@ async fn silence_ends_and_dropping_cancels() {
         let error = client.stream(&request, |_| {}).await.expect_err("silence");
         assert!(matches!(error, SendError::Silent(_)), "{error}");
         let is_gone = |requests: &[provider::Recorded]| requests.iter().all(|one| one.ending == provider::Ending::Gone);
-        assert!(provider.wait_until(Duration::from_secs(10), is_gone), "the provider was not left");
+        assert!(provider.wait_until(Duration::from_secs(60), is_gone), "the provider was not left");
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     wires::{CHAT, GEMINI, MESSAGES, RESPONSES, plain},
 };
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 fn streamed(path: &str) -> Value {
     let mut body = plain(path);

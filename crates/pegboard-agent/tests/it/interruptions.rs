@@ -89,7 +89,7 @@ async fn two_runs_at_once_wait_for_each_other() {
     let provider = Provider::start(Script { repeat: true, ..Script::new([say("Hello.")]) });
     let agent = agent(&provider).build().await.expect("an agent");
     let both = async { tokio::join!(agent.run("one"), agent.run("two")) };
-    let (one, two) = tokio::time::timeout(Duration::from_secs(20), both).await.expect("in time");
+    let (one, two) = tokio::time::timeout(Duration::from_secs(60), both).await.expect("in time");
     assert!(one.is_ok() && two.is_ok());
     assert_eq!(agent.history().await.len(), 4);
     provider.assert_clean();

@@ -45,7 +45,7 @@ pub(crate) fn client(model: &Model, url: &str) -> Client {
         Vendor::MiniMaxChat => format!("{url}/minimax/v1"),
     };
     let settings = client::Settings {
-        timeout: Duration::from_secs(20),
+        timeout: Duration::from_secs(60),
         first_pause: Duration::from_millis(1),
         max_retries: 1,
         ..client::Settings::default()

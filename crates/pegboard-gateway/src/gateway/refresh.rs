@@ -178,7 +178,7 @@ mod tests {
                     tokio::task::yield_now().await;
                 }
             };
-            assert!(tokio::time::timeout(Duration::from_secs(20), wait).await.is_ok());
+            assert!(tokio::time::timeout(Duration::from_secs(60), wait).await.is_ok());
         }
         assert_eq!(DONE.load(Ordering::Relaxed), 3);
         assert!(!IS_EARLY.load(Ordering::Relaxed), "an index was made after the end");

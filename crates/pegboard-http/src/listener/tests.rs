@@ -10,7 +10,7 @@ use super::*;
 use crate::Principal;
 
 /// Nothing here takes this long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// More than the buffers between two programs hold.
 const LARGE: usize = 64 << 20;

@@ -56,7 +56,7 @@ pub(crate) fn client(model: &Model, url: &str) -> Client {
         Provider::MiniMax => format!("{url}/minimax/anthropic"),
         Provider::MiniMaxChat => format!("{url}/minimax/v1"),
     };
-    let settings = client::Settings { timeout: Duration::from_secs(20), max_retries: 0, ..client::Settings::default() };
+    let settings = client::Settings { timeout: Duration::from_secs(60), max_retries: 0, ..client::Settings::default() };
     let client = Client::new(model.provider, Secret::new("a-key")).expect("a client");
     client.with_base_url(base).with_settings(settings)
 }

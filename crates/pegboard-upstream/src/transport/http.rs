@@ -418,7 +418,7 @@ mod tests {
         // To the end of both: nobody holds the other side any more.
         for stream in [&mut heard, &mut asked] {
             let mut request = Vec::new();
-            let ended = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut request)).await;
+            let ended = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut request)).await;
             assert!(ended.is_ok(), "{}", String::from_utf8_lossy(&request));
         }
     }

@@ -395,7 +395,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let pid = tokio::time::timeout(Duration::from_secs(30), own).await.expect("it is found");
+        let pid = tokio::time::timeout(Duration::from_secs(60), own).await.expect("it is found");
         assert_ne!(Some(pid), process.child.id());
         let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a number")).expect("a number");
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);

@@ -1,6 +1,6 @@
 //! What is kept, what is not, and what becomes of damage.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
 
 use pegboard_discovery::{Learner as _, usage::Step};
 use pegboard_engine::{
@@ -21,11 +21,14 @@ impl Place {
     }
 
     fn keeper(&self) -> Keeper {
-        Keeper::open(&self.0, "tools".to_owned(), HabitSettings::default()).expect("a keeper")
+        Keeper::with_file(self.file(), "tools".to_owned(), HabitSettings::default()).expect("a keeper")
     }
 
+    /// The file, which waits for its lock as long as it takes on a busy machine.
     fn file(&self) -> BookFile {
-        BookFile::open(&self.0).expect("a folder")
+        let mut file = BookFile::open(&self.0).expect("a folder");
+        file.patience = Duration::from_secs(60);
+        file
     }
 
     /// Holder, words and tool of all that is written, sorted.
@@ -199,13 +202,14 @@ fn a_lock_that_nobody_gives_back_keeps_nobody_from_ending() {
     let place = Place::new("locked");
     let lock = place.file().lock().expect("a lock");
     let mut file = place.file();
-    file.patience = std::time::Duration::from_millis(20);
+    file.patience = Duration::from_millis(20);
     let keeper = Keeper::with_file(file, "tools".to_owned(), HabitSettings::default()).expect("a keeper");
     learn(&keeper, Holder::Local, "send mail", "post/send");
     keeper.finish();
     assert_eq!(keeper.boosts(Holder::Local, "send mail").len(), 1, "it is known all the same");
-    drop(lock);
+    // Before the lock is given back: the thread that writes may still be waiting for it.
     assert_eq!(place.lines(), [""; 0]);
+    drop(lock);
 }
 
 #[test]

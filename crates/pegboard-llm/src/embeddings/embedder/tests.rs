@@ -8,6 +8,12 @@ use tokio::runtime::Handle;
 use super::*;
 use crate::embeddings::Embedded;
 
+/// Nothing that is answered takes this long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Long enough for a request to reach an endpoint that then says nothing.
+const SOON: Duration = Duration::from_secs(3);
+
 struct Place(PathBuf);
 
 impl Place {
@@ -38,9 +44,17 @@ fn embedder(endpoint: &Endpoint, place: Option<&Place>) -> Arc<Embedder> {
     embedder_of(EndpointSettings::new(endpoint.url(), "test-model"), place)
 }
 
+/// One that waits for whatever comes.
 fn embedder_of(settings: EndpointSettings, place: Option<&Place>) -> Arc<Embedder> {
-    let settings = EndpointSettings { query_timeout: Duration::from_millis(150), ..settings };
+    let settings = EndpointSettings { timeout: PATIENCE, query_timeout: PATIENCE, ..settings };
     Arc::new(Embedder::new(settings, place.map(|place| place.0.as_path())).expect("an embedder"))
+}
+
+/// One that gives up queries soon, for endpoints that do not answer them.
+fn impatient(endpoint: &Endpoint) -> Arc<Embedder> {
+    let settings = EndpointSettings::new(endpoint.url(), "test-model");
+    let settings = EndpointSettings { timeout: PATIENCE, query_timeout: SOON, ..settings };
+    Arc::new(Embedder::new(settings, None).expect("an embedder"))
 }
 
 /// The last table, and what became of it.
@@ -145,7 +159,7 @@ async fn queries_are_remembered_and_asked_for_together() {
     let endpoint = Endpoint::start(Limits::default());
     let settings =
         EndpointSettings { query_prefix: "query: ".into(), ..EndpointSettings::new(endpoint.url(), "test-model") };
-    let embedder = embedder_of(EndpointSettings { query_timeout: Duration::from_secs(10), ..settings }, None);
+    let embedder = embedder_of(settings, None);
     assert!(!asked(&embedder, "a").await, "there is nothing to compare with yet");
     assert!(endpoint.requests().is_empty());
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
@@ -188,9 +202,7 @@ async fn one_tool_that_is_refused_does_not_stop_the_others() {
 #[tokio::test]
 async fn one_query_that_is_refused_is_nobody_elses_concern() {
     let endpoint = Endpoint::start(Limits::default());
-    let settings = EndpointSettings::new(endpoint.url(), "test-model");
-    let settings = EndpointSettings { query_timeout: Duration::from_secs(10), ..settings };
-    let embedder = Arc::new(Embedder::new(settings, None).expect("an embedder"));
+    let embedder = embedder(&endpoint, None);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     endpoint.conduct(Conduct::RefusesWord("poison", 400));
     for at in 0..5 {
@@ -211,9 +223,7 @@ fn several(whole: &str, requests: &[&str]) -> QueryTexts {
 #[tokio::test]
 async fn requests_that_take_too_long_cost_the_query_nothing() {
     let endpoint = Endpoint::start(Limits::default());
-    let settings = EndpointSettings::new(endpoint.url(), "test-model");
-    let settings = EndpointSettings { query_timeout: Duration::from_millis(500), ..settings };
-    let embedder = Arc::new(Embedder::new(settings, None).expect("an embedder"));
+    let embedder = impatient(&endpoint);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     endpoint.conduct(Conduct::HangsAt("slow"));
     let before = endpoint.requests().len();
@@ -235,9 +245,7 @@ async fn requests_that_take_too_long_cost_the_query_nothing() {
 #[tokio::test]
 async fn the_same_call_has_the_same_vectors_again() {
     let endpoint = Endpoint::start(Limits::default());
-    let settings = EndpointSettings::new(endpoint.url(), "test-model");
-    let settings = EndpointSettings { query_timeout: Duration::from_secs(10), ..settings };
-    let embedder = Arc::new(Embedder::new(settings, None).expect("an embedder"));
+    let embedder = embedder(&endpoint, None);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     let requests = |name: &str| -> Vec<String> { (0..12).map(|at| format!("{name}{at}")).collect() };
     let query = |name: &str| QueryTexts { whole: name.into(), requests: requests(name) };
@@ -254,7 +262,7 @@ async fn the_same_call_has_the_same_vectors_again() {
 #[tokio::test]
 async fn many_searches_are_few_requests_at_once() {
     let endpoint = Endpoint::start(Limits::default());
-    let embedder = embedder(&endpoint, None);
+    let embedder = impatient(&endpoint);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     let before = endpoint.requests().len();
     endpoint.conduct(Conduct::Hangs);
@@ -274,7 +282,7 @@ async fn many_searches_are_few_requests_at_once() {
 #[tokio::test]
 async fn a_dead_endpoint_costs_two_waits() {
     let endpoint = Endpoint::start(Limits::default());
-    let embedder = embedder(&endpoint, None);
+    let embedder = impatient(&endpoint);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     let before = endpoint.requests().len();
     endpoint.conduct(Conduct::Hangs);
@@ -284,7 +292,7 @@ async fn a_dead_endpoint_costs_two_waits() {
     assert_eq!(endpoint.requests().len() - before, 2, "then it is left alone");
     let standing = embedder.standing();
     assert_eq!((standing.failed, standing.skipped), (2, 2));
-    assert_eq!(standing.problem.as_deref(), Some("the endpoint did not answer within 0.15 s"));
+    assert_eq!(standing.problem.as_deref(), Some("the endpoint did not answer within 3 s"));
 }
 
 #[tokio::test]
@@ -304,7 +312,7 @@ async fn a_vector_of_another_length_is_not_used() {
 #[tokio::test]
 async fn kept_queries_are_known_after_a_restart() {
     let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("queries"));
-    let (queries, limit) = (["a".into(), "b".into()], Duration::from_secs(10));
+    let (queries, limit) = (["a".into(), "b".into()], PATIENCE);
     let first = embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
     let again = embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
     assert_eq!(first, again);
@@ -319,7 +327,7 @@ async fn kept_queries_are_known_after_a_restart() {
 #[tokio::test]
 async fn kept_queries_of_another_model_are_fetched_again() {
     let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("old-queries"));
-    let (queries, limit) = (["a".into()], Duration::from_secs(10));
+    let (queries, limit) = (["a".into()], PATIENCE);
     let length = |vectors: Vectors| vectors.get("a").map(<[f32]>::len);
     embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
     endpoint.conduct(Conduct::Dimensions(32));
@@ -353,7 +361,7 @@ async fn embedded(embedder: &Embedder, count: usize) {
             tokio::task::yield_now().await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
+    let waited = tokio::time::timeout(PATIENCE, wait).await;
     assert!(waited.is_ok(), "{:?}", embedder.standing());
 }
 
@@ -405,7 +413,7 @@ async fn another_ranker_takes_over_what_is_known() {
             tokio::task::yield_now().await;
         }
     };
-    assert!(tokio::time::timeout(Duration::from_secs(20), wait).await.is_ok());
+    assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok());
     assert_eq!(endpoint.requests()[before..], [["thing 2".to_owned()]]);
     assert_eq!(embedder.standing().known, 1);
 }
