@@ -51,7 +51,8 @@ fn targets() -> Result<Vec<String>, String> {
     Ok(targets)
 }
 
-fn check_tools() -> Result<(), String> {
+/// Whether a nightly toolchain and cargo-fuzz are there; the error says what is missing.
+pub(crate) fn check_tools() -> Result<(), String> {
     let works = |args: &[&str]| {
         let mut command = Command::new("rustup");
         command.args(["run", "nightly"]).args(args).stdout(Stdio::null()).stderr(Stdio::null());

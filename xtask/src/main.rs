@@ -4,7 +4,9 @@ mod bench_gateway;
 mod checks;
 mod conformance;
 mod debian;
+mod full;
 mod fuzz;
+mod mutants;
 mod peers;
 mod served;
 
@@ -34,6 +36,14 @@ usage: cargo xtask <task>
             whether its memory stays as it is (one minute of it is part of `test`)
   bench-llm [CATALOG]
             what each delivery leaves of the tools of a conversation, and what it costs
+  full [PART]...
+            what takes too long for `test`: quality, bench-gateway, bench-llm, bench-real,
+            mutants, fuzz and soak, or the parts that are named. Skips what the machine lacks,
+            goes on after a failure, and ends with a table of all parts
+  mutants [AREA]...
+            mutation testing with cargo-mutants (installed under .tools/) of selection, policy,
+            pins, tokens and limits: at least 90 % of the mutants of each area are caught by
+            unit tests or explained in xtask/mutants.txt
   fuzz [TARGET]... [--seconds N]
             fuzz what reads from outside, each target for N seconds (600); needs a nightly
             toolchain and cargo-fuzz, and is no part of `test`
@@ -50,28 +60,16 @@ fn main() -> ExitCode {
         Some("conformance") => step("build", cargo(&["build", "--workspace"]))
             .and_then(|()| step("conformance", |_: &str| conformance::run())),
         Some("bench-gateway") => {
-            let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
-            step("build", cargo(&packages))
-                .and_then(|()| step("gateway", |_: &str| bench_gateway::run(args.next().as_deref())))
+            build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(args.next().as_deref())))
         }
-        Some("bench-real") => {
-            let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
-            step("build", cargo(&packages)).and_then(|()| step("real servers", |_: &str| bench_gateway::real::run()))
-        }
+        Some("bench-real") => build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real::run())),
         Some("soak") => {
             let seconds = args.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(20 * 60);
-            let packages = ["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"];
-            step("build", cargo(&packages))
-                .and_then(|()| step("under load", |_: &str| bench_gateway::soak::run("release", seconds)))
+            build_release().and_then(|()| step("under load", |_: &str| bench_gateway::soak::run("release", seconds)))
         }
-        Some("bench-llm") => {
-            let catalog = args.next().unwrap_or_else(|| "../shared/data/fleet/tools.jsonl".to_owned());
-            let catalog = std::path::absolute(&catalog).map_or(catalog, |path| path.display().to_string());
-            step("conversations", |name: &str| {
-                let bench = ["bench", "--package", "pegboard-llm", "--bench", "conversation", "--", &catalog];
-                run(name, Command::new("cargo").args(bench))
-            })
-        }
+        Some("bench-llm") => bench_llm(&args.next().unwrap_or_else(|| "../shared/data/fleet/tools.jsonl".to_owned())),
+        Some("full") => full::task(&args.collect::<Vec<_>>()),
+        Some("mutants") => mutants::task(&args.collect::<Vec<_>>()),
         Some("fuzz") => fuzz::task(args),
         Some("peers") => peers::install().and_then(|()| debian::install()),
         Some("quality") => quality(&args.next().unwrap_or_else(|| "../shared/data".to_owned())),
@@ -110,6 +108,19 @@ fn test() -> Result<(), String> {
     })?;
     say("all checks passed");
     Ok(())
+}
+
+/// Builds what the benchmarks measure.
+fn build_release() -> Result<(), String> {
+    step("build", cargo(&["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"]))
+}
+
+fn bench_llm(catalog: &str) -> Result<(), String> {
+    let catalog = std::path::absolute(catalog).map_or(catalog.to_owned(), |path| path.display().to_string());
+    step("conversations", |name: &str| {
+        let bench = ["bench", "--package", "pegboard-llm", "--bench", "conversation", "--", &catalog];
+        run(name, Command::new("cargo").args(bench))
+    })
 }
 
 fn generate() -> Result<(), String> {

@@ -1,0 +1,139 @@
+//! `cargo xtask full`: what takes too long for `cargo xtask test`.
+
+use std::{path::Path, process::Command, time::Instant};
+
+use crate::{bench_gateway, bench_llm, build_release, fuzz, mutants, peers, quality, say, step};
+
+/// Labelled data sets, and the tools of real servers.
+const DATA: &str = "../shared/data";
+
+/// How long the gateway is under load, in seconds.
+const SOAK_SECONDS: u64 = 20 * 60;
+
+/// One part of the run.
+struct Part {
+    name: &'static str,
+    /// What the machine lacks for it, if it lacks something.
+    lacks: fn() -> Option<String>,
+    run: fn() -> Result<(), String>,
+}
+
+/// In this order: the quick ones first, so that a mistake shows early.
+const PARTS: [Part; 7] = [
+    Part { name: "quality", lacks: lacks_data, run: || quality(DATA) },
+    Part {
+        name: "bench-gateway",
+        lacks: || None,
+        run: || build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(None))),
+    },
+    Part { name: "bench-llm", lacks: lacks_catalog, run: || bench_llm(&format!("{DATA}/fleet/tools.jsonl")) },
+    Part {
+        name: "bench-real",
+        lacks: lacks_peers,
+        run: || build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real::run())),
+    },
+    Part { name: "mutants", lacks: || None, run: || mutants::task(&[]) },
+    Part { name: "fuzz", lacks: || fuzz::check_tools().err(), run: || fuzz::task(std::iter::empty()) },
+    Part {
+        name: "soak",
+        lacks: || None,
+        run: || {
+            build_release()?;
+            step("under load", |_: &str| bench_gateway::soak::run("release", SOAK_SECONDS))
+        },
+    },
+];
+
+/// How a part ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Skipped(String),
+    Failed(String),
+}
+
+/// Runs the parts that are named, or all of them. A part that fails does not stop the others.
+pub(crate) fn task(chosen: &[String]) -> Result<(), String> {
+    if let Some(unknown) = chosen.iter().find(|name| PARTS.iter().all(|part| part.name != **name)) {
+        let names = PARTS.map(|part| part.name).join(", ");
+        return Err(format!("no part `{unknown}`\nhint: the parts are {names}"));
+    }
+    let mut rows = Vec::new();
+    for part in PARTS.iter().filter(|part| chosen.is_empty() || chosen.iter().any(|name| name == part.name)) {
+        say(&format!("==> {}", part.name));
+        let began = Instant::now();
+        let outcome = match (part.lacks)() {
+            Some(missing) => Outcome::Skipped(missing),
+            None => (part.run)().map_or_else(Outcome::Failed, |()| Outcome::Passed),
+        };
+        match &outcome {
+            Outcome::Passed => {}
+            Outcome::Skipped(why) => say(&format!("{} skipped: {why}", part.name)),
+            Outcome::Failed(why) => say(&format!("{} failed: {why}", part.name)),
+        }
+        rows.push((part.name, outcome, began.elapsed().as_secs()));
+    }
+    say(&summary(&rows));
+    let failed: Vec<&str> =
+        rows.iter().filter(|row| matches!(row.1, Outcome::Failed(_))).map(|(name, ..)| *name).collect();
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+/// One line per part: its name, how it ended, how long it took, and the first line of the reason.
+fn summary(rows: &[(&str, Outcome, u64)]) -> String {
+    let mut lines = vec![format!("{:<14} {:<8} {:>11}  reason", "part", "outcome", "time")];
+    for (name, outcome, seconds) in rows {
+        let (word, reason) = match outcome {
+            Outcome::Passed => ("passed", ""),
+            Outcome::Skipped(why) => ("skipped", why.as_str()),
+            Outcome::Failed(why) => ("failed", why.as_str()),
+        };
+        let time = format!("{} min {:02} s", seconds / 60, seconds % 60);
+        let reason = reason.lines().next().unwrap_or_default();
+        lines.push(format!("{name:<14} {word:<8} {time:>11}  {reason}").trim_end().to_owned());
+    }
+    lines.join("\n")
+}
+
+fn lacks_data() -> Option<String> {
+    (!Path::new(DATA).is_dir()).then(|| format!("no folder `{DATA}` with labelled data"))
+}
+
+fn lacks_catalog() -> Option<String> {
+    let catalog = format!("{DATA}/fleet/tools.jsonl");
+    (!Path::new(&catalog).is_file()).then(|| format!("no catalog `{catalog}`"))
+}
+
+fn lacks_peers() -> Option<String> {
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    let missing: Vec<&str> = ["npm", "python3"].into_iter().filter(|program| !has(program)).collect();
+    if missing.is_empty() {
+        return peers::install().err().map(|error| format!("the servers cannot be installed: {error}"));
+    }
+    Some(format!("no {} on this machine", missing.join(" and no ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_has_a_line_per_part() {
+        let rows = [
+            ("quality", Outcome::Skipped("no folder".to_owned()), 0),
+            ("mutants", Outcome::Failed("80 % of 10\nmore".to_owned()), 754),
+            ("soak", Outcome::Passed, 1200),
+        ];
+        let expected = "part           outcome         time  reason\n\
+                        quality        skipped   0 min 00 s  no folder\n\
+                        mutants        failed   12 min 34 s  80 % of 10\n\
+                        soak           passed   20 min 00 s";
+        assert_eq!(summary(&rows), expected);
+    }
+
+    #[test]
+    fn a_part_that_does_not_exist_is_an_error() {
+        let error = task(&["soak".to_owned(), "mutant".to_owned()]).expect_err("no such part");
+        assert!(error.contains("no part `mutant`") && error.contains("quality, bench-gateway"), "{error}");
+    }
+}
