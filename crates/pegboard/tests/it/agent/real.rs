@@ -139,7 +139,7 @@ async fn a_tool_that_comes_is_found_and_one_that_goes_is_gone() {
             changes.changed().await.expect("a fleet");
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), grown).await.expect("the new tool is seen");
+    tokio::time::timeout(Duration::from_secs(60), grown).await.expect("the new tool is seen");
     provider.go_on([
         call("search_tools", json!({"query": "brand_new"})),
         call("add_tool", json!({"tool_names": ["brand_new"]})),
@@ -203,7 +203,7 @@ async fn a_call_that_is_cancelled_is_told_to_its_process() {
     let folder = Folder::new("agent-cancelled");
     let config = config(&folder, &json!({"fixture": fixture(&["--extras"])}));
     let provider = Provider::start(Script::new([call("slow", json!({"ms": 60_000})), say("Never mind.")]));
-    let limits = Limits { startup: Duration::from_secs(20), ..Limits::default() };
+    let limits = Limits { startup: Duration::from_secs(60), ..Limits::default() };
     let agent = agent(MODELS[0], &provider).mcp_config(&config).limits(limits).build().await.expect("an agent");
     let mut run_ = agent.stream("Sleep");
     while let Some(event) = run_.next().await {
@@ -217,7 +217,7 @@ async fn a_call_that_is_cancelled_is_told_to_its_process() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), busy).await.expect("the call is given up");
+    tokio::time::timeout(Duration::from_secs(60), busy).await.expect("the call is given up");
     assert_eq!(agent.run("Then not").await.expect("an answer").text, "Never mind.");
     provider.assert_clean();
     agent.stop().await;

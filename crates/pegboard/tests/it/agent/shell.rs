@@ -166,7 +166,7 @@ async fn each(test: &str, adjust: impl Fn(&mut ShellSettings), body: impl AsyncF
 /// The settings for one kind of sandbox; nothing when it is not installed.
 pub(super) fn settings(kind: &'static str, work: &Path, mark: &str) -> Option<ShellSettings> {
     let mut settings = ShellSettings::new(work);
-    settings.timeout = Duration::from_secs(20);
+    settings.timeout = Duration::from_secs(60);
     settings.environment = vec![(MARK.to_owned(), mark.to_owned())];
     match kind {
         "bubblewrap" => {

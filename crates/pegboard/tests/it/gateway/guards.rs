@@ -124,7 +124,7 @@ async fn pages_of_allowed_origins_may_ask() {
             "tokens": [{"name": "a", "token": "secret-token-of-a"}]
         }
     });
-    let served = Served::start("pages", &config).await;
+    let served = Served::start("guard-pages", &config).await;
     let ask = async |origin: &str| {
         let request = super::client::http().request(reqwest::Method::OPTIONS, &served.url).header("origin", origin);
         let request = request.header("access-control-request-method", "POST");
