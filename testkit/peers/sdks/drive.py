@@ -16,7 +16,7 @@ import json
 from pydantic import BaseModel, ValidationError
 
 URL, WIRE = sys.argv[1:]
-SDK = dict(api_key="a-key", max_retries=0, timeout=20)
+SDK = dict(api_key="a-key", max_retries=0, timeout=60)
 QUESTION = "What is the weather in Rome?"
 RESULT = "sunny"
 NAME = "get_weather"
