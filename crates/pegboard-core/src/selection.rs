@@ -218,3 +218,6 @@ impl Patterns {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
