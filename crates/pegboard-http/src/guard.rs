@@ -354,4 +354,92 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn a_wrong_token_of_the_right_length() {
+        let guard = Guard { tokens: vec![(Principal(0), "alpha".into())], ..Guard::default() };
+        // Differences that cancel each other out, in one letter, at the end, and none but more behind.
+        for wrong in ["lapha", "xlpha", "alphx", "alphaa", ""] {
+            let given = format!("Bearer {wrong}");
+            check(&guard, &[("host", "localhost"), ("authorization", &given)], Err(Refusal::WrongToken));
+        }
+        check(&guard, &[("host", "localhost"), ("authorization", "Bearer   alpha ")], Ok(Some(0)));
+    }
+
+    #[test]
+    fn open_paths_need_no_token() {
+        let guard = Guard {
+            tokens: vec![(Principal(0), "alpha".into())],
+            open_paths: vec!["/health".into()],
+            ..Guard::default()
+        };
+        let ask = |path: &str, host: &str| guard.check(&Request::get(path).header("host", host).body(()).expect("one"));
+        assert_eq!(ask("/health", "localhost"), Ok(None));
+        assert_eq!(ask("/health", "evil.example.com"), Err(Refusal::Host));
+        assert_eq!(ask("/mcp", "localhost"), Err(Refusal::NoToken));
+        assert_eq!(ask("/health/more", "localhost"), Err(Refusal::NoToken));
+    }
+
+    #[test]
+    fn configured_hosts() {
+        let named = |name: &str| Guard { allowed_hosts: vec![name.to_owned()], ..Guard::default() };
+        check(&named("*"), &[("host", "anything:1")], Ok(None));
+        check(&named("Tools.example.com:8080"), &[("host", "tools.example.com:8080")], Ok(None));
+        check(&named("tools.example.com:8080"), &[("host", "tools.example.com")], Err(Refusal::Host));
+        check(&named("tools.example.com:8080"), &[("host", "tools.example.com:80")], Err(Refusal::Host));
+        check(&named("tools.example.com"), &[("host", "TOOLS.example.com:80")], Ok(None));
+        check(&named("tools.example.com"), &[("host", "other.example.com:80")], Err(Refusal::Host));
+        check(&Guard { is_public: true, ..Guard::default() }, &[("host", "anything")], Ok(None));
+        check(&Guard { is_public: true, ..named("a") }, &[("host", "anything")], Err(Refusal::Host));
+    }
+
+    #[test]
+    fn names_and_ports() {
+        for (host, name) in [
+            ("localhost", "localhost"),
+            ("localhost:80", "localhost"),
+            ("localhost:", "localhost"),
+            ("localhost:8o", "localhost:8o"),
+            ("[::1]", "[::1]"),
+            ("[::1]:80", "[::1]"),
+            ("::1", "::1"),
+        ] {
+            assert_eq!(name_of(host), name, "{host}");
+        }
+    }
+
+    #[test]
+    fn configured_origins() {
+        let host = ("host", "localhost");
+        let named = |name: &str| Guard { allowed_origins: vec![name.to_owned()], ..Guard::default() };
+        check(&named("https://app.example.com"), &[host, ("origin", "HTTPS://app.example.com")], Ok(None));
+        check(&named("https://app.example.com"), &[host, ("origin", "https://localhost:1")], Ok(None));
+        check(&named("https://app.example.com"), &[host, ("origin", "https://b.example.com")], Err(Refusal::Origin));
+        check(&named("*"), &[host, ("origin", "https://b.example.com")], Ok(None));
+        check(&Guard::default(), &[host, ("origin", "ftp://localhost")], Err(Refusal::Origin));
+    }
+
+    #[test]
+    fn origins_that_are_answered() {
+        let guard = Guard { allowed_origins: vec!["https://app.example.com".into()], ..Guard::default() };
+        let check = |origin: Option<&[u8]>, expected: bool| {
+            let mut headers = HeaderMap::new();
+            if let Some(origin) = origin {
+                headers.insert(header::ORIGIN, header::HeaderValue::from_bytes(origin).expect("a header"));
+            }
+            assert_eq!(guard.origin(&headers).map(|origin| Some(origin.as_bytes())), expected.then_some(origin));
+        };
+        check(None, false);
+        check(Some(b"https://app.example.com"), true);
+        check(Some(b"https://other.example.com"), false);
+        check(Some(b"https://app.example.com\xff"), false);
+    }
+
+    #[test]
+    fn headers_that_are_no_text() {
+        let value = header::HeaderValue::from_bytes(b"local\xffhost").expect("a header");
+        assert_eq!(text(&value), "\u{0}");
+        let request = Request::get("/mcp").header("host", value).body(()).expect("a request");
+        assert_eq!(Guard::default().check(&request), Err(Refusal::Host));
+    }
 }
