@@ -225,3 +225,6 @@ mod tests {
         assert!(lock(&limits.share(party(0), other).bucket).take(Instant::now()).is_ok(), "a new limit");
     }
 }
+
+#[cfg(test)]
+mod admission_tests;
