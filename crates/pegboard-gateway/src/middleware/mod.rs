@@ -103,4 +103,39 @@ mod tests {
         assert_eq!(forbidden("shell", json!({})).as_deref(), Some("b"));
         assert_eq!(forbidden("run", json!({"command": "ls"})), None);
     }
+
+    #[test]
+    fn without_an_allow_list_only_denied_tools_are_hidden() {
+        let pattern = |text: &str| NamePattern::new(text).expect("a pattern");
+        let filter = Middleware::ToolFilter { allow: Vec::new(), deny: vec![pattern("^delete_")] };
+        assert!(filter.shows("read_file"));
+        assert!(!filter.shows("delete_file"));
+        let filter = Middleware::ToolFilter { allow: vec![pattern("a"), pattern("b")], deny: Vec::new() };
+        assert!(filter.shows("b"), "any of them");
+        assert!(!filter.shows("c"));
+    }
+
+    #[test]
+    fn each_step_does_its_own_work_alone() {
+        let enricher = Middleware::DescriptionEnricher { prefix: "<".to_owned(), suffix: ">".to_owned() };
+        let security = Middleware::Security {
+            rules: vec![SecurityRule {
+                name: "all".to_owned(),
+                pattern: Regex::new("").expect("a pattern"),
+                message: "no".to_owned(),
+            }],
+        };
+        let filter = Middleware::ToolFilter { allow: Vec::new(), deny: vec![NamePattern::new("").expect("a pattern")] };
+        let logging = Middleware::Logging { has_arguments: true };
+        for (step, shows, enriched, forbids) in [
+            (enricher, true, "<text>", false),
+            (security, true, "text", true),
+            (filter, false, "text", false),
+            (logging, true, "text", false),
+        ] {
+            assert_eq!(step.shows("tool"), shows, "{step:?}");
+            assert_eq!(step.enrich("text".to_owned()), enriched, "{step:?}");
+            assert_eq!(step.forbids("tool", &json!({})).is_some(), forbids, "{step:?}");
+        }
+    }
 }

@@ -76,4 +76,32 @@ mod tests {
         check("create_issue", "create_issue", true);
         assert!(NamePattern::new("(a").is_err());
     }
+
+    #[test]
+    fn stars_and_question_marks() {
+        let check = |pattern: &str, name: &str, expected: bool| {
+            let pattern = NamePattern::new(pattern).expect("a pattern");
+            assert_eq!(pattern.matches(name), expected, "{pattern:?} {name}");
+        };
+        check("*?file", "a_file", true);
+        check("*?file", "file", false);
+        check("?_file", "a_file", true);
+        check("?_file", "ab_file", false);
+        check("*.get", "users.get", true);
+        check("*.get", "users_get", false);
+        check("*/a-b:c d", "x/a-b:c d", true);
+        // The whole name is meant.
+        check("*_file", "read_file_now", false);
+    }
+
+    #[test]
+    fn what_is_neither() {
+        for (pattern, reason) in [("*(", "unclosed group"), ("*[a", "unclosed character class"), ("*+", "repetition")] {
+            let error = NamePattern::new(pattern).expect_err("no pattern").to_string();
+            assert!(error.starts_with(&format!("`{pattern}` is neither")), "{error}");
+            assert!(error.contains(reason) || error.contains("repetition"), "{error}");
+        }
+        assert_eq!(glob("*+"), None);
+        assert_eq!(glob("a*?.b").as_deref(), Some(r"^a.*.\.b$"));
+    }
 }
