@@ -52,4 +52,19 @@ mod tests {
         assert_ne!(hinted("one"), of(r#"{"name":"a"}"#));
         assert_eq!(of(r#"{"name":"a","_meta":{"x":1}}"#), of(r#"{"name":"a","_meta":{"x":2}}"#));
     }
+
+    #[test]
+    fn order_counts_in_lists_alone() {
+        let of = |text: &str| Definition::of(&serde_json::from_str::<crate::json::Raw>(text).expect("JSON"));
+        let schema = |text: &str| of(&format!(r#"{{"name":"a","inputSchema":{text}}}"#));
+        assert_eq!(schema(r#"{"a":1,"b":[{"c":1,"d":2}]}"#).0, schema(r#"{"b":[{"d":2,"c":1}],"a":1}"#).0);
+        let keys = |definition: &Definition| serde_json::to_string(&definition.0).expect("JSON");
+        assert_eq!(
+            keys(&schema(r#"{"b":[{"d":2,"c":1}],"a":1}"#)),
+            r#"{"inputSchema":{"a":1,"b":[{"c":1,"d":2}]},"name":"a"}"#
+        );
+        assert_ne!(schema(r#"{"enum":["x","y"]}"#), schema(r#"{"enum":["y","x"]}"#));
+        assert_eq!(of(r#"{"name":"a","title":null}"#), of(r#"{"name":"a"}"#));
+        assert_ne!(of(r#"{"name":"a","title":"b"}"#), of(r#"{"name":"a"}"#));
+    }
 }

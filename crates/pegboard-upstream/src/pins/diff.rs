@@ -214,7 +214,82 @@ mod tests {
         assert_eq!(lines.last().map(String::as_str), Some("… 381 more lines"));
     }
 
+    fn read(text: &str) -> Definition {
+        Definition::of(&serde_json::from_str::<crate::json::Raw>(text).expect("JSON"))
+    }
+
+    #[test]
+    fn what_comes_and_what_goes() {
+        let tool = read(r#"{"name":"a","description":"one\ntwo","inputSchema":{"type":"object"}}"#);
+        let lines = |sign: char| {
+            let lines = ["description:", "~ one", "~ two", "inputSchema:", r#"~ {"type":"object"}"#];
+            lines.map(|line| line.replace('~', &sign.to_string())).to_vec()
+        };
+        assert_eq!(diff(None, Some(&tool)), lines('+'));
+        assert_eq!(diff(Some(&tool), None), lines('-'));
+        assert_eq!(diff(None, None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn one_line_and_several() {
+        let one = r#"{"description":"a"}"#;
+        check(one, r#"{"description":"a\nb"}"#, &["description:", "  a", "+ b"]);
+        check(r#"{"description":"a\nb"}"#, one, &["description:", "  a", "- b"]);
+        check(one, r#"{"description":"b"}"#, &["description:", "- a", "+ b"]);
+        check(one, r#"{"description":{"x":1}}"#, &["description:", "- a", r#"+ {"x":1}"#]);
+        // What is left out stands for any number of lines, once.
+        check(
+            r#"{"description":"1\n2\n3\n4\n5\n6\n7\n8\n9"}"#,
+            r#"{"description":"0\n2\n3\n4\n5\n6\n7\n8\n0"}"#,
+            &["description:", "- 1", "+ 0", "  2", "  …", "  8", "- 9", "+ 0"],
+        );
+    }
+
+    #[test]
+    fn bounds() {
+        let text = |line: &str, count: usize| {
+            let lines = vec![line; count].join("\\n");
+            read(&format!(r#"{{"description":"{lines}"}}"#))
+        };
+        // As many as are compared, and one more: then both are shown whole, as far as there is room.
+        let last = |count: usize| diff(Some(&text("x", count)), Some(&text("x", count + 1))).last().cloned();
+        assert_eq!(last(MAX_COMPARED - 1).as_deref(), Some("+ x"));
+        let more = 1 + MAX_COMPARED + MAX_COMPARED + 1 - MAX_LINES;
+        assert_eq!(last(MAX_COMPARED), Some(format!("… {more} more lines")));
+        // A head and its lines fit exactly, or not.
+        let lines = |count: usize| diff(None, Some(&text("x", count)));
+        assert_eq!(lines(MAX_LINES - 1).len(), MAX_LINES);
+        assert_eq!(lines(MAX_LINES - 1).last().map(String::as_str), Some("+ x"));
+        assert_eq!(lines(MAX_LINES).last().map(String::as_str), Some("… 1 more lines"));
+        // Heads count as well.
+        let keys = |count: usize| {
+            let keys: Vec<String> = (0..count).map(|key| format!(r#""k{key:03}":1"#)).collect();
+            read(&format!(r#"{{"inputSchema":{{{}}}}}"#, keys.join(",")))
+        };
+        let added = |count: usize| diff(Some(&keys(0)), Some(&keys(count)));
+        assert_eq!(added(MAX_LINES / 2).len(), MAX_LINES);
+        assert_eq!(added(MAX_LINES / 2 + 1).last().map(String::as_str), Some("… 2 more lines"));
+        let long = read(&format!(r#"{{"description":"{}"}}"#, "x".repeat(1000)));
+        assert!(diff(None, Some(&long))[1].len() <= MAX_LINE + "+ ".len() + "…".len());
+    }
+
+    /// The lines that two lists have in common, by trying everything.
+    fn most_in_common(old: &[&str], new: &[&str]) -> usize {
+        match (old, new) {
+            ([], _) | (_, []) => 0,
+            ([one, old @ ..], [other, new @ ..]) if one == other => 1 + most_in_common(old, new),
+            ([_, rest @ ..], [_, others @ ..]) => most_in_common(rest, new).max(most_in_common(old, others)),
+        }
+    }
+
     proptest! {
+        #[test]
+        fn the_way_is_the_shortest(old in prop::collection::vec("[a-c]", 0..8), new in prop::collection::vec("[a-c]", 0..8)) {
+            let (old, new): (Vec<&str>, Vec<&str>) = (old.iter().map(String::as_str).collect(), new.iter().map(String::as_str).collect());
+            let kept = steps(&old, &new).iter().filter(|(sign, _)| *sign == ' ').count();
+            prop_assert_eq!(kept, most_in_common(&old, &new));
+        }
+
         #[test]
         fn the_steps_lead_from_one_to_the_other(old in prop::collection::vec("[a-c]", 0..12), new in prop::collection::vec("[a-c]", 0..12)) {
             let (old, new): (Vec<&str>, Vec<&str>) = (old.iter().map(String::as_str).collect(), new.iter().map(String::as_str).collect());

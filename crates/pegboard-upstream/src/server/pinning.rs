@@ -179,3 +179,6 @@ impl Upstream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
