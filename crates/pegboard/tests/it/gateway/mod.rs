@@ -129,9 +129,9 @@ impl Served {
         served
     }
 
-    /// Waits until every server works, has failed, or rests. A client that comes earlier is greeted
-    /// after two seconds with the servers that are there by then, and is told of the others later:
-    /// on a busy machine it would see another order of events.
+    /// Waits until every server works, has failed, or rests. A client that comes earlier is answered
+    /// after `startupWait` (`server/discover` after two seconds) with the servers that are there by
+    /// then, and is told of the others later: on a busy machine it would see another order of events.
     async fn wait_until_settled(&self) {
         self.wait_until(|readiness| readiness["starting"] == 0).await;
     }
