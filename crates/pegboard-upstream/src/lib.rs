@@ -28,6 +28,8 @@ pub mod lines;
 mod listing;
 mod locks;
 mod manifest;
+#[cfg(target_os = "linux")]
+pub mod namespaces;
 mod pins;
 #[cfg(unix)]
 pub mod processes;

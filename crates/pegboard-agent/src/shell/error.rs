@@ -9,8 +9,8 @@ pub enum ShellError {
     /// There is no program to run commands under.
     #[error("there is no `pegboard` program to run commands under")]
     NoProgram,
-    /// A sandbox is required, and none works here.
-    #[error("commands must run in a sandbox, and none works here: {reason}")]
+    /// A sandbox is required, and none works on this machine.
+    #[error("no sandbox for commands works on this machine ({reason})")]
     NoSandbox {
         /// What was tried, and what was wrong with it.
         reason: String,
@@ -101,8 +101,9 @@ impl ShellError {
         match self {
             Self::NoProgram => Some("install the `pegboard` program, or say where it is"),
             Self::NoSandbox { .. } => Some(
-                "install bubblewrap 0.7 or newer (Debian: `apt install bubblewrap`) and allow user namespaces, \
-                 or use a Linux with Landlock (5.13 or newer)",
+                "install bubblewrap 0.7 or newer (Debian: `apt install bubblewrap`), allow user namespaces, or use \
+                 Linux 5.13 or newer with Landlock and seccomp; `--sandbox off` (`SandboxPolicy::Off`) runs commands \
+                 without a sandbox, as this user and with this user's files and network",
             ),
             Self::Root { .. } | Self::Foreign { .. } => Some("choose an empty folder of your own"),
             Self::TooLong { .. } => Some("write a file in parts and run that"),

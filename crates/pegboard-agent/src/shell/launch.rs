@@ -21,7 +21,7 @@ use super::{
     ran::Ran,
     relay,
     sandbox::Sandbox,
-    spec::{Filter, Kind, Report, Spec},
+    spec::{Filter, Report, Spec},
 };
 
 /// How long a sandbox may take to be tried.
@@ -41,9 +41,12 @@ impl Shell {
         let mut spec = self.spec(":", TRIAL, &sandbox);
         // Nobody answers at the socket yet.
         spec.api = None;
-        if !matches!(sandbox, Sandbox::None { .. }) {
-            spec.filter = Filter::Try;
-        }
+        spec.filter = match sandbox {
+            Sandbox::Bubblewrap { .. } | Sandbox::Namespaces { .. } => Filter::Try,
+            // Landlock alone restricts neither modes and times of files nor most sockets.
+            Sandbox::Landlock { .. } => Filter::Must,
+            Sandbox::None { .. } => Filter::Never,
+        };
         let private = Private::new()?;
         private.path.clone_into(&mut spec.private);
         let said = self.try_out(&spec);
@@ -84,8 +87,8 @@ impl Shell {
         let private = prepared.await.map_err(|_| self.lost())??;
         private.path.clone_into(&mut spec.private);
         let mut running = Running { child: None, private: Some(private) };
-        let listener = match (&spec.sandbox, &spec.api, &running.private) {
-            (Kind::Bubblewrap { .. }, Some(_), Some(private)) => Some(private.listen()?),
+        let listener = match (&spec.api, &running.private) {
+            (Some(_), Some(private)) if spec.sandbox.is_apart() => Some(private.listen()?),
             _ => None,
         };
         let order = order(&spec)?;

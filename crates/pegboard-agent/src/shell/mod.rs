@@ -10,6 +10,9 @@
 //!   the tool API   end of the rest    limits, the end         a port in the sandbox
 //! ```
 //!
+//! Without bubblewrap, `pegboard confine --namespaces` takes its place; where no user namespace
+//! can be created, the part inside restricts itself by Landlock.
+//!
 //! The programs in the middle are ours alone. The watcher looks at everything below it and
 //! reports how the command ended. Its standard input is both the order and the life line: when
 //! that closes, whoever ordered is gone, and so is the command. The keeper ends what is left
@@ -43,11 +46,11 @@ pub use self::{
     error::ShellError,
     ran::{Ending, Ran},
     sandbox::Sandbox,
-    settings::{Api, SandboxPolicy, ShellSettings},
+    settings::{Api, SandboxKind, SandboxPolicy, ShellSettings},
 };
 use crate::program::Program;
 
-/// Where the working folder is in bubblewrap.
+/// Where the working folder is in a sandbox with a file system of its own.
 pub(crate) const WORKSPACE: &str = "/workspace";
 
 /// Runs commands, each in a process of its own and all in one working folder.
@@ -85,7 +88,7 @@ impl Shell {
     /// The working folder, as commands see it.
     pub fn folder(&self) -> &Path {
         match self.sandbox {
-            Sandbox::Bubblewrap { .. } => Path::new(WORKSPACE),
+            Sandbox::Bubblewrap { .. } | Sandbox::Namespaces { .. } => Path::new(WORKSPACE),
             Sandbox::Landlock { .. } | Sandbox::None { .. } => &self.settings.folder,
         }
     }
@@ -104,29 +107,40 @@ impl Shell {
         self.launch(&self.spec(command, timeout, &self.sandbox)).await
     }
 
-    /// The best sandbox that works here.
+    /// Finds the first sandbox that works on this machine.
     fn choose_sandbox(&self) -> Result<Sandbox, ShellError> {
         let settings = &self.settings;
         if settings.policy == SandboxPolicy::Off {
-            return self.try_sandbox(Sandbox::None { reason: "it is switched off".to_owned() });
+            return self.try_sandbox(Sandbox::None { reason: "switched off".to_owned() });
         }
-        let mut reasons = Vec::new();
-        match settings::find_bubblewrap(settings.bubblewrap.as_deref()) {
-            Ok(program) => match self.try_sandbox(Sandbox::Bubblewrap { program, is_filtered: false }) {
-                Err(ShellError::Sandbox { reason }) => reasons.push(format!("bubblewrap does not work here: {reason}")),
+        let mut failures = Vec::new();
+        for kind in &settings.sandboxes {
+            match self.try_kind(*kind) {
+                Err(ShellError::Sandbox { reason }) => failures.push(format!("{kind}: {reason}")),
                 other => return other,
-            },
-            Err(reason) => reasons.push(reason),
+            }
         }
-        match self.try_sandbox(Sandbox::Landlock { abi: 0, is_filtered: false }) {
-            Err(ShellError::Sandbox { reason }) => reasons.push(format!("Landlock does not work here: {reason}")),
-            other => return other,
+        if failures.is_empty() {
+            failures.push("no kind of sandbox is allowed by the settings".to_owned());
         }
-        let reason = reasons.join("; ");
+        let reason = failures.join("; ");
         match settings.policy {
             SandboxPolicy::Require => Err(ShellError::NoSandbox { reason }),
             SandboxPolicy::Auto | SandboxPolicy::Off => self.try_sandbox(Sandbox::None { reason }),
         }
+    }
+
+    /// Tries one kind of sandbox; [`ShellError::Sandbox`] when it does not work.
+    fn try_kind(&self, kind: SandboxKind) -> Result<Sandbox, ShellError> {
+        self.try_sandbox(match kind {
+            SandboxKind::Bubblewrap => {
+                let found = settings::find_bubblewrap(self.settings.bubblewrap.as_deref());
+                let program = found.map_err(|reason| ShellError::Sandbox { reason })?;
+                Sandbox::Bubblewrap { program, is_filtered: false }
+            }
+            SandboxKind::Namespaces => Sandbox::Namespaces { is_filtered: false },
+            SandboxKind::Landlock => Sandbox::Landlock { abi: 0 },
+        })
     }
 
     /// Everything that the confining program has to know.

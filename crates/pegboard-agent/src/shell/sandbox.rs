@@ -1,28 +1,31 @@
-//! What contains a command, in words.
+//! The sandbox that contains a command, and its description.
 
 use std::{fmt, path::PathBuf};
 
 use super::spec::{Filter, Kind};
 
-/// What contains the commands of a shell. Its text says what is contained and what is not.
+/// The sandbox of a shell. Its text says what is contained and what is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Sandbox {
-    /// Namespaces of their own, made by bubblewrap.
+    /// Namespaces of their own, created by bubblewrap.
     Bubblewrap {
         /// The program `bwrap`.
         program: PathBuf,
         /// Whether system calls are filtered too.
         is_filtered: bool,
     },
-    /// Restrictions that a process puts on itself.
-    Landlock {
-        /// The version of Landlock in the kernel; newer ones restrict more.
-        abi: u32,
+    /// Namespaces of their own, created by this program.
+    Namespaces {
         /// Whether system calls are filtered too.
         is_filtered: bool,
     },
-    /// Nothing.
+    /// Landlock and a filter of system calls, which a process puts on itself.
+    Landlock {
+        /// The version of Landlock in the kernel; newer ones restrict more.
+        abi: u32,
+    },
+    /// No sandbox.
     None {
         /// Why not.
         reason: String,
@@ -33,16 +36,18 @@ impl Sandbox {
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::Bubblewrap { program, .. } => Kind::Bubblewrap { program: program.clone() },
+            Self::Namespaces { .. } => Kind::Namespaces,
             Self::Landlock { .. } => Kind::Landlock,
             Self::None { .. } => Kind::None,
         }
     }
 
-    /// What has been tried must work.
+    /// Whether system calls are filtered: where that has worked once, it must always work.
     pub(super) fn filter(&self) -> Filter {
         match self {
-            Self::Bubblewrap { is_filtered, .. } | Self::Landlock { is_filtered, .. } if *is_filtered => Filter::Must,
-            _ => Filter::Never,
+            Self::Bubblewrap { is_filtered, .. } | Self::Namespaces { is_filtered } if !*is_filtered => Filter::Never,
+            Self::Bubblewrap { .. } | Self::Namespaces { .. } | Self::Landlock { .. } => Filter::Must,
+            Self::None { .. } => Filter::Never,
         }
     }
 
@@ -51,67 +56,58 @@ impl Sandbox {
     pub(super) fn found(self, landlock: u32, is_filtered: bool) -> Self {
         match self {
             Self::Bubblewrap { program, .. } => Self::Bubblewrap { program, is_filtered },
-            Self::Landlock { .. } => Self::Landlock { abi: landlock, is_filtered },
+            Self::Namespaces { .. } => Self::Namespaces { is_filtered },
+            Self::Landlock { .. } => Self::Landlock { abi: landlock },
             Self::None { reason } => Self::None { reason },
         }
     }
 }
 
-/// What Landlock cannot restrict at all, and no filter can either.
-const NEVER: [&str; 3] = [
-    "looking up whether other files are there, their sizes and times, and where links lead",
-    "changing modes, owners and times of this user's other files",
+/// What neither Landlock nor a filter of system calls can restrict.
+const NEVER: [&str; 2] = [
+    "whether other files exist, their sizes, modes and times, and where links lead",
     "other hosts at the port of the tool API",
 ];
 
-/// What each version of Landlock added, and whether a filter of system calls does without it.
-const ADDED: [(u32, &str, bool); 6] = [
-    (3, "cutting off files", false),
-    (4, "TCP connections", false),
-    (5, "commands to devices", false),
-    (6, "signals to this user's other processes", false),
-    (6, "abstract sockets", true),
-    (9, "sockets that are files", true),
-];
-
-/// What is open without the filter, whatever the version of Landlock.
-const UNFILTERED: [&str; 4] = [
-    "network traffic other than TCP, and TCP by other names",
-    "limits and priorities of this user's other processes",
-    "this session's keys",
-    "memory that outlives its process",
-];
+/// What each version of Landlock added.
+const ADDED: [(u32, &str); 3] =
+    [(4, "TCP connections"), (5, "commands to devices"), (6, "signals to this user's other processes")];
 
 /// What Landlock of this version leaves open.
-fn open(abi: u32, is_filtered: bool) -> String {
-    let missing = ADDED.iter().filter(|(since, _, by_filter)| abi < *since && !(is_filtered && *by_filter));
-    let unfiltered = UNFILTERED.iter().filter(|_| !is_filtered);
-    let all: Vec<&str> = missing.map(|(_, what, _)| *what).chain(unfiltered.copied()).chain(NEVER).collect();
-    all.join("; ")
+fn open(abi: u32) -> String {
+    let missing = ADDED.iter().filter(|(since, _)| abi < *since).map(|(_, what)| *what);
+    missing.chain(NEVER).collect::<Vec<_>>().join("; ")
+}
+
+/// The description of namespaces that this creates.
+fn apart(f: &mut fmt::Formatter<'_>, by: &str, is_filtered: bool) -> fmt::Result {
+    write!(
+        f,
+        "commands run in {by}{}: they see the system's programs (read-only), their working folder and the tool API, \
+         and no other file, process or network{}",
+        if is_filtered { " with a filter of system calls" } else { "" },
+        if is_filtered { "" } else { "; not contained: this session's keys" },
+    )
 }
 
 impl fmt::Display for Sandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bubblewrap { is_filtered, .. } => write!(
+            Self::Bubblewrap { is_filtered, .. } => apart(f, "bubblewrap", *is_filtered),
+            Self::Namespaces { is_filtered } => apart(f, "namespaces of their own (without bubblewrap)", *is_filtered),
+            Self::Landlock { abi } => write!(
                 f,
-                "commands run in bubblewrap{}: they see the system's programs, their working folder and the tool API, \
-                 and no other file, process or network{}",
-                if *is_filtered { " with a filter of system calls" } else { "" },
-                if *is_filtered { "" } else { "; not contained: this session's keys" },
-            ),
-            Self::Landlock { abi, is_filtered } => write!(
-                f,
-                "commands run under Landlock {abi} {} a filter of system calls: they read the system's programs and \
-                 write their working folder, and open no other file; not contained: {}",
-                if *is_filtered { "with" } else { "WITHOUT" },
-                open(*abi, *is_filtered),
+                "commands run under Landlock {abi} with a filter of system calls: they read the system's programs, \
+                 write their working folder and open no other file; they cannot change modes, owners, times or \
+                 attributes of any file, so that `chmod`, `cp -p`, `tar -x` and `git init` fail or warn (bubblewrap \
+                 or user namespaces avoid that); not contained: {}",
+                open(*abi),
             ),
             Self::None { reason } => write!(
                 f,
                 "commands run WITHOUT A SANDBOX ({reason}): they can read and change everything that this user can, \
-                 and reach every network; time, memory, processes, disk and output are limited, and a command that \
-                 means harm can shake these limits off"
+                 and reach every network; time, memory, processes, disk and output are limited, but a malicious \
+                 command can evade these limits"
             ),
         }
     }

@@ -7,17 +7,61 @@ use std::{
     time::Duration,
 };
 
-/// How much a shell insists on a sandbox.
+/// Whether commands have to run in a sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SandboxPolicy {
-    /// The best that works here, or none, which [`Shell::sandbox`](super::Shell::sandbox)
-    /// then says.
+    /// Commands run in the best sandbox that works on this machine. Without one,
+    /// [`Shell::new`](super::Shell::new) fails.
     #[default]
-    Auto,
-    /// The best that works here, and an error when there is none.
     Require,
-    /// None.
+    /// Commands run in the best sandbox that works on this machine, and **without a sandbox
+    /// where none works** (fail open). [`Shell::sandbox`](super::Shell::sandbox) returns which.
+    Auto,
+    /// Commands run without a sandbox.
     Off,
+}
+
+/// A kind of sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SandboxKind {
+    /// Namespaces that the program `bwrap` creates.
+    Bubblewrap,
+    /// Namespaces that this program creates itself.
+    Namespaces,
+    /// Landlock and a filter of system calls.
+    Landlock,
+}
+
+impl SandboxKind {
+    /// Returns all kinds, the best first. For root that is not bubblewrap: there, root's commands
+    /// can change modes and times of the machine's device files.
+    pub fn preferred() -> Vec<Self> {
+        match is_root() {
+            true => vec![Self::Namespaces, Self::Bubblewrap, Self::Landlock],
+            false => vec![Self::Bubblewrap, Self::Namespaces, Self::Landlock],
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(not(unix))]
+fn is_root() -> bool {
+    false
+}
+
+impl fmt::Display for SandboxKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bubblewrap => "bubblewrap",
+            Self::Namespaces => "namespaces",
+            Self::Landlock => "Landlock",
+        })
+    }
 }
 
 /// The settings of a [`Shell`](super::Shell).
@@ -25,8 +69,10 @@ pub enum SandboxPolicy {
 pub struct ShellSettings {
     /// The working folder. It is made when it is missing, and what commands leave in it stays.
     pub folder: PathBuf,
-    /// Whether there has to be a sandbox.
+    /// Whether commands have to run in a sandbox.
     pub policy: SandboxPolicy,
+    /// The kinds of sandbox that may be used, in the order in which they are tried.
+    pub sandboxes: Vec<SandboxKind>,
     /// The program `bwrap`; looked for on the search path when it is not given.
     pub bubblewrap: Option<PathBuf>,
     /// How long a command may run that does not ask for a time.
@@ -64,7 +110,8 @@ impl ShellSettings {
         const MIB: u64 = 1 << 20;
         Self {
             folder: folder.into(),
-            policy: SandboxPolicy::Auto,
+            policy: SandboxPolicy::default(),
+            sandboxes: SandboxKind::preferred(),
             bubblewrap: None,
             timeout: Duration::from_secs(120),
             max_timeout: Duration::from_secs(600),
@@ -89,6 +136,7 @@ impl fmt::Debug for ShellSettings {
         f.debug_struct("ShellSettings")
             .field("folder", &self.folder)
             .field("policy", &self.policy)
+            .field("sandboxes", &self.sandboxes)
             .field("bubblewrap", &self.bubblewrap)
             .field("timeout", &self.timeout)
             .field("max_timeout", &self.max_timeout)
@@ -121,7 +169,7 @@ impl fmt::Debug for Api {
     }
 }
 
-/// The program `bwrap` that is meant, or why there is none.
+/// Finds the program `bwrap`, or says why there is none.
 pub(super) fn find_bubblewrap(given: Option<&Path>) -> Result<PathBuf, String> {
     match given {
         // The confining program runs elsewhere, so the path must be a full one.
@@ -130,7 +178,7 @@ pub(super) fn find_bubblewrap(given: Option<&Path>) -> Result<PathBuf, String> {
             let paths = env::var_os("PATH").unwrap_or_default();
             let mut candidates = env::split_paths(&paths).map(|folder| folder.join("bwrap"));
             let found = candidates.find(|path| path.is_absolute() && path.is_file());
-            found.ok_or_else(|| "there is no `bwrap` on the search path".to_owned())
+            found.ok_or_else(|| "no program `bwrap` in `PATH`".to_owned())
         }
     }
 }

@@ -27,8 +27,17 @@ pub(crate) struct Spec {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     Bubblewrap { program: PathBuf },
+    Namespaces,
     Landlock,
     None,
+}
+
+impl Kind {
+    /// Whether commands have a file system, processes and a network of their own.
+    #[cfg(unix)]
+    pub(crate) fn is_apart(&self) -> bool {
+        matches!(self, Self::Bubblewrap { .. } | Self::Namespaces)
+    }
 }
 
 /// Whether system calls are filtered.
@@ -93,6 +102,24 @@ pub(crate) struct Inside {
     pub(crate) relay: Option<Relay>,
     pub(crate) landlock: Option<Rules>,
     pub(crate) filter: Filter,
+    /// Whether it is the first process of its PID namespace, which has to wait for the others.
+    pub(crate) is_init: bool,
+}
+
+/// What the file system of a sandbox of our own namespaces is made of: an argument, which
+/// everybody can read, so that nothing secret is in it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Layout {
+    /// A folder to mount the first file system on.
+    pub(crate) base: PathBuf,
+    /// This program.
+    pub(crate) program: PathBuf,
+    /// The working folder.
+    pub(crate) folder: PathBuf,
+    pub(crate) readable: Vec<PathBuf>,
+    /// The socket of the tool API.
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) temporary_bytes: u64,
 }
 
 /// A port inside the sandbox that stands for a socket outside.

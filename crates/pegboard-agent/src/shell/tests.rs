@@ -18,26 +18,37 @@ fn a_run_is_shown_as_the_interface_says() {
 
 #[test]
 fn a_sandbox_says_what_it_does_not_contain() {
-    let shown = |abi, is_filtered| Sandbox::Landlock { abi, is_filtered }.to_string();
-    let has = |abi, is_filtered, what: &str| {
-        let shown = shown(abi, is_filtered);
+    let has = |abi, what: &str| {
+        let shown = Sandbox::Landlock { abi }.to_string();
         let (_, open) = shown.split_once("not contained: ").expect("something never is");
         open.split("; ").any(|open| open.contains(what))
     };
-    assert!(has(3, true, "TCP connections") && !has(4, true, "TCP connections"));
-    assert!(has(5, true, "signals") && !has(6, true, "signals"));
-    // What the filter does, Landlock need not.
-    assert!(!has(1, true, "sockets") && has(8, false, "sockets that are files"));
-    assert!(!has(9, true, "other than TCP") && has(9, false, "other than TCP") && has(9, false, "keys"));
-    assert!(has(9, true, "sizes and times") && has(9, true, "modes"), "{}", shown(9, true));
-    assert!(shown(9, false).contains("WITHOUT a filter") && shown(9, true).contains("with a filter"));
+    assert!(has(3, "TCP connections") && !has(4, "TCP connections"));
+    assert!(has(5, "signals") && !has(6, "signals"));
+    assert!(has(9, "sizes, modes and times"));
+    let landlock = Sandbox::Landlock { abi: 9 }.to_string();
+    assert!(landlock.contains("cannot change modes, owners, times or attributes of any file"), "{landlock}");
     let bubblewrap = |is_filtered| Sandbox::Bubblewrap { program: PathBuf::new(), is_filtered }.to_string();
-    assert!(!bubblewrap(true).contains("not contained") && bubblewrap(false).contains("not contained"));
-    let none = Sandbox::None { reason: "it is switched off".to_owned() }.to_string();
-    assert!(
-        none.contains("WITHOUT A SANDBOX (it is switched off)") && none.contains("shake these limits off"),
-        "{none}"
-    );
+    let namespaces = |is_filtered| Sandbox::Namespaces { is_filtered }.to_string();
+    for shown in [bubblewrap, namespaces] {
+        assert!(!shown(true).contains("not contained") && shown(false).contains("not contained"));
+    }
+    let none = Sandbox::None { reason: "switched off".to_owned() }.to_string();
+    assert!(none.contains("WITHOUT A SANDBOX (switched off)") && none.contains("evade these limits"), "{none}");
+}
+
+#[test]
+fn a_sandbox_is_required_unless_it_is_switched_off() {
+    assert_eq!(SandboxPolicy::default(), SandboxPolicy::Require);
+    assert_eq!(ShellSettings::new("x").policy, SandboxPolicy::Require);
+    assert_eq!(ShellSettings::new("x").sandboxes, SandboxKind::preferred());
+    let folder = std::env::temp_dir().join(format!("pegboard-shell-require-{}", std::process::id()));
+    // Without a kind to try, nothing is started.
+    let settings = ShellSettings { sandboxes: Vec::new(), ..ShellSettings::new(&folder) };
+    let error = Shell::new(settings, Some(Program::at("/no/such/program")), None).expect_err("no sandbox");
+    assert!(matches!(error, ShellError::NoSandbox { .. }), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("`--sandbox off`")), "{error}");
+    std::fs::remove_dir(&folder).expect("it is empty");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use pegboard_agent::shell::confine::Part;
 
 #[derive(Debug, Args)]
 pub(crate) struct SuperviseArgs {
@@ -15,7 +16,26 @@ pub(crate) struct SuperviseArgs {
 pub(crate) struct ConfineArgs {
     /// Be the part inside the sandbox
     #[arg(long)]
-    pub(crate) inside: bool,
+    inside: bool,
+
+    /// Create the namespaces of a sandbox
+    #[arg(long, value_name = "LAYOUT", conflicts_with = "inside")]
+    namespaces: Option<String>,
+
+    /// Build the file system of a sandbox
+    #[arg(long, value_name = "LAYOUT", conflicts_with_all = ["inside", "namespaces"])]
+    root: Option<String>,
+}
+
+impl ConfineArgs {
+    pub(crate) fn part(self) -> Part {
+        match (self.inside, self.namespaces, self.root) {
+            (true, ..) => Part::Inside,
+            (_, Some(layout), _) => Part::Namespaces(layout),
+            (_, _, Some(layout)) => Part::Root(layout),
+            _ => Part::Outside,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

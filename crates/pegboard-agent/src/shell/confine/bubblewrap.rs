@@ -13,12 +13,14 @@ use crate::shell::{WORKSPACE, private::SOCKET, spec::Spec};
 pub(super) const OURS: &str = "/run/pegboard";
 
 /// Namespaces of its own for everything; none of our powers; no way to make more namespaces;
-/// an end with ours.
-const ALONE: [&str; 9] = [
+/// an end with ours. The first process inside is ours and not bubblewrap's, whose file a
+/// command could change by way of `/proc/1/exe`.
+const ALONE: [&str; 10] = [
     "--unshare-all",
     "--unshare-user",
     "--disable-userns",
     "--die-with-parent",
+    "--as-pid-1",
     "--new-session",
     "--cap-drop",
     "ALL",
@@ -57,8 +59,10 @@ pub(super) fn arguments(spec: &Spec, own: &Path) -> Vec<OsString> {
     }
     args.add("--bind", [spec.folder.as_os_str(), WORKSPACE.as_ref()]);
     args.add("--chdir", [WORKSPACE]);
-    args.add("--remount-ro", ["/dev"]);
-    args.add("--remount-ro", ["/"]);
+    // Whoever is root owns files in `/proc` that belong to the whole machine.
+    for folder in ["/dev", "/proc", "/"] {
+        args.add("--remount-ro", [folder]);
+    }
     args.add("--clearenv", [""; 0]);
     args.0
 }

@@ -36,7 +36,7 @@ const MAX_MISSED: u32 = 10;
 /// In how many looks one after the other something may be unreadable.
 const MAX_UNREADABLE: u32 = 3;
 
-/// Folders that bubblewrap keeps in memory.
+/// Folders that a sandbox with a file system of its own keeps in memory.
 const IN_MEMORY: [&str; 2] = ["tmp", "dev/shm"];
 
 /// What a command may write, and what was there before it.
@@ -114,11 +114,11 @@ impl Files {
 
     /// The sandbox's own processes, and the command's.
     fn divide(&self, processes: &[Process]) -> (Vec<Process>, Vec<Process>) {
-        if !matches!(self.sandbox, Kind::Bubblewrap { .. }) {
+        if !self.sandbox.is_apart() {
             return (Vec::new(), processes.to_vec());
         }
         let us = rustix::process::getpid().as_raw_nonzero().get();
-        // Bubblewrap is there twice: outside, and as the first process inside.
+        // One outside, and the first process inside.
         let outside: Vec<i32> = pids(processes.iter().filter(|process| process.parent == us));
         let is_own = |process: &&Process| process.parent == us || outside.contains(&process.parent);
         processes.iter().partition(is_own)

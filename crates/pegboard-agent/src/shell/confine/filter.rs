@@ -16,8 +16,10 @@ use seccompiler::{
 /// What the filter is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Around {
-    /// Nothing but Landlock: sockets must not lead anywhere but by TCP.
-    Landlock,
+    /// Nothing but Landlock of this version: sockets must not lead anywhere but by TCP, and
+    /// modes, owners, times and attributes of files stay as they are. A filter does not see
+    /// paths, so that goes for the working folder too.
+    Landlock { abi: u32 },
     /// A network and files of the command's own.
     Namespaces,
 }
@@ -28,6 +30,9 @@ type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 /// The first number that a later kernel may give to something that we know nothing about.
 /// Numbers of the other calling convention of `x86_64` are larger by far.
 const FIRST_UNKNOWN: u32 = 463;
+
+/// The version of Landlock that restricts cutting off files by path.
+const TRUNCATION: u32 = 3;
 
 /// `SOCK_STREAM` and so on are in the lower bits, and flags in the others.
 const KINDS: [u64; 4] = [1, 2, 4, 8];
@@ -113,8 +118,33 @@ const UNKNOWN: [c_long; 6] = [
     libc::SYS_memfd_secret,
 ];
 
-/// What Landlock does not restrict on files that it keeps closed: attributes, and being told
-/// what happens to them.
+/// What changes modes and owners of files, which Landlock does not restrict.
+const MODES: [c_long; 5] =
+    [libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchmodat2, libc::SYS_fchown, libc::SYS_fchownat];
+
+/// The same, and times, in the older calls that only this processor has.
+#[cfg(target_arch = "x86_64")]
+const OLD_MODES: [c_long; 6] =
+    [libc::SYS_chmod, libc::SYS_chown, libc::SYS_futimesat, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_MODES: [c_long; 0] = [];
+
+/// Commands to file systems that change attributes of an open file, by `ioctl`: flags, the
+/// version, extended flags, the label, encryption and verity.
+const FILE_COMMANDS: [u64; 8] = [
+    0x4008_6602, // FS_IOC_SETFLAGS
+    0x4004_6602, // FS_IOC32_SETFLAGS
+    0x4008_7602, // FS_IOC_SETVERSION
+    0x4004_7602, // FS_IOC32_SETVERSION
+    0x401c_5820, // FS_IOC_FSSETXATTR
+    0x4100_9432, // FS_IOC_SETFSLABEL
+    0x800c_6613, // FS_IOC_SET_ENCRYPTION_POLICY
+    0x4080_6685, // FS_IOC_ENABLE_VERITY
+];
+
+/// What Landlock does not restrict on files that it keeps closed: extended attributes, and
+/// watching what happens to them. Programs do without when they are told that there are none.
+/// The newer calls for them have numbers that count as unknown.
 const FILES: [c_long; 7] = [
     libc::SYS_fremovexattr,
     libc::SYS_fsetxattr,
@@ -146,8 +176,15 @@ fn programs(around: Around) -> Result<Vec<BpfProgram>, Error> {
     let mut refused = always(NEVER.into_iter().chain(HERE));
     refused.extend(on_others()?);
     refused.extend(sockets(around)?);
-    let mut unsupported = Rules::new();
-    if around == Around::Landlock {
+    let (mut unsupported, mut ignored) = (Rules::new(), Rules::new());
+    if let Around::Landlock { abi } = around {
+        refused.extend(attributes()?);
+        if abi < TRUNCATION {
+            refused.extend(always([libc::SYS_truncate]));
+        }
+        // The current time on an open file, as `touch` does with a file that it has just made:
+        // it has that time already, and `touch` must not fail. Nothing is done.
+        ignored.insert(libc::SYS_utimensat, vec![wide_rule(&[(1, SeccompCmpOp::Eq, 0), (2, SeccompCmpOp::Eq, 0)])?]);
         unsupported.extend(always(FILES));
         #[cfg(target_arch = "x86_64")]
         unsupported.extend(always([libc::SYS_inotify_init]));
@@ -155,8 +192,10 @@ fn programs(around: Around) -> Result<Vec<BpfProgram>, Error> {
         refused.extend(always([libc::SYS_listen]));
     }
     let mut programs = vec![unknown(), compile(refused, libc::EPERM)?, compile(always(UNKNOWN), libc::ENOSYS)?];
-    if !unsupported.is_empty() {
-        programs.push(compile(unsupported, libc::ENOTSUP)?);
+    for (rules, error) in [(unsupported, libc::ENOTSUP), (ignored, 0)] {
+        if !rules.is_empty() {
+            programs.push(compile(rules, error)?);
+        }
     }
     Ok(programs)
 }
@@ -183,6 +222,17 @@ fn unknown() -> BpfProgram {
 
 fn always(calls: impl IntoIterator<Item = c_long>) -> Rules {
     calls.into_iter().map(|call| (call, Vec::new())).collect()
+}
+
+/// Changes of modes, owners, times and flags of files.
+fn attributes() -> Result<Rules, Error> {
+    let mut rules = always(MODES.into_iter().chain(OLD_MODES));
+    // With a path or with a time; without either nothing is done.
+    let given = |at| wide_rule(&[(at, SeccompCmpOp::Ne, 0)]);
+    rules.insert(libc::SYS_utimensat, vec![given(1)?, given(2)?]);
+    let commands = FILE_COMMANDS.map(|command| rule(&[(1, SeccompCmpOp::Eq, command)]));
+    rules.insert(libc::SYS_ioctl, commands.into_iter().collect::<Result<_, _>>()?);
+    Ok(rules)
 }
 
 /// Limits and priorities are one's own affair: zero means oneself.
@@ -227,7 +277,7 @@ fn sockets(around: Around) -> Result<Rules, Error> {
         Around::Namespaces => {
             socket.push(other_than(0, &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX])?);
         }
-        Around::Landlock => {
+        Around::Landlock { .. } => {
             socket.push(other_than(0, &[libc::AF_INET, libc::AF_INET6])?);
             socket.push(lacks(1, stream)?);
             for bit in &KINDS[1..] {
@@ -255,9 +305,18 @@ fn has(at: u8, bit: u64) -> Condition {
 /// All of these at once. The kernel takes the lower half of the arguments in question, and so
 /// do we.
 fn rule(conditions: &[Condition]) -> Result<SeccompRule, Error> {
+    rule_of(conditions, &SeccompCmpArgLen::Dword)
+}
+
+/// The same for arguments that are addresses.
+fn wide_rule(conditions: &[Condition]) -> Result<SeccompRule, Error> {
+    rule_of(conditions, &SeccompCmpArgLen::Qword)
+}
+
+fn rule_of(conditions: &[Condition], length: &SeccompCmpArgLen) -> Result<SeccompRule, Error> {
     let conditions = conditions
         .iter()
-        .map(|(at, operator, value)| SeccompCondition::new(*at, SeccompCmpArgLen::Dword, operator.clone(), *value));
+        .map(|(at, operator, value)| SeccompCondition::new(*at, length.clone(), operator.clone(), *value));
     Ok(SeccompRule::new(conditions.collect::<Result<_, _>>()?)?)
 }
 
@@ -267,7 +326,8 @@ mod tests {
 
     #[test]
     fn the_filters_are_small_and_compile() {
-        for (around, count) in [(Around::Landlock, 4), (Around::Namespaces, 3)] {
+        let landlock = |abi| Around::Landlock { abi };
+        for (around, count) in [(landlock(2), 5), (landlock(7), 5), (Around::Namespaces, 3)] {
             let programs = programs(around).expect("they compile");
             assert_eq!(programs.len(), count);
             // All of them are run at every system call.

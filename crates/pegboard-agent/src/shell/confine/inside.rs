@@ -59,7 +59,7 @@ fn begin(order: &Inside) -> Result<ExitCode, String> {
         None => None,
     };
     let landlock = order.landlock.as_ref().map_or(Ok(0), restrict)?;
-    let is_filtered = filter(order)?;
+    let is_filtered = filter(order, landlock)?;
     let mut command = Command::new(&order.shell);
     command.arg("-c").arg(&order.command).current_dir(&order.folder).stdin(Stdio::null());
     command.env_clear().envs(order.environment.iter().map(|(name, value)| (name, value)));
@@ -67,9 +67,13 @@ fn begin(order: &Inside) -> Result<ExitCode, String> {
     let ready = writeln!(stdout, "{READY}{landlock} {is_filtered}").and_then(|()| stdout.flush());
     ready.map_err(|error| error.to_string())?;
     let cannot = |error: io::Error| format!("cannot start `{}`: {error}", order.shell.display());
-    let Some((listener, socket)) = listener else { return Err(cannot(command.exec())) };
+    if listener.is_none() && !order.is_init {
+        return Err(cannot(command.exec()));
+    }
     let child = command.spawn().map_err(cannot)?;
-    thread::spawn(move || relay(&listener, &socket));
+    if let Some((listener, socket)) = listener {
+        thread::spawn(move || relay(&listener, &socket));
+    }
     Ok(ExitCode::from(processes::wait_for(&child)))
 }
 
@@ -116,25 +120,25 @@ fn restrict(_rules: &Rules) -> Result<u32, String> {
 }
 
 /// Filters system calls, last of all; whether that worked.
-fn filter(order: &Inside) -> Result<bool, String> {
+fn filter(order: &Inside, landlock: u32) -> Result<bool, String> {
     if order.filter == Filter::Never {
         return Ok(false);
     }
-    match apply_filter(order.landlock.is_some()) {
+    match apply_filter(landlock) {
         Err(reason) if order.filter == Filter::Must => Err(format!("system calls cannot be filtered: {reason}")),
         applied => Ok(applied.is_ok()),
     }
 }
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn apply_filter(has_landlock: bool) -> Result<(), String> {
+fn apply_filter(landlock: u32) -> Result<(), String> {
     use super::filter::Around;
 
-    super::filter::apply(if has_landlock { Around::Landlock } else { Around::Namespaces })
+    super::filter::apply(if landlock == 0 { Around::Namespaces } else { Around::Landlock { abi: landlock } })
 }
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-fn apply_filter(_has_landlock: bool) -> Result<(), String> {
+fn apply_filter(_landlock: u32) -> Result<(), String> {
     Err("there is no filter for this kind of machine".to_owned())
 }
 

@@ -1,8 +1,9 @@
 //! The hidden command `pegboard confine`: it runs one command within limits and reports how
 //! that ended. Its order comes on standard input, its report on standard output.
 //!
-//! It is three programs in one: the keeper, which does nothing but end what is left; the
-//! watcher below it; and the part inside the sandbox, which becomes the command.
+//! It is several programs in one: the keeper, which does nothing but end what is left; the
+//! watcher below it; where bubblewrap is missing, the two that make the namespaces; and the
+//! part inside the sandbox, which becomes the command.
 
 #[cfg(unix)]
 mod bubblewrap;
@@ -22,6 +23,8 @@ mod keep;
 mod landlock;
 #[cfg(unix)]
 mod machine;
+#[cfg(target_os = "linux")]
+mod namespaces;
 mod output;
 #[cfg(unix)]
 mod outside;
@@ -34,19 +37,41 @@ mod watch;
 
 use std::process::ExitCode;
 
-/// Runs the command that is ordered on standard input; `inside` is the part of it that runs in
-/// the sandbox.
+/// Which part of the program this process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The keeper or the watcher.
+    Outside,
+    /// Creates the namespaces of a sandbox with this layout.
+    Namespaces(String),
+    /// Builds the file system of that sandbox, in its namespaces.
+    Root(String),
+    /// The part inside the sandbox.
+    Inside,
+}
+
+/// Runs this part of the program. The order is on standard input.
 #[cfg(unix)]
-pub fn run(inside: bool) -> ExitCode {
-    match inside {
-        true => inside::run(),
-        false if keep::is_kept() => outside::run(),
-        false => keep::run(),
+pub fn run(part: Part) -> ExitCode {
+    match part {
+        Part::Inside => inside::run(),
+        #[cfg(target_os = "linux")]
+        Part::Namespaces(layout) => namespaces::run(&layout),
+        #[cfg(target_os = "linux")]
+        Part::Root(layout) => namespaces::run_root(&layout),
+        #[cfg(not(target_os = "linux"))]
+        Part::Namespaces(_) | Part::Root(_) => {
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr(), "only Linux has namespaces");
+            ExitCode::from(126)
+        }
+        Part::Outside if keep::is_kept() => outside::run(),
+        Part::Outside => keep::run(),
     }
 }
 
 /// Commands are not run on this system.
 #[cfg(not(unix))]
-pub fn run(_inside: bool) -> ExitCode {
+pub fn run(_part: Part) -> ExitCode {
     ExitCode::from(2)
 }

@@ -13,7 +13,7 @@ use super::{bubblewrap, system, watch};
 use crate::shell::{
     WORKSPACE,
     private::SOCKET,
-    spec::{Inside, Kind, Relay, Rules, Spec},
+    spec::{Inside, Kind, Layout, Relay, Rules, Spec},
 };
 
 /// The folder for temporary files in the private folder, where the sandbox has none.
@@ -32,6 +32,7 @@ impl Start {
         let own = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let mut start = match &spec.sandbox {
             Kind::Bubblewrap { program } => Self::bubblewrap(spec, program, &own),
+            Kind::Namespaces => Self::namespaces(spec, &own)?,
             Kind::Landlock => Self::landlock(spec, &own)?,
             Kind::None => Self::bare(spec, &own)?,
         };
@@ -44,11 +45,31 @@ impl Start {
         words.extend(bubblewrap::arguments(spec, own));
         words.push("--".into());
         words.extend(inside_words(Path::new(bubblewrap::OURS).join("confine")));
+        Self::apart(spec, words)
+    }
+
+    fn namespaces(spec: &Spec, own: &Path) -> Result<Self, String> {
+        let layout = Layout {
+            base: spec.private.clone(),
+            program: own.to_owned(),
+            folder: spec.folder.clone(),
+            readable: spec.readable.clone(),
+            socket: spec.api.as_ref().map(|_| spec.private.join(SOCKET)),
+            temporary_bytes: spec.limits.temporary_bytes,
+        };
+        let layout = serde_json::to_string(&layout).map_err(|error| error.to_string())?;
+        let words = vec![own.as_os_str().to_owned(), "confine".into(), "--namespaces".into(), layout.into()];
+        Ok(Self::apart(spec, words))
+    }
+
+    /// In a file system of its own, which these words make.
+    fn apart(spec: &Spec, words: Vec<OsString>) -> Self {
         let port = spec.api.as_ref().map(|api| api.address.port());
         let socket = Path::new(bubblewrap::OURS).join(SOCKET);
         let url = port.map(|port| format!("http://127.0.0.1:{port}"));
         let mut order = order(spec, Path::new(WORKSPACE), Path::new("/tmp"), url);
         order.relay = port.map(|port| Relay { port, socket });
+        order.is_init = true;
         Self { words, order, folders: vec![spec.folder.clone()] }
     }
 
@@ -110,6 +131,7 @@ fn order(spec: &Spec, folder: &Path, temporary: &Path, url: Option<String>) -> I
         relay: None,
         landlock: None,
         filter: spec.filter,
+        is_init: false,
     }
 }
 

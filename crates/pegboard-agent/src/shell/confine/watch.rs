@@ -20,8 +20,8 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// Looking may take a fifth of the time, unless that would be too rare.
 const REST: u32 = 4;
 
-/// The processes of the sandbox itself: twice bubblewrap, and our part inside.
-const OWN_PROCESSES: usize = 3;
+/// The processes of the sandbox itself: the one that made it, and our part inside.
+const OWN_PROCESSES: usize = 2;
 
 /// How many threads a process may have on the average.
 const THREADS_EACH: usize = 8;

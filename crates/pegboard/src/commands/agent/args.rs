@@ -102,8 +102,8 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
 
-    /// Whether these commands have to be contained
-    #[arg(long, value_name = "POLICY", default_value = "auto")]
+    /// Whether these commands have to run in a sandbox
+    #[arg(long, value_name = "POLICY", default_value = "require")]
     pub(crate) sandbox: SandboxName,
 
     /// Show what the model thinks, where it tells
@@ -175,14 +175,15 @@ impl From<ApprovalName> for Approval {
     }
 }
 
-/// How much commands have to be contained.
+/// Whether commands have to run in a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SandboxName {
-    /// By the best sandbox that works here
-    Auto,
-    /// In a sandbox, or they are not run
+    /// Commands run in the best sandbox that works on this machine; without one the agent does
+    /// not start
     Require,
-    /// Not at all
+    /// Like `require`, but where no sandbox works, commands run WITHOUT one (fail open)
+    Auto,
+    /// Commands run without a sandbox, with all that this user may do
     Off,
 }
 

@@ -2,6 +2,8 @@
 
 mod embeddings;
 mod ends;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod terminal;
 
 use std::{

@@ -73,6 +73,11 @@ async fn scripts_call_tools_from_inside_bubblewrap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn scripts_call_tools_from_inside_namespaces() {
+    check("namespaces").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn scripts_call_tools_from_inside_landlock() {
     check("landlock").await;
 }

@@ -2,6 +2,7 @@
 //!
 //! `cargo xtask peers` installs bubblewrap; a sandbox that is not there is reported as skipped.
 
+mod attributes;
 mod ends;
 mod escapes;
 mod limits;
@@ -17,13 +18,16 @@ use std::{
 
 use pegboard_agent::{
     Program,
-    shell::{Api, Ran, Sandbox, SandboxPolicy, Shell, ShellSettings},
+    shell::{Api, Ran, Sandbox, SandboxKind, SandboxPolicy, Shell, ShellError, ShellSettings},
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pegboard");
 
 /// Longer than anything here takes; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Every kind of sandbox.
+const KINDS: [&str; 3] = ["bubblewrap", "namespaces", "landlock"];
 
 /// The variable by which a process of a test is known.
 const MARK: &str = "PEGBOARD_TEST_MARK";
@@ -45,16 +49,20 @@ impl Place {
         fs::create_dir_all(&outside).expect("a temporary folder");
         let mut settings = settings(kind, &outside.join("work"), &mark)?;
         adjust(&mut settings);
-        let shell = Shell::new(settings, Some(Program::at(PROGRAM)), api).expect("a shell");
+        let shell = match Shell::new(settings, Some(Program::at(PROGRAM)), api) {
+            Err(error @ ShellError::NoSandbox { .. }) => {
+                skipped(kind, &error.to_string());
+                return None;
+            }
+            shell => shell.expect("a shell"),
+        };
         let is_wanted = match shell.sandbox() {
             Sandbox::Bubblewrap { .. } => kind == "bubblewrap",
+            Sandbox::Namespaces { .. } => kind == "namespaces",
             Sandbox::Landlock { .. } => kind == "landlock",
             _ => kind == "none",
         };
-        if !is_wanted {
-            skipped(kind, &shell.sandbox().to_string());
-            return None;
-        }
+        assert!(is_wanted, "{kind}: {}", shell.sandbox());
         Some(Self { kind, shell: Arc::new(shell), outside, mark })
     }
 
@@ -65,7 +73,7 @@ impl Place {
     /// The version of Landlock, where that is the sandbox.
     fn landlock(&self) -> Option<u32> {
         match self.shell.sandbox() {
-            Sandbox::Landlock { abi, .. } => Some(*abi),
+            Sandbox::Landlock { abi } => Some(*abi),
             _ => None,
         }
     }
@@ -155,7 +163,7 @@ impl Drop for Place {
 
 /// Runs a test in every sandbox that is there.
 async fn each(test: &str, adjust: impl Fn(&mut ShellSettings), body: impl AsyncFn(&Place)) {
-    for kind in ["bubblewrap", "landlock"] {
+    for kind in KINDS {
         if let Some(place) = Place::new(test, kind, &adjust, None) {
             body(&place).await;
             place.assert_in_order().await;
@@ -170,14 +178,14 @@ pub(super) fn settings(kind: &'static str, work: &Path, mark: &str) -> Option<Sh
     settings.environment = vec![(MARK.to_owned(), mark.to_owned())];
     match kind {
         "bubblewrap" => {
-            settings.policy = SandboxPolicy::Require;
+            settings.sandboxes = vec![SandboxKind::Bubblewrap];
             settings.bubblewrap = Some(bubblewrap().or_else(|| {
                 skipped(kind, "it is not installed; `cargo xtask peers` does");
                 None
             })?);
         }
-        // As if it were not installed.
-        "landlock" => settings.bubblewrap = Some(PathBuf::from("/no/such/bwrap")),
+        "namespaces" => settings.sandboxes = vec![SandboxKind::Namespaces],
+        "landlock" => settings.sandboxes = vec![SandboxKind::Landlock],
         _ => settings.policy = SandboxPolicy::Off,
     }
     Some(settings)

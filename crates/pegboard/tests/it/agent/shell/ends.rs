@@ -9,7 +9,7 @@ use std::{
 
 use pegboard_agent::{Program, shell::Shell};
 
-use super::{PATIENCE, PROGRAM, Place, each, settings};
+use super::{KINDS, PATIENCE, PROGRAM, Place, each, settings};
 
 /// What starts everything that could outlive a command.
 const LEAVING: &str = "setsid sleep 1000 & nohup sleep 1000 > /dev/null 2>&1 & (setsid bash -c 'sleep 1000 & sleep 1000' &); \
@@ -72,7 +72,7 @@ async fn a_command_ends_with_whoever_ordered_it() {
 
 #[tokio::test]
 async fn a_command_ends_with_its_watcher() {
-    for kind in ["bubblewrap", "landlock", "none"] {
+    for kind in KINDS.into_iter().chain(["none"]) {
         let Some(place) = Place::new("watcher", kind, &|_| (), None) else { continue };
         let temporary = place.outside.join("temporary");
         fs::create_dir(&temporary).expect("a folder");
@@ -166,8 +166,7 @@ async fn an_agent() {
     let mut lines = place.lines();
     let (kind, mark, outside) = (lines.next(), lines.next(), lines.next());
     let outside = Path::new(outside.expect("a folder"));
-    let kinds = ["bubblewrap", "landlock", "none"];
-    let kind = kinds.into_iter().find(|known| kind == Some(known)).expect("a kind");
+    let kind = KINDS.into_iter().chain(["none"]).find(|known| kind == Some(known)).expect("a kind");
     let settings = settings(kind, &outside.join("work"), mark.expect("a mark")).expect("it is installed");
     let shell = Shell::new(settings, Some(Program::at(PROGRAM)), None).expect("a shell");
     let ran = shell.run(&command, None).await.expect("it runs");

@@ -32,7 +32,7 @@ fn answer_once() -> (Api, thread::JoinHandle<()>) {
 
 #[tokio::test]
 async fn the_tool_api_is_reachable_and_nothing_else() {
-    for kind in ["bubblewrap", "landlock"] {
+    for kind in super::KINDS {
         let (api, answering) = answer_once();
         let Some(place) = Place::new("network", kind, &|_| (), Some(api)) else { continue };
         if place.landlock().is_some_and(|abi| abi < 4) {

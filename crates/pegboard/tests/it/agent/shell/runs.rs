@@ -136,13 +136,6 @@ os.wait(); print(os.read(read, 9).decode(), end='')";
                 "99\n12\nsub\n",
             )
             .await;
-            check(
-                place,
-                "git init -q r && cd r && echo x > f && chmod 700 f && git add f && git status -s",
-                0,
-                "A  f\n",
-            )
-            .await;
         },
     )
     .await;

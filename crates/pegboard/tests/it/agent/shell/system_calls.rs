@@ -141,7 +141,26 @@ async fn the_system_is_out_of_reach() {
         ("call(470, 0)", UNKNOWN),
         ("call(0x40000000 + 41, 2, 2, 0)", UNKNOWN),
     ];
-    let landlock = [("os.setxattr('.', 'user.x', b'1')", UNSUPPORTED), ("call((294, 26), 0)", UNSUPPORTED)];
+    let landlock = [
+        ("os.setxattr('.', 'user.x', b'1')", UNSUPPORTED),
+        ("call((294, 26), 0)", UNSUPPORTED),
+        // Modes, owners and times, by path and by descriptor, and by the newer calls.
+        ("os.chmod('.', 0o700)", REFUSED),
+        ("os.fchmod(os.open('.', os.O_RDONLY), 0o700)", REFUSED),
+        ("call(452, -100, 0, 0o700, 0)", REFUSED),
+        ("os.chown('.', -1, -1)", REFUSED),
+        ("os.lchown('.', -1, -1)", REFUSED),
+        ("os.fchown(os.open('.', os.O_RDONLY), -1, -1)", REFUSED),
+        ("os.utime('.')", REFUSED),
+        ("os.utime('.', (1, 1))", REFUSED),
+        ("os.utime(os.open('.', os.O_RDONLY), (1, 1))", REFUSED),
+        ("call(463, -100, 0, 0, 0, 0, 0)", UNKNOWN),
+        ("call(466, -100, 0, 0, 0)", UNKNOWN),
+        ("call(469, -100, 0, 0, 0, 0)", UNKNOWN),
+        // Flags of files, as `chattr` sets them.
+        ("call((16, 29), os.open('.', os.O_RDONLY), 0x40086602, 0)", REFUSED),
+        ("call((16, 29), os.open('.', os.O_RDONLY), 0x401c5820, 0)", REFUSED),
+    ];
     each(
         "system",
         |_| (),
