@@ -204,7 +204,8 @@ pub(crate) async fn connect(
     let terms = Terms { server, redactor, notices, talk, max_message: config.limits.max_message() };
     match &config.transport {
         TransportConfig::Stdio { command, args, env, cwd } => {
-            let program = Program { command, args, env, cwd: cwd.as_deref(), supervisor };
+            let namespace = config.process_namespace.unwrap_or_default();
+            let program = Program { command, args, env, cwd: cwd.as_deref(), supervisor, namespace };
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();

@@ -5,7 +5,10 @@ use std::{fs, io};
 use rustix::{
     io::Errno,
     process::{getegid, geteuid},
-    thread::UnshareFlags,
+    thread::{
+        CapabilitySet, CapabilitySets, UnshareFlags, capabilities, clear_ambient_capability_set,
+        configure_capability_in_ambient_set, set_capabilities,
+    },
 };
 
 /// Moves this process into new namespaces of these kinds. For a PID namespace that means the
@@ -31,4 +34,22 @@ pub fn unshare_with_user(others: UnshareFlags) -> io::Result<()> {
     }
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+}
+
+/// Lets the program that this process starts have these capabilities in its user namespace: a
+/// user other than root loses all of them otherwise.
+pub fn keep_capabilities(needed: &[CapabilitySet]) -> io::Result<()> {
+    let all = capabilities(None)?.permitted;
+    set_capabilities(None, CapabilitySets { effective: all, permitted: all, inheritable: all })?;
+    for capability in needed {
+        configure_capability_in_ambient_set(*capability, true)?;
+    }
+    Ok(())
+}
+
+/// Undoes [`keep_capabilities`] for the programs that this process starts.
+pub fn forget_capabilities() -> io::Result<()> {
+    let CapabilitySets { effective, permitted, .. } = capabilities(None)?;
+    clear_ambient_capability_set()?;
+    Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })?)
 }

@@ -208,11 +208,51 @@ pub struct ServerConfig {
     pub breaker: Option<BreakerSettings>,
     /// What becomes of tools that are not as they were approved, as far as that is said.
     pub pinning: Option<Pinning>,
+    /// Whether it runs in a process namespace, if it is a child process and as far as that is
+    /// set.
+    pub process_namespace: Option<ProcessNamespace>,
     /// Values that were filled in from variables and files, wherever they stand. They are
     /// hidden in what is told of the server.
     pub secrets: Vec<Secret>,
     /// How to get a login, if it wants one.
     pub oauth: OAuthConfig,
+}
+
+/// Whether a server that is a child process runs in a process (PID) namespace, so that
+/// everything it has started ends with it even when Pegboard and its supervisor are killed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProcessNamespace {
+    /// No.
+    #[default]
+    Off,
+    /// Where that needs no user namespace, that is with `CAP_SYS_ADMIN`; otherwise no.
+    Auto,
+    /// Yes, in a user namespace where that is needed; where it fails, the server does not start.
+    On,
+}
+
+impl ProcessNamespace {
+    /// The names that configurations use.
+    pub const NAMES: &'static [&'static str] = &["off", "auto", "on"];
+
+    /// Returns the value with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "off" => Some(Self::Off),
+            "auto" => Some(Self::Auto),
+            "on" => Some(Self::On),
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Auto => "auto",
+            Self::On => "on",
+        }
+    }
 }
 
 /// What becomes of tools that are not as they were approved.
@@ -257,6 +297,7 @@ impl ServerConfig {
             lazy: None,
             breaker: None,
             pinning: None,
+            process_namespace: None,
             secrets: Vec::new(),
             oauth: OAuthConfig::default(),
         }

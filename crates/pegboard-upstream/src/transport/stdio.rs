@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    config::Secret,
+    config::{ProcessNamespace, Secret},
     connection::{CallError, Link},
     lines::{Line, Lines},
     program::{self, ProgramError},
@@ -70,6 +70,8 @@ pub(crate) struct Program<'a> {
     pub(crate) cwd: Option<&'a Path>,
     /// The command line to put in front, of a program that ends the child when we die.
     pub(crate) supervisor: &'a [OsString],
+    /// Whether that program makes a process namespace for the child.
+    pub(crate) namespace: ProcessNamespace,
 }
 
 /// A started child, before anything was said.
@@ -113,7 +115,7 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     let mut command = match program.supervisor.split_first() {
         Some((supervisor, args)) => {
             let mut command = Command::new(supervisor);
-            command.args(args).arg(resolved);
+            command.args(supervisor_args(args, program.namespace)).arg(resolved);
             command
         }
         None => Command::new(resolved),
@@ -139,6 +141,17 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     let is_supervised = !program.supervisor.is_empty();
     let process = Process { child, is_supervised, writer: None, stdout: None, stderr: None };
     Ok(Started { process, sender: StdioSender { lines }, pipes: Pipes { queue, stdin, stdout, stderr } })
+}
+
+/// The arguments of the supervisor, with the option for a process namespace before the `--`
+/// that ends its options.
+fn supervisor_args(args: &[OsString], namespace: ProcessNamespace) -> Vec<OsString> {
+    let mut args = args.to_vec();
+    if namespace != ProcessNamespace::Off {
+        let at = args.len() - usize::from(args.last().is_some_and(|last| last == "--"));
+        args.insert(at, format!("--process-namespace={}", namespace.name()).into());
+    }
+    args
 }
 
 impl Started {
@@ -171,7 +184,7 @@ impl Process {
     /// supervisor's.
     pub(crate) fn pid(&self) -> Option<u32> {
         let pid = self.child.id()?;
-        Some(if self.is_supervised { first_child(pid).unwrap_or(pid) } else { pid })
+        Some(if self.is_supervised { supervised(pid) } else { pid })
     }
 
     /// Waits until the child has ended by itself, and its last words were heard.
@@ -239,6 +252,23 @@ async fn hear_out(pipe: &mut Option<JoinHandle<()>>) {
         let _ = tokio::time::timeout(HEARING, reading).await;
         *pipe = None;
     }
+}
+
+/// The server below a supervisor, or what is there of it while it starts: in a process namespace
+/// another process of ours stands in between.
+fn supervised(supervisor: u32) -> u32 {
+    let is_ours = |pid: u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).nth(1) == Some(b"supervise")
+    };
+    let mut pid = first_child(supervisor).unwrap_or(supervisor);
+    while is_ours(pid) {
+        match first_child(pid) {
+            Some(child) => pid = child,
+            None => break,
+        }
+    }
+    pid
 }
 
 /// The first process that another one has started. A supervisor starts one, and adopts others
@@ -354,7 +384,8 @@ mod tests {
     /// Starts a shell script as a server.
     fn script(text: &str, supervisor: &[OsString], max_message: usize) -> (Arc<Link>, Process) {
         let args = ["-c".to_owned(), text.to_owned()];
-        let program = Program { command: "sh", args: &args, env: &[], cwd: None, supervisor };
+        let namespace = ProcessNamespace::Off;
+        let program = Program { command: "sh", args: &args, env: &[], cwd: None, supervisor, namespace };
         let (sender, attachable) = start(&program).expect("it starts").split();
         let (notices, _) = mpsc::channel(1);
         let link = Link::new(
@@ -378,6 +409,17 @@ mod tests {
         assert_eq!(error.to_string(), "its answer has more than 400 bytes, and 400 are the most that is passed on");
         link.close("done");
         process.stop().await;
+    }
+
+    #[test]
+    fn the_option_for_a_namespace_is_one_of_the_supervisors() {
+        let check = |args: &[&str], namespace, expected: &[&str]| {
+            let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+            assert_eq!(supervisor_args(&args, namespace), expected, "{namespace:?}");
+        };
+        check(&["supervise", "--"], ProcessNamespace::Off, &["supervise", "--"]);
+        check(&["supervise", "--"], ProcessNamespace::On, &["supervise", "--process-namespace=on", "--"]);
+        check(&["supervise"], ProcessNamespace::Auto, &["supervise", "--process-namespace=auto"]);
     }
 
     #[cfg(target_os = "linux")]

@@ -4,12 +4,49 @@ use std::ffi::OsString;
 
 use clap::Args;
 use pegboard_agent::shell::confine::Part;
+use pegboard_upstream::{config::ProcessNamespace, supervise};
 
 #[derive(Debug, Args)]
 pub(crate) struct SuperviseArgs {
+    /// Run the server in a process namespace
+    #[arg(long, value_name = "WHETHER", value_parser = process_namespace, default_value = "off")]
+    process_namespace: ProcessNamespace,
+
+    /// Become the server, as a child of this process
+    #[arg(long, value_name = "PID")]
+    child_of: Option<i32>,
+
+    /// Be the first process of a process namespace, as a child of this process
+    #[arg(long, value_name = "PID")]
+    init_of: Option<i32>,
+
+    /// The same in a user namespace
+    #[arg(long, value_name = "PID")]
+    user_init_of: Option<i32>,
+
+    /// Try to set up a process namespace, as a child of this process
+    #[arg(long, value_name = "PID")]
+    trial_of: Option<i32>,
+
     /// The program and its arguments
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+impl SuperviseArgs {
+    pub(crate) fn part(&self) -> supervise::Part {
+        let parts = [
+            self.child_of.map(supervise::Part::Leaf),
+            self.init_of.map(supervise::Part::Init),
+            self.user_init_of.map(supervise::Part::UserInit),
+            self.trial_of.map(supervise::Part::Trial),
+        ];
+        parts.into_iter().flatten().next().unwrap_or(supervise::Part::Supervisor(self.process_namespace))
+    }
+}
+
+fn process_namespace(name: &str) -> Result<ProcessNamespace, String> {
+    ProcessNamespace::named(name).ok_or_else(|| format!("one of: {}", ProcessNamespace::NAMES.join(", ")))
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use std::{
 use pegboard_gateway::GatewaySettings;
 use pegboard_upstream::{
     auth::Logins,
-    config::{Pinning, ServerConfig},
+    config::{Pinning, ProcessNamespace, ServerConfig},
 };
 
 /// In place of a folder: nothing is kept.
@@ -88,6 +88,7 @@ pub(super) struct ServerDefaults {
     pub(super) lazy: Option<bool>,
     pub(super) breaker: Option<pegboard_upstream::BreakerSettings>,
     pub(super) pinning: Option<Pinning>,
+    pub(super) process_namespace: Option<ProcessNamespace>,
 }
 
 impl ServerDefaults {
@@ -96,6 +97,7 @@ impl ServerDefaults {
             server.lazy = server.lazy.or(self.lazy);
             server.breaker = server.breaker.or(self.breaker);
             server.pinning = server.pinning.or(self.pinning);
+            server.process_namespace = server.process_namespace.or(self.process_namespace);
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use pegboard_discovery::DialectName;
 use pegboard_gateway::{ClientProfile, Prefixes, Profile};
 use pegboard_upstream::config::{
-    Pinning, breaker,
+    Pinning, ProcessNamespace, breaker,
     document::Node,
     keys::{Key, Kind, Scope, set},
     variables::expand,
@@ -250,6 +250,20 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         },
     )
     .default("\"warn\""),
+    Key::new(
+        "processNamespace",
+        Kind::OneOf(ProcessNamespace::NAMES),
+        "Whether each server that is a child process runs in a process (PID) namespace on Linux, with a `/proc` of \
+         its own: then everything it has started ends with it, even when Pegboard and the server's supervisor are \
+         killed at once. Such a server sees its own processes only, and mounts that it makes stay its own. `on` \
+         makes a user namespace where that is needed, and the server does not start where that fails; `auto` does \
+         so only with `CAP_SYS_ADMIN`, and otherwise does without.",
+        |node, draft: &mut Draft, scope| {
+            let name = node.as_one_of(ProcessNamespace::NAMES, scope.problems);
+            draft.servers.process_namespace = name.and_then(ProcessNamespace::named);
+        },
+    )
+    .default("\"off\""),
     Key::new(
         "lint",
         Kind::Object(|| LINT.shape()),

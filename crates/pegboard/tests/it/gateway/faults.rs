@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Served, fixture, gone, is_running, kill, names, text};
 
 /// The children of a process, by their command line.
-fn children(parent: u32) -> Vec<u32> {
+pub(super) fn children(parent: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").expect("a process table").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|pid| {
@@ -17,7 +17,7 @@ fn children(parent: u32) -> Vec<u32> {
 }
 
 /// All processes below one.
-fn descendants(root: u32) -> Vec<u32> {
+pub(super) fn descendants(root: u32) -> Vec<u32> {
     let mut found = children(root);
     let mut at = 0;
     while at < found.len() {

@@ -25,6 +25,8 @@ mod shares;
 mod starting;
 mod status;
 mod steps;
+#[cfg(target_os = "linux")]
+mod supervision;
 mod traces;
 mod usage;
 

@@ -2,9 +2,10 @@
 
 use std::io;
 
+use pegboard_upstream::namespaces;
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, configure_capability_in_ambient_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+    CapabilitySet, CapabilitySets, capability_is_in_bounding_set, remove_capability_from_bounding_set,
+    set_capabilities, set_no_new_privs,
 };
 
 /// What building the sandbox takes: mounts and the host name, the loopback interface, the
@@ -12,15 +13,9 @@ use rustix::thread::{
 const NEEDED: [CapabilitySet; 4] =
     [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN, CapabilitySet::SYS_RESOURCE, CapabilitySet::SETPCAP];
 
-/// Lets the program that this process starts have what it needs: a user other than root loses
-/// all capabilities otherwise.
+/// Lets the program that this process starts have what it needs.
 pub(super) fn keep_in_child() -> io::Result<()> {
-    let all = capabilities(None)?.permitted;
-    set_capabilities(None, CapabilitySets { effective: all, permitted: all, inheritable: all })?;
-    for capability in NEEDED {
-        configure_capability_in_ambient_set(capability, true)?;
-    }
-    Ok(())
+    namespaces::keep_capabilities(&NEEDED)
 }
 
 /// Gives up all capabilities, and every way to gain one.

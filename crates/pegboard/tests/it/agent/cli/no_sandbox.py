@@ -1,4 +1,4 @@
-"""Runs a program where no sandbox can be made: Landlock and user namespaces are refused."""
+"""Runs a program where no sandbox can be made: Landlock and new namespaces are refused."""
 
 import ctypes
 import os

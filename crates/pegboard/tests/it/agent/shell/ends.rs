@@ -91,6 +91,35 @@ async fn a_command_ends_with_its_watcher() {
     }
 }
 
+/// Where commands have a process namespace, the kernel ends them when nobody else is left.
+#[tokio::test]
+async fn a_command_ends_when_all_that_confines_it_is_killed() {
+    each(
+        "all-killed",
+        |_| (),
+        async |place| {
+            if place.landlock().is_some() {
+                return;
+            }
+            let temporary = place.outside.join("temporary");
+            fs::create_dir(&temporary).expect("a folder");
+            let mut agent = Agent::start(place, &format!("{LEAVING}; sleep 1000"), &[], &temporary);
+            place.assert_soon_there("started").await;
+            let watcher = place.watcher().expect("it watches");
+            let stat = fs::read_to_string(format!("/proc/{watcher}/stat")).expect("it runs");
+            let keeper = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)).expect("a parent");
+            // What is stopped cannot end anything.
+            for signal in ["-STOP", "-KILL"] {
+                let both = [signal, keeper, &watcher.to_string()];
+                assert!(Command::new("kill").args(both).status().expect("it is installed").success());
+            }
+            assert!(!agent.0.wait().expect("it ends").success(), "{}: nobody says how it ended", place.kind);
+            place.assert_soon_empty().await;
+        },
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn what_a_command_closes_is_removed() {
     each(

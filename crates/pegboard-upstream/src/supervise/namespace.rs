@@ -1,0 +1,107 @@
+//! A process namespace around a server: when its first process ends, in whatever way, the
+//! kernel ends everything in it.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use rustix::{
+    mount::{MountFlags, MountPropagationFlags, mount, mount_change},
+    process::{Signal, set_parent_process_death_signal},
+    thread::{CapabilitySet, UnshareFlags, capabilities},
+};
+
+use super::{Failure, leaf};
+use crate::{config::ProcessNamespace, namespaces, processes};
+
+/// What a server runs in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Around {
+    Nothing,
+    Namespace,
+    /// The capabilities in the user namespace are not for the server.
+    UserNamespace,
+}
+
+/// Decides whether the server gets a process namespace, and enters a user namespace where that
+/// is needed for it. The process must have one thread.
+pub(super) fn prepare(wanted: ProcessNamespace) -> Result<Around, Failure> {
+    let may = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
+    match wanted {
+        ProcessNamespace::Off => Ok(Around::Nothing),
+        ProcessNamespace::Auto if may && is_possible() => Ok(Around::Namespace),
+        ProcessNamespace::Auto => Ok(Around::Nothing),
+        ProcessNamespace::On if may => Ok(Around::Namespace),
+        ProcessNamespace::On => {
+            let entered = namespaces::unshare_with_user(UnshareFlags::empty());
+            entered.and_then(|()| namespaces::keep_capabilities(&[CapabilitySet::SYS_ADMIN])).map_err(failed)?;
+            Ok(Around::UserNamespace)
+        }
+    }
+}
+
+/// Starts the first process of the namespace, which starts the server.
+pub(super) fn start(server: &[OsString], around: Around) -> Result<Child, Failure> {
+    namespaces::unshare(UnshareFlags::NEWPID).map_err(failed)?;
+    let part = if around == Around::UserNamespace { "--user-init-of" } else { "--init-of" };
+    leaf::own_command(part, server).spawn().map_err(failed)
+}
+
+/// The first process of the namespace: starts the server, takes note of all that ends, and ends
+/// as the server does.
+pub(super) fn run_init(parent: i32, around: Around, server: &[OsString]) -> Result<u8, Failure> {
+    let Some((program, args)) = server.split_first() else { return Err((2, String::new())) };
+    set_up(parent)?;
+    if around == Around::UserNamespace {
+        namespaces::forget_capabilities().map_err(failed)?;
+    }
+    let child = Command::new(program).args(args).process_group(0).spawn();
+    let child = child.map_err(|error| (127, format!("cannot start `{}`: {error}", program.to_string_lossy())))?;
+    Ok(processes::wait_for(&child))
+}
+
+/// Makes this process end with its parent, and shows it the processes of its namespace alone.
+pub(super) fn set_up(parent: i32) -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.into()))?;
+    // It may have ended before the kernel was asked. Its number is not one of this namespace,
+    // but this `/proc` is still that of the namespace outside.
+    if parent_outside().map_err(failed)? != Some(parent) {
+        return Err((1, "the supervisor has ended".to_owned()));
+    }
+    let mounted = || -> io::Result<()> {
+        namespaces::unshare(UnshareFlags::NEWNS)?;
+        // What is mounted outside later appears here, and nothing the other way round.
+        mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        Ok(mount("proc", "/proc", "proc", flags, None)?)
+    };
+    mounted().map_err(failed)
+}
+
+/// The number of this process's parent in the namespace that `/proc` shows.
+fn parent_outside() -> io::Result<Option<i32>> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    // The name in parentheses may hold anything; the fields behind it may not.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    Ok(fields.split_whitespace().nth(1).and_then(|parent| parent.parse().ok()))
+}
+
+/// Whether a process namespace can be set up, found out in another one. Each thread has its own
+/// idea of where its children go.
+fn is_possible() -> bool {
+    let trial = || {
+        namespaces::unshare(UnshareFlags::NEWPID)?;
+        let mut command = leaf::own_command("--trial-of", &["-".into()]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()
+    };
+    let tried = thread::spawn(trial).join();
+    matches!(tried, Ok(Ok(status)) if status.success())
+}
+
+fn failed(error: io::Error) -> Failure {
+    (126, format!("cannot create a process namespace (`processNamespace` is `on`): {error}"))
+}
