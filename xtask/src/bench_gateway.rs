@@ -1,5 +1,6 @@
 //! What the gateway costs: a call beside a direct one, a search, memory, a start.
 
+pub(crate) mod attack;
 pub(crate) mod real;
 mod sessions;
 pub(crate) mod soak;

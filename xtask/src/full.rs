@@ -19,12 +19,17 @@ struct Part {
 }
 
 /// In this order: the quick ones first, so that a mistake shows early.
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 8] = [
     Part { name: "quality", lacks: lacks_data, run: || quality(DATA) },
     Part {
         name: "bench-gateway",
         lacks: || None,
         run: || build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(None))),
+    },
+    Part {
+        name: "attack",
+        lacks: || None,
+        run: || build_release().and_then(|()| step("attacks", |_: &str| bench_gateway::attack::run("release"))),
     },
     Part { name: "bench-llm", lacks: lacks_catalog, run: || bench_llm(&format!("{DATA}/fleet/tools.jsonl")) },
     Part {

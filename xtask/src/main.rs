@@ -31,13 +31,15 @@ usage: cargo xtask <task>
   bench-real
             twenty real servers from npm and PyPI (installed under .tools/) behind one gateway:
             start, first list, first call and memory; cold, from manifests, lazily
+  attack    how long a caller waits while another one holds all the connections it can get, and what
+            subscriptions to long URIs leave in memory
   soak [SECONDS]
             200 requests a second to the gateway, for twenty minutes unless told otherwise:
             whether its memory stays as it is (one minute of it is part of `test`)
   bench-llm [CATALOG]
             what each delivery leaves of the tools of a conversation, and what it costs
   full [PART]...
-            what takes too long for `test`: quality, bench-gateway, bench-llm, bench-real,
+            what takes too long for `test`: quality, bench-gateway, attack, bench-llm, bench-real,
             mutants, fuzz and soak, or the parts that are named. Skips what the machine lacks,
             goes on after a failure, and ends with a table of all parts
   mutants [AREA]...
@@ -63,6 +65,9 @@ fn main() -> ExitCode {
             build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(args.next().as_deref())))
         }
         Some("bench-real") => build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real::run())),
+        Some("attack") => {
+            build_release().and_then(|()| step("attacks", |_: &str| bench_gateway::attack::run("release")))
+        }
         Some("soak") => {
             let seconds = args.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(20 * 60);
             build_release().and_then(|()| step("under load", |_: &str| bench_gateway::soak::run("release", seconds)))

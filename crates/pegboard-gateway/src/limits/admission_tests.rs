@@ -1,7 +1,9 @@
 //! Who shares a limit with whom, and which calls pass.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection};
-use pegboard_http::Principal;
+use pegboard_http::{PeerAddress, Principal};
 use pegboard_upstream::{Tripped, config::Secret, era::Era, json::raw, rpc::RpcError, trace::TraceContext};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -50,6 +52,7 @@ fn exchange(gateway: &Gateway, caller: Caller, session: Option<(u64, bool)>) -> 
     Exchange {
         era: Era::Legacy,
         viewer,
+        address: None,
         session,
         capabilities: raw(&json!({})),
         log_level: None,
@@ -58,6 +61,11 @@ fn exchange(gateway: &Gateway, caller: Caller, session: Option<(u64, bool)>) -> 
         owner: 0,
         trace: TraceContext::default(),
     }
+}
+
+fn address(number: usize) -> PeerAddress {
+    let number = u32::try_from(number).expect("a small number");
+    IpAddr::V4(Ipv4Addr::from(number)).into()
 }
 
 const fn token(number: usize) -> Caller {
@@ -75,26 +83,30 @@ async fn parties_and_queues() {
     check(token(3), None, Party::Caller(token(3)), u64::MAX - 5);
     check(token(3), Some((7, true)), Party::Caller(token(3)), 7);
     check(token(3), Some((7, false)), Party::Caller(token(3)), u64::MAX - 5);
-    check(Caller::Anybody, Some((7, true)), Party::Session(7), 7);
+    check(Caller::Anybody, Some((7, true)), Party::Caller(Caller::Anybody), 7);
     check(Caller::Anybody, Some((7, false)), Party::Caller(Caller::Anybody), u64::MAX);
     check(Caller::Anybody, None, Party::Caller(Caller::Anybody), u64::MAX);
     check(Caller::Pipe, None, Party::Caller(Caller::Pipe), u64::MAX - 1);
-    check(Caller::Pipe, Some((7, true)), Party::Session(7), 7);
+    check(Caller::Pipe, Some((7, true)), Party::Caller(Caller::Pipe), 7);
     check(Caller::Pipe, Some((7, false)), Party::Caller(Caller::Pipe), u64::MAX - 1);
     check(token(0), None, Party::Caller(token(0)), u64::MAX - 2);
+    // Without tokens callers are told apart by their addresses, whatever sessions they begin.
+    let from = |caller| Exchange { address: Some(address(1)), ..exchange(&gateway, caller, Some((7, true))) };
+    assert_eq!(from(Caller::Anybody).party(), Party::Address(address(1)));
+    assert_eq!(from(token(3)).party(), Party::Caller(token(3)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_at_a_time() {
     let one_at_a_time = CallLimits { concurrent: 1, per_minute: 0 };
     let gateway = gateway(one_at_a_time, &[]);
-    let (one, other) =
-        (exchange(&gateway, Caller::Anybody, Some((1, true))), exchange(&gateway, Caller::Anybody, Some((2, true))));
+    let from = |number| Exchange { address: Some(address(number)), ..exchange(&gateway, Caller::Anybody, None) };
+    let (one, other) = (from(1), from(2));
     let wait = Duration::from_secs(3);
     let turn = gateway.admit(&one, wait).await.expect("the first call").expect("a turn");
     let busy = gateway.admit(&one, wait).await.expect_err("there is one already");
     assert_eq!(busy, Refusal::Busy(Busy::Waited { most: 1, waited: wait }));
-    assert!(gateway.admit(&other, wait).await.is_ok(), "another conversation has its own share");
+    assert!(gateway.admit(&other, wait).await.is_ok(), "another address has its own share");
     drop(turn);
     assert!(gateway.admit(&one, wait).await.is_ok());
 }
@@ -127,23 +139,23 @@ async fn calls_in_a_minute() {
 async fn whoever_is_busy_is_not_forgotten() {
     let limits = Limits::default();
     let one = CallLimits { concurrent: 1, per_minute: 0 };
-    let busy = limits.share(Party::Session(0), one);
+    let busy = limits.share(Party::Address(address(0)), one);
     let turn = busy.turns.take(0, Duration::ZERO).await.expect("a turn");
     assert!(!busy.is_as_new());
     drop(busy);
-    for number in 1..=MOST as u64 {
-        limits.share(Party::Session(number), one);
+    for number in 1..=MOST {
+        limits.share(Party::Address(address(number)), one);
     }
     assert_eq!(lock(&limits.shares).len(), 2, "those that ask for nothing have given way");
-    assert!(!limits.share(Party::Session(0), one).turns.is_idle(), "its turn still counts");
+    assert!(!limits.share(Party::Address(address(0)), one).turns.is_idle(), "its turn still counts");
     // What somebody holds is not replaced under them.
-    let held = limits.share(Party::Session(1), one);
-    for number in 2..=MOST as u64 + 1 {
-        limits.share(Party::Session(number), one);
+    let held = limits.share(Party::Address(address(1)), one);
+    for number in 2..=MOST + 1 {
+        limits.share(Party::Address(address(number)), one);
     }
-    assert!(Arc::ptr_eq(&held, &limits.share(Party::Session(1), one)));
+    assert!(Arc::ptr_eq(&held, &limits.share(Party::Address(address(1)), one)));
     drop(turn);
-    assert!(limits.share(Party::Session(0), one).is_as_new());
+    assert!(limits.share(Party::Address(address(0)), one).is_as_new());
 }
 
 #[test]
