@@ -38,7 +38,9 @@ pub(super) fn prepare(wanted: ProcessNamespace) -> Result<Around, Failure> {
         ProcessNamespace::On if may => Ok(Around::Namespace),
         ProcessNamespace::On => {
             let entered = namespaces::unshare_with_user(UnshareFlags::empty());
-            entered.and_then(|()| namespaces::keep_capabilities(&[CapabilitySet::SYS_ADMIN])).map_err(failed)?;
+            entered
+                .and_then(|()| namespaces::keep_capabilities(&[CapabilitySet::SYS_ADMIN]))
+                .map_err(|error| failed(&error))?;
             Ok(Around::UserNamespace)
         }
     }
@@ -46,9 +48,9 @@ pub(super) fn prepare(wanted: ProcessNamespace) -> Result<Around, Failure> {
 
 /// Starts the first process of the namespace, which starts the server.
 pub(super) fn start(server: &[OsString], around: Around) -> Result<Child, Failure> {
-    namespaces::unshare(UnshareFlags::NEWPID).map_err(failed)?;
+    namespaces::unshare(UnshareFlags::NEWPID).map_err(|error| failed(&error))?;
     let part = if around == Around::UserNamespace { "--user-init-of" } else { "--init-of" };
-    leaf::own_command(part, server).spawn().map_err(failed)
+    leaf::own_command(part, server).spawn().map_err(|error| failed(&error))
 }
 
 /// The first process of the namespace: starts the server, takes note of all that ends, and ends
@@ -57,7 +59,7 @@ pub(super) fn run_init(parent: i32, around: Around, server: &[OsString]) -> Resu
     let Some((program, args)) = server.split_first() else { return Err((2, String::new())) };
     set_up(parent)?;
     if around == Around::UserNamespace {
-        namespaces::forget_capabilities().map_err(failed)?;
+        namespaces::forget_capabilities().map_err(|error| failed(&error))?;
     }
     let child = Command::new(program).args(args).process_group(0).spawn();
     let child = child.map_err(|error| (127, format!("cannot start `{}`: {error}", program.to_string_lossy())))?;
@@ -66,10 +68,10 @@ pub(super) fn run_init(parent: i32, around: Around, server: &[OsString]) -> Resu
 
 /// Makes this process end with its parent, and shows it the processes of its namespace alone.
 pub(super) fn set_up(parent: i32) -> Result<(), Failure> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.into()))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(&error.into()))?;
     // It may have ended before the kernel was asked. Its number is not one of this namespace,
     // but this `/proc` is still that of the namespace outside.
-    if parent_outside().map_err(failed)? != Some(parent) {
+    if parent_outside().map_err(|error| failed(&error))? != Some(parent) {
         return Err((1, "the supervisor has ended".to_owned()));
     }
     let mounted = || -> io::Result<()> {
@@ -79,7 +81,7 @@ pub(super) fn set_up(parent: i32) -> Result<(), Failure> {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         Ok(mount("proc", "/proc", "proc", flags, None)?)
     };
-    mounted().map_err(failed)
+    mounted().map_err(|error| failed(&error))
 }
 
 /// The number of this process's parent in the namespace that `/proc` shows.
@@ -102,6 +104,6 @@ fn is_possible() -> bool {
     matches!(tried, Ok(Ok(status)) if status.success())
 }
 
-fn failed(error: io::Error) -> Failure {
+fn failed(error: &io::Error) -> Failure {
     (126, format!("cannot create a process namespace (`processNamespace` is `on`): {error}"))
 }
