@@ -23,8 +23,8 @@ pub(super) fn read_limits(node: &Node<'_>, scope: &mut Scope<'_>) -> CallLimits 
 static SECTION: Section<CallLimits> = Section::new(
     "limits",
     "What a caller may ask of servers: calls of tools, prompts, resources and completions. Searches and lists are \
-     answered without a server and do not count. A caller is the holder of a token; where there are no tokens, a \
-     session, and all requests without a session together.",
+     answered without a server and do not count. A caller is the holder of a token; where there are no tokens, an \
+     address.",
     &[
         Key::new(
             "maxConcurrent",
