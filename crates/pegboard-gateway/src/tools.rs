@@ -24,7 +24,7 @@ use crate::{
     gateway::Gateway,
     legacy,
     metrics::Refused,
-    middleware::Middleware,
+    middleware::{Blocked, CallLevel, Middleware},
     settings::Profile,
     trace,
 };
@@ -144,8 +144,12 @@ impl Gateway {
         let server: Arc<str> = target.server.unwrap_or_default().into();
         let setup = self.setup();
         let steps = setup.middleware_of(&server);
-        if let Some(rule) = steps.iter().find_map(|step| step.forbids(&target.name, &target.arguments)) {
-            tracing::warn!(server = %server, tool = target.name, rule = rule.name, "a call was blocked");
+        if let Some(Blocked { rule, is_logged }) =
+            steps.iter().find_map(|step| step.forbids(&target.name, &target.arguments))
+        {
+            if is_logged {
+                tracing::warn!(server = %server, tool = target.name, rule = rule.name, "call blocked");
+            }
             return Err(RpcError::new(RpcError::INVALID_PARAMS, rule.message.clone()));
         }
         // Arguments pass as they were written, not as they were understood.
@@ -353,12 +357,17 @@ fn log_call(
     error: Option<&ForwardError>,
 ) {
     for step in steps {
-        let Middleware::Logging { has_arguments } = step else { continue };
+        let Middleware::Logging { has_arguments, level } = step else { continue };
         let ms = began.elapsed().as_millis();
         let arguments = if *has_arguments { arguments.to_string() } else { String::new() };
-        match error {
-            None => tracing::info!(server, tool, ms, arguments, "call"),
-            Some(error) => tracing::warn!(server, tool, ms, arguments, %error, "call failed"),
+        match (error, level) {
+            (Some(error), CallLevel::Error) => tracing::error!(server, tool, ms, arguments, %error, "call failed"),
+            (Some(error), _) => tracing::warn!(server, tool, ms, arguments, %error, "call failed"),
+            (None, CallLevel::Trace) => tracing::trace!(server, tool, ms, arguments, "call"),
+            (None, CallLevel::Debug) => tracing::debug!(server, tool, ms, arguments, "call"),
+            (None, CallLevel::Info) => tracing::info!(server, tool, ms, arguments, "call"),
+            (None, CallLevel::Warn) => tracing::warn!(server, tool, ms, arguments, "call"),
+            (None, CallLevel::Error) => tracing::error!(server, tool, ms, arguments, "call"),
         }
     }
 }

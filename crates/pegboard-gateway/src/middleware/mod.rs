@@ -21,11 +21,15 @@ pub enum Middleware {
     Logging {
         /// Whether arguments are logged too.
         has_arguments: bool,
+        /// The level of calls that succeed.
+        level: CallLevel,
     },
     /// Refuses calls whose arguments look dangerous.
     Security {
         /// Tried in order; the first that fits refuses.
         rules: Vec<SecurityRule>,
+        /// Whether refused calls are logged.
+        is_logged: bool,
     },
     /// Adds to descriptions.
     DescriptionEnricher {
@@ -34,6 +38,31 @@ pub enum Middleware {
         /// Put behind.
         suffix: String,
     },
+}
+
+/// The level at which a call is logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallLevel {
+    /// `trace`.
+    Trace,
+    /// `debug`.
+    Debug,
+    /// `info`.
+    #[default]
+    Info,
+    /// `warn`.
+    Warn,
+    /// `error`.
+    Error,
+}
+
+/// A call that a rule refuses.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocked<'a> {
+    /// The rule.
+    pub rule: &'a SecurityRule,
+    /// Whether the refusal is logged.
+    pub is_logged: bool,
 }
 
 /// What a call must not look like.
@@ -68,10 +97,11 @@ impl Middleware {
     }
 
     /// The rule that forbids a call, if one does.
-    pub fn forbids(&self, tool: &str, arguments: &Value) -> Option<&SecurityRule> {
-        let Self::Security { rules } = self else { return None };
+    pub fn forbids(&self, tool: &str, arguments: &Value) -> Option<Blocked<'_>> {
+        let Self::Security { rules, is_logged } = self else { return None };
         let text = format!("tool_name:{tool} args:{arguments}");
-        rules.iter().find(|rule| rule.pattern.is_match(&text))
+        let rule = rules.iter().find(|rule| rule.pattern.is_match(&text))?;
+        Some(Blocked { rule, is_logged: *is_logged })
     }
 }
 
@@ -97,8 +127,9 @@ mod tests {
             pattern: Regex::new(pattern).expect("a pattern"),
             message: "no".to_owned(),
         };
-        let security = Middleware::Security { rules: vec![rule("a", "rm -rf"), rule("b", "tool_name:shell ")] };
-        let forbidden = |tool, arguments| security.forbids(tool, &arguments).map(|rule| rule.name.clone());
+        let rules = vec![rule("a", "rm -rf"), rule("b", "tool_name:shell ")];
+        let security = Middleware::Security { rules, is_logged: true };
+        let forbidden = |tool, arguments| security.forbids(tool, &arguments).map(|blocked| blocked.rule.name.clone());
         assert_eq!(forbidden("run", json!({"command": "rm -rf /"})).as_deref(), Some("a"));
         assert_eq!(forbidden("shell", json!({})).as_deref(), Some("b"));
         assert_eq!(forbidden("run", json!({"command": "ls"})), None);

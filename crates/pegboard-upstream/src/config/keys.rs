@@ -204,12 +204,23 @@ pub struct Section<T: 'static> {
     pub needs_one_of: &'static [&'static str],
     /// Whether `null` is as good as nothing.
     pub is_null_nothing: bool,
+    /// A hint about an unknown key, in place of the nearest known name.
+    pub advise: fn(&str) -> Option<String>,
 }
 
 impl<T> Section<T> {
     /// A section whose keys may all be left out.
     pub const fn new(name: &'static str, about: &'static str, keys: &'static [Key<T>]) -> Self {
-        Self { name, about, keys, ignored: &[], needs: &[], needs_one_of: &[], is_null_nothing: false }
+        Self {
+            name,
+            about,
+            keys,
+            ignored: &[],
+            needs: &[],
+            needs_one_of: &[],
+            is_null_nothing: false,
+            advise: |_| None,
+        }
     }
 
     /// How people see it.
@@ -252,7 +263,8 @@ impl<T> Section<T> {
         }
         let problem = entry.problem("is not known");
         let known = || self.keys.iter().map(|key| key.doc.name);
-        let hint = if problems.is_full() { None } else { did_you_mean(entry.key(), known()) };
+        let near = || did_you_mean(entry.key(), known());
+        let hint = if problems.is_full() { None } else { (self.advise)(entry.key()).or_else(near) };
         problems.push(match hint {
             Some(hint) => problem.hint(hint),
             None => problem,

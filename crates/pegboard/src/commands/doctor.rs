@@ -121,6 +121,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
     let case = Case::read(path, &args.server)?;
     let mask = Mask::of(&case);
     let mut findings = file::problems(&case.problems);
+    findings.extend(file::unused_settings(&case.config.notices));
     if !args.server.is_empty() {
         findings.retain(|finding| finding.server.as_ref().is_none_or(|server| args.server.contains(server)));
     }

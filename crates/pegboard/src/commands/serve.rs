@@ -113,6 +113,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     if config.gateway.pins.is_none() && config.servers.iter().any(|server| server.pinning() == Pinning::Hold) {
         warn("`pinning` holds nothing back without a folder for state, which keeps what was approved");
     }
+    log_notices(&config);
     let listen = listener_settings(args, &config)?;
     let max_body_bytes = config.listen.max_body_bytes;
     // Before any server is started: a taken port must not cost a fleet.
@@ -205,6 +206,14 @@ async fn serve_pipe(gateway: &Arc<Gateway>, deadline: Duration) -> Result<(), Cl
         }
     };
     served.map_err(|error| CliError::new("the pipe to the client failed").because(error))
+}
+
+/// Logs the settings that are not applied as they are written.
+fn log_notices(config: &Config) {
+    for notice in &config.notices {
+        let hint = notice.hint.as_deref().unwrap_or_default();
+        tracing::warn!(setting = notice.path, line = notice.line, hint, "setting not applied");
+    }
 }
 
 /// What whoever asks how the gateway is will be told of its surroundings.

@@ -8,9 +8,10 @@ use pegboard_gateway::Profile;
 use pegboard_upstream::config::keys::Section;
 
 use self::keys::KEYS;
-use super::{Config, middleware::Found, state::ServerDefaults};
+use super::{Config, guarded, middleware::Found, state::ServerDefaults};
 
-pub(super) static SECTION: Section<Draft> = Section::new("pegboard", "What Pegboard itself does.", KEYS);
+pub(super) static SECTION: Section<Draft> =
+    Section { advise: guarded::advice, ..Section::new("pegboard", "What Pegboard itself does.", KEYS) };
 
 /// What is known so far, and what was said on purpose.
 #[derive(Debug, Default)]

@@ -27,8 +27,9 @@ file is reported at once, with its line.
 }
 ```
 
-Keys that begin with `_`, `//` or `x-` are notes and mean nothing. Unknown keys at the top are let be, since the file \
-may be another program's; anywhere else they are mistakes.
+Keys that begin with `_`, `//` or `x-` are notes. Unknown top-level keys are ignored, because the file may be shared \
+with another program. The exceptions are `middleware`, `security`, `filter` and `auth` in other spellings, which are \
+errors: ignoring them would leave open what they are meant to shut. Everywhere else unknown keys are errors.
 
 ## Variables
 
@@ -62,7 +63,9 @@ pub(crate) fn markdown() -> String {
     page.rest();
     page.text.push_str(
         "\n## Middleware\n\nA list under `middleware` applies to every server that has no list of its own, in its \
-         entry or in the object form. Steps happen in the order of the list.\n",
+         entry or in the object form. Steps happen in the order of the list. A file of MCProxy keeps its steps under \
+         [`httpServer.middleware`](#httpserver): the list of a server, or the default, and then `proxy`. A file has \
+         either of the two forms; both together are an error.\n",
     );
     page.section("### Steps", &middleware::entry_shape());
     for step in &middleware::TYPES {
@@ -93,7 +96,7 @@ impl Page {
         }
         if !shape.ignored.is_empty() {
             let names: Vec<String> = shape.ignored.iter().map(|name| format!("`{name}`")).collect();
-            let _ = writeln!(self.text, "\nKeys of other clients that are let be: {}.", names.join(", "));
+            let _ = writeln!(self.text, "\nKeys of other clients that are ignored: {}.", names.join(", "));
         }
     }
 

@@ -1,4 +1,5 @@
-//! `middleware`: what happens to lists and calls on their way through.
+//! `middleware`: what happens to lists and calls on their way through, at the top level of the
+//! file, in a server's entry, and under `httpServer` in the form of MCProxy.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,10 @@ use pegboard_upstream::config::{
     servers,
 };
 
-use super::steps::{DESCRIPTION_ENRICHER, LOGGING, SECURITY, Search, TOOL_FILTER, TOOL_SEARCH};
+use super::{
+    guarded,
+    steps::{DESCRIPTION_ENRICHER, LOGGING, SECURITY, Search, TOOL_FILTER, TOOL_SEARCH},
+};
 
 /// What a file says about middleware.
 #[derive(Debug, Default)]
@@ -20,31 +24,54 @@ pub(super) struct Found {
     pub(super) servers: Vec<(String, Vec<Middleware>)>,
     /// An enabled `tool_search`; the last one counts.
     pub(super) search: Option<Search>,
+    /// Added at the end of every list, of lists of single servers too.
+    always: Vec<Middleware>,
 }
 
 /// What can stand under `middleware`.
 pub(super) const KIND: Kind = Kind::Either(&[Kind::Elsewhere("middleware"), Kind::Object(|| GROUPS.shape())]);
 
-/// Reads `middleware` of the file and of its servers.
+/// What can stand under `httpServer.middleware`.
+pub(super) const STAGES_KIND: Kind = Kind::Object(|| STAGES.shape());
+
+/// Reads the middleware of the file and of its servers.
 pub(super) fn read(root: &Node<'_>, found: &mut Found, scope: &mut Scope<'_>) {
-    match root.get("middleware") {
-        Some(node) if node.is_list() => found.default = read_list(&node, true, &mut found.search, scope),
-        Some(node) if node.is_object() => GROUPS.read(&node, found, scope),
+    let own = root.get("middleware");
+    match &own {
+        Some(node) if node.is_list() => found.default = read_list(node, Place::General, &mut found.search, scope),
+        Some(node) if node.is_object() => GROUPS.read(node, found, scope),
         Some(node) => node.must_be(KIND, scope.problems),
         None => {}
     }
+    let stages = root.get("httpServer").and_then(|http| http.get("middleware"));
+    if let Some(node) = &stages {
+        if own.is_some() {
+            let problem = node.problem("cannot be combined with the top-level `middleware`");
+            scope.problems.push(problem.hint("keep all steps in one of them"));
+        }
+        STAGES.read(node, found, scope);
+    }
     // What is wrong with the entries themselves was said when they were read as servers.
     let entries = servers::entries(root, &mut Problems::new());
-    if let Some(lists) = root.get("middleware").and_then(|node| node.get("servers")) {
-        check_names(&lists, &entries, scope.problems);
+    for groups in own.into_iter().chain(stages.and_then(|node| node.get("client"))) {
+        if let Some(lists) = groups.get("servers") {
+            check_names(&lists, &entries, scope.problems);
+        }
     }
-    for entry in &entries {
+    read_own_lists(&entries, found, scope);
+    let lists = found.servers.iter_mut().map(|(_, list)| list);
+    lists.chain([&mut found.default]).for_each(|list| list.extend(found.always.iter().cloned()));
+}
+
+/// Reads the lists in the entries of servers.
+fn read_own_lists(entries: &[Node<'_>], found: &mut Found, scope: &mut Scope<'_>) {
+    for entry in entries {
         let Some(node) = entry.get("middleware").filter(|node| !node.is_null()) else { continue };
         let server = entry.key();
         if found.servers.iter().any(|(name, _)| name == server) {
             scope.problems.push(node.problem("is a second list for this server").hint("keep one of them"));
         }
-        let list = read_list(&node, false, &mut found.search, scope);
+        let list = read_list(&node, Place::Server, &mut found.search, scope);
         found.servers.push((server.to_owned(), list));
     }
 }
@@ -73,38 +100,116 @@ static GROUPS: Section<Found> = Section::new(
             "default",
             Kind::Elsewhere("middleware"),
             "For every server without a list of its own.",
-            |node, found: &mut Found, scope| found.default = read_list(node, true, &mut found.search, scope),
+            |node, found: &mut Found, scope| found.default = read_list(node, Place::General, &mut found.search, scope),
         )
         .default("[]"),
         Key::new(
             "servers",
             Kind::Map(&Kind::Elsewhere("serverMiddleware")),
             "Lists of single servers, in place of the default.",
-            |node, found: &mut Found, scope| {
-                for entry in node.as_object(scope.problems).unwrap_or_default() {
-                    let list = read_list(&entry, false, &mut found.search, scope);
-                    found.servers.push((entry.key().to_owned(), list));
-                }
-            },
+            |node, found: &mut Found, scope| read_server_lists(node, Place::Server, found, scope),
         )
         .default("{}"),
     ],
 );
 
+static STAGES: Section<Found> = Section {
+    advise: guarded::advice,
+    ..Section::new(
+        "httpMiddlewareStages",
+        "Steps as MCProxy writes them. A call or list passes the steps of `client` first, then those of `proxy`.",
+        &[
+            Key::new(
+                "proxy",
+                Kind::Elsewhere("middleware"),
+                "Steps for all servers together; they follow the steps of every single server.",
+                |node, found: &mut Found, scope| {
+                    found.always = read_list(node, Place::General, &mut found.search, scope);
+                },
+            )
+            .default("[]"),
+            Key::new(
+                "client",
+                Kind::Object(|| CLIENT.shape()),
+                "Steps for the servers one by one.",
+                |node, found: &mut Found, scope| CLIENT.read(node, found, scope),
+            )
+            .default("{}"),
+        ],
+    )
+};
+
+static CLIENT: Section<Found> = Section {
+    advise: guarded::advice,
+    ..Section::new(
+        "clientMiddleware",
+        "Steps for the servers one by one.",
+        &[
+            Key::new(
+                "default",
+                Kind::Elsewhere("serverMiddleware"),
+                "For every server without a list of its own.",
+                |node, found: &mut Found, scope| {
+                    found.default = read_list(node, Place::Client, &mut found.search, scope);
+                },
+            )
+            .default("[]"),
+            Key::new(
+                "servers",
+                Kind::Map(&Kind::Elsewhere("serverMiddleware")),
+                "Lists of single servers, in place of the default.",
+                |node, found: &mut Found, scope| read_server_lists(node, Place::Client, found, scope),
+            )
+            .default("{}"),
+        ],
+    )
+};
+
+/// Reads lists of single servers by the name of the server.
+fn read_server_lists(node: &Node<'_>, place: Place, found: &mut Found, scope: &mut Scope<'_>) {
+    for entry in node.as_object(scope.problems).unwrap_or_default() {
+        let list = read_list(&entry, place, &mut found.search, scope);
+        found.servers.push((entry.key().to_owned(), list));
+    }
+}
+
+/// Where a list stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It is for all servers together.
+    General,
+    /// It is for one server.
+    Server,
+    /// Under `httpServer.middleware.client`.
+    Client,
+}
+
+impl Place {
+    /// Where a search belongs, if not here.
+    fn elsewhere(self) -> Option<&'static str> {
+        match self {
+            Self::General => None,
+            Self::Server => Some("move it to the top-level `middleware`"),
+            Self::Client => Some("move it to `httpServer.middleware.proxy`"),
+        }
+    }
+}
+
 /// The steps of one list. Those that are switched off are read as well, for their mistakes.
-fn read_list(node: &Node<'_>, may_search: bool, search: &mut Option<Search>, scope: &mut Scope<'_>) -> Vec<Middleware> {
+fn read_list(node: &Node<'_>, place: Place, search: &mut Option<Search>, scope: &mut Scope<'_>) -> Vec<Middleware> {
     let mut list = Vec::new();
     for item in node.as_list(scope.problems).unwrap_or_default() {
         let mut entry = Entry { is_enabled: true, step: None };
         ENTRY.read(&item, &mut entry, scope);
         let Some(step) = entry.step else { continue };
-        if step.name == SEARCH && !may_search {
+        if let Some(hint) = place.elsewhere().filter(|_| step.name == SEARCH) {
             let problem = item.problem("cannot search: a search is over all servers together");
-            scope.problems.push(problem.hint("move it to the top-level `middleware`"));
+            scope.problems.push(problem.hint(hint));
         }
         match (step.read)(&item, scope) {
             _ if !entry.is_enabled => {}
             Read::Step(step) => list.push(step),
+            Read::Search(found) if found.is_off => {}
             Read::Search(found) => *search = Some(found),
         }
     }

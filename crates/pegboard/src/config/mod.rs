@@ -1,10 +1,12 @@
 //! The configuration file: JSON with comments, the `mcpServers` object that every MCP
-//! client has, a `pegboard` section, and `middleware`.
+//! client has, a `pegboard` section, `middleware`, and MCProxy's `httpServer`.
 
 mod access;
 mod connections;
 mod embeddings;
 mod gateway;
+mod guarded;
+mod http_server;
 mod limits;
 mod lint;
 mod markdown;
@@ -30,9 +32,9 @@ use pegboard_http::{ConnectionLimits, TrustedProxies};
 use pegboard_llm::embeddings::EndpointSettings;
 use pegboard_upstream::config::{
     ServerConfig,
-    document::{Document, MAX_BYTES, Node, Problems},
+    document::{Document, MAX_BYTES, Node, Problem, Problems},
     file::workspace_of,
-    keys::{KeyDoc, Kind, Lookup, Scope, Shape, did_you_mean},
+    keys::{KeyDoc, Kind, Lookup, Scope, Shape},
     servers::{self, read_servers},
     variables::WORKSPACE_FOLDER,
 };
@@ -70,6 +72,8 @@ pub(crate) struct Config {
     pub(crate) usage: Option<HabitSettings>,
     /// Somebody else's model, whose vectors join the ranking.
     pub(crate) embeddings: Option<EndpointSettings>,
+    /// Settings that Pegboard reads and does not apply as they are written.
+    pub(crate) notices: Vec<Problem>,
 }
 
 /// What a listener takes from the configuration.
@@ -175,6 +179,11 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
     for entry in entries {
         check_root_key(&entry, scope.problems);
     }
+    // Before `pegboard`, which takes precedence.
+    if let Some(section) = root.get("httpServer") {
+        let notices = http_server::read(&section, &mut draft.config.listen, scope);
+        draft.config.notices.extend(notices);
+    }
     draft.config.servers = read_servers(root, scope.env, scope.problems);
     for entry in servers::entries(root, &mut Problems::new()) {
         let own = entry.get("validateArguments").filter(|own| !own.is_null());
@@ -192,21 +201,17 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
         restrictions::check_selections(&section, &servers, scope.problems);
     }
     restrictions::apply(root, &mut draft.config.gateway, scope.problems);
+    draft.config.notices.extend(restrictions::unused_settings(root));
 }
 
-/// Files that belong to another program have keys that are none of our business; only one
-/// that looks like ours is a mistake.
+/// Unknown top-level keys are ignored, because the file may be shared with another program;
+/// one that looks like ours is an error.
 fn check_root_key(entry: &Node<'_>, problems: &mut Problems) {
     match entry.key() {
         "$schema" => _ = entry.as_text(problems),
         "mcp" => _ = entry.as_object(problems),
         key if root_shape().keys.iter().any(|known| known.name == key) => {}
-        key if key.chars().nth(4).is_some() => {
-            if let Some(hint) = did_you_mean(key, ["mcpServers", "middleware", "pegboard"]) {
-                problems.push(entry.problem("is not known").hint(hint));
-            }
-        }
-        _ => {}
+        _ => guarded::check_root_key(entry, problems),
     }
 }
 
@@ -224,6 +229,7 @@ fn root_shape() -> Shape {
             KeyDoc::new("mcp", Kind::Object(vscode_shape), "The same, as VS Code writes them in `settings.json`."),
             KeyDoc::new("pegboard", Kind::Object(|| gateway::SECTION.shape()), "What Pegboard itself does."),
             KeyDoc::new("middleware", middleware::KIND, "What happens to lists and calls on their way through."),
+            KeyDoc::new("httpServer", Kind::Object(http_server::shape), "The listener and the steps of MCProxy."),
         ],
         ignored: &[],
         needs: &[],

@@ -10,7 +10,7 @@ use pegboard_gateway::{
     middleware::{Middleware, NamePattern},
 };
 use pegboard_upstream::config::{
-    document::{Node, Problems},
+    document::{Node, Problem, Problems},
     keys::did_you_mean,
     servers,
 };
@@ -19,9 +19,21 @@ use pegboard_upstream::config::{
 pub(super) fn apply(root: &Node<'_>, settings: &mut GatewaySettings, problems: &mut Problems) {
     // The entries themselves were read before; what is wrong with them was said.
     for entry in servers::entries(root, &mut Problems::new()) {
-        let allow = patterns(&entry, &["includeTools"], problems);
-        let deny = patterns(&entry, &["excludeTools", "disabledTools"], problems);
-        if allow.is_empty() && deny.is_empty() {
+        let include = names(&entry, "includeTools", problems);
+        let allowed = [include, listed_tools(&entry)];
+        let denied = ["excludeTools", "disabledTools"].map(|key| names(&entry, key, problems));
+        let filter = |allow: Vec<NamePattern>, deny: Vec<NamePattern>| Middleware::ToolFilter { allow, deny };
+        let mut steps: Vec<Middleware> = Vec::new();
+        for names in allowed.into_iter().flatten() {
+            // An empty list allows nothing.
+            let nothing = if names.is_empty() { NamePattern::new("").ok() } else { None };
+            steps.push(filter(patterns(&names), nothing.into_iter().collect()));
+        }
+        let denied: Vec<String> = denied.into_iter().flatten().flatten().collect();
+        if !denied.is_empty() {
+            steps.push(filter(Vec::new(), patterns(&denied)));
+        }
+        if steps.is_empty() {
             continue;
         }
         let name = entry.key();
@@ -29,18 +41,67 @@ pub(super) fn apply(root: &Node<'_>, settings: &mut GatewaySettings, problems: &
             settings.server_middleware.push((name.to_owned(), settings.middleware.clone()));
             settings.server_middleware.len() - 1
         });
-        settings.server_middleware[at].1.push(Middleware::ToolFilter { allow, deny });
+        settings.server_middleware[at].1.extend(steps);
     }
 }
 
-/// The tools that these keys of an entry name, exactly.
-fn patterns(entry: &Node<'_>, keys: &[&str], problems: &mut Problems) -> Vec<NamePattern> {
-    let lists = keys.iter().filter_map(|key| entry.get(key)).filter(|node| !node.is_null());
-    let names = lists.flat_map(|node| node.as_texts(problems).unwrap_or_default());
+/// The names in a list of an entry; `None` if there is no list.
+fn names(entry: &Node<'_>, key: &str, problems: &mut Problems) -> Option<Vec<String>> {
+    let node = entry.get(key).filter(|node| !node.is_null())?;
+    Some(node.as_texts(problems)?.into_iter().map(str::to_owned).collect())
+}
+
+/// The names in `tools`, which Copilot takes for an allow list unless `*` is in it. Other
+/// clients keep other things there.
+fn listed_tools(entry: &Node<'_>) -> Option<Vec<String>> {
+    names(entry, "tools", &mut Problems::new()).filter(|names| !names.iter().any(|name| name == "*"))
+}
+
+/// Patterns that match these names exactly.
+fn patterns(names: &[String]) -> Vec<NamePattern> {
     // Some clients allow a note about arguments behind the name.
     let name = |text: &str| text.split('(').next().unwrap_or_default().trim().to_owned();
-    names.filter_map(|text| NamePattern::new(&format!("^{}$", regex::escape(&name(text)))).ok()).collect()
+    names.iter().filter_map(|text| NamePattern::new(&format!("^{}$", regex::escape(&name(text)))).ok()).collect()
 }
+
+/// Settings of other clients that protect something there and that Pegboard does not apply.
+pub(super) fn unused_settings(root: &Node<'_>) -> Vec<Problem> {
+    let mut notices = Vec::new();
+    for entry in servers::entries(root, &mut Problems::new()) {
+        let is_off = |key: &str, off: bool| entry.get(key).is_some_and(|node| node.to_json() == off);
+        if is_off("disabled", true) || is_off("enabled", false) {
+            continue;
+        }
+        for (key, message, hint) in UNUSED {
+            let is_set = |node: &Node<'_>| !node.is_null() && node.to_json() != false;
+            if let Some(node) = entry.get(key).filter(is_set) {
+                let mut notice = node.problem(message).hint(hint);
+                notice.server = Some(entry.key().to_owned());
+                notices.push(notice);
+            }
+        }
+    }
+    notices
+}
+
+/// Keys of server entries, why they are not applied, and what to do instead.
+const UNUSED: [(&str, &str, &str); 3] = [
+    (
+        "auth",
+        "is not applied: requests to the server carry no credentials from it",
+        "write `oauth`, `authorizationToken` or `headers` instead",
+    ),
+    (
+        "sandbox",
+        "is not applied: Pegboard starts the server without a sandbox",
+        "let `command` start the sandbox, such as `bwrap` or `docker run -i`",
+    ),
+    (
+        "sandboxEnabled",
+        "is not applied: Pegboard starts the server without a sandbox",
+        "let `command` start the sandbox, such as `bwrap` or `docker run -i`",
+    ),
+];
 
 /// Reports servers in selections that are not configured.
 pub(super) fn check_selections(section: &Node<'_>, servers: &[&str], problems: &mut Problems) {

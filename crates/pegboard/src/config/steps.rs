@@ -1,7 +1,7 @@
 //! The types of middleware: the keys of each one's `config`, and what they come to.
 
 use pegboard_discovery::Settings;
-use pegboard_gateway::middleware::{Middleware, NamePattern, SecurityRule};
+use pegboard_gateway::middleware::{CallLevel, Middleware, NamePattern, SecurityRule};
 use pegboard_upstream::config::{
     document::{Node, Problems},
     keys::{Key, Kind, Scope, Section},
@@ -16,6 +16,8 @@ pub(super) struct Search {
     pub(super) settings: Settings,
     pub(super) is_logged: bool,
     pub(super) has_threshold: bool,
+    /// Switched off in its own `config`.
+    pub(super) is_off: bool,
 }
 
 pub(super) static TOOL_SEARCH: Section<Search> = Section::new(
@@ -23,6 +25,10 @@ pub(super) static TOOL_SEARCH: Section<Search> = Section::new(
     "Lists some of the tools and a search for the others: clients get the dialect `gateway` unless \
      `pegboard.dialect` says otherwise. Stands in the general list only.",
     &[
+        Key::new("enabled", Kind::Flag, "The same as `enabled` of the step.", |node, search: &mut Search, scope| {
+            search.is_off = node.as_bool(scope.problems) == Some(false)
+        })
+        .default("true"),
         Key::new(
             "maxToolsLimit",
             Kind::Count { least: 0 },
@@ -117,26 +123,54 @@ fn read_patterns(node: &Node<'_>, patterns: &mut Vec<NamePattern>, problems: &mu
 #[derive(Debug, Default)]
 pub(super) struct Logging {
     has_arguments: bool,
+    level: CallLevel,
 }
+
+/// The names of [`CallLevel`].
+const LEVELS: &[&str] = &["trace", "debug", "info", "warn", "error"];
 
 pub(super) static LOGGING: Section<Logging> = Section::new(
     "logging",
     "Logs every call.",
-    &[Key::new(
-        "arguments",
-        Kind::Flag,
-        "Whether arguments are logged too; they may contain secrets.",
-        |node, logging: &mut Logging, scope| {
-            logging.has_arguments = node.as_bool(scope.problems).unwrap_or_default();
-        },
-    )
-    .default("false")],
+    &[
+        Key::new(
+            "arguments",
+            Kind::Flag,
+            "Whether arguments are logged too; they may contain secrets.",
+            |node, logging: &mut Logging, scope| {
+                logging.has_arguments = node.as_bool(scope.problems).unwrap_or_default();
+            },
+        )
+        .default("false"),
+        Key::new(
+            "level",
+            Kind::OneOf(LEVELS),
+            "The level of calls that succeed. Failed calls are logged at `warn` or above.",
+            |node, logging: &mut Logging, scope| {
+                logging.level = match node.as_one_of(LEVELS, scope.problems) {
+                    Some("trace") => CallLevel::Trace,
+                    Some("debug") => CallLevel::Debug,
+                    Some("warn") => CallLevel::Warn,
+                    Some("error") => CallLevel::Error,
+                    _ => CallLevel::Info,
+                };
+            },
+        )
+        .default("\"info\""),
+    ],
 );
 
 /// What a `security` says.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Security {
     rules: Vec<SecurityRule>,
+    is_logged: bool,
+}
+
+impl Default for Security {
+    fn default() -> Self {
+        Self { rules: Vec::new(), is_logged: true }
+    }
 }
 
 pub(super) static SECURITY: Section<Security> = Section {
@@ -144,15 +178,27 @@ pub(super) static SECURITY: Section<Security> = Section {
     ..Section::new(
         "security",
         "Refuses calls that look dangerous.",
-        &[Key::new(
-            "rules",
-            Kind::List(&Kind::Object(|| RULE.shape())),
-            "Tried in order; the first that fits refuses.",
-            |node, security: &mut Security, scope| {
-                let rules = node.as_list(scope.problems).unwrap_or_default();
-                security.rules = rules.iter().enumerate().filter_map(|(at, rule)| read_rule(at, rule, scope)).collect();
-            },
-        )],
+        &[
+            Key::new(
+                "rules",
+                Kind::List(&Kind::Object(|| RULE.shape())),
+                "Tried in order; the first that fits refuses.",
+                |node, security: &mut Security, scope| {
+                    let rules = node.as_list(scope.problems).unwrap_or_default();
+                    security.rules =
+                        rules.iter().enumerate().filter_map(|(at, rule)| read_rule(at, rule, scope)).collect();
+                },
+            ),
+            Key::new(
+                "log_blocked",
+                Kind::Flag,
+                "Whether blocked calls are logged, with the rule and without the arguments.",
+                |node, security: &mut Security, scope| {
+                    security.is_logged = node.as_bool(scope.problems).unwrap_or(true);
+                },
+            )
+            .default("true"),
+        ],
     )
 };
 
@@ -165,6 +211,7 @@ struct Rule {
     name: Option<String>,
     pattern: Option<regex::Regex>,
     message: Option<String>,
+    is_off: bool,
 }
 
 static RULE: Section<Rule> = Section {
@@ -184,6 +231,13 @@ static RULE: Section<Rule> = Section {
             ),
             Key::new("message", Kind::Text, "What the caller is told.", read_message),
             Key::new("block_message", Kind::Text, "The same as `message`.", read_message),
+            Key::new("enabled", Kind::Flag, "Whether the rule applies.", |node, rule: &mut Rule, scope| {
+                rule.is_off = node.as_bool(scope.problems) == Some(false);
+            })
+            .default("true"),
+            Key::new("description", Kind::Text, "A note for people.", |node, _, scope| {
+                node.as_text(scope.problems);
+            }),
         ],
     )
 };
@@ -193,7 +247,8 @@ fn read_rule(at: usize, node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Securi
     RULE.read(node, &mut rule, scope);
     let name = rule.name.unwrap_or_else(|| format!("rule {}", at + 1));
     let message = rule.message.unwrap_or_else(|| format!("this call is not allowed here ({name})"));
-    Some(SecurityRule { pattern: rule.pattern?, name, message })
+    let pattern = rule.pattern.filter(|_| !rule.is_off)?;
+    Some(SecurityRule { pattern, name, message })
 }
 
 fn read_pattern(node: &Node<'_>, rule: &mut Rule, scope: &mut Scope<'_>) {
@@ -240,14 +295,14 @@ impl From<Filter> for Middleware {
 }
 
 impl From<Logging> for Middleware {
-    fn from(Logging { has_arguments }: Logging) -> Self {
-        Self::Logging { has_arguments }
+    fn from(Logging { has_arguments, level }: Logging) -> Self {
+        Self::Logging { has_arguments, level }
     }
 }
 
 impl From<Security> for Middleware {
-    fn from(Security { rules }: Security) -> Self {
-        Self::Security { rules }
+    fn from(Security { rules, is_logged }: Security) -> Self {
+        Self::Security { rules, is_logged }
     }
 }
 

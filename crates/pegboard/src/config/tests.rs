@@ -133,8 +133,8 @@ fn middleware_for_all_and_for_some() {
     let shown = |config: &Config| {
         let name = |step: &Middleware| match step {
             Middleware::ToolFilter { allow, deny } => format!("filter {} {}", allow.len(), deny.len()),
-            Middleware::Logging { has_arguments } => format!("log {has_arguments}"),
-            Middleware::Security { rules } => {
+            Middleware::Logging { has_arguments, .. } => format!("log {has_arguments}"),
+            Middleware::Security { rules, .. } => {
                 rules.iter().map(|rule| format!("{}: {}", rule.name, rule.message)).collect::<Vec<_>>().join(", ")
             }
             Middleware::DescriptionEnricher { prefix, suffix } => format!("{prefix}|{suffix}"),
@@ -275,6 +275,8 @@ fn places() -> Vec<Place> {
     let step =
         |name: &str| -> Shape { (middleware::TYPES.iter().find(|step| step.name == name).expect("a type").shape)() };
     let security = step("security");
+    let http = http_server::shape();
+    let stages = child("middleware", &http);
     vec![
         place(root_shape(), json!({}), |it| it),
         place(vscode_shape(), json!({}), |it| json!({"mcp": it})),
@@ -311,6 +313,9 @@ fn places() -> Vec<Place> {
             |it| json!({"pegboard": {"tokens": [it]}}),
         ),
         place(child("middleware", &root_shape()), json!({}), |it| json!({"middleware": it})),
+        place(http.clone(), json!({}), |it| json!({"httpServer": it})),
+        place(stages.clone(), json!({}), |it| json!({"httpServer": {"middleware": it}})),
+        place(child("client", &stages), json!({}), |it| json!({"httpServer": {"middleware": {"client": it}}})),
         place(middleware::entry_shape(), json!({"type": "logging"}), |it| json!({"middleware": [it]})),
         place(step("tool_search"), json!({}), |it| json!({"middleware": [{"type": "tool_search", "config": it}]})),
         place(step("tool_filter"), json!({}), |it| json!({"middleware": [{"type": "tool_filter", "config": it}]})),
@@ -508,4 +513,168 @@ proptest! {
         let file = place.file(picks.iter().map(pick).collect());
         parse(&serde_json::to_string_pretty(&file).expect("JSON"), &env);
     }
+}
+
+/// The lists of the general middleware and of single servers, by the types of their steps.
+fn step_types(config: &Config) -> String {
+    let name = |step: &Middleware| match step {
+        Middleware::ToolFilter { .. } => "filter".to_owned(),
+        Middleware::Logging { level, .. } => format!("log {level:?}"),
+        Middleware::Security { rules, is_logged } => {
+            let names: Vec<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
+            format!("security {names:?} {is_logged}")
+        }
+        Middleware::DescriptionEnricher { .. } => "enrich".to_owned(),
+    };
+    let list = |list: &[Middleware]| format!("[{}]", list.iter().map(name).collect::<Vec<_>>().join(", "));
+    let own = config.gateway.server_middleware.iter().map(|(server, steps)| format!(" {server} {}", list(steps)));
+    list(&config.gateway.middleware) + &own.collect::<String>()
+}
+
+#[test]
+fn steps_under_http_server_apply_as_in_mcproxy() {
+    let servers = r#""mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}"#;
+    let http = |middleware: &str| format!(r#"{{{servers}, "httpServer": {{"middleware": {middleware}}}}}"#);
+    let steps = |middleware: &str, expected: &str| check(&http(middleware), step_types, expected);
+    let proxy = r#""proxy": [{"type": "description_enricher"}, {"type": "tool_search"}]"#;
+    steps(&format!("{{{proxy}}}"), "[enrich]");
+    let default = r#""default": [{"type": "logging", "config": {"level": "debug"}}]"#;
+    let filter = r#""servers": {"a": [{"type": "tool_filter", "config": {"allow": "*_file"}}]}"#;
+    steps(&format!("{{{proxy}, \"client\": {{{default}, {filter}}}}}"), "[log Debug, enrich] a [filter, enrich]");
+    let rules = r#"[{"name": "on", "description": "d", "pattern": "x", "block_message": "m", "enabled": true},
+        {"name": "off", "pattern": "y", "enabled": false}]"#;
+    let security = |more: &str| {
+        format!(r#"{{"client": {{"default": [{{"type": "security", "config": {{"rules": {rules}{more}}}}}]}}}}"#)
+    };
+    steps(&security(""), r#"[security ["on"] true]"#);
+    steps(&security(r#", "log_blocked": false"#), r#"[security ["on"] false]"#);
+
+    let at = "`httpServer.middleware";
+    steps(
+        r#"{"proxy": [{"type": "rate_limit"}]}"#,
+        &format!(
+            "{at}.proxy[0].type` must be `tool_search`, `tool_filter`, `logging`, `security` or `description_enricher`"
+        ),
+    );
+    steps(
+        r#"{"client": {"default": [{"type": "tool_search"}]}}"#,
+        &format!(
+            "{at}.client.default[0]` cannot search: a search is over all servers together (move it to \
+         `httpServer.middleware.proxy`)"
+        ),
+    );
+    steps(r#"{"client": {"servers": {"c": []}}}"#, &format!("{at}.client.servers.c` is not a server of this file"));
+    let both = format!(r#"{{{servers}, "middleware": [], "httpServer": {{"middleware": {{}}}}}}"#);
+    let message = "cannot be combined with the top-level `middleware` (keep all steps in one of them)";
+    check(&both, step_types, &format!("{at}` {message}"));
+    let own = r#"{"mcpServers": {"a": {"command": "x", "middleware": [{"type": "logging"}]}},
+        "httpServer": {"middleware": {"proxy": [{"type": "description_enricher"}], "client": {"servers": {}}}}}"#;
+    check(own, step_types, "[enrich] a [log Info, enrich]");
+}
+
+#[test]
+fn a_search_under_http_server_sets_the_dialect() {
+    let shown = |config: &Config| {
+        format!("{:?} {} {:?}", config.gateway.profile, config.gateway.discovery.max_tools_limit, config.threshold)
+    };
+    let search = |config: &str| {
+        format!(r#"{{"httpServer": {{"middleware": {{"proxy": [{{"type": "tool_search", "config": {config}}}]}}}}}}"#)
+    };
+    let options = r#"{"enabled": true, "maxToolsLimit": 7, "searchThreshold": 0.3}"#;
+    check(&search(options), shown, "Dialect(Gateway) 7 Some(0.3)");
+    check(&search(r#"{"enabled": false, "maxToolsLimit": 7}"#), shown, "Dialect(Bridge) 50 None");
+}
+
+#[test]
+fn the_listener_of_http_server() {
+    let shown = |config: &Config| {
+        let listen = &config.listen;
+        let notices: Vec<&str> = config.notices.iter().map(|notice| notice.path.as_str()).collect();
+        format!("{:?} {:?} {:?} {notices:?}", listen.address, listen.allowed_origins, listen.shutdown_deadline)
+    };
+    let http = |keys: &str, expected: &str| check(&format!("{{\"httpServer\": {keys}}}"), shown, expected);
+    http("{}", "None [] 5s []");
+    http(r#"{"host": "localhost", "port": 9000}"#, r#"Some("127.0.0.1:9000") [] 5s []"#);
+    http(r#"{"host": "0.0.0.0", "shutdownTimeout": 9}"#, r#"Some("0.0.0.0:8080") [] 9s []"#);
+    http(r#"{"port": 70000}"#, "`httpServer.port` must be a port, 1 to 65535");
+    http(r#"{"corsOrigins": ["https://a.example"]}"#, r#"None ["https://a.example"] 5s []"#);
+    http(r#"{"corsOrigins": ["*", "https://a"]}"#, r#"None ["https://a"] 5s ["httpServer.corsOrigins"]"#);
+    http(r#"{"corsEnabled": false, "corsOrigins": ["https://a"]}"#, r#"None [] 5s ["httpServer.corsEnabled"]"#);
+    let own = r#"{"httpServer": {"port": 1, "corsOrigins": ["https://a"]},
+        "pegboard": {"listen": "2", "allowedOrigins": ["https://b"]}}"#;
+    check(own, shown, r#"Some("2") ["https://b"] 5s []"#);
+}
+
+#[test]
+fn misplaced_restrictions_are_errors() {
+    let nothing = |_: &Config| "fine".to_owned();
+    let hints = [
+        ("security", "rules are read from a step"),
+        ("Security", "rules are read from a step"),
+        ("filter", "tools are filtered by `pegboard.selection`"),
+        ("filters", "tools are filtered by `pegboard.selection`"),
+        ("tool_filter", "tools are filtered by `pegboard.selection`"),
+        ("auth", "callers of the gateway are listed in `pegboard.tokens`"),
+        ("authentication", "callers of the gateway are listed in `pegboard.tokens`"),
+        ("middlewares", "steps are read from the top-level `middleware`"),
+        ("Middleware", "steps are read from the top-level `middleware`"),
+    ];
+    let places: [(&str, fn(&str) -> String); 3] = [
+        ("", |key| format!("{{\"{key}\": {{}}}}")),
+        ("httpServer.", |key| format!("{{\"httpServer\": {{\"{key}\": {{}}}}}}")),
+        ("pegboard.", |key| format!("{{\"pegboard\": {{\"{key}\": {{}}}}}}")),
+    ];
+    for (place, file) in places {
+        for (key, hint) in hints {
+            let (_, problems) = parse(&file(key), &env);
+            let lines = problems.lines();
+            assert!(
+                lines.len() == 1 && lines[0].contains(&format!("`{place}{key}` is not known ({hint}")),
+                "{lines:?}"
+            );
+        }
+        check(&file("_filter"), nothing, "fine");
+    }
+    check(r#"{"pegboard": {"middleware": []}}"#, nothing, &{
+        let hint = "steps are read from the top-level `middleware`, from `httpServer.middleware` and from a server's \
+                    own `middleware`";
+        format!("`pegboard.middleware` is not known ({hint})")
+    });
+    check(r#"{"httpserver": {}}"#, nothing, "`httpserver` is not known (did you mean `httpServer`?)");
+    // Keys of other programs.
+    check(r#"{"author": "x", "server": 1, "permissions": {}, "theme": 1, "security.workspace": 1}"#, nothing, "fine");
+    check(r#"{"mcpServers": {"a": {"command": "x", "auth": {}, "trust": true}}}"#, nothing, "fine");
+}
+
+#[test]
+fn tool_lists_of_other_clients_restrict() {
+    let shown = |config: &Config| {
+        let is_shown = |tool: &str| config.gateway.middleware_of("a").iter().all(|step| step.shows(tool));
+        ["x", "y", "z"].into_iter().filter(|tool| is_shown(tool)).collect()
+    };
+    let entry = |keys: &str, expected: &str| {
+        check(&format!(r#"{{"mcpServers": {{"a": {{"command": "c", {keys}}}}}}}"#), shown, expected);
+    };
+    entry(r#""includeTools": ["x", "y"]"#, "xy");
+    entry(r#""includeTools": []"#, "");
+    entry(r#""excludeTools": ["x"], "disabledTools": ["y"]"#, "z");
+    entry(r#""includeTools": ["x", "y"], "disabledTools": ["y"]"#, "x");
+    entry(r#""tools": ["z"]"#, "z");
+    entry(r#""tools": ["x", "z"], "includeTools": ["x", "y"]"#, "x");
+    entry(r#""tools": []"#, "");
+    entry(r#""tools": ["*"]"#, "xyz");
+    entry(r#""tools": {"x": {"enabled": true}}"#, "xyz");
+    entry(r#""disabledTools": "x""#, "`mcpServers.a.disabledTools` must be a list of texts");
+}
+
+#[test]
+fn protections_that_are_not_applied_are_noticed() {
+    let shown = |config: &Config| {
+        let notices = config.notices.iter().map(|notice| (notice.path.clone(), notice.server.clone()));
+        format!("{:?}", notices.collect::<Vec<_>>())
+    };
+    let file = r#"{"mcpServers": {"a": {"command": "c", "sandboxEnabled": true, "auth": null, "sandbox": false},
+        "b": {"command": "c", "disabled": true, "sandboxEnabled": true}, "c": {"url": "http://c", "auth": "t"}}}"#;
+    let expected = r#"[("mcpServers.a.sandboxEnabled", Some("a")), ("mcpServers.c.auth", Some("c"))]"#;
+    check(file, shown, expected);
 }

@@ -12,7 +12,7 @@ use pegboard_agent::{
 };
 use pegboard_core::{Ranker, Selection};
 use pegboard_discovery::HostTool;
-use pegboard_gateway::{GatewaySettings, Profile};
+use pegboard_gateway::{GatewaySettings, Profile, middleware::Blocked};
 use pegboard_llm::{Model, client::ClientError, embeddings::Embedded};
 use tokio::runtime::Handle;
 
@@ -57,8 +57,11 @@ impl Policy for Steps {
 
     fn forbids(&self, request: &Request) -> Option<String> {
         let steps = self.0.middleware_of(request.server.as_deref().unwrap_or_default());
-        let rule = steps.iter().find_map(|step| step.forbids(&request.tool, &request.arguments))?;
-        tracing::warn!(server = request.server, tool = request.tool, rule = rule.name, "a call was blocked");
+        let Blocked { rule, is_logged } =
+            steps.iter().find_map(|step| step.forbids(&request.tool, &request.arguments))?;
+        if is_logged {
+            tracing::warn!(server = request.server, tool = request.tool, rule = rule.name, "call blocked");
+        }
         Some(rule.message.clone())
     }
 }

@@ -50,6 +50,19 @@ fn of_problem(problem: &Problem) -> Finding {
     }
 }
 
+/// Settings that are not applied as they are written.
+pub(super) fn unused_settings(notices: &[Problem]) -> Vec<Finding> {
+    let finding = |notice: &Problem| {
+        let hint = notice.hint.clone().unwrap_or_default();
+        let finding = Finding::warning(Check::UnusedSetting, notice.to_string(), hint);
+        match &notice.server {
+            Some(server) => finding.of(server),
+            None => finding,
+        }
+    };
+    notices.iter().map(finding).collect()
+}
+
 /// What is wrong with what the file says and what it refers to.
 pub(super) fn references(case: &Case) -> Vec<Finding> {
     let mut findings = Vec::new();

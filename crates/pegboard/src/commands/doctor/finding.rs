@@ -21,6 +21,8 @@ pub(super) enum Severity {
 pub(super) enum Check {
     /// The file is not JSON with comments, or a key of it is wrong
     Configuration,
+    /// Pegboard reads a setting, and does not apply it as it is written
+    UnusedSetting,
     /// No server is switched on
     NoServers,
     /// A variable that the configuration refers to is not set

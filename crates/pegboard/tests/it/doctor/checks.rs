@@ -34,6 +34,41 @@ fn files_with_mistakes() {
 }
 
 #[test]
+fn files_of_mcproxy() {
+    let clinic = Clinic::new("mcproxy");
+    let file = |http: Value| json!({"mcpServers": {"a": {"command": "sh"}}, "httpServer": http});
+    let examine = |http: Value, expected: &[&str]| check(&clinic, &file(http), &["--offline"], expected);
+    let steps = json!({
+        "proxy": [{"type": "tool_search", "enabled": true, "config": {"maxToolsLimit": 50}}],
+        "client": {"default": [{"type": "logging"}], "servers": {"a": []}}
+    });
+    examine(json!({"host": "localhost", "port": 8080, "middleware": steps}), &[]);
+    examine(
+        json!({"corsEnabled": false, "corsOrigins": ["*"]}),
+        &[
+            "warning unused-setting -: line |`httpServer.corsEnabled` does not shut out|→ |`pegboard.tokens`",
+            "warning unused-setting -: line |`httpServer.corsOrigins` has `*`|→ |`pegboard.allowedOrigins`",
+        ],
+    );
+    examine(
+        json!({"auth": {"token": SECRET}, "middleware": {"proxy": [{"type": "cache"}], "client": {"servers": {"b": []}}}}),
+        &[
+            "error configuration -: line |`httpServer.auth` is not known|→ callers of the gateway",
+            "error configuration -: line |`httpServer.middleware.client.servers.b` is not a server of this file",
+            "error configuration -: line |`httpServer.middleware.proxy[0].type` must be",
+        ],
+    );
+    offline(
+        &clinic,
+        &json!({"a": {"command": "sh", "sandboxEnabled": true}, "b": {"url": "http://127.0.0.1:9/mcp", "auth": SECRET}}),
+        &[
+            "warning unused-setting a: line |`mcpServers.a.sandboxEnabled` is not applied|→ let `command` start",
+            "warning unused-setting b: line |`mcpServers.b.auth` is not applied|→ write `oauth`",
+        ],
+    );
+}
+
+#[test]
 fn variables() {
     let clinic = Clinic::new("variables").with("EMPTY", "").with("SET", "x");
     let servers = json!({

@@ -12,6 +12,7 @@ mod guards;
 mod hostile;
 mod limits;
 pub(crate) mod listener;
+mod mcproxy;
 mod passing;
 mod pins;
 mod pressure;

@@ -1,0 +1,104 @@
+//! Keys that would restrict something if Pegboard read them where they are written.
+//!
+//! Unknown top-level keys are ignored, because the file may be shared with another program.
+//! These are the exception: ignoring a misplaced `filter` would open what it was meant to shut.
+
+use pegboard_core::naming::{edit_distance, fold};
+use pegboard_upstream::config::{
+    document::{Node, Problems},
+    keys::{did_you_mean, is_comment},
+};
+
+/// A word, its other spellings, and the place that Pegboard reads.
+struct Guarded {
+    /// Folded, the usual one first.
+    words: &'static [&'static str],
+    hint: &'static str,
+}
+
+const GUARDED: [Guarded; 4] = [
+    Guarded {
+        words: &["middleware", "middlewares"],
+        hint: "steps are read from the top-level `middleware`, from `httpServer.middleware` and from a server's own \
+               `middleware`",
+    },
+    Guarded {
+        words: &["security", "securityrule", "securityrules"],
+        hint: "rules are read from a step of `middleware`: `{\"type\": \"security\", \"config\": {\"rules\": […]}}`",
+    },
+    Guarded {
+        words: &["filter", "filters", "toolfilter", "toolfilters"],
+        hint: "tools are filtered by `pegboard.selection`, or by a step of `middleware`: `{\"type\": \"tool_filter\", \
+               …}`",
+    },
+    Guarded {
+        words: &["auth", "auths", "authentication", "authorization", "authorisation"],
+        hint: "callers of the gateway are listed in `pegboard.tokens`; credentials for a server belong in its entry",
+    },
+];
+
+/// The place that is read, if `key` is one of the guarded words or a slip in writing one.
+pub(super) fn advice(key: &str) -> Option<String> {
+    let key = fold(key);
+    let is_meant = |word: &&str| is_slip(&key, word);
+    GUARDED.iter().find(|guarded| guarded.words.iter().any(|word| is_meant(&word))).map(|it| it.hint.to_owned())
+}
+
+/// Whether `key` is `word`, or the word with as many slips as its length makes plausible.
+fn is_slip(key: &str, word: &str) -> bool {
+    match word.len() {
+        0..6 => key == word || is_swapped(key, word),
+        6..8 => edit_distance(key, word, 1).is_some(),
+        _ => edit_distance(key, word, 2).is_some(),
+    }
+}
+
+/// Whether both have the same letters, two neighbours of them swapped: in a short word any
+/// other slip makes another word.
+fn is_swapped(key: &str, word: &str) -> bool {
+    let letters = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    letters(key) == letters(word) && edit_distance(key, word, 1).is_some()
+}
+
+/// Reports a top-level key that is not one of ours and that must not be ignored.
+pub(super) fn check_root_key(entry: &Node<'_>, problems: &mut Problems) {
+    let key = entry.key();
+    if is_comment(key) {
+        return;
+    }
+    let is_long = key.chars().nth(4).is_some();
+    let near = || did_you_mean(key, ["mcpServers", "middleware", "pegboard"]).filter(|_| is_long);
+    let http = || edit_distance(&fold(key), "httpserver", 2).map(|_| "did you mean `httpServer`?".to_owned());
+    if let Some(hint) = advice(key).or_else(near).or_else(http) {
+        problems.push(entry.problem("is not known").hint(hint));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_and_slips_are_guarded() {
+        let check = |key: &str, expected: bool| assert_eq!(advice(key).is_some(), expected, "{key}");
+        for key in ["middleware", "Middleware", "middlewares", "middle_ware", "midleware", "middelware"] {
+            check(key, true);
+        }
+        for key in ["security", "SECURITY", "securty", "securityRules", "secuirty"] {
+            check(key, true);
+        }
+        for key in ["filter", "filters", "Filter", "fliter", "toolFilter", "tool_filter", "filterr"] {
+            check(key, true);
+        }
+        for key in ["auth", "Auth", "auths", "atuh", "authentication", "authorization"] {
+            check(key, true);
+        }
+        for key in ["author", "path", "theme", "inputs", "editor.fontSize", "preferences", "oauthAccount", "fonts"] {
+            check(key, false);
+        }
+    }
+}
