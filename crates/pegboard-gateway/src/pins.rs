@@ -113,8 +113,8 @@ impl Gateway {
         let (server, own) = (text::line(tool.server_name().unwrap_or_default()), text::line(tool.upstream_name()));
         tracing::warn!(server = &*server, tool = &*own, "a tool that is held back was called");
         let told = format!(
-            "the tool `{own}` of the server `{server}` is held back: it is not what was approved. Whoever runs Pegboard \
-             can look at it and approve it with `pegboard approve {server} {own}`."
+            "the tool `{own}` of the server `{server}` is held back: its definition is not approved. The operator of \
+             Pegboard can review and approve it with `pegboard approve {server} {own}`."
         );
         let mut result = text_result(&told, true);
         if exchange.era == Era::Modern {

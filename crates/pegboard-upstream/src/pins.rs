@@ -3,7 +3,9 @@
 //! A server can change what it says of a tool after somebody has looked at it. So what a server
 //! offers when it is first seen is kept as approved, and what differs from that later on waits
 //! until somebody approves it too: tools that are new, that say something else, that are gone.
-//! Whether they can be used meanwhile is [`Pinning`].
+//! Whether they can be used meanwhile is [`Pinning`](crate::config::Pinning). A server that was never seen can start
+//! held instead ([`NewServers`](crate::config::NewServers)), and one that was seen under another
+//! name takes over the approvals of that name.
 //!
 //! A folder holds two files for each server, named by who the server is
 //! ([`Fingerprint::of_identity`](crate::manifest::Fingerprint::of_identity)): the approved definitions, and what waits. Several programs
@@ -12,6 +14,7 @@
 mod definition;
 mod diff;
 mod file;
+mod predecessor;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -27,16 +30,13 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use self::{
-    definition::Definition,
-    file::{Approved, ApprovedTool, Files, Waiting, WaitingTool},
-};
+use self::file::{Approved, ApprovedTool, Files, Waiting, WaitingTool};
 pub use self::{
     file::PinKind,
     report::{PinReport, WaitingPin},
 };
 use crate::{
-    config::{Pinning, ServerConfig},
+    config::ServerConfig,
     listing::Item,
     store::{LoadError, Stamp},
 };
@@ -61,6 +61,8 @@ pub(crate) struct Review {
     pub(crate) stamp: Option<Stamp>,
     /// Whether it is still to be written down what waits.
     pub(crate) is_unwritten: bool,
+    /// Whether the server is held because it is new.
+    pub(crate) is_new_server: bool,
 }
 
 /// Why approvals cannot be used.
@@ -94,7 +96,7 @@ impl Pins {
                     self.warn(&error);
                 }
                 // Whoever wants to be asked must not find out that nobody was.
-                let held = offered.iter().filter(|_| config.pinning() == Pinning::Hold);
+                let held = offered.iter().filter(|_| config.holds_unseen());
                 Review { held: held.map(|item| item.key.clone()).collect(), ..Review::default() }
             }
         }
@@ -159,7 +161,7 @@ impl Pins {
 
     fn warn(&self, error: &io::Error) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(folder = %self.path.display(), %error, "it cannot be kept which tools were approved");
+            tracing::warn!(folder = %self.path.display(), %error, "cannot save approvals");
         }
     }
 }
@@ -180,7 +182,7 @@ impl Files {
         };
         let known = self.waiting(&id);
         let waiting = compare(config, &approved, offered, known.as_ref());
-        let is_held = config.pinning() == Pinning::Hold;
+        let is_held = waiting.is_held;
         let is_news = known.as_ref().map_or(!waiting.tools.is_empty(), |known| !known.is_same(&waiting));
         if is_news && may_write {
             let _lock = self.lock(&id)?;
@@ -192,42 +194,47 @@ impl Files {
             reports: waiting.reports(&approved),
             stamp,
             is_unwritten: is_news && !may_write,
+            is_new_server: is_held && approved.starts_held && approved.tools.is_empty(),
         })
     }
 
-    /// Approves all that a server offers which nobody has seen before.
+    /// Decides what is approved of a server without approvals of its own, and writes it down.
     fn first_sight(&self, id: &str, config: &ServerConfig, offered: &[Item]) -> io::Result<Approved> {
         let _lock = self.lock(id)?;
         // Another program may have been first.
         if let Ok(Some(approved)) = self.approved(id) {
             return Ok(approved);
         }
-        let approved = Approved::new(config, offered);
         // One that offers nothing yet was not seen yet.
-        if !offered.is_empty() {
-            self.write_approved(id, &approved)?;
-            tracing::debug!(server = config.name, tools = offered.len(), "the tools of a new server are approved");
+        if offered.is_empty() {
+            return Ok(Approved::nothing(config, self.place(config)));
         }
+        let approved = self.first_approvals(id, config, offered)?;
+        self.write_approved(id, &approved)?;
         Ok(approved)
     }
 
     /// Approvals that cannot be read may have been somebody's on purpose: whoever holds tools
     /// back is asked about all of them.
     fn damaged(&self, id: &str, config: &ServerConfig, offered: &[Item], error: &LoadError) -> io::Result<Approved> {
-        tracing::error!(server = config.name, %error, "it cannot be read which tools were approved");
-        if config.pinning() == Pinning::Hold {
-            return Ok(Approved::new(config, &[]));
+        tracing::error!(server = config.name, %error, "cannot read approvals");
+        if config.holds_unseen() {
+            return Ok(Approved::nothing(config, self.place(config)));
         }
         let _lock = self.lock(id)?;
-        let approved = Approved::new(config, offered);
+        let approved = Approved::new(config, self.place(config), offered.iter());
         self.write_approved(id, &approved)?;
         Ok(approved)
     }
 
     fn approve(&self, id: &str, pins: &[&WaitingPin]) -> io::Result<()> {
         let _lock = self.lock(id)?;
-        let mut approved = self.approved(id).ok().flatten().unwrap_or_default();
-        let mut waiting = self.waiting(id).unwrap_or_default();
+        // Where nothing can be read, what was not approved stays held.
+        let nothing = Approved { starts_held: true, ..Approved::default() };
+        let mut approved = self.approved(id).ok().flatten().unwrap_or(nothing);
+        let known = self.waiting(id);
+        let is_known = known.is_some();
+        let mut waiting = known.unwrap_or_default();
         if approved.server.is_empty() {
             approved.server.clone_from(&waiting.server);
             approved.source.clone_from(&waiting.source);
@@ -241,6 +248,8 @@ impl Files {
             waiting.tools.retain(|tool| tool.name != *name || text(&tool.raw) != text(&pin.definition));
         }
         approved.tools.sort_by(|one, other| one.name.cmp(&other.name));
+        // A server that started held is like any other once everything of it was approved.
+        approved.starts_held &= !is_known || !waiting.tools.is_empty();
         self.write_approved(id, &approved)?;
         self.write_waiting(id, &waiting)
     }
@@ -259,9 +268,7 @@ fn compare(config: &ServerConfig, approved: &Approved, offered: &[Item], known: 
     for item in offered {
         let kind = match by_name.get(item.key.as_str()) {
             None => PinKind::New,
-            // Most are the same to the byte.
-            Some(tool) if tool.raw.get() == item.raw.get() => continue,
-            Some(tool) if Definition::of(&tool.raw) == Definition::of(&item.raw) => continue,
+            Some(tool) if tool.is_same(item) => continue,
             Some(_) => PinKind::Changed,
         };
         let (name, since) = (item.key.clone(), since(&item.key, kind));
@@ -273,10 +280,5 @@ fn compare(config: &ServerConfig, approved: &Approved, offered: &[Item], known: 
         tools.push(WaitingTool { since: since(&name, kind), name, kind, raw: None });
     }
     tools.sort_by(|one, other| one.name.cmp(&other.name));
-    Waiting {
-        server: config.name.clone(),
-        source: file::source(config),
-        is_held: config.pinning() == Pinning::Hold,
-        tools,
-    }
+    Waiting { server: config.name.clone(), source: file::source(config), is_held: approved.is_holding(config), tools }
 }

@@ -71,6 +71,22 @@ impl Store {
         Ok(Self { folder, key, kind })
     }
 
+    /// [`open`](Self::open) that refuses a folder with files of this kind and without their
+    /// key: with a new key they would count as missing.
+    ///
+    /// # Errors
+    /// When the folder cannot be used, or the key is missing.
+    pub fn open_with_key(path: &Path, kind: Kind) -> io::Result<Self> {
+        let folder = Folder::open(path)?;
+        let is_of_kind = |file: &String| file.strip_suffix(kind.name).is_some_and(|name| name.ends_with('.'));
+        if !Key::is_in(&folder)? && folder.names()?.iter().any(is_of_kind) {
+            let reason = "the file `key` is missing or damaged, and nothing else in the folder can be verified; \
+                          restore the file, or remove the folder to start over";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        Self::open(path, kind)
+    }
+
     /// A short text that only whoever knows `secret` and the key can come to, in letters and
     /// digits. What is made for different purposes has nothing in common.
     pub fn mark(&self, purpose: &str, secret: &[u8]) -> String {
@@ -218,6 +234,15 @@ impl Store {
         let parts = [self.kind.name.as_bytes(), version.as_slice(), name.as_bytes(), &digest];
         self.key.sign("seal", parts).iter().map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// Checks that a folder can hold state: it is made where it is missing, belongs to this user
+/// alone, and can be written to.
+///
+/// # Errors
+/// When it cannot.
+pub fn check_folder(path: &Path) -> io::Result<()> {
+    Folder::open(path)?.check_writable()
 }
 
 /// The first line is not longer than this.

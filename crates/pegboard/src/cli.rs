@@ -73,9 +73,9 @@ pub(crate) enum Command {
     Catalog(CatalogArgs),
     /// Approve tools that are new or have changed since their server was first seen
     ///
-    /// What a server offers when it is first seen is approved. What differs from that later on
-    /// waits here, and cannot be used meanwhile where the configuration says `"pinning":
-    /// "hold"`. Shows what is different and asks; a gateway that runs takes an approval over.
+    /// The tools that a server offers when it is first seen are approved, unless the configuration says
+    /// `"newServers": "hold"`. Tools that differ from that later wait here, and are held where it says
+    /// `"pinning": "hold"`. Shows the differences and asks; a running gateway applies an approval at once.
     Approve(ApproveArgs),
     /// Make one configuration of what your MCP clients have
     ///

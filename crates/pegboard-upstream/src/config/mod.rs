@@ -211,6 +211,8 @@ pub struct ServerConfig {
     /// Whether it runs in a process namespace, if it is a child process and as far as that is
     /// set.
     pub process_namespace: Option<ProcessNamespace>,
+    /// Whether its tools start held if it was never seen before.
+    pub new_servers: NewServers,
     /// Values that were filled in from variables and files, wherever they stand. They are
     /// hidden in what is told of the server.
     pub secrets: Vec<Secret>,
@@ -282,6 +284,30 @@ impl Pinning {
     }
 }
 
+/// What becomes of a server that was never seen before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NewServers {
+    /// Its tools are approved as they are first seen.
+    #[default]
+    Approve,
+    /// Its tools are held until they are approved.
+    Hold,
+}
+
+impl NewServers {
+    /// The names that configurations use.
+    pub const NAMES: &'static [&'static str] = &["approve", "hold"];
+
+    /// The one with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "approve" => Some(Self::Approve),
+            "hold" => Some(Self::Hold),
+            _ => None,
+        }
+    }
+}
+
 impl ServerConfig {
     /// A server with default settings.
     pub fn new(name: impl Into<String>, transport: TransportConfig) -> Self {
@@ -298,6 +324,7 @@ impl ServerConfig {
             breaker: None,
             pinning: None,
             process_namespace: None,
+            new_servers: NewServers::default(),
             secrets: Vec::new(),
             oauth: OAuthConfig::default(),
         }

@@ -52,31 +52,15 @@ impl Fingerprint {
     /// The fingerprint of who a server is, and not of what it is let in with: its name, and its
     /// program with the arguments or its address. Another token makes no other server of it.
     pub(crate) fn of_identity(config: &ServerConfig, key: &Key) -> Option<Self> {
-        // What was filled in, and not all of the environment: a word that stands there too must
-        // not make another server of this one.
-        let plain = match &config.transport {
-            TransportConfig::Stdio { command, args, cwd, .. } => TransportConfig::Stdio {
-                command: command.clone(),
-                args: args.clone(),
-                env: Vec::new(),
-                cwd: cwd.clone(),
-            },
-            other => other.clone(),
-        };
-        let redactor = Redactor::of(&ServerConfig { transport: plain, ..config.clone() });
-        let hidden = |text: &str| redactor.redact(text).into_owned().into_bytes();
-        let mut parts: Vec<Vec<u8>> = vec![hidden(&config.name)];
-        match &config.transport {
-            TransportConfig::Stdio { command, args, cwd, .. } => {
-                parts.extend([b"stdio".to_vec(), hidden(command)]);
-                parts.extend(args.iter().map(|arg| hidden(arg)));
-                parts.push(b"cwd".to_vec());
-                parts.extend(cwd.as_ref().map(|cwd| cwd.as_os_str().as_encoded_bytes().to_vec()));
-            }
-            TransportConfig::Http { url, .. } => parts.extend([b"http".to_vec(), hidden(url)]),
-            TransportConfig::Local(_) => return None,
-        }
+        let parts = identity(config)?;
         Some(Self(key.sign("identity", parts.iter().map(Vec::as_slice))))
+    }
+
+    /// The fingerprint of a server's program with its arguments, or of its address: the same
+    /// whatever the server is called.
+    pub(crate) fn of_place(config: &ServerConfig, key: &Key) -> Option<Self> {
+        let parts = identity(config)?;
+        Some(Self(key.sign("place", parts.iter().skip(1).map(Vec::as_slice))))
     }
 
     /// Its bytes, for what is bound to it.
@@ -88,6 +72,32 @@ impl Fingerprint {
     pub(crate) fn is_one(text: &str) -> bool {
         text.len() == 2 * BYTES && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     }
+}
+
+/// The name of a server, and then its program with the arguments or its address.
+fn identity(config: &ServerConfig) -> Option<Vec<Vec<u8>>> {
+    // What was filled in, and not all of the environment: a word that stands there too must
+    // not make another server of this one.
+    let plain = match &config.transport {
+        TransportConfig::Stdio { command, args, cwd, .. } => {
+            TransportConfig::Stdio { command: command.clone(), args: args.clone(), env: Vec::new(), cwd: cwd.clone() }
+        }
+        other => other.clone(),
+    };
+    let redactor = Redactor::of(&ServerConfig { transport: plain, ..config.clone() });
+    let hidden = |text: &str| redactor.redact(text).into_owned().into_bytes();
+    let mut parts: Vec<Vec<u8>> = vec![hidden(&config.name)];
+    match &config.transport {
+        TransportConfig::Stdio { command, args, cwd, .. } => {
+            parts.extend([b"stdio".to_vec(), hidden(command)]);
+            parts.extend(args.iter().map(|arg| hidden(arg)));
+            parts.push(b"cwd".to_vec());
+            parts.extend(cwd.as_ref().map(|cwd| cwd.as_os_str().as_encoded_bytes().to_vec()));
+        }
+        TransportConfig::Http { url, .. } => parts.extend([b"http".to_vec(), hidden(url)]),
+        TransportConfig::Local(_) => return None,
+    }
+    Some(parts)
 }
 
 /// In the order of their names: a file that is sorted anew is the same file.

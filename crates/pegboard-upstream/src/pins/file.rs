@@ -1,12 +1,12 @@
 //! How approvals are written.
 
-use std::{io, path::Path};
+use std::{io, path::Path, time::SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::{PinReport, definition::Definition, diff::diff};
+use super::{PinReport, definition::Definition, diff::diff, predecessor::Summaries};
 use crate::{
-    config::{Pinning, ServerConfig, TransportConfig},
+    config::{NewServers, Pinning, ServerConfig, TransportConfig},
     json::{Raw, raw},
     listing::Item,
     manifest::Fingerprint,
@@ -30,6 +30,12 @@ pub(super) struct Approved {
     pub(super) server: String,
     /// Where the server comes from, for people.
     pub(super) source: String,
+    /// The fingerprint of where the server comes from; files of older versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) place: Option<String>,
+    /// Whether the server was held when it was first seen, and some of its tools still wait.
+    #[serde(default, rename = "startsHeld", skip_serializing_if = "std::ops::Not::not")]
+    pub(super) starts_held: bool,
     pub(super) tools: Vec<ApprovedTool>,
 }
 
@@ -83,12 +89,35 @@ impl PinKind {
     }
 }
 
+impl ApprovedTool {
+    pub(super) fn new(item: &Item) -> Self {
+        Self { name: item.key.clone(), raw: (*item.raw).to_owned() }
+    }
+
+    /// Whether the server still says the same of it.
+    pub(super) fn is_same(&self, item: &Item) -> bool {
+        // Most are the same to the byte.
+        self.name == item.key
+            && (self.raw.get() == item.raw.get() || Definition::of(&self.raw) == Definition::of(&item.raw))
+    }
+}
+
 impl Approved {
-    pub(super) fn new(config: &ServerConfig, offered: &[Item]) -> Self {
-        let tool = |item: &Item| ApprovedTool { name: item.key.clone(), raw: (*item.raw).to_owned() };
-        let mut tools: Vec<ApprovedTool> = offered.iter().map(tool).collect();
+    /// Approvals of these tools.
+    pub(super) fn new<'a>(config: &ServerConfig, place: Option<String>, tools: impl Iterator<Item = &'a Item>) -> Self {
+        let mut tools: Vec<ApprovedTool> = tools.map(ApprovedTool::new).collect();
         tools.sort_by(|one, other| one.name.cmp(&other.name));
-        Self { server: config.name.clone(), source: source(config), tools }
+        Self { server: config.name.clone(), source: source(config), place, starts_held: false, tools }
+    }
+
+    /// The approvals of a server of which nothing was approved, which keeps it held.
+    pub(super) fn nothing(config: &ServerConfig, place: Option<String>) -> Self {
+        Self { starts_held: true, ..Self::new(config, place, std::iter::empty()) }
+    }
+
+    /// Whether tools of this server that are not approved must not be used.
+    pub(super) fn is_holding(&self, config: &ServerConfig) -> bool {
+        config.pinning() == Pinning::Hold || self.starts_held && config.holds_unseen()
     }
 }
 
@@ -136,16 +165,29 @@ pub(super) fn source(config: &ServerConfig) -> String {
 pub(super) struct Files {
     approved: Store,
     waiting: Store,
+    /// What is known of the files of approvals.
+    pub(super) summaries: Summaries,
 }
 
 impl Files {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { approved: Store::open(path, APPROVED)?, waiting: Store::open(path, WAITING)? })
+        let approved = Store::open_with_key(path, APPROVED)?;
+        Ok(Self { approved, waiting: Store::open(path, WAITING)?, summaries: Summaries::default() })
     }
 
     /// By what the files of a server are found; servers inside this process have none.
     pub(super) fn id(&self, config: &ServerConfig) -> Option<String> {
         Fingerprint::of_identity(config, self.approved.key()).map(|print| print.to_string())
+    }
+
+    /// The fingerprint of where a server comes from.
+    pub(super) fn place(&self, config: &ServerConfig) -> Option<String> {
+        Fingerprint::of_place(config, self.approved.key()).map(|print| print.to_string())
+    }
+
+    /// Of which servers there are approvals, each with when they were last written.
+    pub(super) fn approved_ids(&self) -> io::Result<Vec<(String, SystemTime)>> {
+        Ok(self.approved.names()?.into_iter().filter(|(id, _)| Fingerprint::is_one(id)).collect())
     }
 
     /// Of which servers something waits.
@@ -198,5 +240,14 @@ impl ServerConfig {
     /// What becomes of tools that are not as they were approved.
     pub fn pinning(&self) -> Pinning {
         self.pinning.unwrap_or_default()
+    }
+
+    /// Whether tools must not be used before they were compared with the approvals.
+    pub fn holds_unseen(&self) -> bool {
+        match self.pinning() {
+            Pinning::Hold => true,
+            Pinning::Warn => self.new_servers == NewServers::Hold,
+            Pinning::Off => false,
+        }
     }
 }

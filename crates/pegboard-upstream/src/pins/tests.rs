@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    config::{HttpKind, Secret, TransportConfig},
+    config::{HttpKind, NewServers, Pinning, Secret, TransportConfig},
     json::Raw,
 };
 
@@ -51,6 +51,23 @@ fn server(pinning: Pinning) -> ServerConfig {
     let transport =
         TransportConfig::Stdio { command: "server".to_owned(), args: Vec::new(), env: Vec::new(), cwd: None };
     ServerConfig { pinning: Some(pinning), ..ServerConfig::new("s", transport) }
+}
+
+/// A server that starts held if it was never seen.
+fn quarantined(pinning: Pinning) -> ServerConfig {
+    ServerConfig { new_servers: NewServers::Hold, ..server(pinning) }
+}
+
+/// The same program under another name.
+fn renamed(config: &ServerConfig, name: &str) -> ServerConfig {
+    ServerConfig { name: name.to_owned(), ..config.clone() }
+}
+
+/// The same name with another argument.
+fn moved(config: &ServerConfig, arg: &str) -> ServerConfig {
+    let transport =
+        TransportConfig::Stdio { command: "server".to_owned(), args: vec![arg.to_owned()], env: Vec::new(), cwd: None };
+    ServerConfig { transport, ..config.clone() }
 }
 
 fn items(tools: &[&str]) -> Vec<Item> {
@@ -132,11 +149,10 @@ fn another_token_is_no_other_server_and_another_program_is() {
         assert_eq!(place.open().review(config, &items(&[A_CHANGED]), true).held.len(), expected, "{config:?}");
     };
     place.open().review(&remote("token-1", "https://a.example/mcp"), &items(&[A]), true);
-    check(&remote("token-2", "https://a.example/mcp"), 1);
     check(&remote("token-1", "https://b.example/mcp"), 0);
-    let mut other = remote("token-1", "https://a.example/mcp");
-    other.name = "t".to_owned();
-    check(&other, 0);
+    check(&remote("token-2", "https://a.example/mcp"), 1);
+    // What is held at one address is not approved by moving to another.
+    check(&remote("token-1", "https://c.example/mcp"), 1);
     // A secret among the arguments is none of who the server is.
     let program = |secret: &str| {
         let args = vec![format!("--key={secret}")];
@@ -173,11 +189,120 @@ fn what_is_damaged_is_asked_about() {
 }
 
 #[test]
+fn a_new_server_starts_held() {
+    for pinning in [Pinning::Hold, Pinning::Warn] {
+        let place = Place::new(&format!("new-{pinning:?}"));
+        let config = quarantined(pinning);
+        let review = |config: &ServerConfig, tools: &[&str]| place.open().review(config, &items(tools), true);
+        // One that offers nothing yet was not seen yet.
+        assert_eq!(held(&review(&config, &[])), Vec::<String>::new());
+        let first = review(&config, &[A, B]);
+        assert_eq!((held(&first), first.is_new_server), (vec!["a".to_owned(), "b".to_owned()], true));
+        assert!(first.reports.iter().all(|report| report.kind == PinKind::New && report.is_held));
+        assert_eq!(place.waiting(), ["new a", "new b"]);
+        // It is not approved by being seen again, nor by another name.
+        assert_eq!(held(&review(&config, &[A, B])), ["a", "b"]);
+        assert_eq!(held(&review(&renamed(&config, "t"), &[A, B])), ["a", "b"]);
+        place
+            .open()
+            .approve(
+                &place
+                    .open()
+                    .waiting()
+                    .expect("a folder")
+                    .iter()
+                    .filter(|pin| pin.report.server == "s" && pin.report.tool == "a")
+                    .collect::<Vec<_>>(),
+            )
+            .expect("written");
+        let second = review(&config, &[A, B]);
+        assert_eq!((held(&second), second.is_new_server), (vec!["b".to_owned()], false));
+        place.approve(&[]);
+        assert_eq!(held(&review(&config, &[A, B])), Vec::<String>::new());
+        // From then on it is a server like any other.
+        let expected: &[&str] = if pinning == Pinning::Hold { &["a"] } else { &[] };
+        assert_eq!(held(&review(&config, &[A_CHANGED, B])), expected);
+    }
+}
+
+#[test]
+fn another_name_takes_over_approvals() {
+    let place = Place::new("rename");
+    let config = server(Pinning::Hold);
+    let review = |config: &ServerConfig, tools: &[&str]| held(&place.open().review(config, &items(tools), true));
+    assert_eq!(review(&config, &[A, B]), Vec::<String>::new());
+    assert_eq!(review(&config, &[A_CHANGED, B]), ["a"]);
+    let other = renamed(&config, "t");
+    assert_eq!(review(&other, &[A_CHANGED, B]), ["a"], "a rename approves nothing");
+    assert_eq!(review(&other, &[A, B]), Vec::<String>::new(), "what was approved stays approved");
+    // A copy with another environment, which offers more.
+    assert_eq!(review(&renamed(&config, "copy"), &[A, B, r#"{"name":"c"}"#]), ["c"]);
+    let warned = renamed(&server(Pinning::Warn), "w");
+    let reported = place.open().review(&warned, &items(&[A_CHANGED, B]), true);
+    assert_eq!((held(&reported).len(), reported.reports.len()), (0, 1));
+    // Under a setting that holds new servers too: it is not a new one.
+    let quarantined = renamed(&quarantined(Pinning::Hold), "q");
+    assert_eq!(review(&quarantined, &[A_CHANGED, B]), ["a"]);
+}
+
+#[test]
+fn another_name_and_another_argument_approve_nothing_that_is_held() {
+    let place = Place::new("moved");
+    let config = server(Pinning::Hold);
+    let review = |config: &ServerConfig, tools: &[&str]| held(&place.open().review(config, &items(tools), true));
+    review(&config, &[A, B]);
+    // The same set of tools, one of them as it was approved.
+    assert_eq!(review(&moved(&renamed(&config, "t"), "-v"), &[A_CHANGED, B]), ["a"]);
+    // One that is held in this very form.
+    assert_eq!(review(&moved(&renamed(&config, "u"), "-w"), &[A_CHANGED, r#"{"name":"x"}"#]), ["a"]);
+    // A new server with a tool of the same name is its own.
+    let own = r#"{"name":"a","description":"of another server"}"#;
+    assert_eq!(review(&moved(&renamed(&config, "v"), "-x"), &[own]), Vec::<String>::new());
+    // Where new servers are held, the same set of tools makes no other server of it.
+    let quarantined = moved(&renamed(&quarantined(Pinning::Hold), "q"), "-y");
+    assert_eq!(review(&quarantined, &[A, B]), ["a", "b"]);
+}
+
+#[test]
+fn files_of_older_versions_are_read() {
+    let place = Place::new("older");
+    let config = server(Pinning::Hold);
+    let files = Files::open(&place.0).expect("a folder");
+    let id = files.id(&config).expect("an id");
+    let body = serde_json::json!({"server": "s", "source": "server", "tools": [{"name": "a", "raw": {"name": "a"}}]});
+    let old: Approved = serde_json::from_value(body).expect("the form of older versions");
+    assert!(old.place.is_none() && !old.starts_held);
+    files.write_approved(&id, &old).expect("written");
+    let review = |config: &ServerConfig, tools: &[&str]| held(&place.open().review(config, &items(tools), true));
+    assert_eq!(review(&config, &[r#"{"name":"a"}"#]), Vec::<String>::new());
+    assert_eq!(review(&renamed(&config, "t"), &[A]), ["a"]);
+}
+
+#[test]
+fn a_lost_or_replaced_key_approves_nothing() {
+    let place = Place::new("key");
+    let review =
+        |pinning, name: &str| held(&place.open().review(&renamed(&server(pinning), name), &items(&[A, B]), true)).len();
+    assert_eq!(review(Pinning::Hold, "s"), 0);
+    let key = place.0.join("key");
+    fs::remove_file(&key).expect("it was there");
+    assert_eq!((review(Pinning::Hold, "s"), review(Pinning::Warn, "s")), (2, 0));
+    assert!(!key.exists(), "a new key would make the approvals look missing");
+    let error = place.open().waiting().expect_err("it cannot be read");
+    assert!(crate::with_causes(&error).contains("`key` is missing"), "{error}");
+    fs::write(&key, [7; 32]).expect("written");
+    assert_eq!((review(Pinning::Hold, "s"), review(Pinning::Hold, "t")), (2, 2));
+    place.approve(&[]);
+    assert_eq!(review(Pinning::Hold, "s"), 0);
+}
+
+#[test]
 fn without_a_folder_nothing_is_believed() {
     let place = Place::new("nowhere");
     fs::write(&place.0, "a file in its place").expect("written");
     let review = |pinning| place.open().review(&server(pinning), &items(&[A]), true).held.len();
     assert_eq!((review(Pinning::Hold), review(Pinning::Warn)), (1, 0));
+    assert_eq!(place.open().review(&quarantined(Pinning::Warn), &items(&[A]), true).held.len(), 1);
     fs::remove_file(&place.0).expect("it was there");
 }
 
@@ -217,6 +342,34 @@ fn many_at_once_lose_nothing() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// However a server is renamed, a definition is used only if it was offered when the server
+    /// was first seen, or approved under one of its names.
+    #[test]
+    fn names_approve_nothing(steps in prop::collection::vec(
+        (0u8..3, prop::collection::btree_map(0u8..4, 0u8..3, 0..4), any::<bool>()), 1..8,
+    )) {
+        let place = Place::new("names");
+        let mut approved: Option<HashSet<(u8, u8)>> = None;
+        for (name, offered, does_approve) in steps {
+            let texts: Vec<String> =
+                offered.iter().map(|(name, form)| format!(r#"{{"name":"{name}","description":"{form}"}}"#)).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let config = renamed(&server(Pinning::Hold), &format!("server-{name}"));
+            let review = place.open().review(&config, &items(&texts), true);
+            if offered.is_empty() {
+                continue;
+            }
+            let known = approved.get_or_insert_with(|| offered.clone().into_iter().collect());
+            for (tool, form) in &offered {
+                prop_assert!(review.held.contains(&tool.to_string()) || known.contains(&(*tool, *form)));
+            }
+            if does_approve {
+                place.approve(&[]);
+                known.extend(offered);
+            }
+        }
+    }
 
     /// Whatever happens, what is held is exactly what is not as it was approved.
     #[test]

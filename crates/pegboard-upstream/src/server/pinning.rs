@@ -45,7 +45,7 @@ impl Upstream {
 
     /// Whether tools must not be used before they were compared with what was approved.
     pub(crate) fn holds_unseen(&self) -> bool {
-        self.approvals().is_some() && self.config.pinning() == Pinning::Hold
+        self.approvals().is_some() && self.config.holds_unseen()
     }
 
     /// Takes in lists, without the tools that must not be used.
@@ -101,8 +101,12 @@ impl Upstream {
 
     /// The lists without what is held back. What is as it was stays the same in memory.
     fn narrow(&self, mut lists: Lists, review: Review) -> Lists {
-        let Review { reports, held, stamp, is_unwritten } = review;
-        self.tell_of(&reports);
+        let Review { reports, held, stamp, is_unwritten, is_new_server } = review;
+        if is_new_server {
+            self.log_new_server(&reports);
+        } else {
+            self.tell_of(&reports);
+        }
         {
             let mut pinned = lock(&self.pinned);
             if !is_unwritten {
@@ -126,6 +130,15 @@ impl Upstream {
             (lists.tools, lists.held) = (Arc::new(used), Arc::new(now));
         }
         lists
+    }
+
+    /// Logs that the server is held because it is new, once.
+    fn log_new_server(&self, reports: &[PinReport]) {
+        if self.pins().is_empty() && !reports.is_empty() {
+            let (server, tools) = (self.name(), reports.len());
+            let hint = format!("review and approve its tools with `pegboard approve {server}`");
+            tracing::warn!(server, tools, hint, "new server held");
+        }
     }
 
     /// Says what was not there before, once.

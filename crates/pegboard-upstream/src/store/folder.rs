@@ -46,6 +46,11 @@ impl Folder {
         &self.0
     }
 
+    /// Writes a file, and removes it again.
+    pub(crate) fn check_writable(&self) -> io::Result<()> {
+        self.write("check", b"", false).map(drop)
+    }
+
     /// The content of a file; `None` if it has more than `most` bytes.
     pub(crate) fn read(&self, name: &str, most: usize) -> io::Result<Option<Vec<u8>>> {
         let path = self.0.join(name);

@@ -48,6 +48,11 @@ impl Key {
         }
     }
 
+    /// Whether a folder has a key.
+    pub(crate) fn is_in(folder: &Folder) -> io::Result<bool> {
+        Ok(read(folder)?.is_some())
+    }
+
     /// The same one for everybody, which protects nothing.
     #[cfg(fuzzing)]
     pub(crate) fn always() -> Self {

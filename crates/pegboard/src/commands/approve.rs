@@ -24,7 +24,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct ApproveArgs {
-    /// Approve tools of this server; without one, you are asked about all
+    /// Approve tools of this server, also of one that is held because it is new; without it, you are asked about all
     #[arg(value_name = "SERVER")]
     server: Option<String>,
 

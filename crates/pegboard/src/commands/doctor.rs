@@ -129,6 +129,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
     if !case.is_unreadable() {
         findings.extend(machine::listen(&case.config, args.listen.as_deref()));
         findings.extend(machine::state(&case.config, args.state.as_deref()));
+        findings.extend(machine::held_tools(&case.config, args.state.as_deref()));
         findings.extend(usage::look(&case.config));
     }
     for server in case.config.servers.iter().filter(|server| server.is_enabled) {

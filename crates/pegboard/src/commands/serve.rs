@@ -19,7 +19,7 @@ use std::{
 use pegboard_discovery::Learner;
 use pegboard_gateway::{ENDPOINT, Gateway, HEALTH, READY, control, holders};
 use pegboard_http::{Guard, ListenError, Listener, Principal};
-use pegboard_upstream::{State, Upstream, config::Pinning};
+use pegboard_upstream::{State, Upstream};
 use tokio::sync::mpsc;
 
 pub(crate) use self::args::ServeArgs;
@@ -52,6 +52,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     };
     let mut config = config?;
     let state = config.state.resolve(args.state.as_deref());
+    state::check_approvals(&config, state.as_deref())?;
     // The demo's servers are part of this program, and there at once.
     state::use_in(&mut config.gateway, state.as_deref().filter(|_| args.config.is_some()));
     let runtime = runtime()?;
@@ -109,9 +110,6 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     let (is_demo, format) = (args.config.is_none(), args.log.log_format);
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
-    }
-    if config.gateway.pins.is_none() && config.servers.iter().any(|server| server.pinning() == Pinning::Hold) {
-        warn("`pinning` holds nothing back without a folder for state, which keeps what was approved");
     }
     log_notices(&config);
     let listen = listener_settings(args, &config)?;
@@ -212,7 +210,8 @@ async fn serve_pipe(gateway: &Arc<Gateway>, deadline: Duration) -> Result<(), Cl
 fn log_notices(config: &Config) {
     for notice in &config.notices {
         let hint = notice.hint.as_deref().unwrap_or_default();
-        tracing::warn!(setting = notice.path, line = notice.line, hint, "setting not applied");
+        let reason = notice.message.as_str();
+        tracing::warn!(setting = notice.path, line = notice.line, reason, hint, "setting not applied");
     }
 }
 

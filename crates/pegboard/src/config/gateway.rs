@@ -5,7 +5,11 @@ mod keys;
 
 use pegboard_discovery::{DialectName, Exposure, Validation};
 use pegboard_gateway::Profile;
-use pegboard_upstream::config::keys::Section;
+use pegboard_upstream::config::{
+    NewServers, Pinning,
+    document::{Node, Problems},
+    keys::Section,
+};
 
 use self::keys::KEYS;
 use super::{Config, guarded, middleware::Found, state::ServerDefaults};
@@ -43,6 +47,15 @@ impl Draft {
         }
     }
 
+    /// Reports a `newServers` that would hold nothing.
+    pub(super) fn check_new_servers(&self, section: &Node<'_>, problems: &mut Problems) {
+        let is_idle = self.servers.new_servers == Some(NewServers::Hold) && self.servers.pinning == Some(Pinning::Off);
+        if let Some(node) = section.get("newServers").filter(|_| is_idle) {
+            let problem = node.problem("holds nothing while `pegboard.pinning` is `off`");
+            problems.push(problem.hint("set `pinning` to `warn` or `hold`"));
+        }
+    }
+
     /// The configuration once everything was read. Whoever names a dialect wants it in
     /// every conversation, unless they say otherwise.
     pub(super) fn settled(mut self) -> Config {
@@ -55,6 +68,7 @@ impl Draft {
             self.config.gateway.exposure = exposure;
         }
         self.servers.apply(&mut self.config.servers);
+        self.config.holding = self.servers.holding(&self.config.servers);
         // Whatever the options of the dialects were read from.
         self.validation.is_on.get_or_insert(true);
         self.config.gateway.discovery.validation = self.validation;

@@ -72,6 +72,8 @@ pub(crate) struct Config {
     pub(crate) usage: Option<HabitSettings>,
     /// Somebody else's model, whose vectors join the ranking.
     pub(crate) embeddings: Option<EndpointSettings>,
+    /// The setting because of which tools may be held, if there is one.
+    pub(crate) holding: Option<String>,
     /// Settings that Pegboard reads and does not apply as they are written.
     pub(crate) notices: Vec<Problem>,
 }
@@ -199,6 +201,7 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
         gateway::SECTION.read(&section, draft, scope);
         let servers: Vec<&str> = draft.config.servers.iter().map(|server| server.name.as_str()).collect();
         restrictions::check_selections(&section, &servers, scope.problems);
+        draft.check_new_servers(&section, scope.problems);
     }
     restrictions::apply(root, &mut draft.config.gateway, scope.problems);
     draft.config.notices.extend(restrictions::unused_settings(root));

@@ -8,8 +8,12 @@ use std::{
 use pegboard_gateway::GatewaySettings;
 use pegboard_upstream::{
     auth::Logins,
-    config::{Pinning, ProcessNamespace, ServerConfig},
+    config::{NewServers, Pinning, ProcessNamespace, ServerConfig},
+    store::check_folder,
 };
+
+use super::Config;
+use crate::error::CliError;
 
 /// In place of a folder: nothing is kept.
 const NONE: &str = "none";
@@ -58,6 +62,25 @@ pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
     gateway.logins = state.map(logins);
 }
 
+/// Checks that approvals can be kept if a setting may hold tools: without them nothing would
+/// ever be held, or everything for ever.
+pub(crate) fn check_approvals(config: &Config, state: Option<&Path>) -> Result<(), CliError> {
+    let Some(setting) = &config.holding else { return Ok(()) };
+    let Some(folder) = state else {
+        let message = format!("`{setting}` needs a state folder for approvals, and there is none");
+        return Err(CliError::new(message).hint(FOLDER_HINT));
+    };
+    check_folder(folder).map_err(|error| {
+        let shown = folder.display();
+        let message = format!("`{setting}` needs a state folder for approvals, and `{shown}` cannot be used");
+        CliError::new(message).because(error).hint(FOLDER_HINT)
+    })
+}
+
+/// How to get a state folder, or do without.
+pub(crate) const FOLDER_HINT: &str = "name a folder of your own with `pegboard.stateFolder` or `--state`, or set \
+                                      `pinning` to `warn`";
+
 /// Below the state folder: which tools were approved.
 pub(crate) fn pins(state: &Path) -> PathBuf {
     state.join("pins")
@@ -89,6 +112,7 @@ pub(super) struct ServerDefaults {
     pub(super) breaker: Option<pegboard_upstream::BreakerSettings>,
     pub(super) pinning: Option<Pinning>,
     pub(super) process_namespace: Option<ProcessNamespace>,
+    pub(super) new_servers: Option<NewServers>,
 }
 
 impl ServerDefaults {
@@ -98,6 +122,18 @@ impl ServerDefaults {
             server.breaker = server.breaker.or(self.breaker);
             server.pinning = server.pinning.or(self.pinning);
             server.process_namespace = server.process_namespace.or(self.process_namespace);
+            server.new_servers = self.new_servers.unwrap_or_default();
+        }
+    }
+
+    /// The setting because of which tools may be held, if there is one. Where nothing is
+    /// written about it the servers are asked, after [`apply`](Self::apply).
+    pub(super) fn holding(&self, servers: &[ServerConfig]) -> Option<String> {
+        let server = || servers.iter().find(|server| server.is_enabled && server.pinning() == Pinning::Hold);
+        match (self.pinning, self.new_servers) {
+            (Some(Pinning::Hold), _) => Some("\"pinning\": \"hold\"".to_owned()),
+            (_, Some(NewServers::Hold)) => Some("\"newServers\": \"hold\"".to_owned()),
+            _ => server().map(|server| format!("\"pinning\": \"hold\" of server {}", server.name)),
         }
     }
 }

@@ -88,6 +88,7 @@ pub(super) fn builder(
 ) -> Result<AgentBuilder, CliError> {
     let approval = if args.yes { Approval::Never } else { args.approve.into() };
     let state = config.state.resolve(args.state.as_deref());
+    state::check_approvals(&config, state.as_deref())?;
     let mut builder = Agent::builder(model)
         .tool_search(tool_search(args, &config, dialect, state.as_deref(), runtime)?)
         .mode(mode)

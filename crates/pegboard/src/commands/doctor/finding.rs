@@ -47,6 +47,8 @@ pub(super) enum Check {
     PublicAddress,
     /// The folder for state cannot be used
     StateFolder,
+    /// Tools of a server are held until they are approved
+    HeldTools,
     /// The embeddings endpoint does not answer as it should; searches go on without it
     Embeddings,
     /// It is to be learned from use, and the ranker does not learn

@@ -7,12 +7,16 @@ use std::{
 };
 
 use pegboard_http::ListenError;
+use pegboard_upstream::{Pins, WaitingPin, config::ServerConfig};
 
-use super::finding::{Check, Finding};
+use super::finding::{Check, Finding, count, listed};
 use crate::{
     clients::show::quoted,
     commands::serve::{DEFAULT_ADDRESS, resolve},
-    config::Config,
+    config::{
+        Config,
+        state::{self, FOLDER_HINT},
+    },
 };
 
 /// Whether the gateway could listen.
@@ -103,7 +107,17 @@ fn holder(_port: u16) -> Option<(String, u32)> {
 
 /// Whether something could be kept between runs.
 pub(super) fn state(config: &Config, flag: Option<&str>) -> Option<Finding> {
-    let folder = config.state.resolve(flag)?;
+    let folder = config.state.resolve(flag);
+    let Some(setting) = &config.holding else { return unusable(&folder?) };
+    let message = match &folder {
+        None => format!("`{setting}` needs a state folder for approvals, and there is none"),
+        Some(folder) => format!("{}, and `{setting}` needs it for approvals", unusable(folder)?.message),
+    };
+    Some(Finding::error(Check::StateFolder, message, FOLDER_HINT))
+}
+
+/// Why nothing could be kept in a folder.
+fn unusable(folder: &Path) -> Option<Finding> {
     let shown = folder.display();
     let found = folder.ancestors().find(|folder| folder.exists());
     let hint = "correct its owner and rights, or name another folder with `pegboard.state` or `--state`";
@@ -115,9 +129,29 @@ pub(super) fn state(config: &Config, flag: Option<&str>) -> Option<Finding> {
         None => warn("cannot be made"),
         Some(found) if !found.is_dir() => warn("is no folder, or would be in a file"),
         Some(found) if !is_writable(found) => warn("cannot be written to"),
-        Some(found) if found == folder => rights(&folder),
+        Some(found) if found == folder => rights(folder),
         Some(_) => None,
     }
+}
+
+/// Servers of which tools are held until they are approved.
+pub(super) fn held_tools(config: &Config, flag: Option<&str>) -> Vec<Finding> {
+    let Some(folder) = config.state.resolve(flag) else { return Vec::new() };
+    let waiting = match Pins::at(state::pins(&folder)).waiting() {
+        Ok(waiting) => waiting,
+        Err(error) => {
+            let message = pegboard_upstream::with_causes(&error);
+            return vec![Finding::warning(Check::StateFolder, message, "correct its owner and rights, or restore it")];
+        }
+    };
+    let finding = |server: &ServerConfig| {
+        let is_held = |pin: &&WaitingPin| pin.report.is_held && pin.report.server == server.name;
+        let held: Vec<&str> = waiting.iter().filter(is_held).map(|pin| pin.report.tool.as_str()).collect();
+        let message = format!("{} held until approved: {}", count(held.len(), "tool"), listed(held.iter().copied()));
+        let hint = format!("`pegboard approve {}` shows them and asks", server.name);
+        (!held.is_empty()).then(|| Finding::warning(Check::HeldTools, message, hint).of(&server.name))
+    };
+    config.servers.iter().filter(|server| server.is_enabled && server.holds_unseen()).filter_map(finding).collect()
 }
 
 #[cfg(unix)]

@@ -115,6 +115,7 @@ impl Followed {
         if let Some(error) = self.door.as_ref().and_then(|door| door.check(has_tokens).err()) {
             return Err(format!("{error} ({})", error.hint()));
         }
+        config::state::check_approvals(&config, self.state.as_deref()).map_err(|error| error.in_one_line())?;
         super::log_notices(&config);
         self.warn_of_the_fixed(&config.listen, &config.telemetry);
         config::state::use_in(&mut config.gateway, self.state.as_deref());

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use pegboard_discovery::DialectName;
 use pegboard_gateway::{ClientProfile, Prefixes, Profile};
 use pegboard_upstream::config::{
-    Pinning, ProcessNamespace, breaker,
+    NewServers, Pinning, ProcessNamespace, breaker,
     document::Node,
     keys::{Key, Kind, Scope, set},
     variables::expand,
@@ -241,10 +241,10 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "pinning",
         Kind::OneOf(Pinning::NAMES),
-        "What becomes of tools that are not as they were approved: what a server offers when it is first seen is \
-         approved, and so is what `pegboard approve` is told. Others, new tools of a known server among them, are \
-         used and reported (`warn`), or neither shown nor called until they are approved (`hold`); `off` does not \
-         look. A server's own `pinning` counts more. Needs a `stateFolder`.",
+        "How Pegboard treats tools whose definition is not approved: tools that changed, and new tools of a known \
+         server. `warn` uses and reports them. `hold` neither shows nor calls them until they are approved with \
+         `pegboard approve`; without a usable `stateFolder` it is an error. `off` does not compare. A server's own \
+         `pinning` takes precedence.",
         |node, draft: &mut Draft, scope| {
             draft.servers.pinning = node.as_one_of(Pinning::NAMES, scope.problems).and_then(Pinning::named);
         },
@@ -264,6 +264,18 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         },
     )
     .default("\"off\""),
+    Key::new(
+        "newServers",
+        Kind::OneOf(NewServers::NAMES),
+        "How Pegboard treats a server that it sees for the first time. `approve` approves the tools that it offers \
+         then. `hold` holds them until they are approved with `pegboard approve`, whether `pinning` is `warn` or \
+         `hold`; without a usable `stateFolder` it is an error. A server with another name and the same program and \
+         arguments, or the same address, is not new: the approvals of the other name apply.",
+        |node, draft: &mut Draft, scope| {
+            draft.servers.new_servers = node.as_one_of(NewServers::NAMES, scope.problems).and_then(NewServers::named);
+        },
+    )
+    .default("\"approve\""),
     Key::new(
         "lint",
         Kind::Object(|| LINT.shape()),

@@ -54,8 +54,8 @@ fn files_of_mcproxy() {
         json!({"auth": {"token": SECRET}, "middleware": {"proxy": [{"type": "cache"}], "client": {"servers": {"b": []}}}}),
         &[
             "error configuration -: line |`httpServer.auth` is not known|→ callers of the gateway",
-            "error configuration -: line |`httpServer.middleware.client.servers.b` is not a server of this file",
             "error configuration -: line |`httpServer.middleware.proxy[0].type` must be",
+            "error configuration -: line |`httpServer.middleware.client.servers.b` is not a server of this file",
         ],
     );
     offline(

@@ -238,3 +238,155 @@ async fn names_that_look_alike_are_told() {
     assert!(line.contains("confusable"), "{line}");
     assert!(served.logged("several servers have tools of the same name").await.contains("search"));
 }
+
+/// What `pegboard serve` says of a configuration that it refuses.
+async fn refusal(stage: &Stage, config: &Value, state: Option<&Path>) -> String {
+    let file = stage.state().with_file_name("refused.json");
+    fs::write(&file, config.to_string()).expect("a file");
+    let mut command = command();
+    command.env_remove("PEGBOARD_STATE").arg("serve").arg(&file).args(["--listen", "127.0.0.1:0"]);
+    if let Some(state) = state {
+        command.arg("--state").arg(state);
+    }
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("it ends").expect("it starts");
+    assert!(!output.status.success(), "it was taken: {config}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test]
+async fn holding_without_a_state_folder_is_refused() {
+    let stage = Stage::new("pins-refused");
+    let servers = json!({"one": fixture(&["--extras"])});
+    let mut of_server = json!({"mcpServers": servers, "pegboard": {}});
+    of_server["mcpServers"]["one"]["pinning"] = json!("hold");
+    let everywhere = json!({"mcpServers": servers, "pegboard": {"pinning": "hold"}});
+    let new_ones = json!({"mcpServers": servers, "pegboard": {"newServers": "hold"}});
+    let none = Path::new("none");
+    let in_the_way = stage.state().with_file_name("a-file");
+    fs::write(&in_the_way, "").expect("a file");
+    for (config, setting) in [
+        (&of_server, "`\"pinning\": \"hold\" of server one` needs"),
+        (&everywhere, "`\"pinning\": \"hold\"` needs"),
+        (&new_ones, "`\"newServers\": \"hold\"` needs"),
+    ] {
+        let told = refusal(&stage, config, Some(none)).await;
+        assert!(told.contains(setting) && told.contains("there is none") && told.contains("stateFolder"), "{told}");
+        let told = refusal(&stage, config, Some(&in_the_way)).await;
+        assert!(told.contains(setting) && told.contains("cannot be used"), "{told}");
+    }
+    let mut by_file = everywhere.clone();
+    by_file["pegboard"]["stateFolder"] = json!("none");
+    assert!(refusal(&stage, &by_file, None).await.contains("there is none"));
+    let idle = json!({"mcpServers": servers, "pegboard": {"newServers": "hold", "pinning": "off"}});
+    assert!(
+        refusal(&stage, &idle, Some(&stage.state())).await.contains("holds nothing while `pegboard.pinning` is `off`")
+    );
+}
+
+#[tokio::test]
+async fn a_reload_that_would_hold_without_a_state_folder_is_refused() {
+    let config = |pegboard: Value| json!({"mcpServers": {"one": fixture(&["--extras"])}, "pegboard": pegboard});
+    let served = Served::start("pins-reload", &config(json!({"exposure": "never"}))).await;
+    let before = tools(&served).await;
+    for pegboard in [json!({"pinning": "hold"}), json!({"newServers": "hold"})] {
+        assert!(!served.reconfigure(&config(pegboard).to_string()).await);
+        let line = served.log().lines().rfind(|line| line.contains("not taken over")).unwrap_or_default().to_owned();
+        assert!(line.contains("needs a state folder for approvals"), "{line}");
+    }
+    assert_eq!(tools(&served).await, before, "the old configuration stays");
+}
+
+#[tokio::test]
+async fn a_new_server_is_held_until_it_is_approved() {
+    let stage = Stage::new("pins-new");
+    let list = stage.state().with_file_name("tools.jsonl");
+    fs::write(&list, [tool("pay", "Pays."), tool("look", "Looks.")].join("\n")).expect("a file");
+    let bank = stage.puppet("bank", &format!("--catalog {}", list.display()));
+    // Also where changes are only reported.
+    let mut config = config(&json!({"bank": bank.entry()}), "warn");
+    config["pegboard"]["newServers"] = json!("hold");
+    let served = stage.serve(&config).await;
+    let line = served.logged("new server held").await;
+    assert!(line.contains("server=\"bank\"") && line.contains("pegboard approve bank"), "{line}");
+    let session = served.legacy().await;
+    let listed = names(&session.request("tools/list", json!({})).await, "tools");
+    assert!(!listed.contains(&"pay".to_owned()) && !listed.contains(&"look".to_owned()), "{listed:?}");
+    let refused = session.call("pay", json!({})).await;
+    assert!(text(&refused).contains("pegboard approve bank pay"), "{refused:?}");
+    let state = stage.state();
+    let reports = approve(&state, &["--list", "--format", "json"]).await.1;
+    let reports: Vec<Value> = serde_json::from_str(&reports).expect("JSON");
+    assert!(reports.iter().all(|report| report["kind"] == "new" && report["isHeld"] == true), "{reports:?}");
+    assert!(reports.iter().any(|report| report["tool"] == "pay"), "{reports:?}");
+    let examined = doctor(&served, &state).await;
+    assert!(examined.contains("held-tools") && examined.contains("pegboard approve bank"), "{examined}");
+
+    // One tool is approved, and the gateway that runs takes it over; the others stay held.
+    let mut stream = session.stream().await;
+    assert!(approve(&state, &["bank", "pay", "--yes"]).await.0);
+    assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
+    let listed = names(&session.request("tools/list", json!({})).await, "tools");
+    assert!(listed.contains(&"pay".to_owned()) && !listed.contains(&"look".to_owned()), "{listed:?}");
+    end(served).await;
+    let served = stage.serve(&config).await;
+    let listed = tools(&served).await;
+    assert!(listed.contains(&"pay".to_owned()) && !listed.contains(&"look".to_owned()), "{listed:?}");
+    assert!(approve(&state, &["bank", "--yes"]).await.0);
+    waiting(&state, &[]).await;
+    end(served).await;
+
+    // From then on a change is only reported, as `pinning` says.
+    fs::write(&list, [tool("pay", "Pays twice."), tool("look", "Looks.")].join("\n")).expect("a file");
+    let served = stage.serve(&config).await;
+    served.logged("a tool has changed since it was approved").await;
+    let listed = tools(&served).await;
+    assert!(listed.contains(&"pay".to_owned()) && listed.contains(&"look".to_owned()), "{listed:?}");
+}
+
+/// What `pegboard doctor` prints of the configuration that is served.
+async fn doctor(served: &Served, state: &Path) -> String {
+    let mut command = command();
+    command.env_remove("PEGBOARD_STATE").arg("doctor").arg(served.folder().join("pegboard.json"));
+    command.args(["--offline", "--listen", "127.0.0.1:0", "--format", "json", "--state"]).arg(state);
+    let output = command.output().await.expect("it ends");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[tokio::test]
+async fn a_rename_keeps_a_held_tool_held() {
+    let stage = Stage::new("pins-rename");
+    let list = stage.state().with_file_name("tools.jsonl");
+    fs::write(&list, [tool("pay", "Pays."), tool("look", "Looks.")].join("\n")).expect("a file");
+    let bank = stage.puppet("bank", &format!("--catalog {}", list.display()));
+    let named = |name: &str| config(&json!({name: bank.entry()}), "hold");
+    let served = stage.serve(&named("bank")).await;
+    assert!(tools(&served).await.contains(&"pay".to_owned()));
+    end(served).await;
+    fs::write(&list, [tool("pay", "Pays somebody else."), tool("look", "Looks.")].join("\n")).expect("a file");
+    let served = stage.serve(&named("bank")).await;
+    served.logged("a changed tool is held back until it is approved").await;
+    end(served).await;
+
+    // At a start, and at a reload.
+    let served = stage.serve(&named("savings")).await;
+    assert!(served.logged("approvals taken over from another name").await.contains("from=\"bank\""));
+    for name in ["savings", "cash"] {
+        if name == "cash" {
+            assert!(served.reconfigure(&named(name).to_string()).await);
+        }
+        let session = served.legacy().await;
+        let told = async {
+            loop {
+                let refused = text(&session.call("pay", json!({})).await);
+                if refused.contains(&format!("pegboard approve {name} pay")) {
+                    return;
+                }
+                assert!(!refused.contains("pay was called"), "{refused}");
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("`pay` of `{name}` is never held"));
+        let listed = names(&session.request("tools/list", json!({})).await, "tools");
+        assert!(listed.contains(&"look".to_owned()) && !listed.contains(&"pay".to_owned()), "{listed:?}");
+    }
+}
