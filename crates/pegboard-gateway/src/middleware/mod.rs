@@ -155,9 +155,10 @@ mod tests {
                 pattern: Regex::new("").expect("a pattern"),
                 message: "no".to_owned(),
             }],
+            is_logged: true,
         };
         let filter = Middleware::ToolFilter { allow: Vec::new(), deny: vec![NamePattern::new("").expect("a pattern")] };
-        let logging = Middleware::Logging { has_arguments: true };
+        let logging = Middleware::Logging { has_arguments: true, level: CallLevel::Info };
         for (step, shows, enriched, forbids) in [
             (enricher, true, "<text>", false),
             (security, true, "text", true),
