@@ -24,7 +24,10 @@ use crate::{
 
 /// What is known of each file of approvals, so that none is read twice while it stays the same.
 #[derive(Debug, Default)]
-pub(super) struct Summaries(Mutex<BTreeMap<String, (Option<Stamp>, Option<Summary>)>>);
+pub(super) struct Summaries(Mutex<BTreeMap<String, Remembered>>);
+
+/// What a file looked like from outside, and what it said if it could be read.
+type Remembered = (Option<Stamp>, Option<Summary>);
 
 /// By what a server is recognised.
 #[derive(Clone, Debug)]
@@ -35,10 +38,12 @@ struct Summary {
 }
 
 /// Approvals of the same server under other names.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Predecessors {
     /// The last written first.
     approved: Vec<(Reverse<SystemTime>, String, Approved)>,
+    /// Whether they are of the same program or address, and not only of the same set of tools.
+    is_same_place: bool,
     /// A file that cannot be read: it may be the one.
     unreadable: Option<String>,
 }
@@ -46,12 +51,17 @@ struct Predecessors {
 impl Files {
     /// The approvals of a server that is seen for the first time under its name.
     pub(super) fn first_approvals(&self, id: &str, config: &ServerConfig, offered: &[Item]) -> io::Result<Approved> {
-        let Predecessors { approved, unreadable } = self.predecessors(id, config, offered)?;
+        let Predecessors { approved, is_same_place, unreadable } = self.predecessors(id, config, offered)?;
         let (server, place) = (config.name.as_str(), self.place(config));
         if let Some((_, _, last)) = approved.first() {
             let tools = last.tools.len();
             tracing::info!(server, from = last.server, tools, "approvals taken over from another name");
-            return Ok(merged(&approved, config, place, offered));
+            let mut taken = merged(&approved, config, place, offered);
+            if !is_same_place {
+                let held = self.held_elsewhere(offered)?;
+                taken.tools.retain(|tool| !held.contains(&tool.name));
+            }
+            return Ok(taken);
         }
         if let Some(file) = unreadable.filter(|_| config.pinning() == Pinning::Hold) {
             let hint = "remove the file if its server is not used any more";
@@ -70,13 +80,13 @@ impl Files {
     fn predecessors(&self, id: &str, config: &ServerConfig, offered: &[Item]) -> io::Result<Predecessors> {
         let (place, source) = (self.place(config), source(config));
         let names: BTreeSet<String> = offered.iter().map(|item| item.key.clone()).collect();
-        let (mut of_place, mut of_tools) = (Predecessors::default(), Predecessors::default());
+        let (mut of_place, mut of_tools, mut unreadable) = (Vec::new(), Vec::new(), None);
         for (other, modified) in self.approved_ids()? {
             if other == id {
                 continue;
             }
             let Some(summary) = self.summary(&other) else {
-                of_place.unreadable.get_or_insert(other);
+                unreadable.get_or_insert(other);
                 continue;
             };
             // Older files tell the source in words alone.
@@ -88,13 +98,14 @@ impl Files {
             let Ok(Some(approved)) = self.approved(&other) else { continue };
             let is_same = |item: &Item| approved.tools.iter().any(|tool| tool.is_same(item));
             if is_place {
-                of_place.approved.push((Reverse(modified), other, approved));
+                of_place.push((Reverse(modified), other, approved));
             } else if offered.iter().any(is_same) {
-                of_tools.approved.push((Reverse(modified), other, approved));
+                of_tools.push((Reverse(modified), other, approved));
             }
         }
-        let mut found = if of_place.approved.is_empty() { of_tools } else { of_place.take_approved() };
-        found.unreadable = of_place.unreadable;
+        let is_same_place = !of_place.is_empty();
+        let approved = if is_same_place { of_place } else { of_tools };
+        let mut found = Predecessors { approved, is_same_place, unreadable };
         found.approved.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
         Ok(found)
     }
@@ -106,7 +117,8 @@ impl Files {
         if let Some((_, summary)) = known.get(id).filter(|(then, _)| *then == stamp) {
             return summary.clone();
         }
-        let summary = self.approved(id).ok().flatten().map(|approved| Summary {
+        // One that was removed meanwhile is like one without approvals.
+        let summary = self.approved(id).ok().map(Option::unwrap_or_default).map(|approved| Summary {
             names: approved.tools.iter().map(|tool| tool.name.clone()).collect(),
             place: approved.place,
             source: approved.source,
@@ -129,12 +141,6 @@ impl Files {
             }
         }
         Ok(held)
-    }
-}
-
-impl Predecessors {
-    fn take_approved(&mut self) -> Self {
-        Self { approved: std::mem::take(&mut self.approved), unreadable: None }
     }
 }
 

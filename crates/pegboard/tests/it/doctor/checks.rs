@@ -105,6 +105,23 @@ fn variables() {
 }
 
 #[test]
+fn holding_without_a_state_folder() {
+    let clinic = Clinic::new("holding");
+    let file = |pegboard: Value| json!({"mcpServers": {"a": {"command": "sh"}}, "pegboard": pegboard});
+    let needs = "needs a state folder for approvals, and there is none|→ |`pegboard.stateFolder`";
+    let pinning = format!("error state-folder -: `\"pinning\": \"hold\"` {needs}");
+    check(&clinic, &file(json!({"pinning": "hold"})), &["--offline"], &[&pinning]);
+    let new_servers = format!("error state-folder -: `\"newServers\": \"hold\"` {needs}");
+    check(&clinic, &file(json!({"newServers": "hold"})), &["--offline"], &[&new_servers]);
+    check(&clinic, &file(json!({"pinning": "warn"})), &["--offline"], &[]);
+    clinic.folder.file("in-the-way", "");
+    clinic.configure(&file(json!({"pinning": "hold", "stateFolder": "in-the-way/state"})));
+    let found = clinic.findings(&["--offline", "--listen", "127.0.0.1:0"]);
+    assert!(found.len() == 1 && found[0].starts_with("error state-folder -: "), "{found:?}");
+    assert!(found[0].contains("`\"pinning\": \"hold\"` needs it for approvals"), "{found:?}");
+}
+
+#[test]
 fn learning_that_learns_nothing() {
     let clinic = Clinic::new("learning");
     let examine = |more: Value, expected: &[&str]| {
