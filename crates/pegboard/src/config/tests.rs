@@ -37,7 +37,9 @@ fn restrictions_of_other_clients_and_unknown_servers_count() {
         ["line 6: `pegboard.selection.deny[0]` names a server that is not configured (did you mean `git`?)"]
     );
     let (server, steps) = &config.gateway.server_middleware[0];
-    assert_eq!((server.as_str(), steps.len()), ("time", 1));
+    assert_eq!((server.as_str(), steps.len()), ("time", 2));
+    let is_shown = |tool: &str| steps.iter().all(|step| step.shows(tool));
+    assert_eq!(["now", "later", "other"].map(is_shown), [true, false, false]);
 }
 
 #[test]
@@ -563,7 +565,10 @@ fn steps_under_http_server_apply_as_in_mcproxy() {
          `httpServer.middleware.proxy`)"
         ),
     );
-    steps(r#"{"client": {"servers": {"c": []}}}"#, &format!("{at}.client.servers.c` is not a server of this file"));
+    steps(
+        r#"{"client": {"servers": {"other": []}}}"#,
+        &format!("{at}.client.servers.other` is not a server of this file"),
+    );
     let both = format!(r#"{{{servers}, "middleware": [], "httpServer": {{"middleware": {{}}}}}}"#);
     let message = "cannot be combined with the top-level `middleware` (keep all steps in one of them)";
     check(&both, step_types, &format!("{at}` {message}"));
