@@ -28,8 +28,9 @@ file is reported at once, with its line.
 ```
 
 Keys that begin with `_`, `//` or `x-` are notes. Unknown top-level keys are ignored, because the file may be shared \
-with another program. The exceptions are `middleware`, `security`, `filter` and `auth` in other spellings, which are \
-errors: ignoring them would leave open what they are meant to shut. Everywhere else unknown keys are errors.
+with another program. The exceptions are `security`, `filter` and `auth`, and misspellings of these and of \
+`middleware`: they are errors, because ignoring them would leave open what they are meant to shut. Everywhere else \
+unknown keys are errors.
 
 ## Variables
 
