@@ -144,7 +144,7 @@ impl Fleet {
     pub fn without_secrets(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for server in self.servers().iter() {
-            text = Redactor::with(server.config(), self.crew.secrets.clone()).without(text);
+            text = server.redactor().without(text);
         }
         Redactor::default_with(self.crew.secrets.clone()).without(text)
     }

@@ -1,17 +1,21 @@
-//! Keeping secrets out of what is said about a server, and of what it says itself.
+//! Redaction: keeping secrets out of what is said about a server, and of what it says itself.
+
+mod encodings;
+mod filter;
+#[cfg(test)]
+mod tests;
 
 use std::{
     borrow::Cow,
     sync::{Arc, PoisonError, RwLock},
 };
 
+pub use self::filter::SecretFilter;
+use self::filter::replace_ranges;
 use crate::config::{Secret, ServerConfig, TransportConfig};
 
 /// What stands in the place of a secret.
 const HIDDEN: &str = "[hidden]";
-
-/// Shorter values are words and numbers that stand everywhere.
-const SHORTEST: usize = 6;
 
 /// A line of a longer secret, such as a key in a file, counts by itself from here on.
 const SHORTEST_LINE: usize = 16;
@@ -20,33 +24,37 @@ const SHORTEST_LINE: usize = 16;
 /// its headers, and what was filled in from variables and files.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
-    own: Arc<[String]>,
+    own: Arc<SecretFilter>,
     shared: Shared,
 }
 
-/// Values that no server may tell: a program inherits our environment, and with it what is meant
-/// for others.
+/// Values that are hidden in the output of every server: a program that inherits variables of
+/// this process may have secrets of other servers among them.
 #[derive(Clone, Default)]
-pub(crate) struct Shared(Arc<RwLock<Arc<[String]>>>);
+pub(crate) struct Shared(Arc<RwLock<Arc<SecretFilter>>>);
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Redactor({} values)", self.own.len())
+        write!(f, "Redactor({} values)", self.own.values().len())
     }
 }
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Shared({} values)", self.values().len())
+        write!(f, "Shared({} values)", self.filter().values().len())
     }
 }
 
 impl Shared {
     /// Hides these from now on.
     pub(crate) fn add<'a>(&self, secrets: impl IntoIterator<Item = &'a Secret>) {
-        let mut values = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let more = secrets.into_iter().flat_map(forms);
-        *values = in_order(values.iter().cloned().chain(more).collect()).into();
+        let mut filter = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let known = filter.values().len();
+        let all = filter.values().iter().cloned().chain(secrets.into_iter().flat_map(forms));
+        let more = SecretFilter::new(all.collect());
+        if more.values().len() != known {
+            *filter = Arc::new(more);
+        }
     }
 
     /// Hides what was filled in for a server, and what it is let in with. Not all of its
@@ -59,7 +67,7 @@ impl Shared {
         }
     }
 
-    fn values(&self) -> Arc<[String]> {
+    fn filter(&self) -> Arc<SecretFilter> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -81,7 +89,7 @@ impl Redactor {
             }
             TransportConfig::Local(_) => {}
         }
-        Self { own: in_order(values).into(), shared }
+        Self { own: Arc::new(SecretFilter::new(values)), shared }
     }
 
     /// Only what nobody may tell.
@@ -89,25 +97,31 @@ impl Redactor {
         Self { own: Arc::default(), shared }
     }
 
-    /// `text` with nothing in their place, for who looks at its words.
-    pub(crate) fn without(&self, mut text: String) -> String {
-        for value in self.own.iter().chain(self.shared.values().iter()) {
-            if text.contains(value.as_str()) {
-                text = text.replace(value.as_str(), " ");
-            }
+    /// `text` with a space in the place of each secret, for whoever analyses its words.
+    pub(crate) fn without(&self, text: String) -> String {
+        match self.replaced(&text, " ") {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(replaced) => replaced,
         }
-        text
     }
 
-    /// `text` without them.
+    /// `text` with a mark in the place of each secret, in whatever form it appears.
     pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut redacted = Cow::Borrowed(text);
-        for value in self.own.iter().chain(self.shared.values().iter()) {
-            if redacted.contains(value.as_str()) {
-                redacted = Cow::Owned(redacted.replace(value.as_str(), HIDDEN));
-            }
-        }
-        redacted
+        self.replaced(text, HIDDEN)
+    }
+
+    /// `text` without its own secrets as they are written, and not in other forms. What is
+    /// derived from it stays the same when more forms become known.
+    pub(crate) fn redact_literally(&self, text: &str) -> String {
+        let hide = |text: String, value: &String| text.replace(value.as_str(), HIDDEN);
+        self.own.values().iter().fold(text.to_owned(), hide)
+    }
+
+    fn replaced<'a>(&self, text: &'a str, mark: &str) -> Cow<'a, str> {
+        let mut found = Vec::new();
+        self.own.find(text, &mut found);
+        self.shared.filter().find(text, &mut found);
+        replace_ranges(text, found, mark)
     }
 
     /// [`redact`](Self::redact) for who owns the text.
@@ -128,14 +142,6 @@ fn forms(secret: &Secret) -> Vec<String> {
     [value].into_iter().chain(lines).chain(token).map(str::to_owned).collect()
 }
 
-/// Those that are worth hiding, the longest first: one may be part of another.
-fn in_order(mut values: Vec<String>) -> Vec<String> {
-    values.retain(|value| value.trim().len() >= SHORTEST);
-    values.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
-    values.dedup();
-    values
-}
-
 /// The parts of an address that let somebody in: the password, and the values of its query.
 fn parts_of(url: &str) -> Vec<Secret> {
     let Ok(url) = reqwest::Url::parse(url) else { return Vec::new() };
@@ -144,59 +150,4 @@ fn parts_of(url: &str) -> Vec<Secret> {
     let meant = url.query_pairs().map(|(_, value)| value.into_owned());
     let password = url.password().map(str::to_owned);
     written.chain(meant).chain(password).map(Secret::new).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::HttpKind;
-
-    fn secrets(pairs: &[(&str, &str)]) -> Vec<(String, Secret)> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect()
-    }
-
-    #[test]
-    fn a_program() {
-        let env = secrets(&[("KEY", "s3cret-value"), ("MODE", "prod"), ("PEM", "---\nabcdefghijklmnopqrst\n---")]);
-        let transport = TransportConfig::Stdio { command: "x".to_owned(), args: Vec::new(), env, cwd: None };
-        let mut config = ServerConfig::new("s", transport);
-        config.secrets = vec![Secret::new("s3cret-value-and-more")];
-        let redactor = Redactor::of(&config);
-        let check = |text: &str, expected: &str| assert_eq!(redactor.redact(text), expected, "{text}");
-        check("nothing here in prod", "nothing here in prod");
-        check("KEY=s3cret-value;s3cret-value", "KEY=[hidden];[hidden]");
-        check("arg s3cret-value-and-more", "arg [hidden]");
-        check("a line: abcdefghijklmnopqrst", "a line: [hidden]");
-        assert_eq!(format!("{redactor:?}"), "Redactor(4 values)");
-    }
-
-    #[test]
-    fn what_is_meant_for_others() {
-        let shared = Shared::default();
-        let config = |env: &[(&str, &str)], filled: &str| {
-            let transport =
-                TransportConfig::Stdio { command: "x".to_owned(), args: Vec::new(), env: secrets(env), cwd: None };
-            ServerConfig { secrets: vec![Secret::new(filled)], ..ServerConfig::new("s", transport) }
-        };
-        let redactor = Redactor::with(&config(&[("MODE", "production")], "own-s3cret"), shared.clone());
-        // Later on, as when a configuration changes.
-        shared.add_of(&config(&[("LEVEL", "verbose")], "other-s3cret"));
-        shared.add(&[Secret::new("client-s3cret")]);
-        let check = |text: &str, expected: &str| assert_eq!(redactor.redact(text), expected, "{text}");
-        check("own-s3cret other-s3cret client-s3cret", "[hidden] [hidden] [hidden]");
-        check("production, verbose", "[hidden], verbose");
-        assert_eq!(format!("{shared:?}"), "Shared(2 values)");
-    }
-
-    #[test]
-    fn a_remote_server() {
-        let url = "https://ada:pa55word@example.com/mcp?key=t%2Fo%2Fk%2Fe%2Fn&page=2".to_owned();
-        let headers = secrets(&[("Authorization", "Bearer abcdef123")]);
-        let transport = TransportConfig::Http { url, headers, kind: HttpKind::Auto };
-        let redactor = Redactor::of(&ServerConfig::new("s", transport));
-        let check = |text: &str, expected: &str| assert_eq!(redactor.redact(text), expected, "{text}");
-        check("token abcdef123 is wrong", "token [hidden] is wrong");
-        check("got Bearer abcdef123", "got [hidden]");
-        check("t/o/k/e/n, t%2Fo%2Fk%2Fe%2Fn and pa55word on page 2", "[hidden], [hidden] and [hidden] on page 2");
-    }
 }

@@ -176,6 +176,11 @@ impl Upstream {
         &self.config
     }
 
+    /// What hides its secrets.
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
     /// What it is doing.
     pub fn state(&self) -> State {
         self.state.borrow().clone()

@@ -85,7 +85,7 @@ fn identity(config: &ServerConfig) -> Option<Vec<Vec<u8>>> {
         other => other.clone(),
     };
     let redactor = Redactor::of(&ServerConfig { transport: plain, ..config.clone() });
-    let hidden = |text: &str| redactor.redact(text).into_owned().into_bytes();
+    let hidden = |text: &str| redactor.redact_literally(text).into_bytes();
     let mut parts: Vec<Vec<u8>> = vec![hidden(&config.name)];
     match &config.transport {
         TransportConfig::Stdio { command, args, cwd, .. } => {

@@ -1,6 +1,9 @@
 //! What must not be printed, and what must not reach a terminal.
 
-use pegboard_upstream::config::{Secret, TransportConfig};
+use pegboard_upstream::{
+    SecretFilter,
+    config::{Secret, TransportConfig},
+};
 
 use super::{Case, finding::Finding};
 use crate::clients::{
@@ -9,15 +12,12 @@ use crate::clients::{
     variables,
 };
 
-/// Shorter values would be found in every other word.
-const SHORTEST: usize = 6;
-
 /// Characters of a text that are shown.
 const LONGEST: usize = 400;
 
 /// The secrets of a configuration.
 #[derive(Debug, Default)]
-pub(super) struct Mask(Vec<String>);
+pub(super) struct Mask(SecretFilter);
 
 impl Mask {
     /// Everything that a server is given in confidence, that a variable holds, or that looks
@@ -45,12 +45,8 @@ impl Mask {
         // `Bearer x` is a secret because of `x`.
         let words = texts.iter().flat_map(|text| text.split_whitespace().chain([text.as_str()]));
         let is_path = |text: &str| text.starts_with(['/', '~', '.']) && text.contains('/');
-        let mut hidden: Vec<String> =
-            words.filter(|word| word.len() >= SHORTEST && !is_path(word)).map(str::to_owned).collect();
-        // The longest first: one secret may be the beginning of another.
-        hidden.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
-        hidden.dedup();
-        Self(hidden)
+        let hidden = words.filter(|word| !is_path(word)).map(str::to_owned);
+        Self(SecretFilter::new(hidden.collect()))
     }
 
     /// Makes a finding fit for other eyes.
@@ -59,12 +55,7 @@ impl Mask {
     }
 
     fn cleaned(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for secret in &self.0 {
-            if text.contains(secret.as_str()) {
-                text = text.replace(secret.as_str(), HIDDEN);
-            }
-        }
+        let mut text = self.0.replace(text, HIDDEN).into_owned();
         if let Some((end, _)) = text.char_indices().nth(LONGEST) {
             text.truncate(end);
             text.push('…');
