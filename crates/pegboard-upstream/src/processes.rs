@@ -34,6 +34,21 @@ const BLIND: Duration = Duration::from_secs(2);
 #[cfg(target_os = "linux")]
 const STAT_BYTES: u64 = 4096;
 
+/// Keeps other processes of the same user from reading the memory and the environment of this
+/// one (`/proc/PID/environ`, `/proc/PID/mem`, `ptrace`): a server runs as the same user. Also
+/// switches core dumps off. Programs that this process executes are not affected, and neither
+/// are readers with root's capabilities.
+#[cfg(target_os = "linux")]
+pub fn hide_memory() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    // The call fails for unknown values alone.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+/// Does nothing: this system offers no such protection to a program without special rights.
+#[cfg(not(target_os = "linux"))]
+pub fn hide_memory() {}
+
 /// A process below this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {

@@ -67,6 +67,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    // Servers run as the same user, and must not read here what they were not given. The
+    // helpers hold nothing of that kind, and one of them has to write its own `/proc` files.
+    #[cfg(unix)]
+    if !matches!(cli.command, Command::Supervise(_) | Command::Confine(_) | Command::QueryOutput(_)) {
+        pegboard_upstream::processes::hide_memory();
+    }
     let result = match cli.command {
         Command::Search(args) => commands::search::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
