@@ -8,6 +8,7 @@ An MCP server over stdin and stdout for tests.
 
   --era legacy|modern|both   revisions to speak: up to 2025-11-25, 2026-07-28, or both (default)
   --extras                   add the tools echo, slow, large, change_tools, update_resource, exit, spawn_grandchild
+  --environment              add the tool environment, which reports the variables of the server and its ancestors
   --tools N                  list N more tools, tool_00000 and so on
   --catalog FILE             list the tools of a file with one JSON object a line as well
   --description-bytes N      list one more tool, long_description, with a description of N bytes
@@ -52,6 +53,7 @@ pub(crate) enum Fault {
 pub(crate) struct Args {
     pub(crate) eras: Eras,
     pub(crate) extras: bool,
+    pub(crate) environment: bool,
     pub(crate) tools: usize,
     pub(crate) catalog: Option<String>,
     pub(crate) description_bytes: Option<usize>,
@@ -76,6 +78,7 @@ impl Args {
             match flag.as_str() {
                 "--era" => args.eras = era(&value()?)?,
                 "--extras" => args.extras = true,
+                "--environment" => args.environment = true,
                 "--tools" => args.tools = number(&flag, &value()?)?,
                 "--catalog" => args.catalog = Some(value()?),
                 "--description-bytes" => args.description_bytes = Some(number(&flag, &value()?)?),

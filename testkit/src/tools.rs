@@ -2,6 +2,7 @@
 
 mod asking;
 mod content;
+mod environment;
 mod extras;
 mod forms;
 mod hostile;
@@ -72,7 +73,8 @@ pub(crate) fn call(call: &Call) -> Outcome {
 
 fn offered(call: &Call) -> impl Iterator<Item = &'static Tool> {
     let extras: &[Tool] = if call.server.args.extras { &extras::TOOLS } else { &[] };
-    content::TOOLS.iter().chain(&asking::TOOLS).chain(extras)
+    let environment = call.server.args.environment.then_some(&environment::TOOL);
+    content::TOOLS.iter().chain(&asking::TOOLS).chain(extras).chain(environment)
 }
 
 fn definition(tool: &'static Tool) -> Value {

@@ -16,6 +16,7 @@ use crate::{
     auth::Logins,
     config::{Secret, ServerConfig},
     connection::Notice,
+    environment::Reserved,
     locks::lock,
     manifest,
     pins::Pins,
@@ -91,6 +92,7 @@ impl Fleet {
         let gate = if options.manifests.is_some() { Gate::Reading } else { Gate::Open };
         let crew = Arc::new(Crew {
             supervisor: options.supervisor,
+            reserved: Mutex::new(Reserved::of_all(&configs)),
             logins: options.logins,
             changes: watch::Sender::new(0),
             told,
@@ -160,6 +162,8 @@ impl Fleet {
         if *changing {
             return Reconfigured::default();
         }
+        // Before anything is started: servers that are as they were carry the old names.
+        *lock(&self.crew.reserved) = Reserved::of_all(&configs);
         let before = self.servers();
         let mut done = Reconfigured::default();
         let mut fresh: Vec<(Arc<Upstream>, Option<Arc<Upstream>>)> = Vec::new();

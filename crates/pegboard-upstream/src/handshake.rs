@@ -10,6 +10,7 @@ use crate::{
     auth::Bearer,
     config::{HttpKind, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice},
+    environment::Environment,
     era::{Era, LEGACY_VERSIONS, MODERN_VERSION},
     json::{Fields, Raw, raw},
     listing::MAX_TEXT,
@@ -165,6 +166,8 @@ fn client_capabilities() -> Raw {
 pub(crate) struct Means<'a> {
     /// The command line that keeps its processes from outliving us.
     pub(crate) supervisor: &'a [OsString],
+    /// The variables that its program gets.
+    pub(crate) environment: &'a Environment,
     /// Its login, where it can have one.
     pub(crate) bearer: Option<&'a Arc<Bearer>>,
     /// What is not to be told of what it says.
@@ -199,13 +202,13 @@ pub(crate) async fn connect(
     means: Means<'_>,
     notices: mpsc::Sender<Notice>,
 ) -> Result<Connected, ConnectError> {
-    let Means { supervisor, bearer, redactor, talk } = means;
+    let Means { supervisor, environment, bearer, redactor, talk } = means;
     let server: Arc<str> = config.name.as_str().into();
     let terms = Terms { server, redactor, notices, talk, max_message: config.limits.max_message() };
     match &config.transport {
-        TransportConfig::Stdio { command, args, env, cwd } => {
+        TransportConfig::Stdio { command, args, cwd, .. } => {
             let namespace = config.process_namespace.unwrap_or_default();
-            let program = Program { command, args, env, cwd: cwd.as_deref(), supervisor, namespace };
+            let program = Program { command, args, environment, cwd: cwd.as_deref(), supervisor, namespace };
             let started =
                 stdio::start(&program).map_err(|source| ConnectError::Start { command: command.clone(), source })?;
             let (sender, attachable) = started.split();

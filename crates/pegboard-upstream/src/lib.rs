@@ -15,6 +15,7 @@ mod breaker;
 mod causes;
 pub mod config;
 pub mod connection;
+pub mod environment;
 pub mod era;
 pub mod events;
 mod fleet;

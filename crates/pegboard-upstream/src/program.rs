@@ -2,11 +2,9 @@
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     path::{MAIN_SEPARATOR, Path, PathBuf},
 };
-
-use crate::config::Secret;
 
 /// Why a command means no program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,17 +18,12 @@ pub enum ProgramError {
     NotExecutable(PathBuf),
 }
 
-/// The program that `command` means to a server with these variables in this folder, as a
-/// shell would find it.
+/// Finds the program of a server with this command, working directory and `PATH`, as a shell
+/// would.
 ///
 /// # Errors
 /// When there is no such program.
-pub fn find(command: &str, env: &[(String, Secret)], cwd: Option<&Path>) -> Result<PathBuf, ProgramError> {
-    let own = env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| OsString::from(path.expose()));
-    find_in(command, cwd, own.or_else(|| env::var_os("PATH")).as_deref())
-}
-
-fn find_in(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, ProgramError> {
+pub fn find(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, ProgramError> {
     let mut unfit = None;
     for file in candidates(command, cwd, path) {
         match file.metadata() {
@@ -70,9 +63,9 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn programs_are_found_like_a_shell_does() {
-        let path = OsString::from("/nowhere:/bin:/usr/bin");
+        let path = std::ffi::OsString::from("/nowhere:/bin:/usr/bin");
         let check = |command: &str, cwd: Option<&str>, path: Option<&OsStr>, expected: Result<(), &str>| {
-            let found = find_in(command, cwd.map(Path::new), path).map(|_| ()).map_err(|error| error.to_string());
+            let found = find(command, cwd.map(Path::new), path).map(|_| ()).map_err(|error| error.to_string());
             assert_eq!(found, expected.map_err(str::to_owned), "{command}");
         };
         check("sh", None, Some(&path), Ok(()));

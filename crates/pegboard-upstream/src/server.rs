@@ -10,7 +10,10 @@ mod tests;
 
 use std::{
     ffi::OsString,
-    sync::{Arc, Mutex, OnceLock, RwLock, atomic::Ordering},
+    sync::{
+        Arc, Mutex, OnceLock, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -31,6 +34,7 @@ use crate::{
     breaker::{Breaker, Turn},
     config::{Limits, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice},
+    environment::Reserved,
     handshake::{ConnectError, Hello},
     headers,
     json::{Fields, Raw},
@@ -61,6 +65,8 @@ pub(crate) enum Gate {
 #[derive(Debug)]
 pub(crate) struct Crew {
     pub(crate) supervisor: Vec<OsString>,
+    /// Variables that no server inherits, as the latest configuration says.
+    pub(crate) reserved: Mutex<Reserved>,
     pub(crate) logins: Option<Logins>,
     /// Counts changes of lists and state, for whoever watches the whole fleet.
     pub(crate) changes: watch::Sender<u64>,
@@ -100,6 +106,9 @@ pub struct FailedStart {
     pub error: ConnectError,
     /// What the server wrote meanwhile.
     pub talk: Talk,
+    /// Variables that this process has, that the server does not inherit, and that it may have
+    /// failed without; see [`inherit_env`](ServerConfig::inherit_env).
+    pub withheld: Vec<String>,
 }
 
 /// A configured server.
@@ -121,6 +130,8 @@ pub struct Upstream {
     talk: Arc<TalkNotes>,
     /// How its last start failed; none if it did not.
     failed_start: Mutex<Option<Arc<FailedStart>>>,
+    /// Whether it was logged for the present series of failures which variables it may lack.
+    has_warned_of_withheld: AtomicBool,
     breaker: Breaker,
     turns: Arc<Turns>,
     /// Its login, where it can have one.
@@ -157,6 +168,7 @@ impl Upstream {
             notes: Notes::default(),
             talk: Arc::default(),
             failed_start: Mutex::default(),
+            has_warned_of_withheld: AtomicBool::new(false),
             breaker,
             turns,
             bearer,

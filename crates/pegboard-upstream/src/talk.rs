@@ -10,6 +10,10 @@ const LAST_WORDS: usize = 8;
 /// Lines on standard output that are no messages and are remembered.
 const STRAY_LINES: usize = 3;
 
+/// Bytes of a server's first output that are kept. A stack trace pushes the line that explains a
+/// failure out of the last words.
+const OPENING: usize = 16 << 10;
+
 /// What a server has written beside its messages since it was last started, as far as that is
 /// remembered. Nothing in it can drive a terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +36,16 @@ struct Noted {
     last_words: VecDeque<String>,
     stray: Vec<String>,
     stray_count: usize,
+    opening: String,
+}
+
+impl Noted {
+    fn keep_opening(&mut self, line: &str) {
+        if self.opening.len() + line.len() < OPENING {
+            self.opening.push_str(line);
+            self.opening.push('\n');
+        }
+    }
 }
 
 impl TalkNotes {
@@ -47,6 +61,7 @@ impl TalkNotes {
             noted.last_words.pop_front();
         }
         noted.last_words.push_back(line.to_owned());
+        noted.keep_opening(line);
     }
 
     /// Notes a line that should have been a message.
@@ -56,6 +71,15 @@ impl TalkNotes {
         if noted.stray.len() < STRAY_LINES {
             noted.stray.push(line.to_owned());
         }
+        noted.keep_opening(line);
+    }
+
+    /// The first and the last lines that the server wrote since it was last started, on either
+    /// pipe.
+    pub(crate) fn output(&self) -> String {
+        let noted = lock(&self.0);
+        let last = noted.last_words.iter().map(String::as_str);
+        [noted.opening.as_str()].into_iter().chain(last).collect::<Vec<_>>().join("\n")
     }
 
     /// The last line that was written for people.
@@ -89,6 +113,10 @@ mod tests {
         assert_eq!(notes.last_word().as_deref(), Some("e19"));
         assert_eq!(talk.last_words.first().map(String::as_str), Some("e12"));
         assert_eq!((talk.stray.join(" ").as_str(), talk.stray_count), ("o0 o1 o2", 20));
+        notes.wrote(&"x".repeat(OPENING));
+        notes.wrote("the end");
+        let output = notes.output();
+        assert!(output.starts_with("e0\no0\n") && output.ends_with("the end") && output.len() < 2 * OPENING);
         notes.clear();
         assert_eq!(notes.all(), Talk::default());
     }

@@ -4,6 +4,7 @@ pub mod breaker;
 pub mod document;
 mod env_file;
 pub mod file;
+pub mod inherit;
 pub mod keys;
 mod oauth;
 mod problems;
@@ -15,7 +16,12 @@ pub mod web;
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::{breaker::BreakerSettings, era::Era, transport::local::LocalServer};
+use crate::{
+    breaker::BreakerSettings,
+    environment::{InheritEnv, Reserved},
+    era::Era,
+    transport::local::LocalServer,
+};
 
 /// The variables in the text of an `envFile`, or the line that is none.
 #[cfg(fuzzing)]
@@ -66,7 +72,7 @@ pub enum TransportConfig {
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Environment variables beside our own.
+        /// Variables of its own; they take precedence over inherited ones.
         env: Vec<(String, Secret)>,
         /// Where it runs.
         cwd: Option<PathBuf>,
@@ -218,6 +224,10 @@ pub struct ServerConfig {
     pub secrets: Vec<Secret>,
     /// How to get a login, if it wants one.
     pub oauth: OAuthConfig,
+    /// Variables of this process that its program inherits beyond the short list.
+    pub inherit_env: Option<InheritEnv>,
+    /// Variables of this process that its program never inherits.
+    pub reserved: Reserved,
 }
 
 /// Whether a server that is a child process runs in a process (PID) namespace, so that
@@ -327,6 +337,8 @@ impl ServerConfig {
             new_servers: NewServers::default(),
             secrets: Vec::new(),
             oauth: OAuthConfig::default(),
+            inherit_env: None,
+            reserved: Reserved::default(),
         }
     }
 

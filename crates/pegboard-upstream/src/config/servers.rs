@@ -10,6 +10,7 @@ pub use super::web::{HEADERS, URL, is_url, read_header_map, read_url};
 use super::{
     ServerConfig,
     document::{Node, Problems},
+    inherit,
     keys::{Lookup, Scope, Shape},
 };
 
@@ -20,6 +21,7 @@ use super::{
 /// A server that cannot be understood is left out; `problems` says why.
 pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -> Vec<ServerConfig> {
     let mut servers = Vec::new();
+    let reserved = inherit::reserved(root);
     let mut names = BTreeSet::new();
     for entry in entries(root, problems) {
         if !names.insert(entry.key()) {
@@ -34,7 +36,7 @@ pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -
         }
         own.name_server(entry.key());
         problems.append(own);
-        servers.extend(server);
+        servers.extend(server.map(|server| ServerConfig { reserved: reserved.clone(), ..server }));
     }
     servers
 }

@@ -85,6 +85,28 @@ pub fn expand(node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
     expanded
 }
 
+/// The environment variables that `text` refers to, whether they are set or not, also those with
+/// a default.
+pub fn referenced(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("${") {
+        if before.ends_with('$') {
+            rest = behind;
+            continue;
+        }
+        let Some((variable, after)) = behind.split_once('}') else { break };
+        rest = after;
+        let name = variable.strip_prefix("env:").unwrap_or(variable);
+        let name = name.split_once(":-").map_or(name, |(name, _)| name);
+        let is_special = [WORKSPACE_FOLDER, "workspaceFolderBasename", "userHome", "pathSeparator"].contains(&variable);
+        if is_name(name) && !is_special {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// `path` seen from the folder of the file, where that is known.
 pub(super) fn from_workspace(path: &str, env: Lookup<'_>) -> PathBuf {
     match env(WORKSPACE_FOLDER) {
@@ -232,6 +254,14 @@ mod tests {
         check("$${TOKEN} costs $$5", "${TOKEN} costs $$5");
         check("${workspaceFolder}${/}${workspaceFolderBasename}", &format!("/srv/app{MAIN_SEPARATOR_STR}app"));
         check("${userHome}/x", "/home/ada/x");
+    }
+
+    #[test]
+    fn variables_that_are_referred_to() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(referenced(text), expected, "{text}");
+        check("${A}-${env:B}${C:-d}${env:E:-}", &["A", "B", "C", "E"]);
+        check("$${A} ${file:x} ${input:y} ${workspaceFolder}${/}${userHome}", &[]);
+        check("${s3cr-et} ${} ${A", &[]);
     }
 
     #[test]

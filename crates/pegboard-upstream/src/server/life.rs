@@ -1,7 +1,10 @@
 //! The lives of a server: start, greet, list, follow its news, and again after a pause that
 //! grows.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use pegboard_core::{naming::fnv1a, text};
 use serde_json::json;
@@ -15,6 +18,7 @@ use super::{FailedStart, Gate, State, Upstream, why_not_connected};
 use crate::{
     config::TransportConfig,
     connection::{Call, CallError, Link, Notice},
+    environment::{self, Environment},
     era::Era,
     handshake::{self, ConnectError, Connected, Hello, Means},
     json::Fields,
@@ -100,6 +104,7 @@ impl Upstream {
             if began.elapsed() > STEADY {
                 failures = 0;
                 reconnects = 0;
+                self.has_warned_of_withheld.store(false, Ordering::Relaxed);
             }
             match ended {
                 Ended::Idle => {
@@ -282,14 +287,44 @@ impl Upstream {
         match (ended.is_empty(), is_expired) {
             (true, _) => Ended::Idle,
             (false, true) => Ended::Reconnect,
-            (false, false) => Ended::Failed(ended),
+            (false, false) => {
+                self.warn_of_withheld(true);
+                Ended::Failed(ended)
+            }
         }
     }
 
     fn refused(&self, error: ConnectError) -> Ended {
         let reason = why_not_connected(&error);
-        *lock(&self.failed_start) = Some(Arc::new(FailedStart { error, talk: self.talk() }));
+        // No variable makes up for a program that is not there.
+        let withheld = match &error {
+            ConnectError::Start { .. } | ConnectError::Config(_) => Vec::new(),
+            _ => self.warn_of_withheld(false),
+        };
+        *lock(&self.failed_start) = Some(Arc::new(FailedStart { error, talk: self.talk(), withheld }));
         Ended::Failed(reason)
+    }
+
+    /// The variables of its program, as the latest configuration has it.
+    fn environment(&self) -> Environment {
+        let reserved = lock(&self.crew.reserved).clone();
+        Environment::of(&self.config, &reserved)
+    }
+
+    /// The withheld variables that the server may have failed without; once in a series of
+    /// failures they are logged.
+    fn warn_of_withheld(&self, has_started: bool) -> Vec<String> {
+        if !self.is_child() {
+            return Vec::new();
+        }
+        let environment = self.environment();
+        let names = environment::suspects(&self.config, environment.withheld(), &self.talk.output(), has_started);
+        if !names.is_empty() && !self.has_warned_of_withheld.swap(true, Ordering::Relaxed) {
+            let variables = names.join(", ");
+            let setting = format!("mcpServers.{}.pegboard.inheritEnv", self.name());
+            tracing::warn!(server = self.name(), variables, setting, "failed server lacks variables not passed to it");
+        }
+        names
     }
 
     fn is_child(&self) -> bool {
@@ -306,8 +341,10 @@ impl Upstream {
         if let Some(bearer) = &self.bearer {
             bearer.look_again().await;
         }
+        let environment = self.environment();
         let means = Means {
             supervisor: &self.crew.supervisor,
+            environment: &environment,
             bearer: self.bearer.as_ref(),
             redactor: self.redactor.clone(),
             talk: Arc::clone(&self.talk),

@@ -18,8 +18,9 @@ use tokio::{
 };
 
 use crate::{
-    config::{ProcessNamespace, Secret},
+    config::ProcessNamespace,
     connection::{CallError, Link},
+    environment::Environment,
     lines::{Line, Lines},
     program::{self, ProgramError},
     rpc::Message,
@@ -66,7 +67,8 @@ impl StdioSender {
 pub(crate) struct Program<'a> {
     pub(crate) command: &'a str,
     pub(crate) args: &'a [String],
-    pub(crate) env: &'a [(String, Secret)],
+    /// All variables that it gets; the supervisor in front of it gets the same.
+    pub(crate) environment: &'a Environment,
     pub(crate) cwd: Option<&'a Path>,
     /// The command line to put in front, of a program that ends the child when we die.
     pub(crate) supervisor: &'a [OsString],
@@ -105,7 +107,8 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     if let Some(cwd) = program.cwd.filter(|cwd| !cwd.is_dir()) {
         return Err(io::Error::other(format!("there is no folder `{}`", cwd.display())));
     }
-    let resolved = program::find(program.command, program.env, program.cwd).map_err(|error| {
+    let path = program.environment.path();
+    let resolved = program::find(program.command, program.cwd, path).map_err(|error| {
         let kind = match error {
             ProgramError::NotExecutable(_) => io::ErrorKind::PermissionDenied,
             ProgramError::NotFound(_) => io::ErrorKind::NotFound,
@@ -121,7 +124,8 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
         None => Command::new(resolved),
     };
     command.args(program.args);
-    command.envs(program.env.iter().map(|(name, value)| (name, value.expose())));
+    // The supervisor too: a server can read the environment of its parent.
+    command.env_clear().envs(program.environment.variables());
     if let Some(cwd) = program.cwd {
         command.current_dir(cwd);
     }
@@ -380,12 +384,19 @@ fn readable(link: &Link, bytes: &[u8], most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        config::{ServerConfig, TransportConfig},
+        environment::Reserved,
+    };
 
     /// Starts a shell script as a server.
     fn script(text: &str, supervisor: &[OsString], max_message: usize) -> (Arc<Link>, Process) {
         let args = ["-c".to_owned(), text.to_owned()];
         let namespace = ProcessNamespace::Off;
-        let program = Program { command: "sh", args: &args, env: &[], cwd: None, supervisor, namespace };
+        let transport =
+            TransportConfig::Stdio { command: "sh".to_owned(), args: args.to_vec(), env: Vec::new(), cwd: None };
+        let environment = Environment::of(&ServerConfig::new("s", transport), &Reserved::default());
+        let program = Program { command: "sh", args: &args, environment: &environment, cwd: None, supervisor, namespace };
         let (sender, attachable) = start(&program).expect("it starts").split();
         let (notices, _) = mpsc::channel(1);
         let link = Link::new(

@@ -34,6 +34,7 @@ use pegboard_upstream::config::{
     ServerConfig,
     document::{Document, MAX_BYTES, Node, Problem, Problems},
     file::workspace_of,
+    inherit,
     keys::{KeyDoc, Kind, Lookup, Scope, Shape},
     servers::{self, read_servers},
     variables::WORKSPACE_FOLDER,
@@ -193,6 +194,7 @@ fn read_root(root: &Node<'_>, draft: &mut Draft, scope: &mut Scope<'_>) {
             draft.validation.servers.insert(entry.key().to_owned(), is_on);
         }
     }
+    inherit::refuse_reserved(root, scope.problems);
     let mut found = Found::default();
     middleware::read(root, &mut found, scope);
     draft.take(found);

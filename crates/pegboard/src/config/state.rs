@@ -9,6 +9,7 @@ use pegboard_gateway::GatewaySettings;
 use pegboard_upstream::{
     auth::Logins,
     config::{NewServers, Pinning, ProcessNamespace, ServerConfig},
+    environment::InheritEnv,
     store::check_folder,
 };
 
@@ -113,6 +114,7 @@ pub(super) struct ServerDefaults {
     pub(super) pinning: Option<Pinning>,
     pub(super) process_namespace: Option<ProcessNamespace>,
     pub(super) new_servers: Option<NewServers>,
+    pub(super) inherit_env: Option<InheritEnv>,
 }
 
 impl ServerDefaults {
@@ -123,6 +125,7 @@ impl ServerDefaults {
             server.pinning = server.pinning.or(self.pinning);
             server.process_namespace = server.process_namespace.or(self.process_namespace);
             server.new_servers = self.new_servers.unwrap_or_default();
+            server.inherit_env = InheritEnv::join(self.inherit_env.as_ref(), server.inherit_env.take());
         }
     }
 

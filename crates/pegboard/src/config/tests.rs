@@ -310,6 +310,11 @@ fn places() -> Vec<Place> {
         ),
         place(child("connections", &pegboard), json!({}), |it| json!({"pegboard": {"connections": it}})),
         place(
+            child("pegboard", &servers::shape()),
+            json!({}),
+            |it| json!({"mcpServers": {"s": {"command": "x", "pegboard": it}}}),
+        ),
+        place(
             child("tokens", &pegboard),
             json!({"name": "a", "token": "0123456789abcdef"}),
             |it| json!({"pegboard": {"tokens": [it]}}),
@@ -415,6 +420,8 @@ fn is_between_keys(problems: &Problems) -> bool {
         "but the type of a",
         "contradicts another key",
         "is for remote servers",
+        "is for servers that are programs",
+        "supplies a front-door token",
         "cannot be read",
         "is not a server of this file",
     ];

@@ -9,7 +9,7 @@ use super::super::{
     variables::{Expanded, expand},
     web::read_url,
 };
-use crate::{breaker::BreakerSettings, era::Era};
+use crate::{breaker::BreakerSettings, environment::InheritEnv, era::Era};
 
 /// What is known of a server so far.
 #[derive(Default)]
@@ -34,6 +34,7 @@ pub(super) struct Draft {
     pub(super) secrets: Vec<Secret>,
     pub(super) description: Option<String>,
     pub(super) oauth: OAuthConfig,
+    pub(super) inherit_env: Option<InheritEnv>,
 }
 
 impl Draft {
@@ -52,6 +53,7 @@ impl Draft {
             pinning: self.pinning,
             secrets: self.secrets,
             oauth: self.oauth,
+            inherit_env: self.inherit_env,
             ..ServerConfig::new(entry.key(), transport)
         })
     }
@@ -93,6 +95,7 @@ impl Draft {
                 Some(self.stdio(command.text))
             }
             (None, Some((url, kind))) => {
+                self.refuse_program_keys(entry, problems);
                 let kind = match self.kind {
                     Some("sse") => HttpKind::Sse,
                     Some("streamable-http" | "streamableHttp") => HttpKind::Streamable,
@@ -113,6 +116,14 @@ impl Draft {
                 let problem = key.problem("is for remote servers; a program has no headers");
                 problems.push(problem.hint("pass credentials in `env`"));
             }
+        }
+    }
+
+    /// A setting without effect is a misunderstanding as well.
+    fn refuse_program_keys(&self, entry: &Node<'_>, problems: &mut Problems) {
+        let setting = entry.get("pegboard").and_then(|own| own.get("inheritEnv"));
+        if let Some(setting) = setting.filter(|_| self.inherit_env.is_some()) {
+            problems.push(setting.problem("is for servers that are programs; a remote server has no environment"));
         }
     }
 

@@ -6,6 +6,7 @@ use super::{
         breaker::{self, read_breaker},
         document::{Missing, Node},
         env_file,
+        inherit::{self, read_inherit_env},
         keys::{Key, Kind, Scope, Section, set},
         oauth,
         variables::{expand, from_workspace},
@@ -67,12 +68,18 @@ const KEYS: &[Key<Draft>] = &[
         },
     ),
     Key::new("args", Kind::List(&Kind::Text), "Its arguments.", read_args).default("[]"),
-    Key::new("env", Kind::Map(&Kind::Scalar), "Environment variables for it, beside Pegboard's own.", read_env)
-        .default("{}"),
+    Key::new(
+        "env",
+        Kind::Map(&Kind::Scalar),
+        "Environment variables for it. Of Pegboard's own variables it inherits a short list (`PATH`, `HOME`, locale, \
+         proxies, certificates and the like) and what `inheritEnv` names.",
+        read_env,
+    )
+    .default("{}"),
     Key::new(
         "envFile",
         Kind::Word,
-        "A file with `NAME=value` lines; what `env` says counts more. A relative path starts from the folder of \
+        "A file with `NAME=value` lines; `env` takes precedence. A relative path starts from the folder of \
          the configuration file.",
         read_env_file,
     ),
@@ -221,6 +228,13 @@ const KEYS: &[Key<Draft>] = &[
         "What the server is for. Searches look here too.",
         |node, server: &mut Draft, scope| server.description = node.as_text(scope.problems).map(str::to_owned),
     ),
+    Key::new(
+        "pegboard",
+        Kind::Object(|| OWN.shape()),
+        "Settings of Pegboard for this server.",
+        |node, server: &mut Draft, scope| OWN.read(node, server, scope),
+    )
+    .default("{}"),
     // Read by whoever checks; declared here because it stands here.
     Key::new(
         "validateArguments",
@@ -256,6 +270,22 @@ const KEYS: &[Key<Draft>] = &[
         |_, _, _| {},
     ),
 ];
+
+/// Settings that are Pegboard's own and that no other client has.
+static OWN: Section<Draft> = Section::new(
+    "serverSettings",
+    "Settings of Pegboard for one server.",
+    &[
+        Key::new(
+            "inheritEnv",
+            inherit::KIND,
+            "Variables of Pegboard that the server inherits beyond the short list, added to `pegboard.inheritEnv`: names, \
+         patterns such as `GITHUB_*`, or `true` for all. `false` and `[]` switch `pegboard.inheritEnv` off for it. \
+         Variables that supply `pegboard.tokens` are never inherited.",
+            |node, server: &mut Draft, scope| server.inherit_env = read_inherit_env(node, scope),
+        ),
+    ],
+);
 
 fn read_args(node: &Node<'_>, server: &mut Draft, scope: &mut Scope<'_>) {
     if node.as_texts(scope.problems).is_none() {

@@ -64,6 +64,41 @@ fn show(server: &ServerConfig) -> String {
 }
 
 #[test]
+fn variables_to_inherit() {
+    let check = |setting: &str, expected: &str| {
+        let text = format!("{{\"mcpServers\": {{\"s\": {{\"command\": \"x\", \"pegboard\": {setting}}}}}}}");
+        let (servers, problems) = read(&text);
+        let found = match problems.is_empty() {
+            true => format!("{:?}", servers[0].inherit_env),
+            false => problems.lines().join("; ").replace("line 1: `mcpServers.s.pegboard", "`s"),
+        };
+        assert_eq!(found, expected, "{setting}");
+    };
+    check("{}", "None");
+    check(r#"{"inheritEnv": true}"#, "Some(All)");
+    check(r#"{"inheritEnv": false}"#, "Some(Matching([]))");
+    check(r#"{"inheritEnv": ["A", "B_*"]}"#, "Some(Matching([\"A\", \"B_*\"]))");
+    check(r#"{"inheritEnv": "A"}"#, "`s.inheritEnv` must be true or false or a list of texts");
+    let name = "must be the name of a variable of at most 256 characters, in which `*` stands for any text";
+    check(r#"{"inheritEnv": ["A=b", 3]}"#, &format!("`s.inheritEnv[0]` {name}; `s.inheritEnv[1]` {name}"));
+    check(r#"{"inheritEnvs": []}"#, "`s.inheritEnvs` is not known (did you mean `inheritEnv`?)");
+    check("3", "`s` must be an object");
+    let (_, problems) = read(r#"{"mcpServers": {"s": {"url": "http://x", "pegboard": {"inheritEnv": []}}}}"#);
+    let lines = problems.lines();
+    assert!(lines.len() == 1 && lines[0].contains("a remote server has no environment"), "{lines:?}");
+}
+
+#[test]
+fn variables_of_tokens_are_reserved() {
+    let tokens = r#"[{"token": "${A}"}, {"token": "${env:B:-x}-${C}"}, {"token": "plain $${D}"}, 3]"#;
+    let text = format!("{{\"mcpServers\": {{\"s\": {{\"command\": \"x\"}}}}, \"pegboard\": {{\"tokens\": {tokens}}}}}");
+    let (servers, _) = read(&text);
+    let found: Vec<&str> =
+        ["A", "B", "C", "D", "PEGBOARD_TOKEN"].into_iter().filter(|name| servers[0].reserved.contains(name)).collect();
+    assert_eq!(found, ["A", "B", "C", "PEGBOARD_TOKEN"]);
+}
+
+#[test]
 fn how_long_a_server_stays() {
     let check = |server: &str, expected: Option<u64>| {
         let (servers, _) = read(&format!("{{\"mcpServers\": {{\"s\": {server}}}}}"));

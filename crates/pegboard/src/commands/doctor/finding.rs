@@ -71,6 +71,8 @@ pub(super) enum Check {
     DuplicateServer,
     /// A server ends, or refuses, before it can be used; with what it last wrote
     StartFailed,
+    /// A server fails, and a variable that it may need is set here but not passed to it
+    WithheldVariable,
     /// A server is not ready in time
     StartTimeout,
     /// A server takes longer than ten seconds to get ready

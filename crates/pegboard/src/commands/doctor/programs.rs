@@ -1,9 +1,13 @@
 //! What can be seen of a server without starting it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
 
 use pegboard_upstream::{
     config::{Secret, ServerConfig, TransportConfig},
+    environment::search_path,
     program::{self, ProgramError},
 };
 
@@ -12,8 +16,9 @@ use super::finding::{Check, Finding};
 /// Everything that is wrong with how a server is reached.
 pub(super) fn look(server: &ServerConfig, config: &Path) -> Vec<Finding> {
     match &server.transport {
-        TransportConfig::Stdio { command, args, env, cwd } => {
-            let program = Program { command, args, env, cwd: cwd.as_deref() };
+        TransportConfig::Stdio { command, args, cwd, .. } => {
+            let path = search_path(server);
+            let program = Program { command, args, path: path.as_deref(), cwd: cwd.as_deref() };
             let checks = [
                 program.folder(),
                 program.command(),
@@ -32,7 +37,8 @@ pub(super) fn look(server: &ServerConfig, config: &Path) -> Vec<Finding> {
 struct Program<'a> {
     command: &'a str,
     args: &'a [String],
-    env: &'a [(String, Secret)],
+    /// The server's `PATH`.
+    path: Option<&'a OsStr>,
     cwd: Option<&'a Path>,
 }
 
@@ -81,7 +87,7 @@ impl Program<'_> {
     }
 
     fn command(&self) -> Option<Finding> {
-        let error = program::find(self.command, self.env, self.cwd).err()?;
+        let error = program::find(self.command, self.cwd, self.path).err()?;
         if let ProgramError::NotExecutable(file) = &error {
             let hint = match file.is_dir() {
                 true => "it is a folder: name the program in it".to_owned(),
@@ -95,7 +101,7 @@ impl Program<'_> {
     /// How to get the program that is not there.
     fn source(&self) -> String {
         let first = self.command.split_whitespace().next().unwrap_or_default();
-        if first != self.command && program::find(first, self.env, self.cwd).is_ok() {
+        if first != self.command && program::find(first, self.cwd, self.path).is_ok() {
             return format!("`command` is the program alone: write `{first}` there, and the rest as `args`");
         }
         if self.command.starts_with("~/") {
@@ -236,7 +242,7 @@ mod tests {
     #[test]
     fn where_programs_come_from() {
         for (name, expected) in [("npx", "Node.js"), ("uvx", "uv"), ("docker", "Docker"), ("x", "install it")] {
-            let program = Program { command: name, args: &[], env: &[], cwd: None };
+            let program = Program { command: name, args: &[], path: None, cwd: None };
             assert!(program.source().contains(expected), "{name}");
         }
     }
@@ -245,7 +251,7 @@ mod tests {
     fn containers() {
         let check = |args: &[&str], expected: Option<&str>| {
             let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-            let program = Program { command: "/opt/docker", args: &args, env: &[], cwd: None };
+            let program = Program { command: "/opt/docker", args: &args, path: None, cwd: None };
             let found = program.docker().map(|found| found.hint);
             assert_eq!(found.is_some(), expected.is_some(), "{args:?}");
             assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{args:?}");

@@ -11,7 +11,7 @@ use pegboard_upstream::{
 };
 
 use super::{
-    finding::{Check, Finding, count},
+    finding::{Check, Finding, count, listed},
     remote,
 };
 use crate::commands::serve::supervisor;
@@ -185,7 +185,19 @@ async fn failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
         error => Finding::error(Check::StartFailed, error.to_string(), "run its command by hand to see more"),
     };
     findings.insert(0, finding);
+    findings.extend(withheld(&failed.withheld));
     findings
+}
+
+/// Variables that the server may have failed without and that it could inherit.
+fn withheld(names: &[String]) -> Option<Finding> {
+    let (first, others) = names.split_first()?;
+    let verb = if others.is_empty() { "is" } else { "are" };
+    let message = format!("{} {verb} set here but not passed to the server", listed(names.iter().map(String::as_str)));
+    let quoted: Vec<String> = names.iter().map(|name| serde_json::json!(name).to_string()).collect();
+    let setting = format!("\"pegboard\": {{\"inheritEnv\": [{}]}}", quoted.join(", "));
+    let hint = format!("add `{setting}` to its entry, or set `{first}` under `env`");
+    Some(Finding::warning(Check::WithheldVariable, message, hint))
 }
 
 /// How a server ended, without its last words: those are shown line by line.
@@ -208,7 +220,7 @@ const ADVICE: &[(&[&str], &str)] = &[
     (&["docker daemon", "Docker daemon", "docker.sock"], "start Docker, and see that you may use it (`docker info`)"),
     (
         &["API key", "API_KEY", "api key", "_TOKEN", "environment variable", "ENVIRONMENT VARIABLE"],
-        "set the variable that it names under `env`: servers get no others than those of Pegboard and these",
+        "set the variable that it names under `env`: servers do not inherit it from Pegboard unless `inheritEnv` names it",
     ),
     (&["sage:"], "correct `args`: it does not understand them"),
 ];
@@ -230,6 +242,23 @@ mod tests {
         assert_eq!(
             slow(Duration::from_secs(21)).map(|found| found.message).as_deref(),
             Some("it took 21 s to get ready")
+        );
+    }
+
+    #[test]
+    fn withheld_variables() {
+        let check = |names: &[&str], expected: Option<&str>| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let found = withheld(&names).map(|found| format!("{} → {}", found.message, found.hint));
+            assert_eq!(found.as_deref(), expected);
+        };
+        check(&[], None);
+        check(
+            &["A_KEY", "B"],
+            Some(
+                "`A_KEY`, `B` are set here but not passed to the server → add `\"pegboard\": \
+                 {\"inheritEnv\": [\"A_KEY\", \"B\"]}` to its entry, or set `A_KEY` under `env`",
+            ),
         );
     }
 

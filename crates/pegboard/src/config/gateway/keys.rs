@@ -6,6 +6,7 @@ use pegboard_gateway::{ClientProfile, Prefixes, Profile};
 use pegboard_upstream::config::{
     NewServers, Pinning, ProcessNamespace, breaker,
     document::Node,
+    inherit,
     keys::{Key, Kind, Scope, set},
     variables::expand,
 };
@@ -231,6 +232,16 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         |node, draft: &mut Draft, scope| draft.servers.lazy = node.as_bool(scope.problems),
     )
     .default("false"),
+    Key::new(
+        "inheritEnv",
+        inherit::KIND,
+        "Variables of Pegboard that every server inherits beyond the short list (`PATH`, `HOME`, locale, proxies, \
+         certificates and the like; for package runners also their own settings): names, patterns such as `GITHUB_*`, \
+         or `true` for all. A server's own `pegboard.inheritEnv` adds to it. Variables that supply `tokens` are never \
+         inherited.",
+        |node, draft: &mut Draft, scope| draft.servers.inherit_env = inherit::read_inherit_env(node, scope),
+    )
+    .default("[]"),
     Key::new(
         "circuitBreaker",
         breaker::KIND,

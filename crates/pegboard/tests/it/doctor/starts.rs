@@ -52,6 +52,41 @@ fn bad_starts() {
 }
 
 #[test]
+fn variables_that_are_not_passed() {
+    let clinic =
+        Clinic::new("withheld").with("GITHUB_TOKEN", SECRET).with("NOTION_KEY", SECRET).with("PB_ADMIN", SECRET);
+    clinic.program("asks.sh", "#!/bin/sh\necho \"Error: $1 is required\" >&2\nexit 1\n");
+    let asks = |variable: &str| json!({"command": "[here]/asks.sh", "args": [variable]});
+    let mut passed = asks("NOTION_KEY");
+    passed["args"] = json!(["NOTION_KEY", "again"]);
+    passed["pegboard"] = json!({"inheritEnv": ["NOTION_*"]});
+    let servers = json!({
+        "named": asks("NOTION_KEY"),
+        "github": asks("A-TOKEN"),
+        "passed": passed,
+        "unset": asks("OTHER_KEY"),
+        // The variable supplies a token, and cannot be passed.
+        "front": asks("PB_ADMIN"),
+    });
+    let tokens = json!([{"name": "ada", "token": "${PB_ADMIN}-with-more-characters"}]);
+    check(
+        &clinic,
+        &json!({"mcpServers": servers, "pegboard": {"tokens": tokens}}),
+        &[],
+        &[
+            "error start-failed named: |NOTION_KEY is required",
+            "warning withheld-variable named: `NOTION_KEY` is set here but not passed to the server → add `\"pegboard\": \
+             {\"inheritEnv\": [\"NOTION_KEY\"]}` to its entry, or set `NOTION_KEY` under `env`",
+            "error start-failed github: ",
+            "warning withheld-variable github: `GITHUB_TOKEN` is set here",
+            "error start-failed passed: ",
+            "error start-failed unset: ",
+            "error start-failed front: ",
+        ],
+    );
+}
+
+#[test]
 fn tools() {
     let clinic = Clinic::new("tools");
     let long = "x".repeat(5000);

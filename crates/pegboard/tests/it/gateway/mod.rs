@@ -5,6 +5,7 @@ pub(crate) mod client;
 mod clocks;
 mod control;
 mod doors;
+mod environment;
 mod eras;
 mod exposure;
 mod faults;
