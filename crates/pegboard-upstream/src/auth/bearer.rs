@@ -97,7 +97,7 @@ impl Bearer {
             return None;
         }
         let url = canonical(url)?;
-        let http = OAuthHttp::new(&url).ok()?;
+        let http = OAuthHttp::new(&url, &server.oauth).ok()?;
         Some(Arc::new(Self {
             server: server.name.clone(),
             url: url.into(),

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use super::http::HttpError;
+use super::{guard::RefusedPlace, http::HttpError};
 
 /// Why a login or a logout fails.
 #[derive(Debug, thiserror::Error)]
@@ -105,11 +105,20 @@ impl From<HttpError> for LoginError {
     }
 }
 
+impl From<RefusedPlace> for LoginError {
+    fn from(refused: RefusedPlace) -> Self {
+        HttpError::from(refused).into()
+    }
+}
+
 impl LoginError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Configured(_) => Some("remove it to use a login"),
+            Self::Http(AskError(HttpError::Refused(RefusedPlace::Private { .. }))) => {
+                Some("if you trust the server with that, set `allowPrivateIssuers` in its `pegboard` section")
+            }
             Self::Undiscovered => Some("it may want a fixed token: set `authorizationToken` in its configuration"),
             Self::NoRegistration(_) | Self::Registration { .. } => {
                 Some("register an application there, and give its id as `oauth.clientId`")

@@ -7,8 +7,8 @@ use std::{
 
 use reqwest::{Request, Response, Url, redirect::Policy};
 
-use super::is_loopback;
-use crate::locks::lock;
+use super::guard::{Guard, GuardedNames, RefusedPlace};
+use crate::{config::OAuthConfig, locks::lock};
 
 /// No answer of theirs is longer.
 const MAX_BODY: usize = 256 << 10;
@@ -19,10 +19,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Why a request had no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
-    #[error("`{0}` is not a safe address: it must begin with `https://`")]
-    Unsafe(String),
-    #[error("`{0}` is on this machine, and the server is not")]
-    Inside(String),
+    #[error(transparent)]
+    Refused(#[from] RefusedPlace),
     #[error("cannot reach `{host}`")]
     Unreachable { host: String, source: reqwest::Error },
     #[error("the answer of `{host}` is larger than {MAX_BODY} bytes")]
@@ -35,41 +33,62 @@ pub(super) enum HttpError {
 #[derive(Debug)]
 pub(super) struct OAuthHttp {
     client: reqwest::Client,
-    /// Whether the server itself is on this machine.
-    is_inside: bool,
+    guard: Arc<Guard>,
+    /// The first place that was refused. The MCP crate goes on with other places then.
+    refused: Mutex<Option<RefusedPlace>>,
     /// Where the last document came from.
     last: Mutex<Option<Url>>,
 }
 
 impl OAuthHttp {
-    /// For the server at this address.
-    pub(super) fn new(server: &Url) -> Result<Arc<Self>, HttpError> {
+    /// For the server at this address, with what its configuration allows.
+    pub(super) fn new(server: &Url, config: &OAuthConfig) -> Result<Arc<Self>, HttpError> {
+        let guard = Guard::new(server, config.allow_private_issuers.unwrap_or(false));
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(15))
             .timeout(TIMEOUT)
             // Whoever is sent elsewhere with a code or a token gives it away.
             .redirect(Policy::none())
+            .dns_resolver(Arc::new(GuardedNames(Arc::clone(&guard))))
             .user_agent(concat!("pegboard/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(HttpError::SetUp)?;
-        Ok(Arc::new(Self { client, is_inside: is_loopback(server), last: Mutex::default() }))
+        Ok(Arc::new(Self { client, guard, refused: Mutex::default(), last: Mutex::default() }))
     }
 
     pub(super) fn client(&self) -> &reqwest::Client {
         &self.client
     }
 
-    /// Whether a browser or a request may be sent to an address that a server has named.
-    pub(super) fn check(&self, url: &Url) -> Result<(), HttpError> {
-        // The rest of it may hold a secret.
-        let shown = || url.origin().ascii_serialization();
-        match (url.scheme(), is_loopback(url)) {
-            ("http" | "https", true) if self.is_inside => Ok(()),
-            ("http" | "https", true) => Err(HttpError::Inside(shown())),
-            ("https", false) if url.has_host() => Ok(()),
-            _ => Err(HttpError::Unsafe(shown())),
+    /// Decides which addresses may be asked.
+    pub(super) fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// Refuses an address that a server has named and that no browser or request may be sent to.
+    pub(super) async fn check(&self, url: &Url) -> Result<(), RefusedPlace> {
+        let checked = self.guard.check_place(url).await;
+        if let Err(refused) = &checked {
+            lock(&self.refused).get_or_insert_with(|| refused.clone());
         }
+        checked
+    }
+
+    /// Takes note of issuers that a document names and that may not be asked. The MCP crate passes
+    /// over those whose address is in numbers, and asks us about the others alone.
+    pub(super) fn look_for_refused(&self, document: &[u8]) {
+        let document: serde_json::Value = serde_json::from_slice(document).unwrap_or_default();
+        let issuers = document.get("authorization_servers").and_then(serde_json::Value::as_array);
+        let issuers = issuers.into_iter().flatten().filter_map(|issuer| Url::parse(issuer.as_str()?).ok());
+        for refused in issuers.filter_map(|issuer| self.guard.check(&issuer).err()) {
+            lock(&self.refused).get_or_insert(refused);
+        }
+    }
+
+    /// The first place that was refused since this was last asked.
+    pub(super) fn take_refused(&self) -> Option<RefusedPlace> {
+        lock(&self.refused).take()
     }
 
     /// Where the last document came from.
@@ -80,7 +99,7 @@ impl OAuthHttp {
     /// The answer to a request, and its body.
     pub(super) async fn send(&self, request: Request) -> Result<(Response, Vec<u8>), HttpError> {
         let url = request.url().clone();
-        self.check(&url)?;
+        self.check(&url).await?;
         let host = || url.host_str().unwrap_or_default().to_owned();
         let unreachable = |error: reqwest::Error| HttpError::Unreachable { host: host(), source: error.without_url() };
         let mut response = self.client.execute(request).await.map_err(unreachable)?;
@@ -93,32 +112,5 @@ impl OAuthHttp {
         }
         *lock(&self.last) = Some(url);
         Ok((response, body))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn safe_addresses() {
-        let check = |server: &str, url: &str, expected: &str| {
-            let http = OAuthHttp::new(&Url::parse(server).expect("an address")).expect("a client");
-            let found = http.check(&Url::parse(url).expect("an address"));
-            assert_eq!(found.map_or_else(|error| error.to_string(), |()| "fine".to_owned()), expected, "{url}");
-        };
-        let (far, near) = ("https://mcp.example/mcp", "http://127.0.0.1:8080/mcp");
-        check(far, "https://issuer.example/token", "fine");
-        check(near, "https://issuer.example/token", "fine");
-        check(near, "http://localhost:9000/token", "fine");
-        check(near, "http://[::1]:9000/token", "fine");
-        let plain = "`http://issuer.example` is not a safe address: it must begin with `https://`";
-        check(far, "http://issuer.example/token?secret", plain);
-        check(near, "http://issuer.example/token?secret", plain);
-        check(far, "http://127.0.0.1/x", "`http://127.0.0.1` is on this machine, and the server is not");
-        check(far, "https://LOCALHOST./x", "`https://localhost.` is on this machine, and the server is not");
-        check(far, "https://[::1]/x", "`https://[::1]` is on this machine, and the server is not");
-        check(far, "file:///etc/passwd", "`null` is not a safe address: it must begin with `https://`");
-        check(far, "javascript:alert(1)", "`null` is not a safe address: it must begin with `https://`");
     }
 }

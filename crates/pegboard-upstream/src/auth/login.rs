@@ -87,9 +87,9 @@ impl Login {
     /// When the server wants none, or its answers lead nowhere or to an unsafe place.
     pub async fn begin(server: &ServerConfig, logins: &Logins) -> Result<Self, LoginError> {
         let Remote { url, headers, .. } = Remote::of(server)?;
-        let http = OAuthHttp::new(&url)?;
+        let http = OAuthHttp::new(&url, &server.oauth)?;
         // A token must not go over the wire for everybody to read.
-        http.check(&url)?;
+        http.guard().check(&url)?;
         let challenge = challenge(&url, headers, &http).await?;
         let authority = match Authority::discover(&url, challenge.header.as_deref(), &http).await {
             Err(LoginError::Undiscovered) if challenge.status != StatusCode::UNAUTHORIZED => {
@@ -258,6 +258,7 @@ async fn challenge(url: &Url, headers: &[(String, Secret)], http: &OAuthHttp) ->
         host: url.host_str().unwrap_or_default().to_owned(),
         source: error.without_url(),
     })?;
+    http.guard().learn_from(&response);
     let mut values = response.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
     let is_bearer = |value: &&str| value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
     let header = values.find(is_bearer).map(str::to_owned);

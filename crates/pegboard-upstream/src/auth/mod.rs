@@ -7,7 +7,7 @@
 //! a login that was made meanwhile by another process.
 //!
 //! ```text
-//! login.rs ─▶ oauth.rs (the MCP crate) ─▶ http.rs        callback.rs: where the browser comes back
+//! login.rs ─▶ oauth.rs (the MCP crate) ─▶ http.rs ─▶ guard.rs        callback.rs: where the browser comes back
 //!    │            ▲
 //!    ▼            │
 //! store.rs ◀─ bearer.rs ◀─ the HTTP transports
@@ -16,13 +16,16 @@
 //! Rules that hold everywhere here:
 //! - A token goes to the address that it was made for, and to nobody else.
 //! - What a server names must be `https`; on loopback, and for servers on loopback, `http` will do.
+//! - What a server names must be on the internet, or on the kind of network that the server is on.
 //! - Nothing that opens a door is printed, logged, or part of an error.
 
 mod bearer;
 mod callback;
 mod error;
+mod guard;
 mod http;
 mod login;
+mod network;
 mod oauth;
 mod revoke;
 mod store;
@@ -40,15 +43,6 @@ fn canonical(url: &str) -> Option<reqwest::Url> {
     let mut url = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     url.set_fragment(None);
     Some(url)
-}
-
-/// Whether an address is one of this machine.
-fn is_loopback(url: &reqwest::Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
-    let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    literal.is_ok_and(|address| address.to_canonical().is_loopback())
-        || host == "localhost"
-        || host.ends_with(".localhost")
 }
 
 /// Seconds since 1970.

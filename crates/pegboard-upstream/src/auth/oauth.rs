@@ -38,6 +38,7 @@ impl OAuthHttpClient for OAuthHttp {
         Box::pin(async move {
             let request = reqwest::Request::try_from(request.request).map_err(OAuthHttpClientError::from)?;
             let (response, body) = self.send(request).await.map_err(OAuthHttpClientError::from)?;
+            self.look_for_refused(&body);
             Ok(http::Response::from(response).map(|_| body))
         })
     }
@@ -62,20 +63,25 @@ impl Authority {
         let client: Arc<dyn OAuthHttpClient> = Arc::<OAuthHttp>::clone(http);
         let mut manager =
             AuthorizationManager::new_with_oauth_http_client(url.clone(), client).await.map_err(unusable)?;
-        let found = quietly(manager.resolve_metadata_from_challenge(challenge)).await.map_err(unusable)?;
+        let found = quietly(manager.resolve_metadata_from_challenge(challenge)).await;
+        // The crate takes a refusal for a document that is not there, and may find another.
+        if let Some(refused) = http.take_refused() {
+            return Err(refused.into());
+        }
+        let found = found.map_err(unusable)?;
         if !found.source.is_discovered() {
             return Err(LoginError::Undiscovered);
         }
         let metadata = found.metadata;
         let issuer = metadata.issuer.clone();
         let issuer = issuer.ok_or_else(|| LoginError::Metadata("it does not say whose it is".to_owned()))?;
-        check_issuer(&issuer, http)?;
+        check_issuer(&issuer, http).await?;
         let optional = [metadata.registration_endpoint.as_deref(), revocation_endpoint(&metadata)];
         let needed = [metadata.authorization_endpoint.as_str(), &metadata.token_endpoint];
         for endpoint in needed.into_iter().chain(optional.into_iter().flatten()) {
             let url = Url::parse(endpoint)
                 .map_err(|_| LoginError::Metadata(format!("`{}` is no address", told(endpoint))))?;
-            http.check(&url)?;
+            http.check(&url).await?;
         }
         manager.set_metadata(metadata.clone());
         Ok(Self { manager, metadata, http: Arc::clone(http), issuer })
@@ -108,7 +114,7 @@ impl Authority {
         };
         let url = quietly(self.manager.get_authorization_url(&scopes)).await.map_err(unusable)?;
         let url = Url::parse(&url).map_err(|_| LoginError::Metadata("the page for logins is no address".to_owned()))?;
-        self.http.check(&url)?;
+        self.http.check(&url).await?;
         Ok(Begun { authority: self, url, client_id, registered_secret })
     }
 
@@ -124,10 +130,10 @@ impl Authority {
 
 /// Whoever speaks for an issuer must be found at its address. The crate believes some documents
 /// in odd places.
-fn check_issuer(issuer: &str, http: &OAuthHttp) -> Result<(), LoginError> {
+async fn check_issuer(issuer: &str, http: &OAuthHttp) -> Result<(), LoginError> {
     let expected =
         Url::parse(issuer).map_err(|_| LoginError::Metadata(format!("the issuer `{}` is no address", told(issuer))))?;
-    http.check(&expected)?;
+    http.check(&expected).await?;
     match http.last() {
         Some(found) if found.origin() != expected.origin() => Err(LoginError::Issuer {
             expected: expected.origin().ascii_serialization(),
@@ -195,6 +201,7 @@ impl Begun {
             refresh_token: None,
             expires_at: None,
             scopes: Vec::new(),
+            network: self.authority.http.guard().network(),
         };
         let scopes = quietly(manager.get_current_scopes()).await;
         grant.with(&response, scopes).ok_or_else(|| refused("its answer has no bearer token"))
@@ -221,6 +228,7 @@ pub(super) async fn refresh(
     http: &Arc<OAuthHttp>,
 ) -> Result<Grant, RefreshError> {
     let failed = |reason: &str| RefreshError::Failed { issuer: told(&grant.issuer), reason: told(reason) };
+    http.guard().allow(grant.network);
     let client: Arc<dyn OAuthHttpClient> = Arc::<OAuthHttp>::clone(http);
     // The crate takes the address of the server for what the token is for, unless it has just
     // looked; what it was for when it was made is what counts.

@@ -13,7 +13,8 @@ use crate::config::{OAuthConfig, Secret};
 pub(super) async fn revoke(grant: &Grant, oauth: &OAuthConfig, server: &Url) -> Result<bool, LoginError> {
     let Some(endpoint) = &grant.revocation_endpoint else { return Ok(false) };
     let endpoint = Url::parse(endpoint).map_err(|_| LoginError::Metadata("no address to revoke at".to_owned()))?;
-    let http = OAuthHttp::new(server)?;
+    let http = OAuthHttp::new(server, oauth)?;
+    http.guard().allow(grant.network);
     let secret = oauth.secret_of(&grant.client_id).map(Secret::expose).or(grant.client_secret.as_deref());
     let methods = grant.token_auth_methods.iter().flatten();
     let is_in_body = methods.clone().any(|method| method == "client_secret_post")

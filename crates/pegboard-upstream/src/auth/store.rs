@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::now;
+use super::{network::Network, now};
 use crate::store::{Folder, digest};
 
 /// The form of the files that this build writes and reads.
@@ -149,6 +149,10 @@ pub(super) struct Grant {
     pub(super) expires_at: Option<u64>,
     #[serde(default)]
     pub(super) scopes: Vec<String>,
+    /// The network that the server was on, if that is not the internet; whoever renews the login
+    /// may be there as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) network: Option<Network>,
 }
 
 impl Grant {
@@ -190,6 +194,7 @@ pub(super) mod tests {
             refresh_token: Some("refresh-secret".to_owned()),
             expires_at: None,
             scopes: vec!["read".to_owned()],
+            network: None,
         }
     }
 

@@ -180,6 +180,9 @@ pub struct OAuthConfig {
     pub scopes: Vec<String>,
     /// The port on this machine that a browser comes back to; any unless it is said.
     pub callback_port: Option<u16>,
+    /// Whether endpoints that are found by discovery may be on private networks and on this
+    /// machine although the server is not.
+    pub allow_private_issuers: Option<bool>,
 }
 
 impl OAuthConfig {

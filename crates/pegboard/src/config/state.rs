@@ -115,6 +115,7 @@ pub(super) struct ServerDefaults {
     pub(super) process_namespace: Option<ProcessNamespace>,
     pub(super) new_servers: Option<NewServers>,
     pub(super) inherit_env: Option<InheritEnv>,
+    pub(super) allow_private_issuers: Option<bool>,
 }
 
 impl ServerDefaults {
@@ -125,6 +126,8 @@ impl ServerDefaults {
             server.pinning = server.pinning.or(self.pinning);
             server.process_namespace = server.process_namespace.or(self.process_namespace);
             server.new_servers = self.new_servers.unwrap_or_default();
+            let oauth = &mut server.oauth;
+            oauth.allow_private_issuers = oauth.allow_private_issuers.or(self.allow_private_issuers);
             server.inherit_env = InheritEnv::join(self.inherit_env.as_ref(), server.inherit_env.take());
         }
     }

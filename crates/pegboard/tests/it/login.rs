@@ -2,9 +2,13 @@
 
 use std::{
     fs,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -322,6 +326,59 @@ async fn any_page_can_knock_and_none_but_the_right_one_is_let_in() {
     }
     assert_eq!(http().get(url).send().await.expect("an answer").status(), 200);
     assert_eq!(running.end().await.0, 0);
+}
+
+/// The address of this machine on a private network, if it has one. No packet is sent.
+fn private_address() -> Option<IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    matches!(address, IpAddr::V4(address) if address.is_private()).then_some(address)
+}
+
+/// Counts connections and closes them.
+async fn count_connections(address: IpAddr) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind((address, 0)).await.expect("a port");
+    let (address, count) = (listener.local_addr().expect("an address"), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&count);
+    tokio::spawn(async move {
+        while listener.accept().await.is_ok() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (address, count)
+}
+
+/// The server of these tests is on the loopback interface; it must not lead elsewhere inside.
+#[tokio::test]
+async fn private_endpoints_are_refused_before_they_are_asked() {
+    let stage = Stage::new("private");
+    let far = |authority: &Authority| json!({"type": "http", "url": authority.mcp()});
+    let named = |place: &str| Rules { named: Some(place.to_owned()), ..Rules::default() };
+    let tokens_at = |place: &str| Rules { token_endpoint: Some(place.to_owned()), ..Rules::default() };
+    for (rules, expected) in [
+        (named("https://10.255.255.1"), "`https://10.255.255.1` is a private address"),
+        (named("https://[::ffff:10.255.255.1]/x"), "is a private address"),
+        (tokens_at("https://[fd00::1]/token"), "`https://[fd00::1]` is a private address"),
+        (tokens_at("https://169.254.169.254/token"), "`https://169.254.169.254` is a link-local address"),
+        (tokens_at("https://[64:ff9b::a00:1]/token"), "is a private address"),
+    ] {
+        let authority = Authority::start(rules);
+        let (code, said) = stage.configure(far(&authority)).log_in().await;
+        assert!(code != 0 && said.contains(expected) && said.contains("`allowPrivateIssuers`"), "{expected}: {said}");
+        assert!(stage.kept().is_empty() && authority.count("token") == 0, "{:?}", authority.events());
+    }
+    let Some(address) = private_address() else { return };
+    let (place, count) = count_connections(address).await;
+    let authority = Authority::start(tokens_at(&format!("https://{place}/token")));
+    let (code, said) = stage.configure(far(&authority)).log_in().await;
+    assert!(code != 0 && said.contains("is a private address"), "{said}");
+    assert_eq!(count.load(Ordering::SeqCst), 0, "it was asked");
+    let mut allowed = far(&authority);
+    allowed["pegboard"] = json!({"allowPrivateIssuers": true});
+    let (code, said) = stage.configure(allowed).log_in().await;
+    assert!(code != 0 && !said.contains("is a private address"), "{said}");
+    assert!(count.load(Ordering::SeqCst) > 0, "it was not asked: {said}");
 }
 
 #[tokio::test]

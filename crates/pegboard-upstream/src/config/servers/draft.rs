@@ -117,6 +117,9 @@ impl Draft {
                 problems.push(problem.hint("pass credentials in `env`"));
             }
         }
+        if let Some(setting) = entry.get("pegboard").and_then(|own| own.get("allowPrivateIssuers")) {
+            problems.push(setting.problem("is for remote servers; a program needs no login"));
+        }
     }
 
     /// A setting without effect is a misunderstanding as well.

@@ -277,6 +277,13 @@ static OWN: Section<Draft> = Section::new(
     "Settings of Pegboard for one server.",
     &[
         Key::new(
+            "allowPrivateIssuers",
+            Kind::Flag,
+            "Whether endpoints that a remote server names for logins (OAuth) may be at private, link-local or loopback \
+         addresses although the server itself is not, in place of `pegboard.allowPrivateIssuers`.",
+            |node, server: &mut Draft, scope| server.oauth.allow_private_issuers = node.as_bool(scope.problems),
+        ),
+        Key::new(
             "inheritEnv",
             inherit::KIND,
             "Variables of Pegboard that the server inherits beyond the short list, added to `pegboard.inheritEnv`: names, \

@@ -55,7 +55,7 @@ fn show(server: &ServerConfig) -> String {
     let lazy = if server.is_lazy() { " lazy" } else { "" };
     let breaker =
         server.breaker.map(|breaker| format!(" {} in {:?}, {:?}", breaker.failures, breaker.window, breaker.pause));
-    let OAuthConfig { client_id, client_secret, scopes, callback_port } = &server.oauth;
+    let OAuthConfig { client_id, client_secret, scopes, callback_port, .. } = &server.oauth;
     if server.oauth != OAuthConfig::default() {
         let secret = client_secret.as_ref().map(Secret::expose);
         let _ = write!(text, " oauth {client_id:?} {secret:?} {scopes:?} {callback_port:?}");
@@ -86,6 +86,13 @@ fn variables_to_inherit() {
     let (_, problems) = read(r#"{"mcpServers": {"s": {"url": "http://x", "pegboard": {"inheritEnv": []}}}}"#);
     let lines = problems.lines();
     assert!(lines.len() == 1 && lines[0].contains("a remote server has no environment"), "{lines:?}");
+    check(
+        r#"{"allowPrivateIssuers": true}"#,
+        "`s.allowPrivateIssuers` is for remote servers; a program needs no login",
+    );
+    let (servers, problems) =
+        read(r#"{"mcpServers": {"s": {"url": "http://x", "pegboard": {"allowPrivateIssuers": true}}}}"#);
+    assert_eq!((servers[0].oauth.allow_private_issuers, problems.len()), (Some(true), 0));
 }
 
 #[test]

@@ -243,6 +243,15 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     )
     .default("[]"),
     Key::new(
+        "allowPrivateIssuers",
+        Kind::Flag,
+        "Whether endpoints that remote servers name for logins (OAuth) may be at private, link-local or loopback \
+         addresses although the server itself is not. Without it they must be public, or on the same kind of network \
+         as the server. A server's own `pegboard.allowPrivateIssuers` takes precedence.",
+        |node, draft: &mut Draft, scope| draft.servers.allow_private_issuers = node.as_bool(scope.problems),
+    )
+    .default("false"),
+    Key::new(
         "circuitBreaker",
         breaker::KIND,
         "When calls of a server are refused because it does not answer, unless its own `circuitBreaker` says \
