@@ -396,7 +396,8 @@ mod tests {
         let transport =
             TransportConfig::Stdio { command: "sh".to_owned(), args: args.to_vec(), env: Vec::new(), cwd: None };
         let environment = Environment::of(&ServerConfig::new("s", transport), &Reserved::default());
-        let program = Program { command: "sh", args: &args, environment: &environment, cwd: None, supervisor, namespace };
+        let program =
+            Program { command: "sh", args: &args, environment: &environment, cwd: None, supervisor, namespace };
         let (sender, attachable) = start(&program).expect("it starts").split();
         let (notices, _) = mpsc::channel(1);
         let link = Link::new(

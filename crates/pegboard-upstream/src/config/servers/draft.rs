@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::{
-    HttpKind, Limits, OAuthConfig, Pinning, Secret, ServerConfig, Timeouts, TransportConfig,
+    HttpKind, Limits, OAuthConfig, Pinning, ProcessNamespace, Secret, ServerConfig, Timeouts, TransportConfig,
     document::{Node, Problems},
     keys::Scope,
     variables::{Expanded, expand},
@@ -31,6 +31,7 @@ pub(super) struct Draft {
     pub(super) lazy: Option<bool>,
     pub(super) breaker: Option<BreakerSettings>,
     pub(super) pinning: Option<Pinning>,
+    pub(super) process_namespace: Option<ProcessNamespace>,
     pub(super) secrets: Vec<Secret>,
     pub(super) description: Option<String>,
     pub(super) oauth: OAuthConfig,
@@ -51,6 +52,7 @@ impl Draft {
             lazy: self.lazy,
             breaker: self.breaker,
             pinning: self.pinning,
+            process_namespace: self.process_namespace,
             secrets: self.secrets,
             oauth: self.oauth,
             inherit_env: self.inherit_env,

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        HttpKind, Pinning, Secret,
+        HttpKind, Pinning, ProcessNamespace, Secret,
         breaker::{self, read_breaker},
         document::{Missing, Node},
         env_file,
@@ -290,6 +290,15 @@ static OWN: Section<Draft> = Section::new(
          patterns such as `GITHUB_*`, or `true` for all. `false` and `[]` switch `pegboard.inheritEnv` off for it. \
          Variables that supply `pegboard.tokens` are never inherited.",
             |node, server: &mut Draft, scope| server.inherit_env = read_inherit_env(node, scope),
+        ),
+        Key::new(
+            "processNamespace",
+            Kind::OneOf(ProcessNamespace::NAMES),
+            "Whether the server runs in a process (PID) namespace, in place of `pegboard.processNamespace`.",
+            |node, server: &mut Draft, scope| {
+                let name = node.as_one_of(ProcessNamespace::NAMES, scope.problems);
+                server.process_namespace = name.and_then(ProcessNamespace::named);
+            },
         ),
     ],
 );

@@ -34,6 +34,7 @@ impl Place {
             gate: watch::Sender::new(Gate::Open),
             pins: Some(Arc::new(Pins::at(self.0.clone()))),
             secrets: crate::redact::Shared::default(),
+            reserved: std::sync::Mutex::default(),
             starts: Arc::new(Semaphore::new(1)),
         };
         Upstream::new(config, Arc::new(crew))

@@ -46,9 +46,12 @@ async fn servers_end_when_gateway_and_supervisor_are_killed() {
             "(setsid sleep 1000 > /dev/null 2>&1 &); sleep 1000 > /dev/null 2>&1 & exec {} --extras",
             fixture_path().display()
         );
+        // Set for one server, and for all that set nothing themselves.
         let server = json!({"command": "bash", "args": ["-c", script]});
+        let mut own = server.clone();
+        own["pegboard"] = json!({"processNamespace": kind});
         let config = json!({
-            "mcpServers": {"one": server, "two": server},
+            "mcpServers": {"one": own, "two": server},
             "pegboard": {"exposure": "never", "processNamespace": kind},
         });
         let served = Served::start(&format!("killed-{kind}"), &config).await;
