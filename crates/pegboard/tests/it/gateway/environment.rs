@@ -43,7 +43,7 @@ fn fixture_named(name: &str) -> PathBuf {
     program
 }
 
-fn server(own: Value) -> Value {
+fn server(own: &Value) -> Value {
     let mut server = fixture(&["--environment"]);
     if !own.is_null() {
         server["pegboard"] = json!({"inheritEnv": own});
@@ -51,7 +51,7 @@ fn server(own: Value) -> Value {
     server
 }
 
-fn config(servers: Value, variable: &str) -> Value {
+fn config(servers: &Value, variable: &str) -> Value {
     let tokens = json!([{"name": "ada", "token": format!("${{env:{variable}:-unused-default-of-a-token}}")}]);
     json!({"mcpServers": servers, "pegboard": {"tokens": tokens, "prefix": "always", "dialect": "passthrough"}})
 }
@@ -77,16 +77,16 @@ const SHORT: &str = "LC_TIME TZ XDG_DATA_HOME https_proxy NO_PROXY NODE_EXTRA_CA
 
 #[tokio::test]
 async fn servers_inherit_a_short_list_and_what_is_named() {
-    let mut runner = server(Value::Null);
+    let mut runner = server(&Value::Null);
     runner["command"] = json!(fixture_named("npx"));
     let servers = json!({
-        "plain": server(Value::Null),
+        "plain": server(&Value::Null),
         "npx": runner,
-        "named": server(json!(["PB_SECRET_ONE"])),
-        "pattern": server(json!(["PB_*", "PEGBOARD_*", "UV_*"])),
-        "all": server(json!(true)),
+        "named": server(&json!(["PB_SECRET_ONE"])),
+        "pattern": server(&json!(["PB_*", "PEGBOARD_*", "UV_*"])),
+        "all": server(&json!(true)),
     });
-    let served = Served::start_with("environment", &config(servers, "PB_ADMIN"), &[], VARIABLES).await;
+    let served = Served::start_with("environment", &config(&servers, "PB_ADMIN"), &[], VARIABLES).await;
     assert_eq!(inherited(&served, "plain").await, SHORT);
     assert_eq!(inherited(&served, "npx").await, format!("{SHORT} npm_config_registry"));
     assert_eq!(inherited(&served, "named").await, format!("PB_SECRET_ONE {SHORT}"));
@@ -102,7 +102,7 @@ async fn a_real_server_reports_the_short_list() {
     let Some(tools) = real::tools() else { return };
     let servers = real::peer_file("servers.json", &tools);
     let servers = json!({"everything": servers["mcpServers"]["everything"]});
-    let served = Served::start_with("environment-real", &config(servers, "PB_ADMIN"), &[], VARIABLES).await;
+    let served = Served::start_with("environment-real", &config(&servers, "PB_ADMIN"), &[], VARIABLES).await;
     let session = Legacy::begin_as(&served.url, "test", json!({}), Some(TOKEN)).await;
     let reply = session.call("everything___get-env", json!({})).await;
     let found: Value = serde_json::from_str(&text(&reply)).expect("a JSON object");
@@ -112,7 +112,7 @@ async fn a_real_server_reports_the_short_list() {
 
 #[tokio::test]
 async fn a_general_setting_holds_for_servers_that_do_not_switch_it_off() {
-    let mut config = config(json!({"plain": server(Value::Null), "none": server(json!(false))}), "PB_ADMIN");
+    let mut config = config(&json!({"plain": server(&Value::Null), "none": server(&json!(false))}), "PB_ADMIN");
     config["pegboard"]["inheritEnv"] = json!(["PB_SECRET_*"]);
     let served = Served::start_with("environment-general", &config, &[], VARIABLES).await;
     assert_eq!(inherited(&served, "plain").await, format!("PB_SECRET_ONE PB_SECRET_TWO {SHORT}"));
@@ -126,11 +126,11 @@ async fn a_general_setting_holds_for_servers_that_do_not_switch_it_off() {
 
 #[tokio::test]
 async fn other_tokens_hold_for_servers_that_are_started_later() {
-    let servers = || json!({"all": server(json!(true))});
-    let served = Served::start_with("environment-reload", &config(servers(), "PB_ADMIN"), &[], VARIABLES).await;
+    let servers = || json!({"all": server(&json!(true))});
+    let served = Served::start_with("environment-reload", &config(&servers(), "PB_ADMIN"), &[], VARIABLES).await;
     let before = report(&served, TOKEN, "all").await;
     assert!(before["own"].get("PB_ADMIN").is_none() && before["own"]["PB_OTHER"] == OTHER, "{before}");
-    assert!(served.reconfigure(&config(servers(), "PB_OTHER").to_string()).await);
+    assert!(served.reconfigure(&config(&servers(), "PB_OTHER").to_string()).await);
     let url = format!("{}/control/servers/all/restart", served.url.trim_end_matches("/mcp"));
     let request = http().post(url).bearer_auth(OTHER).header("content-type", "application/json").body("{}");
     let answer = request.send().await.expect("an answer");
@@ -180,8 +180,8 @@ async fn a_server_cannot_read_the_environment_of_the_gateway() {
         eprintln!("SKIPPED: `setpriv` cannot run the binary as another user");
         return;
     };
-    let servers = json!({"reader": server(Value::Null)});
-    let (folder, file) = super::written("environment-proc", &config(servers, "PB_ADMIN"));
+    let servers = json!({"reader": server(&Value::Null)});
+    let (folder, file) = super::written("environment-proc", &config(&servers, "PB_ADMIN"));
     let mut words = line.iter().map(|&word| word.to_owned());
     let binary = env!("CARGO_BIN_EXE_pegboard").to_owned();
     let mut command = match words.next() {

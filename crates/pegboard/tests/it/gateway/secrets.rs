@@ -226,6 +226,30 @@ async fn nor_in_json_with_tokens() {
     assert!(served.log().lines().filter(|line| line.starts_with('{')).count() > 10);
 }
 
+/// The secret in the environment of the program, encoded in the ways that the program below uses.
+const ENCODED: [&str; 4] = [
+    "czNjcmV0LW9mLXRoZS1lbnZpcm9ubWVudA==",
+    "dXNlcjpzM2NyZXQtb2YtdGhlLWVudmlyb25tZW50",
+    "S3CRET-OF-THE-ENVIRONMENT",
+    "7333637265742d6f662d7468652d656e7669726f6e6d656e74",
+];
+
+#[tokio::test]
+async fn encoded_secrets_are_hidden_too() {
+    let script = "{ printf %s \"$KEY\" | base64; printf 'user:%s' \"$KEY\" | base64; printf '%s\\n' \"$KEY\" | tr a-z A-Z; \
+                  printf %s \"$KEY\" | od -An -v -tx1 | tr -d ' \\n'; echo; echo done; } >&2; exit 3";
+    let server = json!({"command": "/bin/sh", "args": ["-c", script], "env": {"KEY": "${PB_TEST_ENV}"}});
+    let config = json!({"mcpServers": {"encodes": server}, "pegboard": {"startupWait": 20}});
+    let served = serve("encoded", &config, &[]).await;
+    served.logged("done").await;
+    let log = served.log();
+    for form in ENCODED {
+        // A few characters beside the secret's own may be left.
+        assert!(!log.contains(&form[8..form.len() - 4]), "{form}: {log}");
+    }
+    assert!(log.matches("[hidden]").count() >= ENCODED.len(), "{log}");
+}
+
 #[tokio::test]
 async fn a_file_that_changes_is_read_again_and_one_that_is_gone_is_told() {
     let remote = parrot().await;
