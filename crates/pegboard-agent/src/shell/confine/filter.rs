@@ -330,8 +330,9 @@ mod tests {
         for (around, count) in [(landlock(2), 5), (landlock(7), 5), (Around::Namespaces, 3)] {
             let programs = programs(around).expect("they compile");
             assert_eq!(programs.len(), count);
-            // All of them are run at every system call.
-            assert!(programs.iter().map(Vec::len).sum::<usize>() < 700, "{around:?}");
+            // All of them are run at every system call that is not known to be allowed always.
+            let steps: usize = programs.iter().map(Vec::len).sum();
+            assert!(steps < 1000, "{around:?}: {steps} steps");
         }
     }
 }
