@@ -146,7 +146,7 @@ fn begin(base: &Path) -> io::Result<()> {
     for folder in [OLD, NEW] {
         fs::create_dir(base.join(folder.trim_start_matches('/')))?;
     }
-    pivot_root(base, &base.join(OLD.trim_start_matches('/')))?;
+    pivot_root(base, base.join(OLD.trim_start_matches('/')))?;
     chdir("/")?;
     Ok(mount("tmpfs", NEW, "tmpfs", PLAIN, Some(c"mode=0755"))?)
 }
