@@ -40,8 +40,8 @@ const GUARDED: [Guarded; 4] = [
 /// The place that is read, if `key` is one of the guarded words or a slip in writing one.
 pub(super) fn advice(key: &str) -> Option<String> {
     let key = fold(key);
-    let is_meant = |word: &&str| is_slip(&key, word);
-    GUARDED.iter().find(|guarded| guarded.words.iter().any(|word| is_meant(&word))).map(|it| it.hint.to_owned())
+    let is_meant = |guarded: &&Guarded| guarded.words.iter().any(|word| is_slip(&key, word));
+    GUARDED.iter().find(is_meant).map(|guarded| guarded.hint.to_owned())
 }
 
 /// Whether `key` is `word`, or the word with as many slips as its length makes plausible.

@@ -26,7 +26,7 @@ pub(super) static TOOL_SEARCH: Section<Search> = Section::new(
      `pegboard.dialect` says otherwise. Stands in the general list only.",
     &[
         Key::new("enabled", Kind::Flag, "The same as `enabled` of the step.", |node, search: &mut Search, scope| {
-            search.is_off = node.as_bool(scope.problems) == Some(false)
+            search.is_off = node.as_bool(scope.problems) == Some(false);
         })
         .default("true"),
         Key::new(

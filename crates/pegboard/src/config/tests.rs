@@ -320,7 +320,7 @@ fn places() -> Vec<Place> {
             |it| json!({"pegboard": {"tokens": [it]}}),
         ),
         place(child("middleware", &root_shape()), json!({}), |it| json!({"middleware": it})),
-        place(http.clone(), json!({}), |it| json!({"httpServer": it})),
+        place(http, json!({}), |it| json!({"httpServer": it})),
         place(stages.clone(), json!({}), |it| json!({"httpServer": {"middleware": it}})),
         place(child("client", &stages), json!({}), |it| json!({"httpServer": {"middleware": {"client": it}}})),
         place(middleware::entry_shape(), json!({"type": "logging"}), |it| json!({"middleware": [it]})),
@@ -631,12 +631,11 @@ fn misplaced_restrictions_are_errors() {
         ("middlewares", "steps are read from the top-level `middleware`"),
         ("Middleware", "steps are read from the top-level `middleware`"),
     ];
-    let places: [(&str, fn(&str) -> String); 3] = [
-        ("", |key| format!("{{\"{key}\": {{}}}}")),
-        ("httpServer.", |key| format!("{{\"httpServer\": {{\"{key}\": {{}}}}}}")),
-        ("pegboard.", |key| format!("{{\"pegboard\": {{\"{key}\": {{}}}}}}")),
-    ];
-    for (place, file) in places {
+    for place in ["", "httpServer.", "pegboard."] {
+        let file = |key: &str| match place.strip_suffix('.') {
+            Some(section) => json!({section: {key: {}}}).to_string(),
+            None => json!({key: {}}).to_string(),
+        };
         for (key, hint) in hints {
             let (_, problems) = parse(&file(key), &env);
             let lines = problems.lines();
