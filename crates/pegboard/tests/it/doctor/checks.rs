@@ -257,7 +257,7 @@ fn addresses() {
     look(json!({"listen": taken}), &["--listen", "0"], &[]);
     look(json!({"listen": "0.0.0.0:0"}), &[], &["error public-address -: `0.0.0.0:0` can be reached"]);
     look(json!({"listen": "0.0.0.0:0", "allowPublic": true}), &[], &["warning public-address -: "]);
-    let tokens = json!([{"name": "me", "token": format!("{SECRET}-token")}]);
+    let tokens = json!([{"name": "me", "token": format!("{SECRET}-0123456789abcdef")}]);
     look(json!({"listen": "0.0.0.0:0", "tokens": tokens}), &[], &[]);
     look(json!({}), &["--listen", "nonsense"], &["error listen-address -: `nonsense` is not an address"]);
     look(json!({}), &["--listen", "192.0.2.1:80"], &["error public-address", "error listen-address -: cannot listen"]);

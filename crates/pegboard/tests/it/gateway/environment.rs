@@ -174,7 +174,6 @@ fn unprivileged() -> Option<Vec<&'static str>> {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-#[expect(clippy::print_stderr, reason = "whoever runs the tests must see what was left out")]
 async fn a_server_cannot_read_the_environment_of_the_gateway() {
     let Some(line) = unprivileged() else {
         eprintln!("SKIPPED: `setpriv` cannot run the binary as another user");

@@ -80,7 +80,7 @@ impl Served {
     pub(crate) async fn start_at(test: &str, config: &Value, address: &str) -> Self {
         let (folder, file) = written(test, config);
         let served = Self::spawn(folder, &[&file], address).await;
-        served.wait_until_settled().await;
+        served.wait_until_settled(config, &[]).await;
         served
     }
 
@@ -88,7 +88,7 @@ impl Served {
     pub(crate) async fn start_with(test: &str, config: &Value, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let (folder, file) = written(test, config);
         let served = Self::spawn_with(folder, &[&[file.as_str()], args].concat(), "127.0.0.1:0", variables).await;
-        served.wait_until_settled().await;
+        served.wait_until_settled(config, variables).await;
         served
     }
 
@@ -129,24 +129,33 @@ impl Served {
         let line = served.logged("listening on ").await;
         let address = line.split("listening on ").nth(1).and_then(|rest| rest.split(['"', ' ']).next());
         served.url = address.expect("an address").to_owned();
-        served.wait_until(|readiness| readiness["ready"] == true).await;
+        served.wait_until(None, |readiness| readiness["ready"] == true).await;
         served
     }
 
     /// Waits until every server works, has failed, or rests. A client that comes earlier is answered
     /// after `startupWait` (`server/discover` after two seconds) with the servers that are there by
     /// then, and is told of the others later: on a busy machine it would see another order of events.
-    async fn wait_until_settled(&self) {
-        self.wait_until(|readiness| readiness["starting"] == 0).await;
+    /// Where there are tokens, this is only told to one without a selection.
+    async fn wait_until_settled(&self, config: &Value, variables: &[(&str, &str)]) {
+        let tokens = config["pegboard"]["tokens"].as_array();
+        let whole = tokens.and_then(|tokens| tokens.iter().find(|token| token.get("selection").is_none()));
+        let token = whole.and_then(|token| token["token"].as_str());
+        let value =
+            |token: &str| variables.iter().find(|(name, _)| token == format!("${{{name}}}")).map(|(_, value)| *value);
+        let token = token.map(|token| value(token).unwrap_or(token));
+        self.wait_until(token, |readiness| readiness["starting"] == 0).await;
     }
 
     /// Waits until the answer of `/ready` is one that a test can go on with.
-    async fn wait_until(&self, is_enough: impl Fn(&Value) -> bool) {
-        let url = self.url.replace("/mcp", "/ready");
+    async fn wait_until(&self, token: Option<&str>, is_enough: impl Fn(&Value) -> bool) {
+        let request = client::http().get(self.url.replace("/mcp", "/ready"));
+        let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
+        let again = || request.try_clone().expect("no body").send();
         let polled = async {
-            while let Ok(answer) = client::http().get(&url).send().await {
+            while let Ok(answer) = again().await {
                 let readiness: Value = serde_json::from_str(&answer.text().await.unwrap_or_default())
-                    .unwrap_or_else(|error| panic!("`{url}` does not tell readiness: {error}"));
+                    .unwrap_or_else(|error| panic!("`/ready` does not tell readiness: {error}"));
                 if is_enough(&readiness) {
                     return;
                 }
