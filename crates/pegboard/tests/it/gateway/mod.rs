@@ -141,8 +141,8 @@ impl Served {
         let tokens = config["pegboard"]["tokens"].as_array();
         let whole = tokens.and_then(|tokens| tokens.iter().find(|token| token.get("selection").is_none()));
         let token = whole.and_then(|token| token["token"].as_str());
-        let value =
-            |token: &str| variables.iter().find(|(name, _)| token == format!("${{{name}}}")).map(|(_, value)| *value);
+        let names = |token: &str, name: &str| token.split(['{', '}', ':']).any(|part| part == name);
+        let value = |token: &str| variables.iter().find(|(name, _)| names(token, name)).map(|(_, value)| *value);
         let token = token.map(|token| value(token).unwrap_or(token));
         self.wait_until(token, |readiness| readiness["starting"] == 0).await;
     }
