@@ -146,3 +146,31 @@ fn a_server_is_seen_as_a_whole_or_not() {
     check(&ours.narrowed_to(all().allow_servers(["chat"])), "mail", false);
     check(&all().narrowed_to(ours), "mail", true);
 }
+
+#[test]
+fn every_tool_of_a_server_is_seen_or_not() {
+    let check_of = |tools: &[&str], selection: &Selection, server: &str, expected: bool| {
+        let catalog = catalog(tools);
+        let of_server = catalog.iter().filter(|tool| tool.server_name() == Some(server)).map(AsRef::as_ref);
+        assert_eq!(selection.allows_all_of(server, of_server), expected, "{server}: {selection:?}");
+    };
+    let check = |selection: &Selection, server: &str, expected: bool| check_of(&TOOLS, selection, server, expected);
+    check(&all(), "mail", true);
+    check(&all().allow_servers(["mail"]), "mail", true);
+    check(&all().allow_servers(["chat"]), "mail", false);
+    check(&all().allow_tools(["mail:send", "mail:list"]), "mail", false);
+    check(&all().deny(["mail:send"]), "mail", false);
+    check(&all().deny(["mail:send"]), "chat", true);
+    // Also a tool that the server does not offer at the moment.
+    check(&all().deny(["mail:delete"]), "mail", false);
+    check(&all().deny(["send"]), "mail", false);
+    check(&all().deny(["list_issues"]), "mail", true);
+    // Of a server whose tools are unknown, any tool may be the one.
+    check_of(&["chat/send"], &all().deny(["list_issues"]), "mail", false);
+    check_of(&["chat/send"], &all().deny(["chat:send"]), "mail", true);
+    check_of(&["chat/send"], &all(), "mail", true);
+    for narrowed in [all().deny(["mail:send"]).narrowed_to(all()), all().narrowed_to(all().deny(["send"]))] {
+        check(&narrowed, "mail", false);
+        check(&narrowed, "git-hub", true);
+    }
+}

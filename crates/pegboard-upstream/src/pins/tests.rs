@@ -1,4 +1,10 @@
-use std::{fs, path::PathBuf, sync::Arc, thread};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    thread,
+};
 
 use proptest::prelude::*;
 
@@ -351,6 +357,8 @@ proptest! {
     )) {
         let place = Place::new("names");
         let mut approved: Option<HashSet<(u8, u8)>> = None;
+        // What each name was last offered and may have to wait: an approval is one of everything.
+        let mut waiting: HashMap<u8, BTreeMap<u8, u8>> = HashMap::new();
         for (name, offered, does_approve) in steps {
             let texts: Vec<String> =
                 offered.iter().map(|(name, form)| format!(r#"{{"name":"{name}","description":"{form}"}}"#)).collect();
@@ -364,9 +372,10 @@ proptest! {
             for (tool, form) in &offered {
                 prop_assert!(review.held.contains(&tool.to_string()) || known.contains(&(*tool, *form)));
             }
+            waiting.insert(name, offered);
             if does_approve {
                 place.approve(&[]);
-                known.extend(offered);
+                known.extend(waiting.values().flatten().map(|(tool, form)| (*tool, *form)));
             }
         }
     }
