@@ -41,7 +41,7 @@ struct Area {
     files: &'static [&'static str],
 }
 
-const AREAS: [Area; 6] = [
+const AREAS: [Area; 7] = [
     Area { name: "selection", package: "pegboard-core", files: &["crates/pegboard-core/src/selection.rs"] },
     Area { name: "policy", package: "pegboard-gateway", files: &["crates/pegboard-gateway/src/middleware/*.rs"] },
     Area {
@@ -53,9 +53,26 @@ const AREAS: [Area; 6] = [
             "crates/pegboard-upstream/src/server/pinning.rs",
         ],
     },
-    Area { name: "tokens", package: "pegboard-http", files: &["crates/pegboard-http/src/guard.rs"] },
+    Area {
+        name: "tokens",
+        package: "pegboard-http",
+        files: &["crates/pegboard-http/src/guard.rs", "crates/pegboard-http/src/failures.rs"],
+    },
+    Area {
+        name: "connections",
+        package: "pegboard-http",
+        files: &["crates/pegboard-http/src/connections.rs", "crates/pegboard-http/src/address.rs"],
+    },
     Area { name: "token-settings", package: "pegboard", files: &["crates/pegboard/src/config/access.rs"] },
-    Area { name: "limits", package: "pegboard-gateway", files: &["crates/pegboard-gateway/src/limits.rs"] },
+    Area {
+        name: "limits",
+        package: "pegboard-gateway",
+        files: &[
+            "crates/pegboard-gateway/src/limits.rs",
+            "crates/pegboard-gateway/src/shares.rs",
+            "crates/pegboard-gateway/src/bounds.rs",
+        ],
+    },
 ];
 
 /// Tests the areas that are named, or all of them.
