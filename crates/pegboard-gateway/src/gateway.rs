@@ -42,6 +42,10 @@ use crate::{
     watches::Watches,
 };
 
+/// The bodies of one caller's requests in progress have at most so many times the bytes of the
+/// largest one.
+const BODIES_PER_CALLER: usize = 8;
+
 /// Makes the ranker of a dialect; the same one for the same dialect, so that its index is
 /// shared.
 pub type Rankers = Arc<dyn Fn(DialectName) -> Arc<dyn Ranker> + Send + Sync>;
@@ -67,6 +71,8 @@ pub struct Gateway {
     pub(crate) limits: Limits,
     /// Event streams that each caller has open.
     streams: Arc<Shares>,
+    /// Bytes of the bodies of each caller's requests in progress.
+    body_bytes: Arc<Shares>,
     /// Bytes of the subscriptions of each caller.
     pub(crate) subscription_bytes: Arc<Shares>,
     pub(crate) began: Instant,
@@ -118,6 +124,7 @@ impl Gateway {
             recorder: OnceLock::new(),
             limits: Limits::default(),
             streams: Arc::default(),
+            body_bytes: Arc::default(),
             subscription_bytes: Arc::default(),
             began: Instant::now(),
             next_owner: AtomicU64::new(1),
@@ -148,6 +155,13 @@ impl Gateway {
     /// A place for an event stream without end; `None` if the caller has as many as it may have.
     pub(crate) fn open_stream(&self, party: Party) -> Option<Claim> {
         self.streams.take(party, 1, self.setup().streams_per_caller)
+    }
+
+    /// Room in memory for the body of a request; `None` if the bodies of the caller's requests in
+    /// progress are too large altogether.
+    pub(crate) fn open_body(&self, party: Party, bytes: usize, max_body_bytes: usize) -> Option<Claim> {
+        let most = max_body_bytes.saturating_mul(BODIES_PER_CALLER);
+        self.body_bytes.take(party, bytes.min(max_body_bytes), most)
     }
 
     /// Ends the streams that would go on for ever, so that what is left can finish.

@@ -143,7 +143,7 @@ impl Default for GatewaySettings {
             selection: Selection::everything(),
             tokens: Vec::new(),
             limits: CallLimits::default(),
-            streams_per_caller: 128,
+            streams_per_caller: 64,
             names: Style::default(),
             prefixes: Prefixes::default(),
             middleware: Vec::new(),

@@ -56,17 +56,24 @@ impl Claim {
     pub(crate) fn amount(&self) -> usize {
         self.amount
     }
-}
 
-impl Drop for Claim {
-    fn drop(&mut self) {
+    /// Gives back what is over `amount`.
+    pub(crate) fn shrink_to(&mut self, amount: usize) {
+        let surplus = self.amount.saturating_sub(amount);
+        self.amount -= surplus;
         let mut taken = lock(&self.shares.taken);
         if let Some(amount) = taken.get_mut(&self.party) {
-            *amount -= self.amount;
+            *amount -= surplus;
             if *amount == 0 {
                 taken.remove(&self.party);
             }
         }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.shrink_to(0);
     }
 }
 
@@ -90,6 +97,12 @@ mod tests {
         assert!(shares.take(one, 7, 10).is_none());
         assert!(shares.take(one, 6, 10).is_some());
         drop(second);
+        let mut large = shares.take(one, 10, 10).expect("room");
+        large.shrink_to(12);
+        assert_eq!(large.amount(), 10);
+        large.shrink_to(3);
+        assert!(shares.take(one, 8, 10).is_none() && shares.take(one, 7, 10).is_some());
+        drop(large);
         assert!(shares.take(one, usize::MAX, 10).is_none());
         assert!(lock(&shares.taken).is_empty(), "nothing is left behind");
     }

@@ -34,7 +34,7 @@ pub struct ConnectionLimits {
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { total: 1024, reserved: 16, per_address: 512, per_token: 256, header_timeout: Duration::from_secs(5) }
+        Self { total: 1024, reserved: 16, per_address: 512, per_token: 128, header_timeout: Duration::from_secs(5) }
     }
 }
 
@@ -45,11 +45,20 @@ impl ConnectionLimits {
     }
 }
 
+/// Requests to [priority paths](crate::Settings::priority_paths) that one token, or one address
+/// without a token, may have in progress. They count against no other share, so that whoever looks
+/// after a gateway reaches it when its callers use all of theirs.
+const PRIORITY_REQUESTS: usize = 8;
+
 /// Whose share a request in progress counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     Token(Principal),
     Address(PeerAddress),
+    /// Requests of a token to priority paths.
+    TokenPriority(Principal),
+    /// Requests of an address to priority paths.
+    AddressPriority(PeerAddress),
 }
 
 /// All open connections of a listener.
@@ -62,8 +71,10 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct State {
     open: HashMap<u64, Connection>,
-    /// How many connections each address has.
+    /// How many connections each address has, reserved ones aside.
     by_address: HashMap<PeerAddress, usize>,
+    /// How many reserved connections each address has.
+    reserved_by_address: HashMap<PeerAddress, usize>,
     /// How many requests of each holder are in progress.
     in_progress: HashMap<Holder, usize>,
     /// How many of the open ones are reserved.
@@ -104,9 +115,23 @@ impl State {
         let connection = self.open.remove(&number)?;
         self.n_reserved -= usize::from(connection.is_reserved);
         if let Some(address) = connection.address {
-            decrement(&mut self.by_address, &address);
+            decrement(self.counts(connection.is_reserved), &address);
         }
         Some(connection)
+    }
+
+    fn counts(&mut self, is_reserved: bool) -> &mut HashMap<PeerAddress, usize> {
+        if is_reserved { &mut self.reserved_by_address } else { &mut self.by_address }
+    }
+
+    /// Whether a reserved place is free, or can be made free by closing an idle connection. One
+    /// address has at most half of them.
+    fn has_reserve(&mut self, limits: &ConnectionLimits, address: Option<PeerAddress>) -> bool {
+        let own = address.and_then(|address| self.reserved_by_address.get(&address)).copied().unwrap_or(0);
+        if address.is_some() && own >= limits.reserved.div_ceil(2) {
+            return self.close_idle(|connection| connection.is_reserved && connection.address == address);
+        }
+        self.n_reserved < limits.reserved || self.close_idle(|connection| connection.is_reserved)
     }
 
     /// Closes one idle connection among those that `is_it` names: one that has not
@@ -149,15 +174,14 @@ impl Connections {
     /// When a share is full and none of its connections is idle.
     pub(crate) fn admit(self: &Arc<Self>, address: Option<PeerAddress>) -> Result<Ticket, Refusal> {
         let mut state = self.state();
-        let is_full = address.is_some() && state.count(address) >= self.limits.per_address;
-        if is_full && !state.close_idle(|connection| connection.address == address) {
-            return Err(Refusal::AddressShare);
-        }
-        let has_room =
-            state.n_unreserved() < self.limits.total || state.close_idle(|connection| !connection.is_reserved);
-        let is_reserve_full = state.n_reserved >= self.limits.reserved;
-        if !has_room && is_reserve_full && !state.close_idle(|connection| connection.is_reserved) {
-            return Err(Refusal::Connections);
+        let has_share = address.is_none()
+            || state.count(address) < self.limits.per_address
+            || state.close_idle(|connection| !connection.is_reserved && connection.address == address);
+        let has_room = has_share
+            && (state.n_unreserved() < self.limits.total || state.close_idle(|connection| !connection.is_reserved));
+        // Whoever is refused everywhere else may still need to know how the gateway is.
+        if !has_room && !state.has_reserve(&self.limits, address) {
+            return Err(if has_share { Refusal::Connections } else { Refusal::AddressShare });
         }
         let (number, closing) = (state.tick(), Arc::new(Notify::new()));
         let connection = Connection {
@@ -171,7 +195,7 @@ impl Connections {
         };
         state.n_reserved += usize::from(connection.is_reserved);
         if let Some(address) = address {
-            *state.by_address.entry(address).or_default() += 1;
+            *state.counts(connection.is_reserved).entry(address).or_default() += 1;
         }
         state.open.insert(number, connection);
         drop(state);
@@ -194,15 +218,25 @@ impl Ticket {
     /// When it is reserved and all others are taken.
     pub(crate) fn claim_any_path(&self) -> Result<(), Refusal> {
         let mut state = self.connections.state();
-        let has_room = state.n_unreserved() < self.connections.limits.total;
-        let Some(connection) = state.open.get_mut(&self.number) else { return Err(Refusal::Connections) };
-        match (connection.is_reserved, has_room) {
-            (true, false) => return Err(Refusal::Connections),
-            (true, true) => {
-                connection.is_reserved = false;
-                state.n_reserved -= 1;
-            }
-            (false, _) => {}
+        let limits = &self.connections.limits;
+        let Some(connection) = state.open.get(&self.number) else { return Err(Refusal::Connections) };
+        let address = connection.address;
+        if !connection.is_reserved {
+            return Ok(());
+        }
+        if address.is_some() && state.count(address) >= limits.per_address {
+            return Err(Refusal::AddressShare);
+        }
+        if state.n_unreserved() >= limits.total {
+            return Err(Refusal::Connections);
+        }
+        if let Some(connection) = state.open.get_mut(&self.number) {
+            connection.is_reserved = false;
+        }
+        state.n_reserved -= 1;
+        if let Some(address) = address {
+            decrement(&mut state.reserved_by_address, &address);
+            *state.by_address.entry(address).or_default() += 1;
         }
         Ok(())
     }
@@ -219,6 +253,8 @@ impl Ticket {
             let (most, refusal) = match holder {
                 Holder::Token(_) => (limits.per_token, Refusal::TokenShare),
                 Holder::Address(_) => (limits.per_address, Refusal::AddressShare),
+                Holder::TokenPriority(_) => (PRIORITY_REQUESTS, Refusal::TokenShare),
+                Holder::AddressPriority(_) => (PRIORITY_REQUESTS, Refusal::AddressShare),
             };
             let running = state.in_progress.entry(holder).or_default();
             if *running >= most {

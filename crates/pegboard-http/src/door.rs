@@ -19,7 +19,11 @@ use crate::{
     failures::Failures,
     guard::{Guard, Refusal},
     held::HeldBody,
+    log_budget::LogBudget,
 };
+
+/// Characters of a path in the log.
+const MAX_LOGGED_PATH: usize = 200;
 
 /// What all connections of a listener have in common.
 #[derive(Debug)]
@@ -29,6 +33,7 @@ pub(crate) struct Door {
     pub(crate) refuse: fn(Refusal) -> String,
     pub(crate) priority_paths: Vec<String>,
     pub(crate) failures: Failures,
+    pub(crate) rejections: LogBudget,
     pub(crate) router: Router,
 }
 
@@ -91,9 +96,11 @@ impl Visitor {
             self.ticket.claim_any_path()?;
         }
         let holder = match principal {
-            // Whoever looks after a gateway must reach it when its callers use all of a share.
-            _ if is_priority => None,
+            Some(principal) if is_priority => Some(Holder::TokenPriority(principal)),
             Some(principal) => Some(Holder::Token(principal)),
+            // Probes are answered at once, and leave the connection unauthenticated.
+            None if guard.is_open_path(path) => None,
+            None if is_priority => Some(Holder::AddressPriority(client)),
             None => Some(Holder::Address(client)),
         };
         let request = self.ticket.begin(holder)?;
@@ -111,7 +118,10 @@ impl Visitor {
     }
 
     async fn reject(&self, path: &str, refusal: Refusal, client: PeerAddress) -> Response<Body> {
-        tracing::info!(path, %client, reason = ?refusal, "request rejected");
+        if let Some(unlogged) = self.door.rejections.take() {
+            let path: String = path.chars().take(MAX_LOGGED_PATH).collect();
+            tracing::info!(path, %client, reason = ?refusal, unlogged, "request rejected");
+        }
         if refusal == Refusal::WrongToken {
             tokio::time::sleep(self.door.failures.note(client, Instant::now())).await;
         }

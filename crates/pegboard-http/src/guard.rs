@@ -145,14 +145,18 @@ impl Guard {
         if other.is_some() {
             return Err(Refusal::SeveralTokens);
         }
-        let path = request.uri().path();
-        let is_open = self.open_paths.iter().any(|open| open == path);
+        let is_open = self.is_open_path(request.uri().path());
         if self.tokens.is_empty() || (is_open && given.is_none()) {
             return Ok(None);
         }
         let given = given.and_then(bearer).ok_or(Refusal::NoToken)?;
         let matching = self.tokens.iter().find(|(_, token)| is_same(token.as_bytes(), given.as_bytes()));
         matching.map(|(principal, _)| Some(*principal)).ok_or(Refusal::WrongToken)
+    }
+
+    /// Whether a path needs no token.
+    pub(crate) fn is_open_path(&self, path: &str) -> bool {
+        self.open_paths.iter().any(|open| open == path)
     }
 
     /// Whether a request is for us, and not from a page that has no business here; all that a

@@ -15,6 +15,7 @@ mod held;
 mod listener;
 #[cfg(unix)]
 mod local;
+mod log_budget;
 mod stalled;
 
 pub use address::{InvalidNetwork, Network, PeerAddress, TrustedProxies};

@@ -17,7 +17,7 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
 };
 
@@ -28,8 +28,15 @@ use crate::{
     door::{Door, Visitor},
     failures::Failures,
     guard::{Guard, Refusal},
+    log_budget::LogBudget,
     stalled::Unstalled,
 };
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 4096;
+
+/// Rejected requests that are logged in ten seconds.
+const REJECTIONS_LOGGED: u32 = 20;
 
 /// How long answers may take to be sent once what was still running has been cut.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
@@ -164,7 +171,7 @@ impl Listener {
             return Err(ListenError::Public { address });
         }
         let bind = |source| ListenError::Bind { address, source };
-        let socket = TcpListener::bind(address).await.map_err(bind)?;
+        let socket = listen(address).map_err(bind)?;
         let address = socket.local_addr().map_err(bind)?;
         let guard = Arc::new(RwLock::new(Arc::new(settings.guard.clone())));
         Ok(Self { socket, address, settings, guard })
@@ -246,6 +253,7 @@ impl Listener {
             refuse: self.settings.refuse,
             priority_paths: self.settings.priority_paths.clone(),
             failures: Failures::default(),
+            rejections: LogBudget::new(REJECTIONS_LOGGED),
             router,
         }
     }
@@ -272,6 +280,18 @@ impl Listener {
             .max_buf_size(self.settings.max_header_bytes.max(8192))
             .serve_connection(TokioIo::new(stream), service)
     }
+}
+
+/// Opens a socket whose queue has room for a burst of connections: when it is full, clients try
+/// again after a second.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart must not wait for the connections of the last run. Elsewhere this would let two
+    // programs use one port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 fn is_loopback(address: IpAddr) -> bool {

@@ -5,6 +5,7 @@
 //! tokens each of them needs one, and whoever may see only a part of the servers sees and
 //! restarts only these, and cannot reload.
 
+mod restarts;
 mod status;
 
 use std::{path::PathBuf, sync::Arc};
@@ -19,8 +20,12 @@ use axum::{
 use pegboard_core::Selection;
 use pegboard_http::{Owner, Principal};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 
+use self::restarts::Restarts;
 pub use self::status::{
     About, ClientStatus, Configuration, EmbeddingsStatus, FORMAT, Latency, ServerStatus, Sessions, Status, Totals,
 };
@@ -61,6 +66,7 @@ pub struct Options {
 struct Desk {
     gateway: Arc<Gateway>,
     options: Arc<Options>,
+    restarts: Arc<Restarts>,
 }
 
 impl Gateway {
@@ -71,7 +77,7 @@ impl Gateway {
             .route(STATUS, get(status))
             .route(RELOAD, post(reload))
             .route(RESTART, post(restart))
-            .with_state(Desk { gateway: Arc::clone(self), options: Arc::new(options) })
+            .with_state(Desk { gateway: Arc::clone(self), options: Arc::new(options), restarts: Arc::default() })
     }
 }
 
@@ -170,6 +176,9 @@ async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Re
     let Some(server) = found else { return refuse(StatusCode::NOT_FOUND, "there is no server of this name") };
     if !server.config().is_enabled {
         return refuse(StatusCode::CONFLICT, "the configuration says not to use this server");
+    }
+    if !desk.restarts.admit(&name, Instant::now()) {
+        return refuse(StatusCode::TOO_MANY_REQUESTS, "this server was restarted less than a second ago");
     }
     if !desk.gateway.restart_server(&name).await {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping");

@@ -14,7 +14,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{Response, StatusCode},
+    http::{Method, Response, StatusCode},
     routing::{any, get},
 };
 use pegboard_http::{PeerAddress, Principal};
@@ -22,7 +22,7 @@ use pegboard_upstream::{era::Era, rpc::Message};
 use tracing::{Instrument as _, Span};
 
 use self::{
-    responses::status,
+    responses::{status, too_much_in_progress},
     sent::{Arrival, Sent},
 };
 use crate::{exchange::Caller, gateway::Gateway, methods::shorten, metrics::METRICS, trace::Opening};
@@ -73,8 +73,14 @@ async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> 
     };
     let address = parts.extensions.get::<PeerAddress>().copied();
     let (arrival, method) = (Arrival { headers: parts.headers, viewer, address }, parts.method);
+    let length = arrival.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(usize::MAX);
+    let length = if method == Method::POST { length } else { 0 };
+    // Held until the request is answered, because the message is in memory for as long.
+    let Some(mut room) = door.gateway.open_body(arrival.party(), length, door.max_body_bytes) else {
+        return too_much_in_progress();
+    };
     // Read before its span begins: whose trace it belongs to stands in it.
-    let sent = Sent::read(&arrival, &method, body, door.max_body_bytes).await;
+    let sent = Sent::read(&arrival, &method, body, door.max_body_bytes, &mut room).await;
     // A body can take its time; meanwhile somebody may have lost what they could see.
     let Some(viewer) = door.gateway.viewer(caller) else { return status(StatusCode::UNAUTHORIZED) };
     let arrival = Arrival { viewer, ..arrival };

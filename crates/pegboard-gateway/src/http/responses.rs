@@ -34,6 +34,16 @@ pub(super) fn refuse(status: StatusCode, id: Option<&Id>, error: &RpcError) -> R
 /// The caller has as many event streams open as it may have.
 pub(super) fn too_many_streams(id: Option<&Id>) -> Response<Body> {
     let message = "too many event streams are open with this token (`connections.streamsPerToken`)";
+    busy(id, message)
+}
+
+/// The bodies of the caller's requests in progress are too large altogether.
+pub(super) fn too_much_in_progress() -> Response<Body> {
+    busy(None, "too many large requests in progress with this token (`maxBodyBytes`)")
+}
+
+/// A limit was reached; a later try can succeed.
+fn busy(id: Option<&Id>, message: &str) -> Response<Body> {
     let error = RpcError::new(RpcError::INTERNAL, message);
     let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

@@ -17,7 +17,12 @@ use super::{
     VERSION,
     responses::{not_allowed, refuse, status},
 };
-use crate::{exchange::Viewer, gateway::Gateway, shares::Party, trace::Opening};
+use crate::{
+    exchange::Viewer,
+    gateway::Gateway,
+    shares::{Claim, Party},
+    trace::Opening,
+};
 
 /// How long a client may take to send a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -72,11 +77,20 @@ impl Sent {
         }
     }
 
-    /// Reads a request to its end, of at most `max_body_bytes`.
-    pub(super) async fn read(arrival: &Arrival, method: &Method, body: Body, max_body_bytes: usize) -> Self {
+    /// Reads a request to its end, of at most `max_body_bytes`; `room` keeps what its body needs.
+    pub(super) async fn read(
+        arrival: &Arrival,
+        method: &Method,
+        body: Body,
+        max_body_bytes: usize,
+        room: &mut Claim,
+    ) -> Self {
         match method.as_str() {
             "POST" => match tokio::time::timeout(BODY_TIMEOUT, body::to_bytes(body, max_body_bytes)).await {
-                Ok(Ok(body)) => Self::parse(arrival, &body),
+                Ok(Ok(body)) => {
+                    room.shrink_to(body.len());
+                    Self::parse(arrival, &body)
+                }
                 Err(_) => Self::Refused(status(StatusCode::REQUEST_TIMEOUT)),
                 Ok(Err(_)) => {
                     let message = format!("the body is larger than {max_body_bytes} bytes");

@@ -60,7 +60,12 @@ fn an_address_that_works_on_all_its_connections_is_refused_another() {
         let request = ticket.begin(None).expect("no share");
         (ticket, request)
     });
+    // A reserved connection is left for probes and control, and no more than half of these.
+    let reserved = admit(&connections, 1).expect("a reserved one");
+    assert_eq!(reserved.claim_any_path(), Err(Refusal::AddressShare));
+    let probe = reserved.begin(None).expect("no share");
     assert_eq!(admit(&connections, 1).expect_err("no idle one"), Refusal::AddressShare);
+    drop((probe, reserved));
     let other = admit(&connections, 2).expect("another address has a share of its own");
     drop(all);
     assert!(is_open(&other));
@@ -110,6 +115,21 @@ fn tokens_have_a_share_of_requests() {
 }
 
 #[test]
+fn requests_to_priority_paths_have_a_share_of_their_own() {
+    let connections = Connections::new(ConnectionLimits { total: 100, per_address: 100, ..LIMITS });
+    let ticket = admit(&connections, 1).expect("room");
+    let check = |priority: Option<Holder>, ordinary: Option<Holder>, expected: Refusal| {
+        let requests: Vec<_> = (0..20).filter_map(|_| ticket.begin(priority).ok()).collect();
+        assert_eq!(requests.len(), PRIORITY_REQUESTS);
+        assert_eq!(ticket.begin(priority).expect_err("these are all"), expected);
+        assert!(ticket.begin(ordinary).is_ok(), "the other share is not touched");
+    };
+    let (token, client) = (Principal(1), address(1).expect("an address"));
+    check(Some(Holder::TokenPriority(token)), Some(Holder::Token(token)), Refusal::TokenShare);
+    check(Some(Holder::AddressPriority(client)), Some(Holder::Address(client)), Refusal::AddressShare);
+}
+
+#[test]
 fn clients_behind_a_proxy_have_a_share_of_requests() {
     let connections = Connections::new(ConnectionLimits { total: 100, ..LIMITS });
     let tickets: Vec<_> = (0..10).map(|_| Arc::new(connections.admit(None).expect("proxies have no share"))).collect();
@@ -126,6 +146,7 @@ fn nothing_is_left_behind() {
     drop(working);
     let state = connections.state();
     assert!(state.open.is_empty() && state.by_address.is_empty() && state.in_progress.is_empty());
+    assert!(state.reserved_by_address.is_empty());
     assert_eq!(state.n_reserved, 0);
 }
 

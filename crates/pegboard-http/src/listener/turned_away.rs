@@ -2,10 +2,10 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio::{
@@ -16,6 +16,7 @@ use tokio::{
 use crate::{
     PeerAddress,
     guard::{RETRY_AFTER, Refusal},
+    log_budget::LogBudget,
 };
 
 /// Refused connections that may be open at a time until their clients have read the answer.
@@ -24,32 +25,25 @@ const MAX_LINGERING: usize = 64;
 /// How long a client may take to send a request and read the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Refusals are logged once in this time.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
-
 /// Answers connections for which there is no place.
 #[derive(Debug)]
 pub(super) struct TurnedAway {
     refuse: fn(Refusal) -> String,
     lingering: Arc<AtomicUsize>,
-    log: Mutex<RefusalLog>,
-}
-
-#[derive(Debug, Default)]
-struct RefusalLog {
-    last: Option<Instant>,
-    since_last: u64,
+    log: LogBudget,
 }
 
 impl TurnedAway {
     pub(super) fn new(refuse: fn(Refusal) -> String) -> Self {
-        Self { refuse, lingering: Arc::default(), log: Mutex::default() }
+        Self { refuse, lingering: Arc::default(), log: LogBudget::new(1) }
     }
 
     /// Answers the first request with 503 and closes the connection. Too many at a time are closed
     /// without an answer.
     pub(super) fn refuse(&self, stream: TcpStream, address: PeerAddress, refusal: Refusal) {
-        self.log(address, refusal);
+        if let Some(unlogged) = self.log.take() {
+            tracing::warn!(client = %address, reason = ?refusal, unlogged, "connection rejected");
+        }
         let lingering = Arc::clone(&self.lingering);
         if lingering.fetch_add(1, Ordering::Relaxed) >= MAX_LINGERING {
             lingering.fetch_sub(1, Ordering::Relaxed);
@@ -60,15 +54,6 @@ impl TurnedAway {
             let _ = tokio::time::timeout(LINGER, converse(stream, &answer)).await;
             lingering.fetch_sub(1, Ordering::Relaxed);
         });
-    }
-
-    fn log(&self, address: PeerAddress, refusal: Refusal) {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.since_last += 1;
-        if log.last.is_none_or(|last| last.elapsed() >= LOG_INTERVAL) {
-            tracing::warn!(client = %address, reason = ?refusal, count = log.since_last, "connections rejected");
-            *log = RefusalLog { last: Some(Instant::now()), since_last: 0 };
-        }
     }
 }
 

@@ -42,6 +42,9 @@ pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 /// How long answers may take to be written once calls were cut.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
+/// How long answers may take to be sent after a second signal.
+const SECOND_SIGNAL: Duration = Duration::from_millis(200);
+
 /// Threads that carry requests; more bring nothing, since nothing here computes for long.
 const MAX_WORKERS: usize = 4;
 
@@ -231,9 +234,11 @@ async fn stopped(gateway: Arc<Gateway>, format: LogFormat, deadline: Duration) {
     };
     announce(format, &text);
     gateway.close_streams();
-    tokio::spawn(async {
-        // Whoever asks twice does not want to wait. The supervisors end the servers.
+    tokio::spawn(async move {
+        // A second signal means that the user does not want to wait. Supervisors end the servers.
         stop_signal().await;
+        gateway.cut_calls();
+        tokio::time::sleep(SECOND_SIGNAL).await;
         std::process::exit(130);
     });
 }

@@ -86,14 +86,14 @@ static SECTION: Section<Draft> = Section::new(
             "Requests in progress with one token, event streams included.",
             |node, draft: &mut Draft, scope| set(&mut draft.listener.per_token, node.as_count_from(1, scope.problems)),
         )
-        .default("256"),
+        .default("128"),
         Key::new(
             "streamsPerToken",
             Kind::Count { least: 1 },
             "Event streams that are open with one token; where there are no tokens, from one address.",
             |node, draft: &mut Draft, scope| set(&mut draft.streams, node.as_count_from(1, scope.problems)),
         )
-        .default("128"),
+        .default("64"),
         Key::new(
             "headerTimeout",
             Kind::Duration { may_be_zero: false },

@@ -37,6 +37,22 @@ const GUARDED: [Guarded; 4] = [
     },
 ];
 
+/// Keys of `pegboard` that restrict something, folded. At the top level they would restrict nothing.
+const RESTRICTING: [&str; 12] = [
+    "tokens",
+    "selection",
+    "pinning",
+    "newservers",
+    "limits",
+    "connections",
+    "allowedhosts",
+    "allowedorigins",
+    "trustedproxies",
+    "inheritenv",
+    "processnamespace",
+    "validatearguments",
+];
+
 /// The place that is read, if `key` is one of the guarded words or a slip in writing one.
 pub(super) fn advice(key: &str) -> Option<String> {
     let key = fold(key);
@@ -73,7 +89,8 @@ pub(super) fn check_root_key(entry: &Node<'_>, problems: &mut Problems) {
     let is_long = key.chars().nth(4).is_some();
     let near = || did_you_mean(key, ["mcpServers", "middleware", "pegboard"]).filter(|_| is_long);
     let http = || edit_distance(&fold(key), "httpserver", 2).map(|_| "did you mean `httpServer`?".to_owned());
-    if let Some(hint) = advice(key).or_else(near).or_else(http) {
+    let misplaced = || RESTRICTING.contains(&fold(key).as_str()).then(|| format!("move it to `pegboard.{key}`"));
+    if let Some(hint) = advice(key).or_else(misplaced).or_else(near).or_else(http) {
         problems.push(entry.problem("is not known").hint(hint));
     }
 }

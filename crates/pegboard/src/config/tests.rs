@@ -631,6 +631,11 @@ fn misplaced_restrictions_are_errors() {
         ("middlewares", "steps are read from the top-level `middleware`"),
         ("Middleware", "steps are read from the top-level `middleware`"),
     ];
+    for (key, value) in [("tokens", json!([])), ("Selection", json!({})), ("pinning", json!("hold"))] {
+        let (_, problems) = parse(&json!({key: value}).to_string(), &env);
+        let expected = format!("line 1: `{key}` is not known (move it to `pegboard.{key}`)");
+        assert_eq!(problems.lines(), [expected]);
+    }
     for place in ["", "httpServer.", "pegboard."] {
         let file = |key: &str| match place.strip_suffix('.') {
             Some(section) => json!({section: {key: {}}}).to_string(),

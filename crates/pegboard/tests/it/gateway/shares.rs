@@ -97,7 +97,7 @@ async fn one_token_with_a_thousand_streams_locks_nobody_out() {
         assert!(status(&head) == "200" || head.contains("retry-after: 1"), "{head}");
         open.push(stream);
     }
-    assert_eq!(counts, [("200".to_owned(), 128), ("503".to_owned(), 896)].into());
+    assert_eq!(counts, [("200".to_owned(), 64), ("503".to_owned(), 960)].into());
     assert_eq!(ping(&served, ANN).await.status, 200);
     let low = ping(&served, LOW).await;
     assert_eq!(low.status, 200, "streams are a part of what a token may do");
@@ -179,6 +179,11 @@ async fn requests_in_progress_have_a_share_per_token_and_per_address() {
         assert_eq!((status(&first.1), status(&second.1)), ("200", "200"), "{test}");
         let refused = ping(&served, ANN).await;
         assert_eq!((refused.status, refused.error().1.as_str()), (503, expected), "{test}");
+        // Whoever looks after the gateway reaches it all the same, from the same address.
+        for path in ["/health", "/control/status"] {
+            let request = http().get(served.url.replace("/mcp", path)).bearer_auth(ANN);
+            assert_eq!(request.send().await.expect("an answer").status().as_u16(), 200, "{test} {path}");
+        }
         // Another address has a share of its own.
         let other =
             builder().local_address(std::net::IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2))).build().expect("a client");
@@ -301,4 +306,34 @@ async fn a_token_makes_room_for_its_own_sessions() {
         alive += usize::from(session.request("ping", json!({})).await.status == 200);
     }
     assert_eq!(alive, 3, "two, and the one that came last");
+}
+
+#[tokio::test]
+async fn bodies_in_progress_have_a_share_of_memory() {
+    let served = Served::start("body-bytes", &config(&json!({"maxBodyBytes": 2000}))).await;
+    let unfinished = |token: &str, length: usize| {
+        format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{{"
+        )
+    };
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        let mut stream = connect(&served).await;
+        stream.write_all(unfinished(LOW, 2000).as_bytes()).await.expect("a request");
+        open.push(stream);
+    }
+    // They are counted once their headers were read; then a ninth is refused.
+    let refused = async {
+        loop {
+            let mut stream = connect(&served).await;
+            stream.write_all(unfinished(LOW, 2000).as_bytes()).await.expect("a request");
+            if let Ok(head) = tokio::time::timeout(Duration::from_millis(200), head(&mut stream)).await {
+                return head.expect("an answer");
+            }
+        }
+    };
+    let head = tokio::time::timeout(PATIENCE, refused).await.expect("a refusal");
+    assert_eq!((status(&head), head.contains("retry-after: 1")), ("503", true), "{head}");
+    assert_eq!(ping(&served, ANN).await.status, 200, "another token has its own share");
 }

@@ -1,0 +1,63 @@
+//! Log lines that a client can cause, within a budget: a flood of them would fill the disk.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// The time for which a budget holds.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// So many lines in an interval; what is not logged is counted.
+#[derive(Debug)]
+pub(crate) struct LogBudget {
+    lines: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    began: Option<Instant>,
+    used: u32,
+    unlogged: u64,
+}
+
+impl LogBudget {
+    pub(crate) fn new(lines: u32) -> Self {
+        Self { lines, state: Mutex::default() }
+    }
+
+    /// Whether a line may be logged, and how many were not since the last one.
+    pub(crate) fn take(&self) -> Option<u64> {
+        self.take_at(Instant::now())
+    }
+
+    fn take_at(&self, now: Instant) -> Option<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.began.is_none_or(|began| now.saturating_duration_since(began) >= INTERVAL) {
+            (state.began, state.used) = (Some(now), 0);
+        }
+        if state.used >= self.lines {
+            state.unlogged += 1;
+            return None;
+        }
+        state.used += 1;
+        Some(std::mem::take(&mut state.unlogged))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_counted() {
+        let budget = LogBudget::new(2);
+        let start = Instant::now();
+        let at = |seconds: u64| budget.take_at(start + Duration::from_secs(seconds));
+        let found = [at(0), at(1), at(2), at(9), at(10), at(11), at(12), at(20)];
+        assert_eq!(found, [Some(0), Some(0), None, None, Some(2), Some(0), None, Some(1)]);
+    }
+}
