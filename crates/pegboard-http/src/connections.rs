@@ -46,8 +46,8 @@ impl ConnectionLimits {
 }
 
 /// Requests to [priority paths](crate::Settings::priority_paths) that one token, or one address
-/// without a token, may have in progress. They count against no other share, so that whoever looks
-/// after a gateway reaches it when its callers use all of theirs.
+/// without a token, may have in progress. They count against no other share, so that the
+/// operator of a gateway reaches it when its callers use all of theirs.
 const PRIORITY_REQUESTS: usize = 8;
 
 /// Whose share a request in progress counts against.
@@ -179,7 +179,7 @@ impl Connections {
             || state.close_idle(|connection| !connection.is_reserved && connection.address == address);
         let has_room = has_share
             && (state.n_unreserved() < self.limits.total || state.close_idle(|connection| !connection.is_reserved));
-        // Whoever is refused everywhere else may still need to know how the gateway is.
+        // A caller that is refused everything else may still ask for health and status.
         if !has_room && !state.has_reserve(&self.limits, address) {
             return Err(if has_share { Refusal::Connections } else { Refusal::AddressShare });
         }
@@ -278,7 +278,7 @@ impl Ticket {
                 let idle_since = {
                     let state = self.connections.state();
                     let unknown = state.open.get(&self.number).filter(|connection| !connection.is_known);
-                    // A request in progress is not waiting for headers; it is looked at again.
+                    // A request in progress does not wait for headers; this checks again later.
                     unknown
                         .map(|connection| if connection.requests == 0 { connection.idle_since } else { Instant::now() })
                 };

@@ -59,7 +59,7 @@ pub(super) fn arguments(spec: &Spec, own: &Path) -> Vec<OsString> {
     }
     args.add("--bind", [spec.folder.as_os_str(), WORKSPACE.as_ref()]);
     args.add("--chdir", [WORKSPACE]);
-    // Whoever is root owns files in `/proc` that belong to the whole machine.
+    // Root owns files in `/proc` that belong to the whole machine.
     for folder in ["/dev", "/proc", "/"] {
         args.add("--remount-ro", [folder]);
     }

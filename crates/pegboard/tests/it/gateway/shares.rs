@@ -179,7 +179,7 @@ async fn requests_in_progress_have_a_share_per_token_and_per_address() {
         assert_eq!((status(&first.1), status(&second.1)), ("200", "200"), "{test}");
         let refused = ping(&served, ANN).await;
         assert_eq!((refused.status, refused.error().1.as_str()), (503, expected), "{test}");
-        // Whoever looks after the gateway reaches it all the same, from the same address.
+        // The operator reaches the gateway all the same, from the same address.
         for path in ["/health", "/control/status"] {
             let request = http().get(served.url.replace("/mcp", path)).bearer_auth(ANN);
             assert_eq!(request.send().await.expect("an answer").status().as_u16(), 200, "{test} {path}");

@@ -89,7 +89,7 @@ pub(super) fn build(layout: &Layout) -> Result<(), String> {
     }
     entries.iter().try_for_each(Entry::make)?;
     forbid_user_namespaces().map_err(|error| format!("cannot limit user namespaces: {error}"))?;
-    // Whoever is root owns files in `/proc` that belong to the whole machine.
+    // Root owns files in `/proc` that belong to the whole machine.
     for (folder, access) in [("/dev", Access::Read), ("/proc", Access::Read), ("/", Access::Read)] {
         seal(&below(Path::new(folder)), access.flags() | own_flags(folder))
             .map_err(|error| format!("cannot make `{folder}` read-only: {error}"))?;
