@@ -97,7 +97,7 @@ impl Redactor {
         Self { own: Arc::default(), shared }
     }
 
-    /// `text` with a space in the place of each secret, for whoever analyses its words.
+    /// `text` with a space in the place of each secret, for the analysis of its words.
     pub(crate) fn without(&self, text: String) -> String {
         match self.replaced(&text, " ") {
             Cow::Borrowed(_) => text,

@@ -110,7 +110,7 @@ mod imp {
         let (tell, news) = mpsc::channel();
         let (hand_over, child) = mpsc::channel::<Child>();
         let told = tell.clone();
-        // Threads before the namespace: whoever has entered one can start no more of them.
+        // Threads before the namespace: a process that has entered one can start no more of them.
         thread::spawn(move || {
             let Ok(child) = child.recv() else { return };
             let _ = told.send(News::ServerEnded(processes::wait_for(&child)));

@@ -148,7 +148,7 @@ async fn whoever_is_busy_is_not_forgotten() {
     }
     assert_eq!(lock(&limits.shares).len(), 2, "those that ask for nothing have given way");
     assert!(!limits.share(Party::Address(address(0)), one).turns.is_idle(), "its turn still counts");
-    // What somebody holds is not replaced under them.
+    // A share that a caller holds is not replaced.
     let held = limits.share(Party::Address(address(1)), one);
     for number in 2..=MOST + 1 {
         limits.share(Party::Address(address(number)), one);

@@ -149,7 +149,7 @@ pub(super) struct Grant {
     pub(super) expires_at: Option<u64>,
     #[serde(default)]
     pub(super) scopes: Vec<String>,
-    /// The network that the server was on, if that is not the internet; whoever renews the login
+    /// The network that the server was on, if that is not the internet; endpoints that renew the login
     /// may be there as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) network: Option<Network>,

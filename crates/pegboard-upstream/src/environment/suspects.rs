@@ -135,7 +135,7 @@ mod tests {
         check("github", &[], "it failed", false, &["GITHUB_TOKEN"]);
         check("x", &["-y", "@modelcontextprotocol/server-github"], "", false, &["GITHUB_TOKEN"]);
         check("x", &["--key=notion", "/srv/notion", "https://notion.example"], "", false, &[]);
-        // What it says counts more than what it is called.
+        // The server's output takes precedence over its name.
         check("github", &[], "no DISPLAY", false, &["DISPLAY"]);
         check("mcp-server", &["mcp", "token", "api", "key"], "", false, &[]);
         // A server that has run is not suspected by its name alone.

@@ -11,7 +11,7 @@ pub(super) struct Form {
 }
 
 /// The encoded forms of `value`, in order and each once. Upper and lower case are not told
-/// apart by whoever looks for them, which covers both ways to write hexadecimal digits.
+/// apart by the search for them, which covers both ways to write hexadecimal digits.
 pub(super) fn encodings(value: &str) -> Vec<Form> {
     let plain = [value.to_uppercase(), value.to_lowercase(), hexadecimal(value)];
     let mut forms: Vec<Form> = plain.into_iter().map(|text| Form { text, is_base64: false }).collect();
