@@ -6,7 +6,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -71,10 +71,8 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct State {
     open: HashMap<u64, Connection>,
-    /// How many connections each address has, reserved ones aside.
-    by_address: HashMap<PeerAddress, usize>,
-    /// How many reserved connections each address has.
-    reserved_by_address: HashMap<PeerAddress, usize>,
+    /// The open ones by where they come from.
+    groups: HashMap<Group, Members>,
     /// How many requests of each holder are in progress.
     in_progress: HashMap<Holder, usize>,
     /// How many of the open ones are reserved.
@@ -83,18 +81,40 @@ struct State {
     next: u64,
 }
 
-#[derive(Debug)]
-struct Connection {
+/// Connections that are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Group {
     /// Nothing for a trusted proxy, whose connections are those of many callers.
     address: Option<PeerAddress>,
+    is_reserved: bool,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Members {
+    count: usize,
+    /// The numbers of those that are idle, in the order in which they are closed for others.
+    idle: BTreeMap<IdleOrder, u64>,
+}
+
+/// Those that have authenticated come last, then those that became idle last.
+type IdleOrder = (bool, u64);
+
+#[derive(Debug)]
+struct Connection {
+    group: Group,
     /// Whether a request on it was let in.
     is_known: bool,
-    is_reserved: bool,
     requests: usize,
     /// Which one became idle first.
     idle_order: u64,
     idle_since: Instant,
     closing: Arc<Notify>,
+}
+
+impl Connection {
+    fn order(&self) -> IdleOrder {
+        (self.is_known, self.idle_order)
+    }
 }
 
 impl State {
@@ -107,46 +127,87 @@ impl State {
         self.open.len() - self.n_reserved
     }
 
-    fn count(&self, address: Option<PeerAddress>) -> usize {
-        address.and_then(|address| self.by_address.get(&address)).copied().unwrap_or(0)
+    /// How many connections of a group count against the share of its address.
+    fn count(&self, group: Group) -> usize {
+        group.address.and_then(|_| self.groups.get(&group)).map_or(0, |members| members.count)
+    }
+
+    fn insert(&mut self, number: u64, connection: Connection) {
+        self.n_reserved += usize::from(connection.group.is_reserved);
+        let members = self.groups.entry(connection.group).or_default();
+        members.count += 1;
+        if connection.requests == 0 {
+            members.idle.insert(connection.order(), number);
+        }
+        self.open.insert(number, connection);
     }
 
     fn remove(&mut self, number: u64) -> Option<Connection> {
         let connection = self.open.remove(&number)?;
-        self.n_reserved -= usize::from(connection.is_reserved);
-        if let Some(address) = connection.address {
-            decrement(self.counts(connection.is_reserved), &address);
+        self.n_reserved -= usize::from(connection.group.is_reserved);
+        if let Some(members) = self.groups.get_mut(&connection.group) {
+            members.idle.remove(&connection.order());
+            members.count -= 1;
+            if members.count == 0 {
+                self.groups.remove(&connection.group);
+            }
         }
         Some(connection)
     }
 
-    fn counts(&mut self, is_reserved: bool) -> &mut HashMap<PeerAddress, usize> {
-        if is_reserved { &mut self.reserved_by_address } else { &mut self.by_address }
+    /// Notes that a request begins on a connection.
+    fn begin(&mut self, number: u64, is_known: bool) {
+        let Some(connection) = self.open.get_mut(&number) else { return };
+        if connection.requests == 0
+            && let Some(members) = self.groups.get_mut(&connection.group)
+        {
+            members.idle.remove(&connection.order());
+        }
+        connection.requests += 1;
+        connection.is_known |= is_known;
+    }
+
+    /// Notes that a request has ended.
+    fn end(&mut self, number: u64) {
+        let now = self.tick();
+        let Some(connection) = self.open.get_mut(&number) else { return };
+        connection.requests -= 1;
+        (connection.idle_order, connection.idle_since) = (now, Instant::now());
+        if connection.requests == 0
+            && let Some(members) = self.groups.get_mut(&connection.group)
+        {
+            members.idle.insert(connection.order(), number);
+        }
     }
 
     /// Whether a reserved place is free, or can be made free by closing an idle connection. One
     /// address has at most half of them.
     fn has_reserve(&mut self, limits: &ConnectionLimits, address: Option<PeerAddress>) -> bool {
-        let own = address.and_then(|address| self.reserved_by_address.get(&address)).copied().unwrap_or(0);
-        if address.is_some() && own >= limits.reserved.div_ceil(2) {
-            return self.close_idle(|connection| connection.is_reserved && connection.address == address);
+        let group = Group { address, is_reserved: true };
+        if address.is_some() && self.count(group) >= limits.reserved.div_ceil(2) {
+            return self.close_idle_of(group);
         }
-        self.n_reserved < limits.reserved || self.close_idle(|connection| connection.is_reserved)
+        self.n_reserved < limits.reserved || self.close_idle(true)
     }
 
-    /// Closes one idle connection among those that `is_it` names: one that has not
-    /// authenticated before one that has, of the address with the most connections, the one
-    /// that has been idle longest. Whether there was one.
-    fn close_idle(&mut self, is_it: impl Fn(&Connection) -> bool) -> bool {
-        let idle = self.open.iter().filter(|(_, connection)| connection.requests == 0 && is_it(connection));
-        let first = idle.min_by_key(|(_, connection)| {
-            (connection.is_known, Reverse(self.count(connection.address)), connection.idle_order)
-        });
-        let Some(number) = first.map(|(number, _)| *number) else { return false };
-        if let Some(connection) = self.remove(number) {
-            connection.closing.notify_one();
-        }
+    /// Closes the first idle connection of a group. Whether there was one.
+    fn close_idle_of(&mut self, group: Group) -> bool {
+        let first = self.groups.get(&group).and_then(|members| members.idle.values().next());
+        let Some(connection) = first.copied().and_then(|number| self.remove(number)) else { return false };
+        connection.closing.notify_one();
         true
+    }
+
+    /// Closes one idle connection, reserved or not: one that has not authenticated before one
+    /// that has, of the address with the most connections, the one that has been idle longest.
+    /// Whether there was one.
+    fn close_idle(&mut self, is_reserved: bool) -> bool {
+        let groups = self.groups.iter().filter(|(group, _)| group.is_reserved == is_reserved);
+        let idle = groups.filter_map(|(group, members)| Some((*group, *members.idle.keys().next()?)));
+        let first = idle.min_by_key(|(group, (is_known, order))| {
+            (*is_known, Reverse(self.count(Group { is_reserved: false, ..*group })), *order)
+        });
+        first.is_some_and(|(group, _)| self.close_idle_of(group))
     }
 }
 
@@ -174,30 +235,23 @@ impl Connections {
     /// When a share is full and none of its connections is idle.
     pub(crate) fn admit(self: &Arc<Self>, address: Option<PeerAddress>) -> Result<Ticket, Refusal> {
         let mut state = self.state();
-        let has_share = address.is_none()
-            || state.count(address) < self.limits.per_address
-            || state.close_idle(|connection| !connection.is_reserved && connection.address == address);
-        let has_room = has_share
-            && (state.n_unreserved() < self.limits.total || state.close_idle(|connection| !connection.is_reserved));
+        let group = Group { address, is_reserved: false };
+        let has_share = address.is_none() || state.count(group) < self.limits.per_address || state.close_idle_of(group);
+        let has_room = has_share && (state.n_unreserved() < self.limits.total || state.close_idle(false));
         // A caller that is refused everything else may still ask for health and status.
         if !has_room && !state.has_reserve(&self.limits, address) {
             return Err(if has_share { Refusal::Connections } else { Refusal::AddressShare });
         }
         let (number, closing) = (state.tick(), Arc::new(Notify::new()));
         let connection = Connection {
-            address,
+            group: Group { address, is_reserved: !has_room },
             is_known: false,
-            is_reserved: !has_room,
             requests: 0,
             idle_order: number,
             idle_since: Instant::now(),
             closing: Arc::clone(&closing),
         };
-        state.n_reserved += usize::from(connection.is_reserved);
-        if let Some(address) = address {
-            *state.counts(connection.is_reserved).entry(address).or_default() += 1;
-        }
-        state.open.insert(number, connection);
+        state.insert(number, connection);
         drop(state);
         Ok(Ticket { number, closing, connections: Arc::clone(self) })
     }
@@ -219,24 +273,19 @@ impl Ticket {
     pub(crate) fn claim_any_path(&self) -> Result<(), Refusal> {
         let mut state = self.connections.state();
         let limits = &self.connections.limits;
-        let Some(connection) = state.open.get(&self.number) else { return Err(Refusal::Connections) };
-        let address = connection.address;
-        if !connection.is_reserved {
+        let Some(Connection { group, .. }) = state.open.get(&self.number) else { return Err(Refusal::Connections) };
+        if !group.is_reserved {
             return Ok(());
         }
-        if address.is_some() && state.count(address) >= limits.per_address {
+        let unreserved = Group { is_reserved: false, ..*group };
+        if unreserved.address.is_some() && state.count(unreserved) >= limits.per_address {
             return Err(Refusal::AddressShare);
         }
         if state.n_unreserved() >= limits.total {
             return Err(Refusal::Connections);
         }
-        if let Some(connection) = state.open.get_mut(&self.number) {
-            connection.is_reserved = false;
-        }
-        state.n_reserved -= 1;
-        if let Some(address) = address {
-            decrement(&mut state.reserved_by_address, &address);
-            *state.by_address.entry(address).or_default() += 1;
+        if let Some(connection) = state.remove(self.number) {
+            state.insert(self.number, Connection { group: unreserved, ..connection });
         }
         Ok(())
     }
@@ -262,10 +311,7 @@ impl Ticket {
             }
             *running += 1;
         }
-        if let Some(connection) = state.open.get_mut(&self.number) {
-            connection.requests += 1;
-            connection.is_known |= holder.is_some();
-        }
+        state.begin(self.number, holder.is_some());
         Ok(InProgress { ticket: Arc::clone(self), holder })
     }
 
@@ -315,11 +361,7 @@ impl Drop for InProgress {
         if let Some(holder) = self.holder {
             decrement(&mut state.in_progress, &holder);
         }
-        let now = state.tick();
-        if let Some(connection) = state.open.get_mut(&self.ticket.number) {
-            connection.requests -= 1;
-            (connection.idle_order, connection.idle_since) = (now, Instant::now());
-        }
+        state.end(self.ticket.number);
     }
 }
 

@@ -1,5 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
+use proptest::prelude::*;
+
 use super::*;
 
 const LIMITS: ConnectionLimits =
@@ -145,8 +147,7 @@ fn nothing_is_left_behind() {
     let working: Vec<_> = [1, 1, 2, 2, 3].map(|number| busy(&connections, number)).into();
     drop(working);
     let state = connections.state();
-    assert!(state.open.is_empty() && state.by_address.is_empty() && state.in_progress.is_empty());
-    assert!(state.reserved_by_address.is_empty());
+    assert!(state.open.is_empty() && state.groups.is_empty() && state.in_progress.is_empty());
     assert_eq!(state.n_reserved, 0);
 }
 
@@ -178,4 +179,67 @@ async fn known_connections_close_for_others_alone() {
     assert!(tokio::time::timeout(Duration::from_secs(3600), known.must_close()).await.is_err());
     let _new = admit(&connections, 1).expect("the known one makes room");
     assert_eq!(known.must_close().await, "closed for a new connection");
+}
+
+/// What happens to connections, by the numbers of addresses and of what is open.
+#[derive(Clone, Debug)]
+enum Event {
+    Admit(Option<u8>),
+    Begin(usize, bool),
+    End(usize),
+    ClaimAnyPath(usize),
+    Close(usize),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        proptest::option::weighted(0.9, 0..4u8).prop_map(Event::Admit),
+        (0..8usize, any::<bool>()).prop_map(|(at, is_known)| Event::Begin(at, is_known)),
+        (0..8usize).prop_map(Event::End),
+        (0..8usize).prop_map(Event::ClaimAnyPath),
+        (0..8usize).prop_map(Event::Close),
+    ]
+}
+
+/// Whether what is counted is what is open.
+fn check_counts(state: &State) {
+    let mut groups: HashMap<Group, Members> = HashMap::new();
+    for (number, connection) in &state.open {
+        let members = groups.entry(connection.group).or_default();
+        members.count += 1;
+        if connection.requests == 0 {
+            members.idle.insert(connection.order(), *number);
+        }
+    }
+    assert_eq!(state.groups, groups);
+    let reserved = state.open.values().filter(|connection| connection.group.is_reserved).count();
+    assert_eq!(state.n_reserved, reserved);
+    assert!(state.n_unreserved() <= LIMITS.total && reserved <= LIMITS.reserved);
+    let most = |group: &Group| if group.is_reserved { LIMITS.reserved.div_ceil(2) } else { LIMITS.per_address };
+    let with_share = groups.iter().filter(|(group, _)| group.address.is_some());
+    with_share.for_each(|(group, members)| assert!(members.count <= most(group), "{group:?}"));
+}
+
+proptest! {
+    #[test]
+    fn counts_follow_what_is_open(events in proptest::collection::vec(event(), 0..60)) {
+        let connections = Connections::new(LIMITS);
+        let (mut tickets, mut requests) = (Vec::new(), Vec::new());
+        for event in events {
+            match event {
+                Event::Admit(number) => tickets.extend(connections.admit(number.and_then(address)).map(Arc::new)),
+                Event::Begin(at, is_known) => {
+                    let holder = is_known.then_some(Holder::Token(Principal(at)));
+                    requests.extend(tickets.get(at).and_then(|ticket: &Arc<Ticket>| ticket.begin(holder).ok()));
+                }
+                Event::End(at) if at < requests.len() => drop(requests.remove(at)),
+                Event::ClaimAnyPath(at) => _ = tickets.get(at).map(|ticket| ticket.claim_any_path()),
+                Event::Close(at) if at < tickets.len() => drop(tickets.remove(at)),
+                Event::End(_) | Event::Close(_) => {}
+            }
+            check_counts(&connections.state());
+        }
+        drop((tickets, requests));
+        prop_assert!(connections.state().groups.is_empty());
+    }
 }
