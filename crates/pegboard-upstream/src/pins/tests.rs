@@ -132,6 +132,20 @@ fn first_sight_approves_and_changes_wait() {
 }
 
 #[test]
+fn a_stamp_tells_whether_approvals_have_changed() {
+    let place = Place::new("stamp");
+    let config = server(Pinning::Hold);
+    assert!(place.open().stamp(&config).is_none(), "nothing was approved yet");
+    let reviewed = |tool| place.open().review(&config, &items(&[tool]), true).stamp;
+    let first = reviewed(A);
+    assert!(first.is_some() && first == place.open().stamp(&config));
+    assert_eq!(reviewed(A_CHANGED), first, "what waits approves nothing");
+    place.approve(&["a"]);
+    assert_ne!(place.open().stamp(&config), first);
+    assert_eq!(reviewed(A_CHANGED), place.open().stamp(&config));
+}
+
+#[test]
 fn a_warning_holds_nothing() {
     let place = Place::new("warn");
     place.open().review(&server(Pinning::Warn), &items(&[A]), true);
