@@ -228,6 +228,8 @@ fn control_options(args: &ServeArgs, listener: Option<&Listener>) -> control::Op
 /// Waits until somebody asks us to stop, and says what is still to be waited for.
 async fn stopped(gateway: Arc<Gateway>, format: LogFormat, deadline: Duration) {
     stop_signal().await;
+    // Before anything is said: whoever reads it may answer with another signal.
+    let again = stop_signal();
     let text = match gateway.running_calls() {
         0 => "stopping".to_owned(),
         calls => format!("stopping; {calls} calls may run for {} s more", deadline.as_secs_f32()),
@@ -236,7 +238,7 @@ async fn stopped(gateway: Arc<Gateway>, format: LogFormat, deadline: Duration) {
     gateway.close_streams();
     tokio::spawn(async move {
         // A second signal means that the user does not want to wait. Supervisors end the servers.
-        stop_signal().await;
+        again.await;
         gateway.cut_calls();
         tokio::time::sleep(SECOND_SIGNAL).await;
         std::process::exit(130);
@@ -306,22 +308,28 @@ pub(crate) fn resolve(address: &str) -> Result<SocketAddr, CliError> {
     })
 }
 
-/// Waits until somebody asks us to stop.
+/// Waits until the user asks the program to stop, from the moment of the call on.
 #[cfg(unix)]
-pub(crate) async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
-        let _ = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
+pub(crate) fn stop_signal() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+    async fn next(signal: Option<Signal>) {
+        match signal {
+            Some(mut signal) => _ = signal.recv().await,
+            None => std::future::pending().await,
+        }
+    }
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let [interrupt, terminate, hangup] = kinds.map(|kind| signal(kind).ok());
+    async {
+        tokio::select! {
+            () = next(interrupt) => {}
+            () = next(terminate) => {}
+            () = next(hangup) => {}
+        }
     }
 }
 
-/// Waits until somebody asks us to stop.
+/// Waits until the user asks the program to stop.
 #[cfg(not(unix))]
 pub(crate) async fn stop_signal() {
     let _ = tokio::signal::ctrl_c().await;

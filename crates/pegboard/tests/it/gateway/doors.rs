@@ -228,18 +228,48 @@ async fn calls_that_a_shutdown_cuts_get_an_error() {
     // Over HTTP, in both eras.
     let mut served = Served::start("cut", &config).await;
     let session = served.legacy().await;
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": "a", "method": "ping"},
+        {"jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": call}
+    ]);
+    let batch =
+        super::client::http().post(&served.url).header("mcp-session-id", &session.session).body(batch.to_string());
     let (legacy, modern) = (session.request("tools/call", call.clone()), served.modern("tools/call", call));
     let stopped = async {
-        let running = |log: &String| log.matches("slow: started").count() == 2;
+        let running = |log: &String| log.matches("slow: started").count() == 3;
         let mut log = served.log.clone();
-        tokio::time::timeout(PATIENCE, log.wait_for(running)).await.expect("both run").expect("a log");
+        tokio::time::timeout(PATIENCE, log.wait_for(running)).await.expect("all run").expect("a log");
         served.signal("TERM");
     };
-    let (legacy, modern, ()) = tokio::join!(legacy, modern, stopped);
+    let (legacy, modern, batch, ()) = tokio::join!(legacy, modern, batch.send(), stopped);
     for reply in [legacy, modern] {
         assert_eq!(reply.error(), (-32603, expected.to_owned()));
     }
+    let batch: Value = batch.expect("an answer").json().await.expect("a list");
+    assert_eq!(
+        (&batch[0]["id"], &batch[0]["result"], &batch[1]["error"]["message"]),
+        (&json!("a"), &json!({}), &json!(expected))
+    );
     served.logged("call cut by shutdown").await;
     served.ended().await;
-    assert_eq!(served.log().matches("call cut by shutdown").count(), 2, "{}", served.log());
+    assert_eq!(served.log().matches("call cut by shutdown").count(), 3, "{}", served.log());
+}
+
+#[tokio::test]
+async fn a_second_signal_cuts_calls_at_once() {
+    let config = json!({
+        "mcpServers": {"fixture": fixture(&["--extras"])},
+        "pegboard": {"exposure": "never", "shutdownDeadline": "1h"}
+    });
+    let mut served = Served::start("second-signal", &config).await;
+    let call = served.modern("tools/call", json!({"name": "slow", "arguments": {"ms": 600_000}}));
+    let stopped = async {
+        served.logged("slow: started").await;
+        served.signal("TERM");
+        served.logged("stopping; 1 calls may run").await;
+        served.signal("TERM");
+    };
+    let (cut, ()) = tokio::join!(call, stopped);
+    assert_eq!(cut.error().0, -32603);
+    served.ended().await;
 }
