@@ -5,6 +5,7 @@ pub(crate) mod real;
 mod sessions;
 pub(crate) mod soak;
 mod starting;
+pub(crate) mod throughput;
 
 use std::{
     fs,
@@ -55,7 +56,9 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
     ));
     say(&format!("a search over {tools} tools: {cpu:.2} ms of processor time (goal: at most 1)"));
     say(&format!("resident with {tools} tools: {resident:.1} MB (goal: at most 40)"));
-    sessions::run(&json!({"fixture": {"command": fixture, "args": catalog(fleet.unwrap_or(FLEET))?}}))?;
+    let servers = json!({"fixture": {"command": fixture, "args": catalog(fleet.unwrap_or(FLEET))?}});
+    throughput::run(&servers)?;
+    sessions::run(&servers)?;
     starting::run(&fixture, fleet.unwrap_or(FLEET))
 }
 

@@ -27,7 +27,10 @@ usage: cargo xtask <task>
             the official MCP conformance suite against the gateway, both revisions,
             search on and off (part of `test`)
   bench-gateway [CATALOG]
-            what the gateway adds to a call, what a search costs, what it occupies
+            what the gateway adds to a call, what a search costs, what it occupies, and how many
+            requests a second it answers
+  bench-throughput [CATALOG]
+            the last of these alone
   bench-real
             twenty real servers from npm and PyPI (installed under .tools/) behind one gateway:
             start, first list, first call and memory; cold, from manifests, lazily
@@ -64,6 +67,8 @@ fn main() -> ExitCode {
         Some("bench-gateway") => {
             build_release().and_then(|()| step("gateway", |_: &str| bench_gateway::run(args.next().as_deref())))
         }
+        Some("bench-throughput") => build_release()
+            .and_then(|()| step("throughput", |_: &str| bench_gateway::throughput::task(args.next().as_deref()))),
         Some("bench-real") => build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real::run())),
         Some("attack") => {
             build_release().and_then(|()| step("attacks", |_: &str| bench_gateway::attack::run("release")))
