@@ -6,7 +6,6 @@ mod numbers;
 mod refresh;
 mod renewal;
 mod startup;
-mod views;
 
 use std::{
     ffi::OsString,
@@ -23,23 +22,22 @@ use pegboard_discovery::DialectName;
 use pegboard_upstream::{Fleet, FleetOptions, Upstream, config::ServerConfig};
 use tokio::sync::watch;
 
-pub(crate) use self::views::{View, is_stateful};
-use self::{refresh::Intake, views::Views};
+use self::refresh::Intake;
 use crate::{
-    directory::Directory,
-    kept::KeptSessions,
+    catalog::{directory::Directory, views::Views},
+    forward::suspended::SuspendedCalls,
     limits::Limits,
-    listen::Listeners,
     metrics::Metrics,
-    notices,
     pins::{self, Names},
     record::Recorder,
     sessions::Sessions,
+    sessions::kept::KeptSessions,
     settings::GatewaySettings,
     setup::Setups,
     shares::{Claim, Party, Shares},
-    suspended::SuspendedCalls,
-    watches::Watches,
+    subscriptions::listeners::Listeners,
+    subscriptions::notices,
+    subscriptions::watches::Watches,
 };
 
 /// The bodies of one caller's requests in progress have at most so many times the bytes of the
@@ -57,7 +55,7 @@ pub struct Gateway {
     directory: RwLock<Arc<Directory>>,
     /// How far changes were taken in.
     intake: Intake,
-    views: Views,
+    pub(crate) views: Views,
     pub(crate) sessions: Sessions,
     /// Where conversations are kept, if they are.
     pub(crate) kept: Option<Arc<KeptSessions>>,

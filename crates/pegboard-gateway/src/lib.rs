@@ -7,39 +7,30 @@
 //! it searches is decided by `pegboard-discovery`; nothing here ranks or phrases.
 
 mod bounds;
-mod calls;
+mod catalog;
 pub mod control;
-mod directory;
+mod doors;
 mod exchange;
+mod forward;
 mod gateway;
-mod handshake;
-mod http;
-mod kept;
-mod legacy;
 mod limits;
-mod listen;
-mod methods;
 pub mod metrics;
 pub mod middleware;
-mod notices;
 mod pins;
 pub mod record;
+mod routes;
 mod sessions;
 mod settings;
 mod setup;
 mod shares;
-mod stdio;
-mod suspended;
-mod tools;
+mod subscriptions;
 mod trace;
-mod uris;
 mod usage;
-mod watches;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use doors::http::{ENDPOINT, HEALTH, READY};
 pub use gateway::{Gateway, Rankers};
-pub use http::{ENDPOINT, HEALTH, READY};
 pub use limits::CallLimits;
 pub use metrics::METRICS;
 pub use pins::{Lookalike, ToolName};

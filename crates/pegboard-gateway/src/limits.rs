@@ -10,8 +10,8 @@ use pegboard_upstream::{Busy, CallError, Turn, Turns};
 use tokio::time::Instant;
 
 use crate::{
-    calls::ForwardError,
     exchange::{Caller, Exchange},
+    forward::calls::ForwardError,
     gateway::Gateway,
     lock,
     metrics::Refused,

@@ -24,7 +24,7 @@ use crate::{
     exchange::{Exchange, text_result},
     gateway::Gateway,
     lock,
-    tools::inner_name,
+    routes::tools::inner_name,
 };
 
 /// How long servers that start together may take before their names are compared.

@@ -15,7 +15,7 @@ use pegboard_upstream::{
 use serde_json::value::RawValue;
 use tracing::{Span, field::Empty};
 
-use crate::{gateway::Gateway, methods::shorten, sessions::ClientSession};
+use crate::{gateway::Gateway, routes::methods::shorten, sessions::ClientSession};
 
 /// What a message says of itself beside its parameters.
 #[derive(Clone, Debug, Default)]

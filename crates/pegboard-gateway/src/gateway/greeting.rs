@@ -3,8 +3,8 @@
 use pegboard_upstream::json::{Raw, raw};
 use serde_json::json;
 
-use super::{Gateway, View};
-use crate::{lock, settings::Profile};
+use super::Gateway;
+use crate::{catalog::views::View, lock, settings::Profile};
 
 /// Bytes of what servers say of their use.
 const MAX_INSTRUCTIONS: usize = 8 << 10;

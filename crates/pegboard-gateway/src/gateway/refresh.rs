@@ -9,7 +9,7 @@ use pegboard_upstream::{era::Era, processes};
 use tokio::sync::{oneshot, watch};
 
 use super::Gateway;
-use crate::{directory::Directory, exchange::Viewer, watches::Watches};
+use crate::{catalog::directory::Directory, exchange::Viewer, subscriptions::watches::Watches};
 
 /// How far changes were taken in.
 #[derive(Debug, Default)]

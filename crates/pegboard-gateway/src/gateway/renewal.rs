@@ -6,7 +6,7 @@ use pegboard_core::Catalog;
 use pegboard_upstream::era::Era;
 
 use super::Gateway;
-use crate::{directory::Difference, exchange::Viewer, lock, sessions::ClientSession, settings::Profile};
+use crate::{catalog::directory::Difference, exchange::Viewer, lock, sessions::ClientSession, settings::Profile};
 
 impl Gateway {
     /// [`renew_sessions`](Self::renew_sessions), where waiting holds nobody up.

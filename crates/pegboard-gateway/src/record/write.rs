@@ -13,7 +13,7 @@ use pegboard_core::Tool;
 use pegboard_upstream::json::{Fields, Raw, one_line};
 
 use super::{Line, Note, identity};
-use crate::directory;
+use crate::catalog::directory;
 
 /// How every record begins, even one whose first line was cut.
 const BEGINNING: &[u8] = b"{\"begin\":";

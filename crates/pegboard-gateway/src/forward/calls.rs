@@ -17,9 +17,9 @@ use tracing::Instrument as _;
 
 use crate::{
     exchange::{Exchange, cannot_answer},
+    forward::suspended::{BoundTo, Suspended, SuspendedCalls},
     gateway::Gateway,
     limits::Refusal,
-    suspended::{BoundTo, Suspended, SuspendedCalls},
 };
 
 /// What a server says during a call and is not read yet.

@@ -8,9 +8,9 @@ use std::{
 use pegboard_discovery::{DialectName, Session};
 use pegboard_upstream::era::Era;
 
-use super::Gateway;
 use crate::{
     exchange::{Caller, Exchange, Viewer},
+    gateway::Gateway,
     lock,
     settings::Profile,
 };
@@ -29,7 +29,7 @@ type Key = (Caller, u64, DialectName);
 
 /// The views that were made for the directory of now.
 #[derive(Debug, Default)]
-pub(super) struct Views(Mutex<HashMap<Key, Arc<View>>>);
+pub(crate) struct Views(Mutex<HashMap<Key, Arc<View>>>);
 
 impl Views {
     fn get(&self, key: &Key) -> Option<Arc<View>> {
@@ -47,7 +47,7 @@ impl Views {
     }
 
     /// Forgets them all: the directory is another one.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         lock(&self.0).clear();
     }
 }

@@ -12,9 +12,9 @@ use serde_json::{json, value::RawValue};
 
 use crate::{
     bounds::{self, required},
-    calls::Forward,
-    directory::Entry,
+    catalog::directory::Entry,
     exchange::{Exchange, level},
+    forward::calls::Forward,
     gateway::Gateway,
     lock, trace,
 };

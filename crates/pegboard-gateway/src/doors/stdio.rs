@@ -20,9 +20,9 @@ use tokio::{
 use tracing::{Instrument as _, Span};
 
 use crate::{
+    doors::http::modern,
     exchange::{Exchange, Outlet},
     gateway::Gateway,
-    http::modern,
     lock,
     sessions::ClientSession,
     trace::{self, Opening},

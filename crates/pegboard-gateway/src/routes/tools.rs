@@ -18,11 +18,11 @@ use tracing::{Instrument as _, Span};
 
 use crate::{
     bounds::required,
-    calls::{Forward, ForwardError},
-    directory,
+    catalog::directory,
+    doors::legacy_form,
     exchange::{Exchange, text_result},
+    forward::calls::{Forward, ForwardError},
     gateway::Gateway,
-    legacy,
     metrics::Refused,
     middleware::{Blocked, CallLevel, Middleware},
     settings::Profile,
@@ -39,7 +39,7 @@ impl Gateway {
         });
         self.count_list(exchange, &items, shows_everything);
         let items: Vec<SharedRaw> =
-            items.into_iter().map(|item| if is_legacy { legacy::tool(item) } else { item }).collect();
+            items.into_iter().map(|item| if is_legacy { legacy_form::tool(item) } else { item }).collect();
         let items: Vec<&RawValue> = items.iter().map(|item| &**item).collect();
         self.page(exchange, ListKind::Tools, &items, params)
     }

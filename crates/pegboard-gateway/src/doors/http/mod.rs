@@ -25,7 +25,7 @@ use self::{
     responses::{status, too_much_in_progress},
     sent::{Arrival, Sent},
 };
-use crate::{exchange::Caller, gateway::Gateway, methods::shorten, metrics::METRICS, trace::Opening};
+use crate::{exchange::Caller, gateway::Gateway, metrics::METRICS, routes::methods::shorten, trace::Opening};
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";

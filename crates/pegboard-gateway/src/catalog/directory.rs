@@ -16,9 +16,9 @@ use pegboard_upstream::{
 };
 
 use crate::{
+    catalog::uris::UriNames,
     middleware::Middleware,
     settings::{GatewaySettings, Prefixes},
-    uris::UriNames,
 };
 
 /// A prompt, resource or template as clients see it.
@@ -253,7 +253,7 @@ impl Directory {
             return Some((server, uri));
         }
         let listed = self.resources.iter().find(|entry| entry.key == uri);
-        let fitting = || self.templates.iter().find(|entry| crate::uris::fits(&entry.key, uri));
+        let fitting = || self.templates.iter().find(|entry| crate::catalog::uris::fits(&entry.key, uri));
         if let Some(entry) = listed.or_else(fitting) {
             return Some((Arc::clone(&entry.server), uri.to_owned()));
         }

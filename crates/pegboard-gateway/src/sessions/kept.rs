@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    directory::Difference,
+    catalog::directory::Difference,
     exchange::{Caller, Viewer},
     gateway::Gateway,
     lock,

@@ -12,11 +12,12 @@ use serde_json::json;
 
 use crate::{
     bounds::{self, required},
-    directory::Difference,
+    catalog::directory::Difference,
+    catalog::views::is_stateful,
     exchange::{Caller, Viewer},
-    gateway::{Gateway, is_stateful},
+    gateway::Gateway,
     lock,
-    methods::shorten,
+    routes::methods::shorten,
     sessions::{Beginning, ClientSession, client_name},
     settings::Profile,
     trace,

@@ -16,7 +16,7 @@ use pegboard_upstream::{
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::{calls::Running, exchange::Caller, lock, sessions::random_id};
+use crate::{exchange::Caller, forward::calls::Running, lock, sessions::random_id};
 
 /// The key of the one question that is asked at a time.
 const QUESTION: &str = "question";

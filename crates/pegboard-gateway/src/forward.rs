@@ -1,0 +1,4 @@
+//! Calls on their way to a server.
+
+pub(crate) mod calls;
+pub(crate) mod suspended;

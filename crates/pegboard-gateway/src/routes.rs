@@ -1,0 +1,4 @@
+//! What each method does.
+
+pub(crate) mod methods;
+pub(crate) mod tools;

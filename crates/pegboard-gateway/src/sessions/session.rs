@@ -1,0 +1,413 @@
+//! Conversations of legacy clients.
+
+use std::{
+    collections::{BTreeSet, HashMap, hash_map::Entry},
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use pegboard_discovery::Session;
+use pegboard_upstream::{
+    json::{Fields, Raw},
+    rpc::{Id, Message, RpcError},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+};
+
+use crate::{
+    bounds::Subscriptions,
+    exchange::{Caller, Outlet, Viewer},
+    lock,
+    settings::Profile,
+};
+
+/// How long a client may take to answer a question.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Questions to one client at a time.
+const MAX_QUESTIONS: usize = 256;
+
+/// One conversation.
+pub(crate) struct ClientSession {
+    pub(crate) id: String,
+    /// What its client calls itself, fit to be shown.
+    pub(crate) client: String,
+    /// Its number, for calls.
+    pub(crate) owner: u64,
+    viewer: Mutex<Viewer>,
+    pub(crate) profile: Profile,
+    /// What the client can be asked for.
+    pub(crate) capabilities: Raw,
+    pub(crate) tools: Mutex<Session>,
+    /// The stream for what belongs to no request.
+    stream: Mutex<Option<Outlet>>,
+    /// What could not be told because there was no stream.
+    owed: Mutex<BTreeSet<&'static str>>,
+    questions: Mutex<HashMap<Id, oneshot::Sender<Result<Raw, RpcError>>>>,
+    next_question: AtomicU64,
+    running: Mutex<HashMap<Id, AbortHandle>>,
+    /// What the client has set.
+    log_level: Mutex<Option<String>>,
+    /// Whether there can be more than one request.
+    pub(crate) is_lasting: bool,
+    pub(crate) subscriptions: Mutex<Subscriptions>,
+    used: Mutex<Instant>,
+    /// When the mark of its last use on the disk was renewed.
+    marked: Mutex<Instant>,
+    /// For which count of its list's changes it was last saved; the greatest number before that.
+    pub(crate) saved: AtomicU64,
+    /// Held while it is written, by threads that may wait for a disk.
+    pub(crate) writing: Mutex<()>,
+}
+
+impl fmt::Debug for ClientSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientSession").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}
+
+/// What a conversation is begun with.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) viewer: Viewer,
+    pub(crate) profile: Profile,
+    pub(crate) capabilities: Raw,
+    pub(crate) tools: Session,
+    pub(crate) is_lasting: bool,
+    pub(crate) client: String,
+}
+
+impl ClientSession {
+    pub(crate) fn new(owner: u64, beginning: Beginning) -> Self {
+        Self::again(&random_id(), owner, beginning)
+    }
+
+    /// A conversation that has a name already.
+    pub(crate) fn again(id: &str, owner: u64, beginning: Beginning) -> Self {
+        Self {
+            id: id.to_owned(),
+            client: beginning.client,
+            owner,
+            viewer: Mutex::new(beginning.viewer),
+            profile: beginning.profile,
+            capabilities: beginning.capabilities,
+            tools: Mutex::new(beginning.tools),
+            stream: Mutex::default(),
+            owed: Mutex::default(),
+            questions: Mutex::default(),
+            next_question: AtomicU64::new(1),
+            running: Mutex::default(),
+            log_level: Mutex::default(),
+            is_lasting: beginning.is_lasting,
+            subscriptions: Mutex::default(),
+            used: Mutex::new(Instant::now()),
+            marked: Mutex::new(Instant::now()),
+            saved: AtomicU64::new(u64::MAX),
+            writing: Mutex::default(),
+        }
+    }
+
+    /// Whose it is, and what they may see.
+    pub(crate) fn viewer(&self) -> Viewer {
+        lock(&self.viewer).clone()
+    }
+
+    /// Goes on under other settings.
+    pub(crate) fn set_viewer(&self, viewer: Viewer) {
+        *lock(&self.viewer) = viewer;
+    }
+
+    /// Opens the stream for what belongs to no request; an older one ends.
+    pub(crate) fn open_stream(&self) -> mpsc::Receiver<String> {
+        let (outlet, stream) = mpsc::channel(256);
+        self.attach(outlet);
+        stream
+    }
+
+    /// Uses `outlet` as that stream.
+    pub(crate) fn attach(&self, outlet: Outlet) {
+        for method in std::mem::take(&mut *lock(&self.owed)) {
+            let _ = outlet.try_send(Message::notification(method, None));
+        }
+        *lock(&self.stream) = Some(outlet);
+    }
+
+    /// Says something on the stream, if there is one that is read.
+    pub(crate) fn tell(&self, line: String) -> bool {
+        let mut stream = lock(&self.stream);
+        match stream.as_ref().map(|outlet| outlet.try_send(line)) {
+            Some(Ok(())) => true,
+            Some(Err(mpsc::error::TrySendError::Closed(_))) => {
+                *stream = None;
+                false
+            }
+            Some(Err(mpsc::error::TrySendError::Full(_))) => {
+                tracing::debug!(session = self.owner, "a client does not read its stream; a notification is dropped");
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Announces a change on the stream, or with the next request that has one.
+    pub(crate) fn announce(&self, method: &'static str) {
+        let sent = lock(&self.stream).as_ref().map(|outlet| outlet.try_send(Message::notification(method, None)));
+        if !matches!(sent, Some(Ok(()))) {
+            lock(&self.owed).insert(method);
+        }
+    }
+
+    /// Announces a change that a request caused: on the stream, else on the request's own.
+    pub(crate) async fn announce_with(&self, method: &'static str, outlet: &Outlet) {
+        let line = Message::notification(method, None);
+        if !self.tell(line.clone()) {
+            let _ = outlet.send(line).await;
+        }
+    }
+
+    /// What was to be announced and could not be.
+    pub(crate) fn take_owed(&self) -> BTreeSet<&'static str> {
+        std::mem::take(&mut *lock(&self.owed))
+    }
+
+    /// Asks the client something, on the stream of the request that it is about.
+    pub(crate) async fn ask(&self, outlet: &Outlet, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
+        let id = Id::from(self.next_question.fetch_add(1, Ordering::Relaxed));
+        let (reply, replied) = oneshot::channel();
+        let mut asking = Asking { session: self, outlet, id: id.clone(), is_open: false };
+        {
+            let mut questions = lock(&self.questions);
+            if questions.len() >= MAX_QUESTIONS {
+                return Err(RpcError::new(RpcError::INTERNAL, "too many questions to this client at once"));
+            }
+            questions.insert(id.clone(), reply);
+        }
+        let line = Message::request(&id, method, params.as_deref());
+        let is_sent = match outlet.send(line).await {
+            Ok(()) => true,
+            Err(unsent) => self.tell(unsent.0),
+        };
+        asking.is_open = is_sent;
+        let outcome = if is_sent { tokio::time::timeout(ANSWER_TIMEOUT, replied).await.ok() } else { None };
+        asking.is_open &= outcome.is_none();
+        match outcome {
+            Some(Ok(outcome)) => outcome,
+            _ => Err(RpcError::new(RpcError::INTERNAL, "the client did not answer")),
+        }
+    }
+
+    /// Takes the client's answer to a question.
+    pub(crate) fn answer(&self, id: &Id, outcome: Result<Raw, RpcError>) -> bool {
+        let question = lock(&self.questions).remove(id);
+        question.is_some_and(|question| question.send(outcome).is_ok())
+    }
+
+    /// Notes a running request, so that it can be cancelled.
+    pub(crate) fn begin(&self, id: &Id, task: AbortHandle) {
+        let mut running = lock(&self.running);
+        // One may have ended before it was noted here.
+        running.retain(|_, task| !task.is_finished());
+        running.insert(id.clone(), task);
+    }
+
+    pub(crate) fn end(&self, id: &Id) {
+        lock(&self.running).remove(id);
+    }
+
+    /// Cancels a running request.
+    pub(crate) fn cancel(&self, id: &Id) {
+        if let Some(task) = lock(&self.running).remove(id) {
+            task.abort();
+        }
+    }
+
+    /// Ends the stream for what belongs to no request.
+    pub(crate) fn close_stream(&self) {
+        *lock(&self.stream) = None;
+    }
+
+    /// Gives up all questions: whoever could answer them is gone.
+    pub(crate) fn drop_questions(&self) {
+        lock(&self.questions).clear();
+    }
+
+    /// Cancels everything.
+    pub(crate) fn close(&self) {
+        lock(&self.running).drain().for_each(|(_, task)| task.abort());
+        self.close_stream();
+        self.drop_questions();
+    }
+
+    /// From which level on the client hears log messages.
+    pub(crate) fn log_level(&self) -> String {
+        self.chosen_log_level().unwrap_or_else(|| "info".to_owned())
+    }
+
+    /// The level that the client has set.
+    pub(crate) fn chosen_log_level(&self) -> Option<String> {
+        lock(&self.log_level).clone()
+    }
+
+    pub(crate) fn set_log_level(&self, level: &str) {
+        *lock(&self.log_level) = Some(level.to_owned());
+    }
+
+    /// Marks it as used; whether it is time to do so on the disk.
+    pub(crate) fn touch(&self, marked_for: Duration) -> bool {
+        let now = Instant::now();
+        *lock(&self.used) = now;
+        let mut marked = lock(&self.marked);
+        let is_old = now.duration_since(*marked) >= marked_for;
+        if is_old {
+            *marked = now;
+        }
+        is_old
+    }
+
+    /// Whether its client listens or waits.
+    fn is_busy(&self) -> bool {
+        let has_stream = lock(&self.stream).as_ref().is_some_and(|outlet| !outlet.is_closed());
+        has_stream || !lock(&self.running).is_empty()
+    }
+
+    /// Orders sessions for removal: the one that was used longest ago first, and one that is
+    /// being used last.
+    fn age_order(&self) -> (bool, Instant, u64) {
+        (self.is_busy(), *lock(&self.used), self.owner)
+    }
+
+    /// For how long nothing was asked of it; nothing while it works on something.
+    pub(crate) fn idle(&self) -> Duration {
+        if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
+    }
+
+    fn is_unused_since(&self, limit: Duration) -> bool {
+        !self.is_busy() && lock(&self.used).elapsed() > limit
+    }
+}
+
+/// A question to a client. When nobody wants to know any more, the client is told.
+struct Asking<'a> {
+    session: &'a ClientSession,
+    outlet: &'a Outlet,
+    id: Id,
+    is_open: bool,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let was_waiting = lock(&self.session.questions).remove(&self.id).is_some();
+        if self.is_open && was_waiting {
+            let params = Fields::new().with("requestId", &self.id.to_raw()).with("reason", "no longer needed");
+            let line = Message::notification("notifications/cancelled", Some(&params.to_raw()));
+            let _ = self.outlet.try_send(line);
+        }
+    }
+}
+
+/// All conversations.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    by_id: Mutex<HashMap<String, Arc<ClientSession>>>,
+}
+
+impl Sessions {
+    /// Takes in a conversation; the one that was used longest ago makes room for it.
+    pub(crate) fn add(&self, session: Arc<ClientSession>, most: usize) -> Vec<Arc<ClientSession>> {
+        let gone = self.surplus(most.max(1) - 1);
+        lock(&self.by_id).insert(session.id.clone(), session);
+        gone
+    }
+
+    /// Removes the conversations of the holder of a token that were used longest ago, until
+    /// there are at most `most` of them.
+    pub(crate) fn surplus_of(&self, caller: Caller, most: usize) -> Vec<Arc<ClientSession>> {
+        let mut sessions = lock(&self.by_id);
+        let mut own: Vec<Arc<ClientSession>> = match caller {
+            Caller::Token(_) => {
+                sessions.values().filter(|session| session.viewer().caller == caller).cloned().collect()
+            }
+            Caller::Anybody | Caller::Pipe => Vec::new(),
+        };
+        own.sort_by_key(|session| session.age_order());
+        own.truncate(own.len().saturating_sub(most));
+        own.iter().for_each(|session| _ = sessions.remove(&session.id));
+        own
+    }
+
+    /// Takes in a conversation from the disk, unless somebody else just did; the one that
+    /// counts, and whether it is this one.
+    pub(crate) fn readmit(&self, session: Arc<ClientSession>) -> (Arc<ClientSession>, bool) {
+        let mut sessions = lock(&self.by_id);
+        match sessions.entry(session.id.clone()) {
+            Entry::Occupied(there) => (Arc::clone(there.get()), false),
+            Entry::Vacant(place) => (Arc::clone(place.insert(session)), true),
+        }
+    }
+
+    /// Removes those that were used longest ago until there are at most `most`.
+    pub(crate) fn surplus(&self, most: usize) -> Vec<Arc<ClientSession>> {
+        let mut sessions = lock(&self.by_id);
+        let mut gone = Vec::new();
+        while sessions.len() > most {
+            let oldest = sessions.values().min_by_key(|session| session.age_order());
+            let Some(oldest) = oldest.map(|session| session.id.clone()) else { break };
+            gone.extend(sessions.remove(&oldest));
+        }
+        gone
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<ClientSession>> {
+        lock(&self.by_id).get(id).cloned()
+    }
+
+    pub(crate) fn remove(&self, id: &str) -> Option<Arc<ClientSession>> {
+        lock(&self.by_id).remove(id)
+    }
+
+    /// Removes those that were not used for so long.
+    pub(crate) fn expire(&self, limit: Duration) -> Vec<Arc<ClientSession>> {
+        let mut sessions = lock(&self.by_id);
+        let old: Vec<String> = sessions
+            .values()
+            .filter(|session| session.is_unused_since(limit))
+            .map(|session| session.id.clone())
+            .collect();
+        old.iter().filter_map(|id| sessions.remove(id)).collect()
+    }
+
+    /// All of them, oldest first.
+    pub(crate) fn all(&self) -> Vec<Arc<ClientSession>> {
+        let mut all: Vec<Arc<ClientSession>> = lock(&self.by_id).values().cloned().collect();
+        all.sort_by_key(|session| session.owner);
+        all
+    }
+}
+
+/// A name that nobody can guess.
+pub(crate) fn random_id() -> String {
+    let mut bytes = [0_u8; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        // Without randomness there are no sessions that are safe to name; the clock at
+        // least keeps them apart.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        bytes = now.as_nanos().to_be_bytes();
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a text can be the name of a conversation of ours.
+pub(crate) fn is_id(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// The name that a client gives itself.
+pub(crate) fn client_name(params: &Fields) -> String {
+    params.object("clientInfo").and_then(|info| info.text("name")).unwrap_or_default()
+}
