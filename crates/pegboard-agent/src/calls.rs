@@ -304,6 +304,7 @@ impl Invoke for Hands {
         Box::pin(async move {
             let Ok(tool) = self.find(server, name) else { return Invoked::Unknown };
             let target = Target {
+                is_wrapped: false,
                 id: Some(tool.id().to_owned()),
                 server: tool.server_name().map(str::to_owned),
                 name: tool.upstream_name().to_owned(),

@@ -4,6 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use pegboard_core::{Catalog, Selection, Tool, naming};
 
+use crate::dialects::DialectName;
+
 /// Names that programs of the `explicit` family use for one tool.
 const KNOWN_ALIASES: [(&str, &str); 2] =
     [("write_workspace_file", "update_workspace_file"), ("create_workspace_file", "update_workspace_file")];
@@ -27,8 +29,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The names of the visible tools; none is shown under one of `reserved`.
-    pub(crate) fn new(catalog: &Catalog, selection: &Selection, reserved: &[&str]) -> Self {
+    /// The names of the visible tools; none is shown under a name that `dialect` needs.
+    pub(crate) fn new(catalog: &Catalog, selection: &Selection, dialect: Option<DialectName>) -> Self {
         let mut names = Self {
             by_name: HashMap::new(),
             by_upstream_name: HashMap::new(),
@@ -50,6 +52,7 @@ impl Names {
         }
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
             let is_shared = names.by_name.get(tool.name()).is_some_and(|tools| tools.len() > 1);
+            let reserved = dialect.map_or(&[][..], |dialect| dialect.reserved_from(tool));
             if is_shared || reserved.contains(&tool.name()) {
                 names.qualify(tool, reserved);
             }

@@ -58,6 +58,14 @@ impl Reply {
         }
     }
 
+    /// [`to_text`](Self::to_text) of what is needed no more.
+    pub fn into_text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Json(value) => value.to_string(),
+        }
+    }
+
     /// What a text-only wire carries.
     pub fn to_text(&self) -> String {
         match self {

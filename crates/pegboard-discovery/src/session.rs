@@ -1,5 +1,6 @@
 //! One conversation's tool state.
 
+mod callee;
 mod calls;
 mod error;
 mod follow;
@@ -15,6 +16,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use pegboard_core::{Catalog, Ranker, Selection, Tool};
 
 pub use self::{
+    callee::{Callee, wrapped_arguments},
     calls::{Answer, Target},
     error::SessionError,
     shown::Listed,
@@ -49,6 +51,8 @@ pub struct Session {
     /// What a search of the gateway exposes instead of the first tools.
     exposed: Option<Vec<Shown>>,
     fixed: Arc<Fixed>,
+    /// Whether the host lists all tools, and no meta-tools.
+    lists_everything: bool,
     list_changes: u64,
     trail: Trail,
 }
@@ -86,7 +90,7 @@ impl Session {
         } else {
             selection
         };
-        let names = Arc::new(Names::new(&catalog, &selection, dialect.meta_names()));
+        let names = Arc::new(Names::new(&catalog, &selection, Some(dialect)));
         let mut session = Self {
             dialect,
             settings,
@@ -100,6 +104,7 @@ impl Session {
             loaded: Loaded::default(),
             exposed: None,
             fixed: Arc::default(),
+            lists_everything: false,
             list_changes: 0,
             trail: Trail::default(),
         };
@@ -120,6 +125,26 @@ impl Session {
     pub fn with_categories(mut self, categories: impl IntoIterator<Item = String>) -> Self {
         self.categories.extend(categories);
         self
+    }
+
+    /// For a host that lists all tools by itself, and no meta-tools. Every tool keeps its own name;
+    /// meta-tools still answer those who know of them, unless a tool has their name.
+    #[must_use]
+    pub fn with_everything_listed(mut self) -> Self {
+        self.lists_everything = true;
+        self.names = Arc::new(Names::new(&self.catalog, &self.selection, self.naming_dialect()));
+        self.fix();
+        self
+    }
+
+    /// Whether the host [lists all tools](Self::with_everything_listed).
+    pub fn lists_everything(&self) -> bool {
+        self.lists_everything
+    }
+
+    /// The dialect whose meta-tools need their names.
+    fn naming_dialect(&self) -> Option<DialectName> {
+        (!self.lists_everything).then_some(self.dialect)
     }
 
     /// The dialect in use.
@@ -192,6 +217,7 @@ impl Session {
             loaded: Loaded::default(),
             exposed: None,
             fixed: Arc::clone(&self.fixed),
+            lists_everything: self.lists_everything,
             list_changes: 0,
             trail: Trail::default(),
         }

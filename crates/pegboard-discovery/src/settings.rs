@@ -46,6 +46,9 @@ pub struct Settings {
     pub max_limit: usize,
     /// `ranked`: hits when the caller does not say.
     pub default_limit: usize,
+    /// `ranked`: whether hits are loaded, for hosts whose clients call only what is listed. Not an
+    /// option of the dialect.
+    pub ranked_loads: bool,
     /// `bridge`: separate call tools for reading, writing and destroying.
     pub split_by_risk: bool,
     /// `bridge`: hits of one query.
@@ -86,6 +89,7 @@ impl Default for Settings {
             seed: 0,
             max_limit: 10,
             default_limit: 5,
+            ranked_loads: false,
             split_by_risk: false,
             hits_per_query: 5,
             least_confidence: None,

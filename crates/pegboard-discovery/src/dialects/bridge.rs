@@ -5,10 +5,11 @@ use std::sync::Arc;
 use pegboard_core::{Query, Risk, Tool};
 use serde_json::{Value, json};
 
-use super::{Dialect, View, named};
+use super::{Dialect, MetaTool, View, named};
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
+    session::wrapped_arguments,
     signature::signature,
     tokens::estimate_tokens,
 };
@@ -85,6 +86,16 @@ impl Dialect for Bridge {
             tools.push(call(CALL, "Call a found tool by its name."));
         }
         tools
+    }
+
+    fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool> {
+        let is_split = view.settings.split_by_risk;
+        match name {
+            SEARCH => Some(MetaTool::Search),
+            CALL if !is_split => Some(MetaTool::Call),
+            CALL_READ | CALL_WRITE | CALL_DESTRUCTIVE if is_split => Some(MetaTool::Call),
+            _ => None,
+        }
     }
 
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
@@ -255,11 +266,6 @@ fn call(arguments: &Value, expected: Option<Risk>, view: &View<'_>) -> Outcome {
         let right = call_tool(tool.annotations().risk());
         return Outcome::error(format!("`{}` must be called through `{right}`", view.names.shown(&tool)));
     }
-    let given = match arguments.get("arguments") {
-        None | Some(Value::Null) => json!({}),
-        // Some models write the object as text.
-        Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone())),
-        Some(value) => value.clone(),
-    };
+    let given = wrapped_arguments(arguments).into_owned();
     Outcome::text("").with_effect(Effect::Invoke { tool, arguments: given })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::Tool;
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, View};
+use super::{Dialect, MetaTool, View};
 use crate::{
     host::HostTool,
     openapi::{Api, path_of},
@@ -37,6 +37,10 @@ impl Dialect for Code {
 
     fn lists_catalog(&self) -> bool {
         false
+    }
+
+    fn meta_tool(&self, name: &str, _view: &View<'_>) -> Option<MetaTool> {
+        META_NAMES.contains(&name).then_some(MetaTool::Other)
     }
 
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {

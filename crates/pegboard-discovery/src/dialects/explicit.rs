@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::{Query, QueryError, Tool};
 use serde_json::{Value, json};
 
-use super::{Dialect, View};
+use super::{Dialect, MetaTool, View};
 use crate::{
     names::echo,
     outcome::{Effect, Outcome, ToolDefinition},
@@ -76,6 +76,14 @@ impl Dialect for Explicit {
                 json!({"type": "object", "properties": {"tool_names": names}, "required": ["tool_names"]}),
             ),
         ]
+    }
+
+    fn meta_tool(&self, name: &str, _view: &View<'_>) -> Option<MetaTool> {
+        match name {
+            SEARCH => Some(MetaTool::Search),
+            ADD | SHOW | REMOVE => Some(MetaTool::Other),
+            _ => None,
+        }
     }
 
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {

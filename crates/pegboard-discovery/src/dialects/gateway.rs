@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::{Query, QueryError, Tool, naming};
 use serde_json::{Value, json};
 
-use super::{Dialect, View, named};
+use super::{Dialect, MetaTool, View, named};
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
@@ -82,9 +82,13 @@ impl Dialect for Gateway {
         tools.into_iter().take(view.settings.max_tools_limit).map(|(_, tool)| Arc::clone(tool)).collect()
     }
 
+    fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool> {
+        let is_offered = || is_limited(view) || view.settings.always_searchable;
+        (name == SEARCH && is_offered()).then_some(MetaTool::Search)
+    }
+
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
-        let is_offered = is_limited(view) || view.settings.always_searchable;
-        (name == SEARCH && is_offered).then(|| search(arguments, view))
+        self.meta_tool(name, view).map(|_| search(arguments, view))
     }
 
     fn loaded_by(&self, name: &str, result: &str) -> Option<Vec<String>> {

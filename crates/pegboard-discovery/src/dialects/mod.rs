@@ -11,7 +11,7 @@ mod select;
 use std::sync::Arc;
 
 use pegboard_core::{
-    Catalog, Hit, Query, QueryError, Ranker, Ranking, Selection, Tool, Vectors, selection::is_always_on,
+    Catalog, Hit, Origin, Query, QueryError, Ranker, Ranking, Selection, Tool, Vectors, selection::is_always_on,
 };
 use serde_json::Value;
 
@@ -143,6 +143,9 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// What its meta-tool `name` is for; `None` when it has no such tool now.
+    fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool>;
+
     /// Answers a call of the meta-tool `name`, or `None` when it has no such tool.
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome>;
 
@@ -183,6 +186,17 @@ pub trait Dialect: std::fmt::Debug + Send + Sync {
         let _ = view;
         None
     }
+}
+
+/// What a meta-tool is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaTool {
+    /// Finds tools.
+    Search,
+    /// Calls the tool that its argument `name` names, with its argument `arguments`.
+    Call,
+    /// Anything else, such as loading tools by name.
+    Other,
 }
 
 /// The dialects by name.
@@ -233,6 +247,16 @@ impl DialectName {
             Self::Schema => schema::META_NAMES,
             Self::Bridge => bridge::META_NAMES,
             Self::Code => code::META_NAMES,
+        }
+    }
+
+    /// The names that this tool must not be shown under.
+    pub(crate) fn reserved_from(self, tool: &Tool) -> &'static [&'static str] {
+        match self {
+            // Its search is itself one of the tools of a catalog file; a server's tool of that
+            // name is another one.
+            Self::Ranked if tool.origin() == Origin::Mcp => &[ranked::SEARCH],
+            dialect => dialect.meta_names(),
         }
     }
 

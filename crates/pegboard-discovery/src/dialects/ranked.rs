@@ -3,16 +3,16 @@
 use pegboard_core::{Hit, Query, QueryError};
 use serde_json::{Value, json};
 
-use super::{Dialect, View};
+use super::{Dialect, MetaTool, View, named};
 use crate::{
-    outcome::{Outcome, ToolDefinition},
+    outcome::{Effect, Outcome, ToolDefinition},
     prompt,
 };
 
-const SEARCH: &str = "tool_search";
+pub(super) const SEARCH: &str = "tool_search";
 
-/// None: it only ranks, and a tool may have the name of its search (the original is itself one
-/// of the tools).
+/// None: a tool of a catalog file may have the name of its search (the original is itself one of
+/// the tools).
 pub(super) const META_NAMES: &[&str] = &[];
 
 #[derive(Debug)]
@@ -46,6 +46,10 @@ impl Dialect for Ranked {
                 "required": ["query"]
             }),
         }]
+    }
+
+    fn meta_tool(&self, name: &str, _view: &View<'_>) -> Option<MetaTool> {
+        (name == SEARCH).then_some(MetaTool::Search)
     }
 
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
@@ -103,7 +107,8 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     }
     let matches: Vec<Value> = hits.iter().map(to_match).collect();
     let metadata = json!({"query": query, "limit": limit, "total_candidates": candidates, "matches": matches});
-    Outcome::text(to_text(&query, &hits)).with_metadata(metadata).with_searched([searched])
+    let outcome = Outcome::text(to_text(&query, &hits)).with_metadata(metadata).with_searched([searched]);
+    if view.settings.ranked_loads { outcome.with_effect(Effect::Load(named(&hits, view))) } else { outcome }
 }
 
 /// What the ranker does not find, the name may.

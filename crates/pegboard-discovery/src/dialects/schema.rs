@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::{Origin, QueryError, Tool};
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, View};
+use super::{Dialect, MetaTool, View};
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
@@ -57,6 +57,10 @@ impl Dialect for SchemaSearch {
                 "required": ["query"]
             }),
         }]
+    }
+
+    fn meta_tool(&self, name: &str, _view: &View<'_>) -> Option<MetaTool> {
+        (name == SEARCH).then_some(MetaTool::Search)
     }
 
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::{QueryError, Tool};
 use serde_json::{Value, json};
 
-use super::{Dialect, View, named};
+use super::{Dialect, MetaTool, View, named};
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
@@ -48,6 +48,10 @@ impl Dialect for Select {
                 "required": ["query"]
             }),
         }]
+    }
+
+    fn meta_tool(&self, name: &str, _view: &View<'_>) -> Option<MetaTool> {
+        (name == SEARCH).then_some(MetaTool::Search)
     }
 
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {

@@ -1,9 +1,9 @@
 //! What a call means.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use pegboard_core::Tool;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Session;
 use crate::dialects::MetaTool;
@@ -19,6 +19,18 @@ pub enum Callee {
     Direct(Arc<Tool>),
     /// No tool that may be seen, or several: the name that was looked for.
     Unknown(String),
+}
+
+/// The arguments of the tool that a meta-tool is to call with these.
+pub fn wrapped_arguments(arguments: &Value) -> Cow<'_, Value> {
+    match arguments.get("arguments") {
+        None | Some(Value::Null) => Cow::Owned(Value::Object(Map::new())),
+        // Some models write the object as text.
+        Some(Value::String(text)) => {
+            Cow::Owned(serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone())))
+        }
+        Some(value) => Cow::Borrowed(value),
+    }
 }
 
 impl Session {

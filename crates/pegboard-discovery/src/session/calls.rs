@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Session;
 use crate::{
     arguments::CalledAs,
+    dialects::View,
     names::echo,
     outcome::{Effect, Reply, Searched, ToolDefinition},
     usage::{Lead, Step},
@@ -24,6 +25,8 @@ pub struct Target {
     pub name: String,
     /// The arguments to call it with.
     pub arguments: Value,
+    /// Whether a meta-tool was told to call it: these are the arguments within the call's.
+    pub is_wrapped: bool,
 }
 
 /// What a call led to.
@@ -91,7 +94,8 @@ impl Session {
     }
 
     fn answer(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> Answer {
-        let outcome = self.with_view_of(&*self.ranker, vectors, |view| self.dialect().call(name, arguments, view));
+        let call = |view: &View<'_>| self.dialect().call(name, arguments, view);
+        let outcome = self.meta_tool(name).and_then(|_| self.with_view_of(&*self.ranker, vectors, call));
         let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments) };
         let changes_list =
             outcome.effects.iter().any(|effect| !matches!(effect, Effect::Invoke { .. } | Effect::Host { .. }));
@@ -110,7 +114,7 @@ impl Session {
                 Effect::Invoke { tool, arguments } => self.invoke(&tool, arguments, true, &mut answer),
                 Effect::Host { tool, arguments } => {
                     let name = tool.name().to_owned();
-                    answer.target = Some(Target { id: None, server: None, name, arguments });
+                    answer.target = Some(Target { id: None, server: None, name, arguments, is_wrapped: true });
                 }
             }
         }
@@ -127,10 +131,12 @@ impl Session {
         let Some(tool) = loaded.or_else(|| self.names.find(name)) else {
             return Answer::refusal(Reply::Text(self.names.unknown(name)));
         };
-        if let Some(refused) = self.with_view(|view| self.dialect().refuse(&tool, view)) {
+        let is_listed = is_loaded || self.lists_everything;
+        let refused = self.with_view(|view| self.dialect().refuse(&tool, view));
+        if let Some(refused) = refused.filter(|_| !self.lists_everything) {
             return Answer::refusal(refused.reply);
         }
-        if !is_loaded && !self.settings.run_unloaded {
+        if !is_listed && !self.settings.run_unloaded {
             let definition = ToolDefinition::of(&tool, &self.names.shown(&tool)).to_json();
             let text = format!("`{}` is not loaded; load it first. It is: {definition}", echo(name));
             return Answer::refusal(Reply::Text(text));
@@ -150,18 +156,19 @@ impl Session {
                 answer.reply = Reply::Text(text);
                 (answer.is_error, answer.is_misfit) = (true, true);
             }
-            None => answer.target = Some(self.target(tool, arguments)),
+            None => answer.target = Some(self.target(tool, arguments, is_wrapped)),
         }
     }
 
     /// Where a call goes, noting that the tool was used.
-    fn target(&mut self, tool: &Arc<Tool>, arguments: Value) -> Target {
+    fn target(&mut self, tool: &Arc<Tool>, arguments: Value, is_wrapped: bool) -> Target {
         self.loaded.touch_tool(tool);
         Target {
             id: Some(tool.id().to_owned()),
             server: tool.server_name().map(str::to_owned),
             name: tool.upstream_name().to_owned(),
             arguments,
+            is_wrapped,
         }
     }
 }

@@ -89,7 +89,7 @@ impl Session {
     /// Goes on with another catalog; the names of loaded tools that it no longer has.
     pub fn update(&mut self, catalog: Catalog) -> Vec<String> {
         let before = self.visible();
-        self.names = Arc::new(Names::new(&catalog, &self.selection, self.dialect.meta_names()));
+        self.names = Arc::new(Names::new(&catalog, &self.selection, self.naming_dialect()));
         self.catalog = catalog;
         self.fix();
         self.renew(&before)
@@ -102,6 +102,7 @@ impl Session {
         self.selection.clone_from(&other.selection);
         self.settings.clone_from(&other.settings);
         self.ranker = Arc::clone(&other.ranker);
+        self.lists_everything = other.lists_everything;
         if self.removed != other.removed {
             return self.update(other.catalog.clone());
         }

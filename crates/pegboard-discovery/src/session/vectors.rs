@@ -26,7 +26,9 @@ impl Session {
     /// arguments are queries, and what becomes of them.
     pub fn ranked_texts(&self, name: &str, arguments: &Value) -> Vec<String> {
         let notes = Notes { name: self.ranker.name(), texts: Mutex::default() };
-        self.with_view_of(&notes, &Vectors::default(), |view| _ = self.dialect().call(name, arguments, view));
+        if self.meta_tool(name).is_some() {
+            self.with_view_of(&notes, &Vectors::default(), |view| _ = self.dialect().call(name, arguments, view));
+        }
         notes.texts.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
