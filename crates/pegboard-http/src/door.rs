@@ -18,7 +18,7 @@ use crate::{
     connections::{Holder, InProgress, Ticket},
     failures::Failures,
     guard::{Guard, Refusal},
-    held::HeldBody,
+    held::{HeldBody, RequestSlot},
     log_budget::LogBudget,
 };
 
@@ -110,11 +110,13 @@ impl Visitor {
     async fn route(&self, mut request: Request<Body>, entry: Entry, client: PeerAddress) -> Response<Body> {
         let extensions = request.extensions_mut();
         extensions.insert(client);
+        let slot = RequestSlot::new(entry.request);
+        extensions.insert(slot.clone());
         if let Some(principal) = entry.principal {
             extensions.insert(principal);
         }
         let Ok(response) = self.door.router.clone().oneshot(request).await;
-        response.map(|body| Body::new(HeldBody::new(body, entry.request)))
+        response.map(|body| Body::new(HeldBody::new(body, slot)))
     }
 
     async fn reject(&self, path: &str, refusal: Refusal, client: PeerAddress) -> Response<Body> {

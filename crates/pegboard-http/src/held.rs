@@ -1,7 +1,8 @@
-//! Response bodies that keep their request in progress until they are sent.
+//! Requests that are in progress until their responses are sent, and their work is done.
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -10,14 +11,25 @@ use http_body::{Frame, SizeHint};
 
 use crate::connections::InProgress;
 
+/// The place of a request among those in progress; an extension of every request. Work that goes
+/// on when its client has gone keeps a copy, so that it counts for as long.
+#[derive(Clone, Debug)]
+pub struct RequestSlot(#[allow(dead_code, reason = "kept until the last copy is dropped")] Arc<InProgress>);
+
+impl RequestSlot {
+    pub(crate) fn new(request: InProgress) -> Self {
+        Self(Arc::new(request))
+    }
+}
+
 /// A body whose request counts as in progress until the body was sent or given up.
 pub(crate) struct HeldBody {
     body: Body,
-    _request: InProgress,
+    _request: RequestSlot,
 }
 
 impl HeldBody {
-    pub(crate) fn new(body: Body, request: InProgress) -> Self {
+    pub(crate) fn new(body: Body, request: RequestSlot) -> Self {
         Self { body, _request: request }
     }
 }

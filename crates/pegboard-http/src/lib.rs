@@ -21,9 +21,11 @@ mod stalled;
 pub use address::{InvalidNetwork, Network, PeerAddress, TrustedProxies};
 pub use connections::ConnectionLimits;
 pub use guard::{Guard, Principal, Refusal};
+pub use held::RequestSlot;
 pub use listener::{Doorkeeper, ListenError, Listener, Settings};
 #[cfg(unix)]
 pub use local::LocalListener;
+pub use log_budget::LogBudget;
 
 /// That a request came from whoever runs us, through a socket that is theirs alone; an extension
 /// of every request that did.

@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// So many lines in an interval; what is not logged is counted.
 #[derive(Debug)]
-pub(crate) struct LogBudget {
+pub struct LogBudget {
     lines: u32,
     state: Mutex<State>,
 }
@@ -25,12 +25,13 @@ struct State {
 }
 
 impl LogBudget {
-    pub(crate) fn new(lines: u32) -> Self {
+    /// A budget of so many lines in ten seconds.
+    pub fn new(lines: u32) -> Self {
         Self { lines, state: Mutex::default() }
     }
 
     /// Whether a line may be logged, and how many were not since the last one.
-    pub(crate) fn take(&self) -> Option<u64> {
+    pub fn take(&self) -> Option<u64> {
         self.take_at(Instant::now())
     }
 
