@@ -122,7 +122,13 @@ fn test(program: &Path, area: &Area) -> Result<(), String> {
     command.args(["mutants", "--no-shuffle", "--colors", "never", "--package", area.package, "--output"]).arg(&folder);
     area.files.iter().for_each(|file| _ = command.args(["--file", file]));
     // Generous: a test that is slow on a busy machine must not count as one that caught something.
-    command.args(["--minimum-test-timeout", "120", "--", "--lib"]);
+    command.args(["--minimum-test-timeout", "120"]);
+    if crate::has_nextest() {
+        // A mutant can let one test wait for ever; what counts is that another one fails.
+        command.args(["--test-tool", "nextest", "--", "--lib", "--max-fail", "1:immediate"]);
+    } else {
+        command.args(["--", "--lib"]);
+    }
     // The source is copied for each run; what does not change is built once for all of them.
     command.env("CARGO_TARGET_DIR", build);
     let status = command.status().map_err(|error| format!("cannot start cargo-mutants: {error}"))?;

@@ -7,6 +7,8 @@ use pegboard_upstream::{
     rpc::{Id, RpcError},
 };
 
+use serde_json::value::RawValue;
+
 use crate::shares::{Claim, Party, Shares};
 
 /// Bytes of a URI.
@@ -49,7 +51,7 @@ pub(crate) fn required(params: &Fields, key: &str) -> Result<String, RpcError> {
 ///
 /// # Errors
 /// When the id, the cursor or the progress token is too long.
-pub(crate) fn check_request(id: &Id, params: &Fields, progress: Option<&Raw>) -> Result<(), RpcError> {
+pub(crate) fn check_request(id: &Id, params: &Fields, progress: Option<&RawValue>) -> Result<(), RpcError> {
     let cursor = params.get("cursor").map_or(0, |cursor| cursor.get().len());
     let parts = [
         ("id", id.to_raw().get().len()),
@@ -139,7 +141,7 @@ mod tests {
     use pegboard_upstream::json::raw;
 
     use super::*;
-    use crate::exchange::Caller;
+    use crate::caller::Caller;
 
     fn party(number: usize) -> Party {
         Party::Caller(Caller::Token(Principal(number)))

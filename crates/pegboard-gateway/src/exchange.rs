@@ -1,60 +1,44 @@
-//! One request of a client, with all that its answer depends on.
+//! The client of one request, for as long as it is answered.
 
 use std::sync::Arc;
 
-use pegboard_core::Selection;
-use pegboard_http::{PeerAddress, Principal};
+use pegboard_http::PeerAddress;
 use pegboard_upstream::{
-    era::Era,
-    json::{Fields, Raw, raw},
+    json::{Fields, Raw},
     rpc::{Message, RpcError},
     trace::TraceContext,
 };
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::{sessions::ClientSession, shares::Party};
-
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Caller {
-    /// Whoever comes in where no token is asked for.
-    Anybody,
-    /// Whoever started us and speaks on our pipes.
-    Pipe,
-    /// The holder of a token.
-    Token(Principal),
-}
-
-/// What a caller may see.
-#[derive(Clone, Debug)]
-pub(crate) struct Viewer {
-    pub(crate) caller: Caller,
-    pub(crate) selection: Arc<Selection>,
-    /// The number of the [setup](crate::setup::Setup) that says so.
-    pub(crate) setup: u64,
-}
+use crate::{
+    caller::{Caller, Viewer},
+    sessions::ClientSession,
+    settings::Shape,
+    shares::Party,
+};
 
 /// Where messages about one request go.
 pub(crate) type Outlet = mpsc::Sender<String>;
 
-/// One request of a client.
+/// The client of one request: what it may see, and how it is told and asked something meanwhile.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
-    pub(crate) era: Era,
     pub(crate) viewer: Viewer,
     /// Where the request comes from; a pipe has no address.
     pub(crate) address: Option<PeerAddress>,
-    /// The conversation; modern requests have none.
+    /// The session that it belongs to, if it does.
     pub(crate) session: Option<Arc<ClientSession>>,
+    /// What kind of list the client gets.
+    pub(crate) shape: Shape,
     /// What the client can be asked for.
     pub(crate) capabilities: Raw,
-    /// From which level on it wants log messages about this request.
+    /// From which level on it wants log messages about this request; a session knows its own.
     pub(crate) log_level: Option<String>,
     /// What it calls the progress of this request.
     pub(crate) progress: Option<Raw>,
     pub(crate) outlet: Outlet,
-    /// Calls of one conversation share a number.
+    /// Calls of one session share a number.
     pub(crate) owner: u64,
     /// Whose trace it belongs to, as the client says.
     pub(crate) trace: TraceContext,
@@ -69,32 +53,25 @@ pub(crate) fn level(name: &str) -> Option<usize> {
 }
 
 impl Exchange {
-    /// A request that belongs to a conversation.
-    pub(crate) fn legacy(
-        session: &Arc<ClientSession>,
-        address: Option<PeerAddress>,
-        params: Option<&RawValue>,
-        trace: TraceContext,
-        outlet: Outlet,
-    ) -> Self {
-        let own = Fields::of_optional(params).object("_meta").unwrap_or_default();
-        Self {
-            era: Era::Legacy,
-            viewer: session.viewer(),
-            address,
-            session: Some(Arc::clone(session)),
-            capabilities: session.capabilities.clone(),
-            log_level: None,
-            progress: own.get("progressToken").map(ToOwned::to_owned),
-            outlet,
-            owner: session.owner,
-            trace,
-        }
-    }
-
     /// Whose shares and limits the request counts against.
     pub(crate) fn party(&self) -> Party {
         Party::of(self.viewer.caller, self.address)
+    }
+
+    /// With whom calls take turns at a server that is busy: sessions, else callers.
+    pub(crate) fn queue(&self) -> u64 {
+        match (&self.session, self.viewer.caller) {
+            (Some(session), _) if session.is_lasting => session.owner,
+            (_, Caller::Anybody) => u64::MAX,
+            (_, Caller::Pipe) => u64::MAX - 1,
+            (_, Caller::Token(holder)) => u64::MAX - 2 - holder.0 as u64,
+        }
+    }
+
+    /// Whether a question of a server becomes the answer of the request, which the client makes
+    /// again with what was asked for. Clients with a session are asked in the middle of it.
+    pub(crate) fn is_asked_by_result(&self) -> bool {
+        self.session.is_none()
     }
 
     /// Tells the client something about this request.
@@ -122,15 +99,13 @@ impl Exchange {
         }
     }
 
+    /// The level to ask servers for: what the session has set, else what the request says.
+    pub(crate) fn log_level(&self) -> Option<String> {
+        self.session.as_ref().map(|session| session.log_level()).or_else(|| self.log_level.clone())
+    }
+
     fn wants_log(&self, wanted: &str) -> bool {
-        let least = match (&self.session, &self.log_level) {
-            (Some(session), _) => Some(session.log_level()),
-            (None, Some(least)) => Some(least.clone()),
-            // A one-request conversation hears what servers say by default; a modern
-            // request hears nothing that it did not ask for.
-            (None, None) => (self.era == Era::Legacy).then(|| "info".to_owned()),
-        };
-        least.is_some_and(|least| level(wanted) >= level(&least))
+        self.log_level().is_some_and(|least| level(wanted) >= level(&least))
     }
 
     /// Whether the client says it can answer such a question.
@@ -144,7 +119,7 @@ impl Exchange {
         Fields::of(&self.capabilities).is_some_and(|capabilities| capabilities.has(capability))
     }
 
-    /// Asks the client of a legacy conversation.
+    /// Asks the client of a session.
     pub(crate) async fn ask(&self, method: &str, params: Option<Raw>) -> Result<Raw, RpcError> {
         match &self.session {
             Some(session) if self.can_answer(method) => session.ask(&self.outlet, method, params).await,
@@ -156,13 +131,4 @@ impl Exchange {
 /// What a server hears that asks for something the client has not got.
 pub(crate) fn cannot_answer(method: &str) -> RpcError {
     RpcError::new(RpcError::METHOD_NOT_FOUND, format!("the client does not answer `{method}`"))
-}
-
-/// The result of a tool that is nothing but text.
-pub(crate) fn text_result(text: &str, is_error: bool) -> Fields {
-    let mut result = Fields::new().with("content", &serde_json::json!([{"type": "text", "text": text}]));
-    if is_error {
-        result.set("isError", raw(&true));
-    }
-    result
 }

@@ -1,87 +1,59 @@
 //! The gateway: servers on one side, clients on the other.
+//!
+//! It makes its parts, which know each other as far as they need to, and keeps them going: what
+//! changes at the servers reaches the catalog, the sessions and those who listen.
 
-mod endings;
-mod greeting;
-mod numbers;
+mod notices;
 mod refresh;
-mod renewal;
 mod startup;
 
-use std::{
-    ffi::OsString,
-    fmt,
-    sync::{
-        Arc, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Instant,
-};
+use std::{ffi::OsString, fmt, sync::Arc, time::Duration};
 
-use pegboard_core::{Catalog, Ranker};
-use pegboard_discovery::DialectName;
-use pegboard_upstream::{Fleet, FleetOptions, Upstream, config::ServerConfig};
-use tokio::sync::watch;
+use axum::Router;
+use pegboard_core::Catalog;
+use pegboard_http::Principal;
+use pegboard_upstream::{Fleet, FleetOptions, PinReport, Upstream, config::ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::refresh::Intake;
 use crate::{
-    catalog::{directory::Directory, views::Views},
-    forward::suspended::SuspendedCalls,
+    catalog::CatalogView,
+    control::{self, Control},
+    doors::{Entrance, http, stdio},
+    forward::{calls::Forwarder, suspended::SuspendedCalls},
+    greetings::Greetings,
     limits::Limits,
-    metrics::Metrics,
-    pins::{self, Names},
-    record::Recorder,
+    lookalikes::{self, Lookalike, Lookalikes},
+    metrics::{Family, Metrics},
+    pipeline::Pipeline,
+    record::{Record, Recorder},
+    routes::entries::Entries,
     sessions::Sessions,
-    sessions::kept::KeptSessions,
-    settings::GatewaySettings,
-    setup::Setups,
-    shares::{Claim, Party, Shares},
-    subscriptions::listeners::Listeners,
-    subscriptions::notices,
-    subscriptions::watches::Watches,
+    settings::{GatewaySettings, Profile, Rankers, is_stateful},
+    setup::{Change, GRACE, Setup, Setups},
+    startup::{Shutdown, Startup},
+    subscriptions::Subscriptions,
+    trace::Requests,
 };
 
-/// The bodies of one caller's requests in progress have at most so many times the bytes of the
-/// largest one.
-const BODIES_PER_CALLER: usize = 8;
-
-/// Makes the ranker of a dialect; the same one for the same dialect, so that its index is
-/// shared.
-pub type Rankers = Arc<dyn Fn(DialectName) -> Arc<dyn Ranker> + Send + Sync>;
+/// How long the end waits for what is still to be written.
+const LAST_LESSONS: Duration = Duration::from_secs(2);
 
 /// Servers on one side, clients on the other.
 pub struct Gateway {
-    pub(crate) setups: Setups,
-    pub(crate) fleet: Fleet,
-    directory: RwLock<Arc<Directory>>,
+    setups: Arc<Setups>,
+    fleet: Arc<Fleet>,
+    catalog: Arc<CatalogView>,
+    sessions: Arc<Sessions>,
+    subscriptions: Arc<Subscriptions>,
+    record: Arc<Record>,
+    lookalikes: Arc<Lookalikes>,
+    startup: Arc<Startup>,
+    shutdown: Arc<Shutdown>,
+    control: Arc<Control>,
+    entrance: Entrance,
     /// How far changes were taken in.
     intake: Intake,
-    pub(crate) views: Views,
-    pub(crate) sessions: Sessions,
-    /// Where conversations are kept, if they are.
-    pub(crate) kept: Option<Arc<KeptSessions>>,
-    pub(crate) suspended: SuspendedCalls,
-    pub(crate) listeners: Listeners,
-    pub(crate) watches: Watches,
-    pub(crate) metrics: Metrics,
-    pub(crate) names: Arc<Names>,
-    /// Where it is noted what was searched for and called.
-    pub(crate) recorder: OnceLock<Recorder>,
-    pub(crate) limits: Limits,
-    /// Event streams that each caller has open.
-    streams: Arc<Shares>,
-    /// Bytes of the bodies of each caller's requests in progress.
-    body_bytes: Arc<Shares>,
-    /// Bytes of the subscriptions of each caller.
-    pub(crate) subscription_bytes: Arc<Shares>,
-    pub(crate) began: Instant,
-    next_owner: AtomicU64,
-    /// How many requests there were; each has its number.
-    pub(crate) requests: AtomicU64,
-    /// Whether the servers have had their time to start. Later on nobody waits for one.
-    started: watch::Sender<bool>,
-    pub(crate) stopping: watch::Sender<bool>,
-    /// Whether calls that are still running end now.
-    pub(crate) cutting: watch::Sender<bool>,
 }
 
 impl fmt::Debug for Gateway {
@@ -105,39 +77,133 @@ impl Gateway {
         let options = FleetOptions { supervisor, manifests, pins, logins, is_held: true };
         let (fleet, notices) = Fleet::start_with(servers, options);
         fleet.hide(settings.tokens.iter().map(|token| &token.secret));
-        let kept = settings.sessions.as_deref().and_then(KeptSessions::open);
-        let gateway = Arc::new(Self {
-            setups: Setups::new(settings, rankers),
-            fleet,
-            directory: RwLock::default(),
-            intake: Intake::default(),
-            views: Views::default(),
-            sessions: Sessions::default(),
-            kept,
-            suspended: SuspendedCalls::default(),
-            listeners: Listeners::default(),
-            watches: Watches::default(),
-            metrics: Metrics::default(),
-            names: Arc::default(),
-            recorder: OnceLock::new(),
-            limits: Limits::default(),
-            streams: Arc::default(),
-            body_bytes: Arc::default(),
-            subscription_bytes: Arc::default(),
-            began: Instant::now(),
-            next_owner: AtomicU64::new(1),
-            requests: AtomicU64::new(0),
-            started: watch::Sender::new(false),
-            stopping: watch::Sender::new(false),
-            cutting: watch::Sender::new(false),
-        });
+        let gateway = Arc::new(Self::assemble(fleet, settings, rankers));
         gateway.log_fallback();
         tokio::spawn(refresh::follow(Arc::downgrade(&gateway), gateway.fleet.changes()));
         tokio::spawn(startup::start_up(Arc::clone(&gateway)));
         tokio::spawn(notices::pump(Arc::downgrade(&gateway), notices));
-        tokio::spawn(endings::sweep(Arc::downgrade(&gateway)));
-        tokio::spawn(pins::compare_names(Arc::downgrade(&gateway), Arc::clone(&gateway.names)));
+        tokio::spawn(startup::sweep(Arc::downgrade(&gateway)));
+        let names = Arc::clone(&gateway.lookalikes);
+        tokio::spawn(lookalikes::compare_names(Arc::downgrade(&gateway.catalog), names));
         gateway
+    }
+
+    /// Makes all parts, each with those that it needs.
+    fn assemble(fleet: Fleet, settings: GatewaySettings, rankers: Rankers) -> Self {
+        let folder = settings.sessions.clone();
+        let (fleet, setups) = (Arc::new(fleet), Arc::new(Setups::new(settings, rankers)));
+        let (catalog, limits, metrics) =
+            (Arc::<CatalogView>::default(), Arc::<Limits>::default(), Arc::<Metrics>::default());
+        let (startup, shutdown) = (Arc::<Startup>::default(), Arc::<Shutdown>::default());
+        let (record, lookalikes) = (Arc::<Record>::default(), Arc::<Lookalikes>::default());
+        let greetings = Arc::new(Greetings { fleet: Arc::clone(&fleet), catalog: Arc::clone(&catalog) });
+        let subscriptions = Arc::new(Subscriptions::new(
+            Arc::clone(&fleet),
+            Arc::clone(&setups),
+            Arc::clone(&catalog),
+            Arc::clone(&shutdown),
+        ));
+        let sessions = Arc::new(Sessions::new(
+            folder.as_deref(),
+            Arc::clone(&setups),
+            Arc::clone(&startup),
+            Arc::clone(&subscriptions),
+            Arc::clone(&greetings),
+        ));
+        let forwarder = Arc::new(Forwarder {
+            fleet: Arc::clone(&fleet),
+            setups: Arc::clone(&setups),
+            limits: Arc::clone(&limits),
+            metrics: Arc::clone(&metrics),
+            suspended: SuspendedCalls::default(),
+            shutdown: Arc::clone(&shutdown),
+        });
+        let control = Arc::new(Control::new(
+            Arc::clone(&catalog),
+            Arc::clone(&sessions),
+            Arc::clone(&forwarder),
+            Arc::clone(&lookalikes),
+        ));
+        let pipeline = Arc::new(Pipeline {
+            setups: Arc::clone(&setups),
+            startup: Arc::clone(&startup),
+            limits,
+            sessions: Arc::clone(&sessions),
+            subscriptions: Arc::clone(&subscriptions),
+            greetings,
+            entries: Entries { catalog: Arc::clone(&catalog), forwarder: Arc::clone(&forwarder) },
+            forwarder,
+            metrics,
+            record: Arc::clone(&record),
+        });
+        let entrance = Entrance {
+            pipeline,
+            sessions: Arc::clone(&sessions),
+            setups: Arc::clone(&setups),
+            shutdown: Arc::clone(&shutdown),
+            requests: Arc::<Requests>::default(),
+        };
+        let intake = Intake::default();
+        Self {
+            setups,
+            fleet,
+            catalog,
+            sessions,
+            subscriptions,
+            record,
+            lookalikes,
+            startup,
+            shutdown,
+            control,
+            entrance,
+            intake,
+        }
+    }
+
+    /// Says once that modern clients get something else than what is configured.
+    fn log_fallback(&self) {
+        if let Profile::Dialect(dialect) = self.setup().profile
+            && is_stateful(dialect)
+        {
+            tracing::info!(
+                dialect = dialect.as_str(),
+                "clients of 2026-07-28 get `bridge` instead: their list must not change with what was searched for"
+            );
+        }
+    }
+
+    fn setup(&self) -> Arc<Setup> {
+        self.setups.current()
+    }
+
+    /// The routes of the gateway, for requests of at most `max_body_bytes`.
+    pub fn router(&self, max_body_bytes: usize) -> Router {
+        http::router(self.entrance.clone(), Arc::clone(&self.control), max_body_bytes)
+    }
+
+    /// The routes of the control API, to be merged with those of [`router`](Self::router) or
+    /// served alone.
+    pub fn control_router(&self, options: control::Options) -> Router {
+        control::router(Arc::clone(&self.control), options)
+    }
+
+    /// Serves one client until it closes its end, or the gateway is told to
+    /// [close its streams](Self::close_streams).
+    ///
+    /// # Errors
+    /// When the pipes break.
+    pub async fn serve_pipe(
+        &self,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> std::io::Result<()> {
+        stdio::serve(self.entrance.clone(), input, output).await
+    }
+
+    /// Waits until every server works or has failed for the first time, at most as long as
+    /// the settings say.
+    pub async fn ready(&self) {
+        self.startup.ready(&self.setup()).await;
     }
 
     /// The servers in the order of the configuration.
@@ -147,54 +213,97 @@ impl Gateway {
 
     /// The tools of all servers, as far as they are known.
     pub fn catalog(&self) -> Catalog {
-        self.directory().catalog.clone().unwrap_or_else(Catalog::empty)
+        self.catalog.catalog()
     }
 
-    /// A place for an event stream without end; `None` if the caller has as many as it may have.
-    pub(crate) fn open_stream(&self, party: Party) -> Option<Claim> {
-        self.streams.take(party, 1, self.setup().streams_per_caller)
+    /// What waits for approval: tools that are new, that have changed or that are gone since
+    /// somebody looked at them.
+    pub fn pins(&self) -> Vec<PinReport> {
+        self.control.pins()
     }
 
-    /// Room in memory for the body of a request; `None` if the bodies of the caller's requests in
-    /// progress are too large altogether.
-    pub(crate) fn open_body(&self, party: Party, bytes: usize, max_body_bytes: usize) -> Option<Claim> {
-        let most = max_body_bytes.saturating_mul(BODIES_PER_CALLER);
-        self.body_bytes.take(party, bytes.min(max_body_bytes), most)
+    /// Tools of different servers whose names are alike, as of a moment ago.
+    pub fn lookalikes(&self) -> Arc<Vec<Lookalike>> {
+        self.lookalikes.found()
+    }
+
+    /// How many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.sessions.count()
+    }
+
+    /// How many calls servers are busy with.
+    pub fn running_calls(&self) -> u64 {
+        self.fleet.servers().iter().map(|server| server.running_calls()).sum()
+    }
+
+    /// What has happened so far, in numbers: those of [`METRICS`](crate::METRICS).
+    pub fn numbers(&self) -> Vec<Family> {
+        self.control.numbers()
+    }
+
+    /// Notes searches and calls from now on, at most once.
+    pub fn record_to(&self, recorder: Recorder) {
+        if self.record.begin(recorder) {
+            self.record.tools(self.catalog(), &self.setup().selection);
+        }
+    }
+
+    /// Notes nothing more.
+    pub fn stop_recording(&self) {
+        self.record.end();
+    }
+
+    /// Goes over to another configuration. Sessions go on: they are told where their lists
+    /// change, and only those whose token is gone end. Servers that are as they were are not
+    /// disturbed. `rankers` are those that are in use unless others are given.
+    pub async fn reconfigure(
+        &self,
+        servers: Vec<ServerConfig>,
+        settings: GatewaySettings,
+        rankers: Option<Rankers>,
+    ) -> Change {
+        self.fleet.hide(settings.tokens.iter().map(|token| &token.secret));
+        let has_settings = self.setups.replace(settings, rankers);
+        self.setups.refuse(None);
+        // It tells of a change in any case, whereupon the settings are looked at too.
+        Change { servers: self.fleet.reconfigure(servers, GRACE).await, has_settings }
+    }
+
+    /// Takes note that a new configuration was not taken over, and why.
+    pub fn refuse_configuration(&self, reason: String) {
+        self.setups.refuse(Some(reason));
+    }
+
+    /// The tokens that open the door, and whose they are.
+    pub fn tokens(&self) -> Vec<(Principal, String)> {
+        self.setup().holders()
     }
 
     /// Ends the streams that would go on for ever, so that what is left can finish.
     pub fn close_streams(&self) {
-        self.stopping.send_replace(true);
-        self.sessions.all().iter().for_each(|session| session.close_stream());
+        self.shutdown.stopping.send_replace(true);
+        self.sessions.close_streams();
     }
 
     /// Ends all calls that are still running, now and from now on. Their clients get an error
     /// that says so.
     pub fn cut_calls(&self) {
-        self.cutting.send_replace(true);
+        self.shutdown.cutting.send_replace(true);
     }
 
-    /// Ends all conversations and all servers.
+    /// Ends all sessions and all servers.
     pub async fn stop(&self) {
         self.close_streams();
-        self.sessions.all().iter().for_each(|session| session.close());
+        self.sessions.cancel_all();
         self.fleet.stop().await;
     }
 
-    pub(crate) fn directory(&self) -> Arc<Directory> {
-        Arc::clone(&self.directory.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(crate) fn ranker(&self, dialect: DialectName) -> Arc<dyn Ranker> {
-        (self.setup().rankers)(dialect)
-    }
-
-    pub(crate) fn next_owner(&self) -> u64 {
-        self.next_owner.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Whether lists depend on who asks.
-    pub(crate) fn is_private(&self) -> bool {
-        !self.setup().tokens.is_empty()
+    /// Brings to the disk what was learned, as far as that goes quickly.
+    pub async fn finish_learning(&self) {
+        if let Some(learner) = self.setup().learner.clone() {
+            let finished = tokio::task::spawn_blocking(move || learner.finish());
+            let _ = tokio::time::timeout(LAST_LESSONS, finished).await;
+        }
     }
 }

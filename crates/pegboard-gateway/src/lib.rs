@@ -7,34 +7,44 @@
 //! it searches is decided by `pegboard-discovery`; nothing here ranks or phrases.
 
 mod bounds;
+mod caller;
 mod catalog;
 pub mod control;
 mod doors;
 mod exchange;
 mod forward;
 mod gateway;
+mod greetings;
+mod ids;
 mod limits;
+mod lookalikes;
 pub mod metrics;
 pub mod middleware;
-mod pins;
+mod pipeline;
 pub mod record;
+mod request;
 mod routes;
 mod sessions;
 mod settings;
 mod setup;
 mod shares;
+mod startup;
+mod steps;
 mod subscriptions;
+#[cfg(test)]
+mod testing;
+mod text;
 mod trace;
 mod usage;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use doors::http::{ENDPOINT, HEALTH, READY};
-pub use gateway::{Gateway, Rankers};
+pub use gateway::Gateway;
 pub use limits::CallLimits;
+pub use lookalikes::{Lookalike, ToolName};
 pub use metrics::METRICS;
-pub use pins::{Lookalike, ToolName};
-pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Token};
+pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Rankers, Token};
 pub use setup::{Change, holders};
 
 /// Locks that guard plain data; nobody panics while holding one.

@@ -6,20 +6,20 @@ use std::{
     time::Duration,
 };
 
-use pegboard_upstream::{Busy, CallError, Turn, Turns};
+use pegboard_upstream::{Busy, Turn, Turns};
 use tokio::time::Instant;
 
 use crate::{
-    exchange::{Caller, Exchange},
-    forward::calls::ForwardError,
-    gateway::Gateway,
     lock,
-    metrics::Refused,
-    shares::Party,
+    shares::{Claim, Party, Shares},
 };
 
 /// Callers that are remembered; those that have asked for nothing lately give way.
 const MOST: usize = 4096;
+
+/// The bodies of one caller's requests in progress have at most so many times the bytes of the
+/// largest one.
+const BODIES_PER_CALLER: usize = 8;
 
 /// Time that comes in pieces does not add up exactly.
 const ALMOST: f64 = 1e-9;
@@ -52,23 +52,14 @@ pub(crate) enum Refusal {
     Busy(Busy),
 }
 
-impl Exchange {
-    /// With whom calls take turns at a server that is busy: sessions, else whoever can be
-    /// told apart.
-    pub(crate) fn queue(&self) -> u64 {
-        match (&self.session, self.viewer.caller) {
-            (Some(session), _) if session.is_lasting => session.owner,
-            (_, Caller::Anybody) => u64::MAX,
-            (_, Caller::Pipe) => u64::MAX - 1,
-            (_, Caller::Token(holder)) => u64::MAX - 2 - holder.0 as u64,
-        }
-    }
-}
-
-/// What all callers have asked for.
+/// What all callers have asked for, and hold.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     shares: Mutex<HashMap<Party, Arc<Share>>>,
+    /// Event streams that each caller has open.
+    streams: Arc<Shares>,
+    /// Bytes of the bodies of each caller's requests in progress.
+    body_bytes: Arc<Shares>,
 }
 
 #[derive(Debug)]
@@ -143,41 +134,35 @@ impl Limits {
         shares.insert(party, Arc::clone(&share));
         share
     }
-}
 
-impl Gateway {
     /// Lets a call of a server pass, when its caller may make one; at most after `wait`. The
     /// turn ends with the call.
-    pub(crate) async fn admit(&self, exchange: &Exchange, wait: Duration) -> Result<Option<Arc<Turn>>, Refusal> {
-        let setup = self.setup();
-        let limits = match exchange.viewer.caller {
-            Caller::Token(holder) => setup.token(holder).and_then(|token| token.limits),
-            _ => None,
-        };
-        let limits = limits.unwrap_or(setup.limits);
+    pub(crate) async fn admit(
+        &self,
+        limits: CallLimits,
+        party: Party,
+        wait: Duration,
+    ) -> Result<Option<Arc<Turn>>, Refusal> {
         if limits.is_none() {
             return Ok(None);
         }
-        let share = self.limits.share(exchange.party(), limits);
+        let share = self.share(party, limits);
         let taken = lock(&share.bucket).take(Instant::now());
         taken.map_err(|retry_in| Refusal::Rate { per_minute: limits.per_minute, retry_in })?;
         let turn = share.turns.take(0, wait).await.map_err(Refusal::Busy)?;
         Ok(Some(Arc::new(turn)))
     }
-}
 
-impl ForwardError {
-    /// Which limit a call has met with, if that is why it failed.
-    pub(crate) fn refused(&self) -> Option<Refused> {
-        Some(match self {
-            Self::Refused(Refusal::Rate { .. }) => Refused::Rate,
-            Self::Refused(Refusal::Busy(_)) => Refused::CallerBusy,
-            Self::Lost(CallError::Busy(_)) => Refused::ServerBusy,
-            Self::Lost(CallError::Tripped(_)) => Refused::Breaker,
-            Self::Lost(CallError::ArgumentsTooLarge { .. }) => Refused::ArgumentBytes,
-            Self::Lost(CallError::ResultTooLarge { .. }) => Refused::ResultBytes,
-            _ => return None,
-        })
+    /// A place for an event stream without end; `None` if the caller has `most` already.
+    pub(crate) fn open_stream(&self, party: Party, most: usize) -> Option<Claim> {
+        self.streams.take(party, 1, most)
+    }
+
+    /// Room in memory for the body of a request; `None` if the bodies of the caller's requests in
+    /// progress are too large altogether.
+    pub(crate) fn open_body(&self, party: Party, bytes: usize, max_body_bytes: usize) -> Option<Claim> {
+        let most = max_body_bytes.saturating_mul(BODIES_PER_CALLER);
+        self.body_bytes.take(party, bytes.min(max_body_bytes), most)
     }
 }
 
@@ -186,6 +171,7 @@ mod tests {
     use pegboard_http::Principal;
 
     use super::*;
+    use crate::caller::Caller;
 
     /// Calls at these milliseconds: `.` for one that passes, else how long to wait.
     #[track_caller]

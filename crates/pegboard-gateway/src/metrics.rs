@@ -20,7 +20,7 @@ use pegboard_core::vectors::VectorStanding;
 use self::families::labelled;
 pub(crate) use self::families::render;
 pub use self::families::{Family, Histogram, Kind, Point, Value};
-use crate::{exchange::Caller, lock};
+use crate::{caller::Caller, lock};
 
 /// Where the numbers are told, in the text form of Prometheus.
 pub const METRICS: &str = "/metrics";

@@ -1,4 +1,4 @@
 //! What each method does.
 
-pub(crate) mod methods;
-pub(crate) mod tools;
+pub(crate) mod entries;
+pub(crate) mod lists;

@@ -2,11 +2,15 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use pegboard_core::{Selection, naming::Style};
+use pegboard_core::{Ranker, Selection, naming::Style};
 use pegboard_discovery::{DialectName, Exposure, Learner, Validation};
 use pegboard_upstream::{auth::Logins, config::Secret};
 
 use crate::{limits::CallLimits, middleware::Middleware};
+
+/// Makes the ranker of a dialect; the same one for the same dialect, so that its index is
+/// shared.
+pub type Rankers = Arc<dyn Fn(DialectName) -> Arc<dyn Ranker> + Send + Sync>;
 
 /// What a client gets to see of the tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,31 @@ impl Profile {
         }
     }
 
+    /// The dialect of clients whose list of tools may change, which are those with sessions.
+    pub fn dialect(self) -> DialectName {
+        self.shape().dialect
+    }
+
+    /// The dialect of clients whose list of tools must not change with what was searched for.
+    pub fn constant_dialect(self) -> DialectName {
+        self.constant_shape().dialect
+    }
+
+    /// What clients see whose list of tools may change.
+    pub(crate) fn shape(self) -> Shape {
+        match self {
+            Self::Passthrough => Shape::new(DialectName::Bridge, Listing::Everything),
+            Self::Dialect(dialect) => Shape::new(dialect, Listing::AsExposed),
+        }
+    }
+
+    /// What clients see whose list of tools must not change with what was searched for.
+    pub(crate) fn constant_shape(self) -> Shape {
+        let Shape { dialect, listing, .. } = self.shape();
+        let dialect = if is_stateful(dialect) { DialectName::Bridge } else { dialect };
+        Shape { dialect, listing, is_constant: true }
+    }
+
     /// The one with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let dialects = DialectName::ALL.iter().map(|dialect| Self::Dialect(*dialect));
@@ -37,6 +66,38 @@ impl Default for Profile {
     fn default() -> Self {
         Self::Dialect(DialectName::Bridge)
     }
+}
+
+/// Whether a dialect's list depends on what happened before.
+pub(crate) fn is_stateful(dialect: DialectName) -> bool {
+    !matches!(dialect, DialectName::Bridge | DialectName::Ranked)
+}
+
+/// What kind of list a client gets, and which meta-tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    pub(crate) dialect: DialectName,
+    pub(crate) listing: Listing,
+    /// Whether the list must not change with what was searched for.
+    pub(crate) is_constant: bool,
+}
+
+impl Shape {
+    /// One whose list may change.
+    pub(crate) fn new(dialect: DialectName, listing: Listing) -> Self {
+        Self { dialect, listing, is_constant: false }
+    }
+}
+
+/// What a client is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Listing {
+    /// What the exposure says: a few tools and a search, or everything.
+    AsExposed,
+    /// Everything.
+    Everything,
+    /// As exposed, and the search answers also where everything is listed.
+    Searchable,
 }
 
 /// The profile of clients with a certain name.

@@ -1,26 +1,24 @@
 //! What the gateway is told to do, and changes of it while it runs.
 
 use std::{
+    fmt,
     ops::Deref,
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
 use pegboard_http::Principal;
-use pegboard_upstream::{
-    Reconfigured,
-    config::{Secret, ServerConfig},
-};
+use pegboard_upstream::{Reconfigured, config::Secret};
 
 use crate::{
-    exchange::{Caller, Viewer},
-    gateway::{Gateway, Rankers},
+    caller::{Caller, Viewer},
+    limits::CallLimits,
     lock,
-    settings::{GatewaySettings, Token},
+    settings::{GatewaySettings, Rankers, Token},
 };
 
 /// How long servers may finish their calls when their configuration has changed.
-const GRACE: Duration = Duration::from_secs(10);
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
 /// The settings of one moment. A change makes another one.
 pub(crate) struct Setup {
@@ -30,6 +28,12 @@ pub(crate) struct Setup {
     /// Of each token, whose it is.
     holders: Vec<Principal>,
     pub(crate) rankers: Rankers,
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 impl Deref for Setup {
@@ -46,9 +50,43 @@ impl Setup {
         let at = self.holders.iter().position(|one| *one == holder)?;
         self.settings.tokens.get(at)
     }
+
+    /// The tokens that open the door, and whose they are.
+    pub(crate) fn holders(&self) -> Vec<(Principal, String)> {
+        let secrets = self.tokens.iter().map(|token| token.secret.expose().to_owned());
+        self.holders.iter().copied().zip(secrets).collect()
+    }
+
+    /// What a caller may ask of servers.
+    pub(crate) fn limits_of(&self, caller: Caller) -> CallLimits {
+        let own = match caller {
+            Caller::Token(holder) => self.token(holder).and_then(|token| token.limits),
+            Caller::Anybody | Caller::Pipe => None,
+        };
+        own.unwrap_or(self.limits)
+    }
+
+    /// What a caller may see, unless it has no business here any more.
+    pub(crate) fn viewer(&self, caller: Caller) -> Option<Viewer> {
+        let selection = match caller {
+            Caller::Token(holder) => self.selection.narrowed_to(self.token(holder)?.selection.clone()),
+            Caller::Anybody if !self.tokens.is_empty() => return None,
+            Caller::Anybody | Caller::Pipe => self.selection.clone(),
+        };
+        Some(Viewer { caller, selection: Arc::new(selection), setup: self.number })
+    }
+
+    /// What logs call the holder of a token.
+    pub(crate) fn token_name(&self, caller: Caller) -> &str {
+        match caller {
+            Caller::Token(holder) => self.token(holder).map_or("", |token| &token.name),
+            Caller::Anybody | Caller::Pipe => "",
+        }
+    }
 }
 
 /// The current setup, and who the holders of tokens are.
+#[derive(Debug)]
 pub(crate) struct Setups {
     current: RwLock<Arc<Setup>>,
     /// Every secret that there ever was, so that a holder keeps its number for as long as we
@@ -70,8 +108,23 @@ impl Setups {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Notes that other settings were not taken over, and why; `None` when they were.
+    pub(crate) fn refuse(&self, reason: Option<String>) {
+        *lock(&self.refused) = reason;
+    }
+
+    /// Why the last settings were not taken over, if they were not.
+    pub(crate) fn refused(&self) -> Option<String> {
+        lock(&self.refused).clone()
+    }
+
+    /// What a caller may see now, unless it has no business here any more.
+    pub(crate) fn viewer(&self, caller: Caller) -> Option<Viewer> {
+        self.current().viewer(caller)
+    }
+
     /// Goes over to other settings; whether they are any different.
-    fn replace(&self, settings: GatewaySettings, rankers: Option<Rankers>) -> bool {
+    pub(crate) fn replace(&self, settings: GatewaySettings, rankers: Option<Rankers>) -> bool {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if rankers.is_none() && current.settings.is_same(&settings) {
             return false;
@@ -115,69 +168,6 @@ impl Change {
     /// Whether everything is as it was.
     pub fn is_empty(&self) -> bool {
         self.servers.is_empty() && !self.has_settings
-    }
-}
-
-impl Gateway {
-    pub(crate) fn setup(&self) -> Arc<Setup> {
-        self.setups.current()
-    }
-
-    /// Goes over to another configuration. Conversations go on: they are told where their
-    /// lists change, and only those whose token is gone end. Servers that are as they were
-    /// are not disturbed. `rankers` are those that are in use unless others are given.
-    pub async fn reconfigure(
-        &self,
-        servers: Vec<ServerConfig>,
-        settings: GatewaySettings,
-        rankers: Option<Rankers>,
-    ) -> Change {
-        self.fleet.hide(settings.tokens.iter().map(|token| &token.secret));
-        let has_settings = self.setups.replace(settings, rankers);
-        *lock(&self.setups.refused) = None;
-        // It tells of a change in any case, whereupon the settings are looked at too.
-        Change { servers: self.fleet.reconfigure(servers, GRACE).await, has_settings }
-    }
-
-    /// Starts one server again. It may finish the calls that it is busy with, and later ones
-    /// wait for it. Whether there is such a server.
-    pub async fn restart_server(&self, name: &str) -> bool {
-        self.fleet.restart(name, GRACE).await
-    }
-
-    /// Takes note that a new configuration was not taken over, and why.
-    pub fn refuse_configuration(&self, reason: String) {
-        *lock(&self.setups.refused) = Some(reason);
-    }
-
-    /// Why the last configuration was not taken over, if it was not.
-    pub fn refused_configuration(&self) -> Option<String> {
-        lock(&self.setups.refused).clone()
-    }
-
-    /// The tokens that open the door, and whose they are.
-    pub fn tokens(&self) -> Vec<(Principal, String)> {
-        let setup = self.setup();
-        let secrets = setup.tokens.iter().map(|token| token.secret.expose().to_owned());
-        setup.holders.iter().copied().zip(secrets).collect()
-    }
-
-    /// What a caller may see, unless it has no business here any more.
-    pub(crate) fn viewer(&self, caller: Caller) -> Option<Viewer> {
-        let setup = self.setup();
-        let selection = match caller {
-            Caller::Token(holder) => setup.selection.narrowed_to(setup.token(holder)?.selection.clone()),
-            Caller::Anybody if !setup.tokens.is_empty() => return None,
-            Caller::Anybody => setup.selection.clone(),
-            Caller::Pipe => return Some(self.pipe_viewer()),
-        };
-        Some(Viewer { caller, selection: Arc::new(selection), setup: setup.number })
-    }
-
-    /// What whoever started us may see.
-    pub(crate) fn pipe_viewer(&self) -> Viewer {
-        let setup = self.setup();
-        Viewer { caller: Caller::Pipe, selection: Arc::new(setup.selection.clone()), setup: setup.number }
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use pegboard_http::PeerAddress;
 
-use crate::{exchange::Caller, lock};
+use crate::{caller::Caller, lock};
 
 /// Whose share something counts against: the holder of a token, else the address that a request
 /// comes from.

@@ -3,44 +3,42 @@
 //! Spans have the highest level: whatever is logged within one carries its fields, however
 //! little is logged. Where neither a log nor a collector wants them, they are not made.
 
-use std::{sync::atomic::Ordering, time::Instant};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
 
 use axum::http::HeaderMap;
+use pegboard_discovery::{Answer, Reply};
 use pegboard_upstream::{
     era::{Era, meta},
-    json::{Fields, Raw},
-    rpc::{Id, Message, RpcError},
+    json::Fields,
+    rpc::Id,
     trace::TraceContext,
 };
-use serde_json::value::RawValue;
 use tracing::{Span, field::Empty};
 
-use crate::{gateway::Gateway, routes::methods::shorten, sessions::ClientSession};
+use crate::{
+    request::{Failure, Outcome},
+    sessions::ClientSession,
+    text::shorten,
+};
 
 /// What a message says of itself beside its parameters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opening {
-    own: Fields,
+    pub(crate) own: Fields,
     pub(crate) trace: TraceContext,
 }
 
 impl Opening {
     /// Reads `_meta`; what it does not say of the trace, headers may say. A message on its own
     /// is nearer than the request that carries it.
-    pub(crate) fn of(params: Option<&RawValue>, headers: Option<&HeaderMap>) -> Self {
-        let own = Fields::of_optional(params).object("_meta").unwrap_or_default();
+    pub(crate) fn of(params: &Fields, headers: Option<&HeaderMap>) -> Self {
+        let own = params.object("_meta").unwrap_or_default();
         let header = |key: &str| headers?.get(key)?.to_str().ok().map(str::to_owned);
         let trace = TraceContext::read(|key| own.text(key)).or(|| TraceContext::read(header));
         Self { own, trace }
-    }
-
-    /// [`of`](Self::of) for any message; an answer has no parameters.
-    pub(crate) fn of_message(message: &Message, headers: Option<&HeaderMap>) -> Self {
-        let params = match message {
-            Message::Request { params, .. } | Message::Notification { params, .. } => params.as_deref(),
-            Message::Response { .. } => None,
-        };
-        Self::of(params, headers)
     }
 
     /// Whether it says that it is modern.
@@ -55,10 +53,14 @@ impl Opening {
     }
 }
 
-impl Gateway {
+/// Numbers requests.
+#[derive(Debug, Default)]
+pub(crate) struct Requests(AtomicU64);
+
+impl Requests {
     /// The span of something that a client sent, with a number of its own.
-    pub(crate) fn request_span(&self, message: Option<(&Message, Era)>, opening: &Opening) -> Span {
-        let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+    pub(crate) fn span(&self, message: Option<(Sent<'_>, Era)>, opening: &Opening) -> Span {
+        let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         let span = tracing::error_span!(
             "request",
             request = number,
@@ -90,16 +92,15 @@ impl Gateway {
     }
 }
 
-fn describe(span: &Span, message: &Message, era: Era) {
-    match message {
-        Message::Request { id, method, .. } => {
-            span.record("method", known(method));
-            span.record("jsonrpc.request.id", shown_id(id));
-        }
-        Message::Notification { method, .. } => {
-            span.record("method", known(method));
-        }
-        Message::Response { .. } => {}
+/// What a client sent: the identity of a request, and the method of anything but an answer.
+pub(crate) type Sent<'a> = (Option<&'a Id>, Option<&'a str>);
+
+fn describe(span: &Span, (id, method): Sent<'_>, era: Era) {
+    if let Some(method) = method {
+        span.record("method", known(method));
+    }
+    if let Some(id) = id {
+        span.record("jsonrpc.request.id", shown_id(id));
     }
     let era = match era {
         Era::Legacy => "legacy",
@@ -118,28 +119,57 @@ pub(crate) fn belongs_to(session: &ClientSession) {
 }
 
 /// Notes in its span how a request was answered.
-pub(crate) fn answered(outcome: &Result<Raw, RpcError>, began: Instant) {
+pub(crate) fn answered(outcome: &Outcome, began: Instant) {
     let span = Span::current();
     if span.is_disabled() {
         return;
     }
     match outcome {
-        Ok(result) => {
+        Ok(_) => {
             span.record("outcome", "ok");
-            span.record("bytes", result.get().len());
-            tracing::debug!(ms = millis(began), bytes = result.get().len(), "answered");
+            tracing::debug!(ms = millis(began), "answered");
         }
-        Err(error) => {
+        Err(failure) => {
+            let code = match failure {
+                Failure::Rpc(error) | Failure::Resource { error, .. } => error.code,
+                _ => 0,
+            };
             span.record("outcome", "refused");
-            span.record("code", error.code);
-            tracing::debug!(ms = millis(began), code = error.code, error = shorten(&error.message), "refused");
+            span.record("code", code);
+            tracing::debug!(ms = millis(began), code, error = shorten(&failure.to_string()), "refused");
         }
     }
+}
+
+/// Notes in its span how large the answer to a request is.
+pub(crate) fn sized(bytes: usize) {
+    Span::current().record("bytes", bytes);
 }
 
 /// The span of a search.
 pub(crate) fn search_span(tool: &str) -> Span {
     tracing::error_span!("search", tool, tools = Empty, hits = Empty, outcome = Empty, bytes = Empty)
+}
+
+/// Notes in its span what a search found.
+pub(crate) fn searched(span: &Span, answer: &Answer) {
+    if span.is_disabled() {
+        return;
+    }
+    let hits: usize = answer.searched.iter().map(|searched| searched.hits.len()).sum();
+    let outcome = match (answer.is_error, hits) {
+        (true, _) => "error",
+        (false, 0) => "miss",
+        (false, _) => "hit",
+    };
+    span.record("outcome", outcome);
+    span.record("hits", hits);
+    span.record("tools", answer.searched.iter().map(|searched| searched.tools).max().unwrap_or_default());
+    let bytes = match &answer.reply {
+        Reply::Text(text) => text.len(),
+        Reply::Json(value) => value.to_string().len(),
+    };
+    span.record("bytes", bytes);
 }
 
 /// The span of a call of a server's tool; `sent` is the size of its arguments in bytes.
@@ -196,9 +226,9 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("traceparent", OTHER.parse().expect("a header"));
         let check = |params: &str, expected: &str| {
-            let params: Raw = serde_json::from_str(params).expect("JSON");
-            let opening = Opening::of(Some(&params), Some(&headers));
-            assert_eq!(opening.trace.trace_id(), expected.get(3..35), "{}", params.get());
+            let fields: Fields = serde_json::from_str(params).expect("an object");
+            let opening = Opening::of(&fields, Some(&headers));
+            assert_eq!(opening.trace.trace_id(), expected.get(3..35), "{params}");
         };
         check("{}", OTHER);
         check(&format!(r#"{{"_meta": {{"traceparent": "{ONE}"}}}}"#), ONE);

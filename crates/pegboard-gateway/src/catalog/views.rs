@@ -1,109 +1,63 @@
-//! What each kind of caller sees of the directory.
+//! What each caller sees of the tools, worked out once.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
 };
 
-use pegboard_discovery::{DialectName, Session};
-use pegboard_upstream::era::Era;
+use pegboard_core::Catalog;
+use pegboard_discovery::Session;
 
 use crate::{
-    exchange::{Caller, Exchange, Viewer},
-    gateway::Gateway,
+    caller::{Caller, Viewer},
     lock,
-    settings::Profile,
+    settings::{Listing, Shape},
+    setup::Setup,
 };
 
-/// What one kind of caller sees of one directory in one dialect, worked out once.
+/// What one caller sees of one catalog in one shape.
 #[derive(Debug)]
-pub(crate) struct View {
-    /// A conversation that never begins, from which others are forked.
+pub(crate) struct ToolView {
+    /// A session that never begins: others are cheap copies of it.
     pub(crate) tools: Mutex<Session>,
-    /// Whether tools are hidden behind a search at all.
-    pub(crate) is_search_on: bool,
 }
 
-/// What a view is made for: a caller, the number of a setup, a dialect.
-type Key = (Caller, u64, DialectName);
+impl ToolView {
+    pub(super) fn new(catalog: Catalog, setup: &Setup, viewer: &Viewer, shape: Shape) -> Self {
+        let selection = &*viewer.selection;
+        let is_search_on = shape.listing != Listing::Everything && setup.exposure.decide(&catalog, selection).is_on;
+        let ranker = setup.ranker_for(shape.dialect, viewer.caller);
+        let mut settings = setup.discovery.clone();
+        settings.always_searchable |= shape.listing == Listing::Searchable;
+        settings.ranked_loads = !shape.is_constant;
+        let tools = Session::expecting(shape.dialect, settings, catalog, selection.clone(), ranker);
+        Self { tools: Mutex::new(if is_search_on { tools } else { tools.with_everything_listed() }) }
+    }
+}
+
+/// What a view is made for: a caller, the number of a setup, a shape.
+pub(super) type Key = (Caller, u64, Shape);
 
 /// The views that were made for the directory of now.
 #[derive(Debug, Default)]
-pub(crate) struct Views(Mutex<HashMap<Key, Arc<View>>>);
+pub(super) struct Views(Mutex<HashMap<Key, Arc<ToolView>>>);
 
 impl Views {
-    fn get(&self, key: &Key) -> Option<Arc<View>> {
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<ToolView>> {
         lock(&self.0).get(key).cloned()
     }
 
     /// Keeps a view if `is_current` says that its directory was not replaced meanwhile. That is
     /// asked under the lock: a directory is replaced before the views are cleared, so that an
     /// outdated one is either seen here or cleared.
-    fn keep(&self, key: Key, view: &Arc<View>, is_current: impl FnOnce() -> bool) {
+    pub(super) fn keep(&self, key: Key, view: &Arc<ToolView>, is_current: impl FnOnce() -> bool) {
         let mut views = lock(&self.0);
         if is_current() {
             views.insert(key, Arc::clone(view));
         }
     }
 
-    /// Forgets them all: the directory is another one.
-    pub(crate) fn clear(&self) {
+    pub(super) fn clear(&self) {
         lock(&self.0).clear();
     }
-}
-
-impl Gateway {
-    /// What `viewer` sees in a dialect, now.
-    pub(crate) fn view(&self, viewer: &Viewer, dialect: DialectName) -> Arc<View> {
-        let key = (viewer.caller, viewer.setup, dialect);
-        if let Some(view) = self.views.get(&key) {
-            return view;
-        }
-        let view = Arc::new(self.make_view(viewer, dialect));
-        self.views.keep(key, &view, || lock(&view.tools).catalog().same_snapshot(&self.catalog()));
-        view
-    }
-
-    fn make_view(&self, viewer: &Viewer, dialect: DialectName) -> View {
-        let (catalog, setup) = (self.catalog(), self.setup());
-        let selection = &*viewer.selection;
-        let decision = setup.exposure.decide(&catalog, selection);
-        let ranker = self.with_habits((setup.rankers)(dialect), viewer.caller);
-        let settings = setup.discovery.clone();
-        let tools = Session::expecting(dialect, settings, catalog, selection.clone(), ranker);
-        View { tools: Mutex::new(tools), is_search_on: decision.is_on }
-    }
-
-    /// The conversation that a request belongs to, for its tools.
-    pub(crate) fn with_tools<T>(&self, exchange: &Exchange, work: impl FnOnce(&mut Session) -> T) -> T {
-        match &exchange.session {
-            Some(session) => work(&mut lock(&session.tools)),
-            None => {
-                let dialect = Self::dialect(self.setup().profile, Era::Modern);
-                let view = self.view(&exchange.viewer, dialect);
-                let mut tools = lock(&view.tools);
-                work(&mut tools)
-            }
-        }
-    }
-
-    /// Whether a resource is one that may be seen, or nobody's.
-    pub(crate) fn may_follow(&self, viewer: &Viewer, uri: &str) -> bool {
-        let owner = self.directory().resource(uri);
-        owner.is_none_or(|(server, _)| viewer.selection.allows_server(&server))
-    }
-
-    /// The dialect in which a client with this profile is answered.
-    pub fn dialect(profile: Profile, era: Era) -> DialectName {
-        match profile {
-            Profile::Passthrough => DialectName::Bridge,
-            Profile::Dialect(dialect) if era == Era::Modern && is_stateful(dialect) => DialectName::Bridge,
-            Profile::Dialect(dialect) => dialect,
-        }
-    }
-}
-
-/// Whether a dialect's list depends on what happened before.
-pub(crate) fn is_stateful(dialect: DialectName) -> bool {
-    !matches!(dialect, DialectName::Bridge | DialectName::Ranked)
 }

@@ -17,8 +17,9 @@ use axum::{
     http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts},
     routing::{get, post},
 };
-use pegboard_core::Selection;
+use pegboard_core::{Catalog, Selection};
 use pegboard_http::{Owner, Principal};
+use pegboard_upstream::{Fleet, PinReport, Upstream};
 use serde_json::{Value, json};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -30,9 +31,12 @@ pub use self::status::{
     About, ClientStatus, Configuration, EmbeddingsStatus, FORMAT, Latency, ServerStatus, Sessions, Status, Totals,
 };
 use crate::{
-    exchange::{Caller, Viewer},
-    gateway::Gateway,
-    setup::Change,
+    caller::{Caller, Viewer},
+    catalog::CatalogView,
+    forward::calls::Forwarder,
+    lookalikes::Lookalikes,
+    metrics::Metrics,
+    setup::{Change, GRACE, Setup, Setups},
 };
 
 /// What the paths of the control API begin with.
@@ -62,23 +66,60 @@ pub struct Options {
     pub reload: Option<mpsc::Sender<Reload>>,
 }
 
-#[derive(Clone, Debug)]
-struct Desk {
-    gateway: Arc<Gateway>,
-    options: Arc<Options>,
-    restarts: Arc<Restarts>,
+/// What is told of a gateway, and done to it, while it runs.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) setups: Arc<Setups>,
+    pub(crate) catalog: Arc<CatalogView>,
+    pub(crate) sessions: Arc<crate::sessions::Sessions>,
+    pub(crate) forwarder: Arc<Forwarder>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) lookalikes: Arc<Lookalikes>,
+    pub(crate) began: Instant,
+    restarts: Restarts,
 }
 
-impl Gateway {
-    /// The routes of the control API, to be merged with those of
-    /// [`router`](Self::router) or served alone.
-    pub fn control_router(self: &Arc<Self>, options: Options) -> Router {
-        Router::new()
-            .route(STATUS, get(status))
-            .route(RELOAD, post(reload))
-            .route(RESTART, post(restart))
-            .with_state(Desk { gateway: Arc::clone(self), options: Arc::new(options), restarts: Arc::default() })
+impl Control {
+    pub(crate) fn new(
+        catalog: Arc<CatalogView>,
+        sessions: Arc<crate::sessions::Sessions>,
+        forwarder: Arc<Forwarder>,
+        lookalikes: Arc<Lookalikes>,
+    ) -> Self {
+        let (fleet, setups) = (Arc::clone(&forwarder.fleet), Arc::clone(&forwarder.setups));
+        let (metrics, restarts) = (Arc::clone(&forwarder.metrics), Restarts::default());
+        let began = Instant::now();
+        Self { fleet, setups, catalog, sessions, forwarder, metrics, lookalikes, began, restarts }
     }
+
+    pub(crate) fn servers(&self) -> Arc<[Arc<Upstream>]> {
+        self.fleet.servers()
+    }
+
+    pub(crate) fn tool_count(&self) -> usize {
+        self.catalog.catalog().len()
+    }
+
+    /// What waits for approval.
+    pub(crate) fn pins(&self) -> Vec<PinReport> {
+        self.servers().iter().flat_map(|server| server.pins().iter().cloned().collect::<Vec<_>>()).collect()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Desk {
+    control: Arc<Control>,
+    options: Arc<Options>,
+}
+
+/// The routes of the control API.
+pub(crate) fn router(control: Arc<Control>, options: Options) -> Router {
+    Router::new()
+        .route(STATUS, get(status))
+        .route(RELOAD, post(reload))
+        .route(RESTART, post(restart))
+        .with_state(Desk { control, options: Arc::new(options) })
 }
 
 /// Whoever asks, and what they may know.
@@ -100,8 +141,7 @@ impl Asking {
     }
 
     /// Whether the caller sees all of a server, hidden tools included.
-    fn sees_whole_server(&self, gateway: &Gateway, server: &str) -> bool {
-        let catalog = gateway.catalog();
+    fn sees_whole_server(&self, catalog: &Catalog, server: &str) -> bool {
         let tools = catalog.iter().filter(|tool| tool.server_name() == Some(server)).map(AsRef::as_ref);
         self.is_whole() || self.selection().allows_all_of(server, tools)
     }
@@ -111,15 +151,15 @@ impl Asking {
     }
 
     /// Who a request comes from; `None` when they have no business here any more.
-    pub(crate) fn of(gateway: &Gateway, parts: &Parts) -> Option<Self> {
+    pub(crate) fn of(setup: &Setup, parts: &Parts) -> Option<Self> {
         let caller = match parts.extensions.get::<Principal>() {
             Some(holder) => Caller::Token(*holder),
             None if parts.extensions.get::<Owner>().is_some() => Caller::Pipe,
             None => Caller::Anybody,
         };
-        let viewer = gateway.viewer(caller)?;
+        let viewer = setup.viewer(caller)?;
         let is_whole = match caller {
-            Caller::Token(holder) => gateway.setup().token(holder)?.selection.is_everything(),
+            Caller::Token(holder) => setup.token(holder)?.selection.is_everything(),
             Caller::Anybody | Caller::Pipe => true,
         };
         Some(Self { viewer, is_whole })
@@ -128,8 +168,8 @@ impl Asking {
 
 async fn status(State(desk): State<Desk>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    let Some(asking) = Asking::of(&desk.gateway, &parts) else { return unknown_caller() };
-    match serde_json::to_value(desk.gateway.status(&asking, &desk.options)) {
+    let Some(asking) = Asking::of(&desk.control.setups.current(), &parts) else { return unknown_caller() };
+    match serde_json::to_value(desk.control.status(&asking, &desk.options)) {
         Ok(status) => answer(StatusCode::OK, &status),
         Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
@@ -170,17 +210,17 @@ async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Re
         Ok(asking) => asking,
         Err(refusal) => return *refusal,
     };
-    let is_theirs = asking.sees_whole_server(&desk.gateway, &name);
-    let found = desk.gateway.servers().iter().find(|server| server.name() == name).filter(|_| is_theirs).cloned();
+    let is_theirs = asking.sees_whole_server(&desk.control.catalog.catalog(), &name);
+    let found = desk.control.servers().iter().find(|server| server.name() == name).filter(|_| is_theirs).cloned();
     // To whoever may not see it, a server does not exist.
     let Some(server) = found else { return refuse(StatusCode::NOT_FOUND, "there is no server of this name") };
     if !server.config().is_enabled {
         return refuse(StatusCode::CONFLICT, "the configuration says not to use this server");
     }
-    if !desk.restarts.admit(&name, Instant::now()) {
+    if !desk.control.restarts.admit(&name, Instant::now()) {
         return refuse(StatusCode::TOO_MANY_REQUESTS, "this server was restarted less than a second ago");
     }
-    if !desk.gateway.restart_server(&name).await {
+    if !desk.control.fleet.restart(&name, GRACE).await {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping");
     }
     tracing::info!(server = name, "a server is started again because somebody asked");
@@ -189,7 +229,7 @@ async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Re
 
 /// Whoever asks for a change, if they may.
 fn changing(desk: &Desk, parts: &Parts) -> Result<Asking, Box<Response<Body>>> {
-    let asking = Asking::of(&desk.gateway, parts).ok_or_else(|| Box::new(unknown_caller()))?;
+    let asking = Asking::of(&desk.control.setups.current(), parts).ok_or_else(|| Box::new(unknown_caller()))?;
     if asking.caller() == Caller::Anybody && is_from_page(&parts.headers) {
         return Err(refuse(StatusCode::FORBIDDEN, "a web page needs a token to change something").into());
     }

@@ -11,7 +11,11 @@ use pegboard_core::vectors::VectorStanding;
 use pegboard_upstream::{PinReport, Report, Upstream};
 use serde::{Deserialize, Serialize};
 
-use crate::{gateway::Gateway, metrics::Times, pins::Lookalike};
+use super::Control;
+use crate::{
+    lookalikes::Lookalike,
+    metrics::{Family, Standing, Times},
+};
 
 /// The form of a [`Status`]. It changes when something is taken away or means something else,
 /// not when something is added.
@@ -189,10 +193,10 @@ impl Latency {
     }
 }
 
-impl Gateway {
+impl Control {
     /// How it is, as far as whoever asks may know.
     pub(super) fn status(&self, asking: &super::Asking, options: &super::Options) -> Status {
-        let catalog = self.catalog();
+        let catalog = self.catalog.catalog();
         let tools = catalog.iter().filter(|tool| asking.is_whole() || asking.selection().allows(tool));
         let mut by_server: HashMap<&str, usize> = HashMap::new();
         tools.for_each(|tool| *by_server.entry(tool.server_name().unwrap_or_default()).or_default() += 1);
@@ -214,14 +218,14 @@ impl Gateway {
             gateway: self.about(options),
             configuration: asking
                 .is_whole()
-                .then(|| Configuration { file: options.configuration.clone(), refused: self.refused_configuration() }),
+                .then(|| Configuration { file: options.configuration.clone(), refused: self.setups.refused() }),
             servers: servers.collect(),
             tools: by_server.values().sum(),
             sessions: self.session_status(asking),
             totals: asking.is_whole().then(|| self.totals()),
             embeddings: self.vector_standing().filter(|_| asking.is_whole()).map(Into::into),
             pins: if asking.is_whole() { self.pins() } else { Vec::new() },
-            lookalikes: if asking.is_whole() { self.lookalikes().to_vec() } else { Vec::new() },
+            lookalikes: if asking.is_whole() { self.lookalikes.found().to_vec() } else { Vec::new() },
         }
     }
 
@@ -245,7 +249,7 @@ impl Gateway {
 
     fn session_status(&self, asking: &super::Asking) -> Sessions {
         let mut sessions = self.sessions.all();
-        sessions.retain(|session| asking.is_whole() || session.viewer().caller == asking.caller());
+        sessions.retain(|session| asking.is_whole() || session.caller() == asking.caller());
         let mut groups: BTreeMap<(String, &'static str), (usize, Duration)> = BTreeMap::new();
         for session in &sessions {
             let client = session.client.clone();
@@ -266,6 +270,29 @@ impl Gateway {
         Sessions { count: sessions.len(), clients }
     }
 
+    /// What has happened so far, in numbers: those of [`METRICS`](crate::METRICS).
+    pub(crate) fn numbers(&self) -> Vec<Family> {
+        self.metrics.families(&self.standing())
+    }
+
+    /// How things stand, in numbers.
+    fn standing(&self) -> Standing {
+        let mut servers = BTreeMap::new();
+        for server in self.servers().iter() {
+            *servers.entry(server.state().as_str()).or_default() += 1;
+        }
+        let (sessions, tools) = (self.sessions.count(), self.tool_count());
+        Standing { sessions, tools, servers, uptime: self.began.elapsed(), vectors: self.vector_standing() }
+    }
+
+    /// How the embeddings endpoint is doing, if there is one.
+    fn vector_standing(&self) -> Option<VectorStanding> {
+        let setup = self.setups.current();
+        let shapes = [setup.profile.shape(), setup.profile.constant_shape()];
+        let source = shapes.into_iter().find_map(|shape| (setup.rankers)(shape.dialect).vector_source());
+        source.map(|source| source.standing())
+    }
+
     fn totals(&self) -> Totals {
         let metrics = &self.metrics;
         Totals {
@@ -274,7 +301,7 @@ impl Gateway {
             search_latency: Latency::of(&metrics.searches),
             lists: metrics.lists.load(Ordering::Relaxed),
             tokens_saved: metrics.tokens_saved.load(Ordering::Relaxed),
-            suspended_calls: self.suspended.count(),
+            suspended_calls: self.forwarder.suspended.count(),
         }
     }
 }

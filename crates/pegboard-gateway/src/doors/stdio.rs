@@ -7,10 +7,9 @@ use std::{
 
 use pegboard_upstream::{
     era::Era,
-    json::{Fields, Raw},
+    json::Fields,
     lines::{Line, Lines},
     rpc::{Id, Message, MessageError, RpcError},
-    trace::TraceContext,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
@@ -20,12 +19,13 @@ use tokio::{
 use tracing::{Instrument as _, Span};
 
 use crate::{
-    doors::http::modern,
-    exchange::{Exchange, Outlet},
-    gateway::Gateway,
+    caller::Caller,
+    doors::{Entrance, dress, incoming::Incoming},
+    exchange::Outlet,
     lock,
+    request::{Client, Failure, Methods, Reply, Request, SessionRef},
     sessions::ClientSession,
-    trace::{self, Opening},
+    trace,
 };
 
 /// A longer line is no message.
@@ -40,40 +40,37 @@ const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(30);
 /// The one conversation of a pipe, once it has begun.
 type Slot = Arc<Mutex<Option<Arc<ClientSession>>>>;
 
-impl Gateway {
-    /// Serves one client until it closes its end, or the gateway is told to
-    /// [close its streams](Self::close_streams).
-    ///
-    /// # Errors
-    /// When the pipes break.
-    pub async fn serve_pipe(
-        self: &Arc<Self>,
-        input: impl AsyncRead + Unpin,
-        output: impl AsyncWrite + Unpin + Send + 'static,
-    ) -> std::io::Result<()> {
-        let (outlet, queue) = mpsc::channel(QUEUE);
-        let writer = tokio::spawn(write(queue, output));
-        let pipe = Pipe { gateway: Arc::clone(self), slot: Slot::default(), outlet, modern: Arc::default() };
-        let mut lines = Lines::new(input, MAX_LINE);
-        let mut tasks = JoinSet::new();
-        let mut stopping = self.stopping.subscribe();
-        loop {
-            let line = tokio::select! {
-                line = lines.next() => line?,
-                _ = stopping.wait_for(|is_stopping| *is_stopping) => None,
-            };
-            let Some(line) = line else { break };
-            while tasks.try_join_next().is_some() {}
-            match read(&line) {
-                Ok(Some(message)) => pipe.take(message, &mut tasks).await,
-                Ok(None) => {}
-                Err(error) => refuse(&pipe.outlet, &error).await,
-            }
+/// Serves one client until it closes its end, or the gateway is told to close its streams.
+///
+/// # Errors
+/// When the pipes break.
+pub(crate) async fn serve(
+    entrance: Entrance,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+) -> std::io::Result<()> {
+    let (outlet, queue) = mpsc::channel(QUEUE);
+    let writer = tokio::spawn(write(queue, output));
+    let mut stopping = entrance.shutdown.stopping.subscribe();
+    let pipe = Pipe { entrance, slot: Slot::default(), outlet, modern: Arc::default() };
+    let mut lines = Lines::new(input, MAX_LINE);
+    let mut tasks = JoinSet::new();
+    loop {
+        let line = tokio::select! {
+            line = lines.next() => line?,
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => None,
+        };
+        let Some(line) = line else { break };
+        while tasks.try_join_next().is_some() {}
+        match read(&line) {
+            Ok(Some(message)) => pipe.take(message, &mut tasks).await,
+            Ok(None) => {}
+            Err(error) => refuse(&pipe.outlet, &error).await,
         }
-        pipe.end(tasks).await;
-        let _ = tokio::time::timeout(std::time::Duration::from_secs(1), writer).await;
-        Ok(())
     }
+    pipe.end(tasks).await;
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(1), writer).await;
+    Ok(())
 }
 
 /// The message on a line; blank lines have none.
@@ -92,37 +89,27 @@ fn read(line: &Line<'_>) -> Result<Option<Message>, RpcError> {
 /// One client on a pipe, and what its requests need for their answers.
 #[derive(Clone)]
 struct Pipe {
-    gateway: Arc<Gateway>,
+    entrance: Entrance,
     slot: Slot,
     outlet: Outlet,
-    /// Modern requests, which can be cancelled by their number alone.
+    /// Requests without a session, which can be cancelled by their number alone.
     modern: Arc<Mutex<HashMap<Id, AbortHandle>>>,
-}
-
-/// A request of the client.
-struct Asked {
-    id: Id,
-    method: String,
-    params: Option<Raw>,
-    era: Era,
-    trace: TraceContext,
 }
 
 impl Pipe {
     async fn take(&self, message: Message, tasks: &mut JoinSet<()>) {
         match message {
-            Message::Request { .. } => {
-                let opening = Opening::of_message(&message, None);
-                let era = if opening.is_modern() { Era::Modern } else { Era::Legacy };
-                let span = self.gateway.request_span(Some((&message, era)), &opening);
-                let Message::Request { id, method, params } = message else { return };
-                let asked = Asked { id, method, params, era, trace: opening.trace };
-                if asked.method == "initialize" && era == Era::Legacy {
+            Message::Request { id, method, params } => {
+                let incoming = Incoming::new(id, method, params.as_ref(), None);
+                let sent = (Some(&incoming.id), Some(incoming.method.as_str()));
+                let span = self.entrance.requests.span(Some((sent, incoming.era())), &incoming.opening);
+                if incoming.method == "initialize" && incoming.era() == Era::Legacy {
                     // What follows depends on it, also when it was sent without waiting.
-                    let line = self.answer(asked).instrument(span).await;
-                    let _ = self.outlet.send(line).await;
+                    if let Some(line) = Box::pin(self.answer(incoming)).instrument(span).await {
+                        let _ = self.outlet.send(line).await;
+                    }
                 } else {
-                    self.begin(asked, span, tasks);
+                    self.begin(incoming, span, tasks);
                 }
             }
             Message::Notification { method, params } => {
@@ -133,7 +120,7 @@ impl Pipe {
                     }
                 }
                 if let Some(session) = lock(&self.slot).as_ref() {
-                    self.gateway.notified(session, &method, params.as_deref());
+                    session.notified(&method, params.as_deref());
                 }
             }
             Message::Response { id, outcome } => {
@@ -145,87 +132,93 @@ impl Pipe {
     }
 
     /// Works on a request beside the others.
-    fn begin(&self, asked: Asked, span: Span, tasks: &mut JoinSet<()>) {
-        let (id, era) = (asked.id.clone(), asked.era);
+    fn begin(&self, incoming: Incoming, span: Span, tasks: &mut JoinSet<()>) {
+        let (id, era) = (incoming.id.clone(), incoming.era());
         let (pipe, request) = (self.clone(), id.clone());
+        // Noted before it runs: it may be cancelled by the next line.
+        let in_progress = match era {
+            Era::Legacy => lock(&self.slot).as_ref().map(|session| session.begin(&id)),
+            Era::Modern => None,
+        };
         let work = async move {
-            let line = pipe.answer(asked).await;
+            let line = match &in_progress {
+                Some(in_progress) => tokio::select! {
+                    biased;
+                    line = pipe.answer(incoming) => line,
+                    () = in_progress.cancelled() => None,
+                },
+                None => pipe.answer(incoming).await,
+            };
             lock(&pipe.modern).remove(&request);
-            let _ = pipe.outlet.send(line).await;
+            if let Some(line) = line {
+                let _ = pipe.outlet.send(line).await;
+            }
         };
         let task = tasks.spawn(work.instrument(span));
         if era == Era::Modern {
             let mut running = lock(&self.modern);
             running.retain(|_, task| !task.is_finished());
             running.insert(id, task);
-        } else if let Some(session) = lock(&self.slot).as_ref() {
-            session.begin(&id, task);
         }
     }
 
     /// Answers what was read, and ends what would go on for ever.
     async fn end(self, mut tasks: JoinSet<()>) {
-        self.gateway.close_streams();
+        self.entrance.shutdown.stopping.send_replace(true);
+        self.entrance.sessions.close_streams();
         if let Some(session) = lock(&self.slot).as_ref() {
             session.drop_questions();
         }
         let all = async { while tasks.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(self.gateway.setup().startup_wait + LAST_ANSWERS, all).await;
+        let _ = tokio::time::timeout(self.entrance.setups.current().startup_wait + LAST_ANSWERS, all).await;
         tasks.shutdown().await;
         if let Some(session) = lock(&self.slot).take() {
-            self.gateway.sessions.remove(&session.id);
-            self.gateway.end_session(&session);
+            self.entrance.sessions.close(&session);
         }
     }
 
-    async fn answer(&self, asked: Asked) -> String {
-        let Asked { id, method, params, era, trace } = asked;
-        if era == Era::Modern {
-            let checked = modern::check(&method, params.as_deref());
-            let checked = checked.and_then(|checked| modern::check_version(&checked).map(|()| checked));
-            let outcome = match checked {
-                Ok(checked) => {
-                    let viewer = self.gateway.pipe_viewer();
-                    let exchange = self.gateway.modern_exchange(viewer, None, &checked, trace, self.outlet.clone());
-                    self.gateway.answer(&exchange, &id, &method, params).await
+    /// The answer to a request; none if it was cancelled.
+    async fn answer(&self, incoming: Incoming) -> Option<String> {
+        let (id, era) = (incoming.id.clone(), incoming.era());
+        let outcome = self.entrance.pipeline.answer(self.read(incoming)).await;
+        match &outcome {
+            Err(Failure::Cancelled) => return None,
+            Ok(Reply::Begun(session, _)) => {
+                session.attach(self.outlet.clone());
+                let old = lock(&self.slot).replace(Arc::clone(session));
+                if let Some(old) = old {
+                    self.entrance.sessions.close(&old);
                 }
-                Err(error) => Err(error),
-            };
-            return Message::response(Some(&id), outcome.as_deref());
-        }
-        if method == "initialize" {
-            let begun = self.gateway.initialize(self.gateway.pipe_viewer(), params).await;
-            return match begun {
-                Ok((session, result)) => {
-                    session.attach(self.outlet.clone());
-                    let old = lock(&self.slot).replace(session);
-                    if let Some(old) = old {
-                        self.gateway.sessions.remove(&old.id);
-                        self.gateway.end_session(&old);
-                    }
-                    Message::response(Some(&id), Ok(&result))
-                }
-                Err(error) => Message::response(Some(&id), Err(&error)),
-            };
-        }
-        let session = lock(&self.slot).clone();
-        let outcome = match session {
-            Some(session) => {
-                trace::belongs_to(&session);
-                let outlet = self.outlet.clone();
-                let exchange = Exchange::legacy(&session, None, params.as_deref(), trace, outlet);
-                self.gateway.touch(&session);
-                let outcome = self.gateway.answer(&exchange, &id, &method, params).await;
-                session.end(&id);
-                outcome
             }
-            None if method == "ping" => Ok(pegboard_upstream::json::raw(&Fields::new())),
-            None => {
+            _ => {}
+        }
+        let line = dress::line(era, &id, outcome);
+        trace::sized(line.len());
+        Some(line)
+    }
+
+    fn read(&self, incoming: Incoming) -> Result<Request, RpcError> {
+        let (progress, trace, outlet) = (incoming.progress(), incoming.opening.trace.clone(), self.outlet.clone());
+        let caller = Caller::Pipe;
+        if incoming.era() == Era::Modern {
+            let client = incoming.modern_client()?;
+            client.check_version()?;
+            let (id, operation) = incoming.into_operation(Methods::OfRequests)?;
+            let (capabilities, log_level) = (Some(client.capabilities), client.log_level);
+            let client = Client { address: None, capabilities, log_level, progress, outlet, trace };
+            return Ok(Request { id, caller, session: SessionRef::Stateless, operation, client });
+        }
+        let session = match (lock(&self.slot).clone(), incoming.method.as_str()) {
+            (_, "initialize") | (None, "ping") => SessionRef::Once,
+            (Some(session), _) => SessionRef::Open(session),
+            (None, _) => {
                 let message = "nothing was initialized, and `_meta` names no protocol version";
-                Err(RpcError::new(RpcError::INVALID_REQUEST, message))
+                return Err(RpcError::new(RpcError::INVALID_REQUEST, message));
             }
         };
-        Message::response(Some(&id), outcome.as_deref())
+        let (id, operation) = incoming.into_operation(Methods::OfSessions)?;
+        let client = Client { address: None, capabilities: None, log_level: None, progress, outlet, trace };
+        Ok(Request { id, caller, session, operation, client })
     }
 }
 

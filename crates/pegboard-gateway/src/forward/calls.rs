@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pegboard_upstream::{
-    Call, CallError, Event, Hello, Turn, Upstream,
+    Call, CallError, Event, Fleet, Hello, Turn, Upstream,
     era::Era,
-    json::{Fields, Raw, raw},
+    json::{Fields, Raw},
     rpc::RpcError,
 };
 use sha2::{Digest as _, Sha256};
@@ -18,8 +18,11 @@ use tracing::Instrument as _;
 use crate::{
     exchange::{Exchange, cannot_answer},
     forward::suspended::{BoundTo, Suspended, SuspendedCalls},
-    gateway::Gateway,
-    limits::Refusal,
+    limits::{Limits, Refusal},
+    metrics::{Metrics, Refused},
+    request::Forwarded,
+    setup::Setups,
+    startup::Shutdown,
 };
 
 /// What a server says during a call and is not read yet.
@@ -59,13 +62,24 @@ impl Drop for Running {
     }
 }
 
-impl Gateway {
+/// Makes calls of servers on behalf of clients.
+#[derive(Debug)]
+pub(crate) struct Forwarder {
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) setups: Arc<Setups>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) suspended: SuspendedCalls,
+    pub(crate) shutdown: Arc<Shutdown>,
+}
+
+impl Forwarder {
     /// Makes a call on behalf of a client, and sees it through.
     ///
     /// # Errors
     /// What the server refuses, as it says it; and what went wrong on the way.
-    pub(crate) async fn forward(&self, exchange: &Exchange, forward: Forward) -> Result<Raw, ForwardError> {
-        let mut cutting = self.cutting.subscribe();
+    pub(crate) async fn forward(&self, exchange: &Exchange, forward: Forward) -> Result<Forwarded, ForwardError> {
+        let mut cutting = self.shutdown.cutting.subscribe();
         let (server, method, name) = (Arc::clone(&forward.server), forward.method, forward.name.clone());
         let outcome = tokio::select! {
             // A call that has just ended keeps its result.
@@ -82,29 +96,32 @@ impl Gateway {
         outcome
     }
 
-    async fn see_through(&self, exchange: &Exchange, forward: Forward) -> Result<Raw, ForwardError> {
+    async fn see_through(&self, exchange: &Exchange, forward: Forward) -> Result<Forwarded, ForwardError> {
+        let is_resource = forward.method == "resources/read";
+        let finish = |driven: Driven| Forwarded { result: driven.result, era: driven.era, is_resource };
         let state = forward.params.text("requestState").filter(|state| self.suspended.is_ours(state));
         let bound_to = (exchange.viewer.caller, Arc::clone(&forward.server), identity(&forward));
         if let Some(state) = state {
             let suspended = self.suspended.take(&state, &bound_to)?;
             let Some(answer) = SuspendedCalls::answer(&forward.params) else {
-                return Ok(self.suspended.put(suspended));
+                return Ok(finish(Driven { result: self.suspended.put(suspended), era: Era::Modern }));
             };
             let Suspended { running, reply, .. } = suspended;
             let _ = reply.send(Ok(answer));
-            return self.drive(exchange, running, &bound_to).await.map(|driven| finish(driven, exchange, &forward));
+            return self.drive(exchange, running, &bound_to).await.map(finish);
         }
         let upstream = self.fleet.find(&forward.server);
         let upstream = upstream.ok_or_else(|| RpcError::new(RpcError::INTERNAL, "the server is gone"))?;
-        let turn = self.admit(exchange, upstream.config().timeouts.call).await?;
+        let limits = self.setups.current().limits_of(exchange.viewer.caller);
+        let turn = self.limits.admit(limits, exchange.party(), upstream.config().timeouts.call).await?;
         let mut params = forward.params.clone();
         for _ in 0..MAX_ROUNDS {
             let running = Self::start_call(exchange, &upstream, &forward, params.clone(), turn.clone());
             let driven = self.drive(exchange, running, &bound_to).await?;
-            if exchange.era == Era::Modern || !is_input_required(&driven.result) {
-                return Ok(finish(driven, exchange, &forward));
+            if exchange.is_asked_by_result() || !is_input_required(&driven.result) {
+                return Ok(finish(driven));
             }
-            // A legacy client is asked what its server wants to know, and the call made again.
+            // The client is asked what its server wants to know, and the call made again.
             let fields = Fields::of(&driven.result).unwrap_or_default();
             let responses = self.collect(exchange, fields.object("inputRequests").unwrap_or_default()).await?;
             params = forward.params.clone();
@@ -116,7 +133,7 @@ impl Gateway {
         Err(RpcError::new(RpcError::INTERNAL, "the server keeps asking for input").into())
     }
 
-    /// Asks a legacy client everything that a modern server wants to know.
+    /// Asks the client of a session everything that its server wants to know.
     async fn collect(&self, exchange: &Exchange, requests: Fields) -> Result<Fields, RpcError> {
         let mut responses = Fields::new();
         for (key, request) in requests.iter() {
@@ -167,7 +184,7 @@ impl Gateway {
         Running { events: received, questions: JoinSet::new(), task: Some(task) }
     }
 
-    /// Sees a call through to its result, or to a question that a modern client must answer.
+    /// Sees a call through to its result, or to a question that is a result itself.
     async fn drive(
         &self,
         exchange: &Exchange,
@@ -193,7 +210,7 @@ impl Gateway {
                 Event::Request { method, reply, .. } if !exchange.can_answer(&method) => {
                     let _ = reply.send(Err(cannot_answer(&method)));
                 }
-                Event::Request { method, params, reply } if exchange.era == Era::Legacy => {
+                Event::Request { method, params, reply } if !exchange.is_asked_by_result() => {
                     let exchange = exchange.clone();
                     let mut reply = reply;
                     while running.questions.try_join_next().is_some() {}
@@ -213,13 +230,6 @@ impl Gateway {
                 }
             }
         }
-    }
-}
-
-impl Exchange {
-    /// The level to ask servers for: what the conversation has set, else what the request says.
-    fn log_level(&self) -> Option<String> {
-        self.session.as_ref().map(|session| session.log_level()).or_else(|| self.log_level.clone())
     }
 }
 
@@ -261,6 +271,19 @@ impl ForwardError {
             Self::Refused(refusal) => RpcError::new(RpcError::INTERNAL, format!("not done: {refusal}")),
         }
     }
+
+    /// Which limit a call has met with, if that is why it failed.
+    pub(crate) fn refused(&self) -> Option<Refused> {
+        Some(match self {
+            Self::Refused(Refusal::Rate { .. }) => Refused::Rate,
+            Self::Refused(Refusal::Busy(_)) => Refused::CallerBusy,
+            Self::Lost(CallError::Busy(_)) => Refused::ServerBusy,
+            Self::Lost(CallError::Tripped(_)) => Refused::Breaker,
+            Self::Lost(CallError::ArgumentsTooLarge { .. }) => Refused::ArgumentBytes,
+            Self::Lost(CallError::ResultTooLarge { .. }) => Refused::ResultBytes,
+            _ => return None,
+        })
+    }
 }
 
 /// A digest of what a call is about: its continuation must be about the same, and arguments can
@@ -273,41 +296,9 @@ fn identity(forward: &Forward) -> [u8; 32] {
     Sha256::new().chain_update(head).chain_update(arguments).finalize().into()
 }
 
-fn is_input_required(result: &Raw) -> bool {
-    Fields::of(result).and_then(|fields| fields.text("resultType")).as_deref() == Some("input_required")
-}
-
-/// The result as the client's era wants it.
-fn finish(driven: Driven, exchange: &Exchange, forward: &Forward) -> Raw {
-    match (driven.era, exchange.era) {
-        (Era::Legacy, Era::Legacy) => driven.result,
-        (_, Era::Modern) => {
-            // Most results need nothing; looking is cheaper than taking apart.
-            let Some(mut fields) = Fields::of(&driven.result) else { return driven.result };
-            let mut is_changed = false;
-            if !fields.has("resultType") {
-                fields.set("resultType", raw("complete"));
-                is_changed = true;
-            }
-            let is_cacheable = forward.method == "resources/read" && !is_input_required(&driven.result);
-            if is_cacheable && !fields.has("ttlMs") {
-                fields.set("ttlMs", raw(&0));
-                fields.set("cacheScope", raw("private"));
-                is_changed = true;
-            }
-            if is_changed { fields.to_raw() } else { driven.result }
-        }
-        (Era::Modern, Era::Legacy) => {
-            let Some(mut fields) = Fields::of(&driven.result) else { return driven.result };
-            for key in ["resultType", "ttlMs", "cacheScope"] {
-                fields.remove(key);
-            }
-            // Before 2026-07-28 structured content is an object; the text says the rest.
-            let is_object = |value: &serde_json::value::RawValue| value.get().starts_with('{');
-            if fields.get("structuredContent").is_some_and(|content| !is_object(content)) {
-                fields.remove("structuredContent");
-            }
-            fields.to_raw()
-        }
-    }
+/// Whether a result asks the client for something.
+pub(crate) fn is_input_required(result: &Raw) -> bool {
+    // Looking is cheaper than taking apart.
+    result.get().contains("\"input_required\"")
+        && Fields::of(result).and_then(|fields| fields.text("resultType")).as_deref() == Some("input_required")
 }

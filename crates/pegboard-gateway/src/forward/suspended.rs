@@ -1,4 +1,4 @@
-//! Calls that wait for a modern client's input.
+//! Calls that wait for the input of a client without a session.
 //!
 //! A legacy server asks in the middle of a call; a modern client is asked by an answer, and
 //! calls again. In between the call is kept here, under a name that nobody can guess.
@@ -16,7 +16,7 @@ use pegboard_upstream::{
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::{exchange::Caller, forward::calls::Running, lock, sessions::random_id};
+use crate::{caller::Caller, forward::calls::Running, ids::random_id, lock};
 
 /// The key of the one question that is asked at a time.
 const QUESTION: &str = "question";

@@ -1,15 +1,18 @@
 //! How a change at the servers or of the settings is taken in.
 
 use std::sync::{
-    Arc, PoisonError, Weak,
+    Arc, Weak,
     atomic::{AtomicU64, Ordering},
 };
 
-use pegboard_upstream::{era::Era, processes};
+use pegboard_upstream::processes;
 use tokio::sync::{oneshot, watch};
 
 use super::Gateway;
-use crate::{catalog::directory::Directory, exchange::Viewer, subscriptions::watches::Watches};
+use crate::{
+    caller::Viewer,
+    catalog::directory::{Difference, Directory},
+};
 
 /// How far changes were taken in.
 #[derive(Debug, Default)]
@@ -40,46 +43,56 @@ impl Intake {
 impl Gateway {
     /// Takes in what has changed at the servers, and tells the clients.
     async fn refresh(self: &Arc<Self>, changes: u64) {
-        let (gateway, before, setup) = (Arc::clone(self), self.directory(), self.setup());
+        let (fleet, before, setup) = (Arc::clone(&self.fleet), self.catalog.directory(), self.setup());
         let is_new_setup = self.intake.take_up(setup.number);
         let made = tokio::task::spawn_blocking(move || {
-            let directory = Arc::new(Directory::new(&gateway.fleet, &setup, &before));
+            let directory = Arc::new(Directory::new(&fleet, &setup, &before));
             let difference = directory.difference(&before);
             (directory, difference)
         });
         let Ok((directory, difference)) = made.await else { return };
-        *self.directory.write().unwrap_or_else(PoisonError::into_inner) = directory;
+        self.catalog.replace(directory);
         let difference = Arc::new(difference);
         let is_news = difference.has_tools() || is_new_setup;
         if is_news {
-            self.views.clear();
-            self.record_tools();
+            self.catalog.forget_views();
+            self.record.tools(self.catalog(), &self.setup().selection);
         }
         // Whoever comes from now on sees the new directory. With nobody there yet, the first
         // list need not wait for an index that only searches need.
-        let is_awaited = self.sessions.all().is_empty();
+        let is_awaited = self.sessions.count() == 0;
         if is_news && !is_awaited {
-            self.renew(&difference).await;
+            self.renew_sessions(&difference).await;
         }
         if is_new_setup {
-            self.renew_listeners();
+            self.subscriptions.renew_listeners();
         }
         let has_tools = |viewer: &Viewer| is_new_setup || difference.tools_for(&viewer.selection);
-        self.listeners.changed("notifications/tools/list_changed", has_tools);
+        self.subscriptions.changed("notifications/tools/list_changed", has_tools);
         self.announce("notifications/prompts/list_changed", |viewer| difference.prompts_for(&viewer.selection));
         self.announce("notifications/resources/list_changed", |viewer| difference.resources_for(&viewer.selection));
         // Last: who waits for the directory is not to be told of what is in it already.
         self.intake.done(changes);
-        self.names.news.notify_one();
+        self.lookalikes.look_again();
         if is_news && is_awaited {
             self.index_apart().await;
-            self.renew(&difference).await;
+            self.renew_sessions(&difference).await;
         }
-        Watches::renew(self);
+        self.subscriptions.renew(|upstream| self.sessions.tell_level(upstream));
         drop(difference);
         if is_news && let Some(after) = self.setup().after_change {
             let _ = tokio::task::spawn_blocking(after).await;
         }
+    }
+
+    /// Lets sessions go on with what is there now, where waiting holds nobody up.
+    async fn renew_sessions(self: &Arc<Self>, difference: &Arc<Difference>) {
+        let (gateway, difference) = (Arc::clone(self), Arc::clone(difference));
+        let renew = move || {
+            gateway.prepare_rankers();
+            gateway.sessions.renew(&difference);
+        };
+        let _ = tokio::task::spawn_blocking(renew).await;
     }
 
     /// Indexes the tools on a thread that lets lists, and servers that start, go first.
@@ -97,19 +110,17 @@ impl Gateway {
     }
 
     /// Indexes the tools now, rather than in somebody's first search.
-    pub(super) fn prepare_rankers(&self) {
-        let (catalog, profile) = (self.catalog(), self.setup().profile);
-        for era in [Era::Legacy, Era::Modern] {
-            self.ranker(Self::dialect(profile, era)).prepare(&catalog);
+    fn prepare_rankers(&self) {
+        let (catalog, setup) = (self.catalog(), self.setup());
+        for shape in [setup.profile.shape(), setup.profile.constant_shape()] {
+            (setup.rankers)(shape.dialect).prepare(&catalog);
         }
     }
 
-    /// Tells the clients of both eras for whom a list has changed.
+    /// Tells all clients for whom a list has changed.
     fn announce(&self, method: &'static str, has_changed_for: impl Fn(&Viewer) -> bool) {
-        let sessions = self.sessions.all();
-        let concerned = sessions.iter().filter(|session| has_changed_for(&session.viewer()));
-        concerned.for_each(|session| session.announce(method));
-        self.listeners.changed(method, has_changed_for);
+        self.sessions.announce(method, &has_changed_for);
+        self.subscriptions.changed(method, has_changed_for);
     }
 }
 

@@ -1,11 +1,11 @@
-//! How the servers start, and how long clients wait for them.
+//! How the servers start, and what is done now and then while the gateway lives.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use super::Gateway;
-
-/// How long a greeting waits for servers, so that it can say what there is.
-const GREETING_WAIT: Duration = Duration::from_secs(2);
 
 /// How long servers wait at most for what is known of them from before.
 const RECALLING: Duration = Duration::from_secs(2);
@@ -13,29 +13,13 @@ const RECALLING: Duration = Duration::from_secs(2);
 /// How much earlier than those servers the first client is served.
 const HEAD_START: Duration = Duration::from_millis(250);
 
+/// How often unused sessions are looked for.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// After how many such rounds those on the disk are looked at too.
+const ROUNDS_PER_SWEEP_OF_DISK: u64 = 20;
+
 impl Gateway {
-    /// Waits until every server works or has failed for the first time, at most as long as
-    /// the settings say.
-    pub async fn ready(&self) {
-        self.wait_ready(self.setup().startup_wait).await;
-    }
-
-    /// [`ready`](Self::ready) for a greeting, which must not take long.
-    pub(crate) async fn almost_ready(&self) {
-        self.wait_ready(self.setup().startup_wait.min(GREETING_WAIT)).await;
-    }
-
-    async fn wait_ready(&self, limit: Duration) {
-        if !self.is_started() {
-            let _ = tokio::time::timeout(limit, self.started.subscribe().wait_for(|started| *started)).await;
-        }
-    }
-
-    /// Whether the servers have had their time to start.
-    pub(crate) fn is_started(&self) -> bool {
-        *self.started.borrow()
-    }
-
     /// Waits until everything that the fleet has told of is taken in.
     async fn caught_up(&self) {
         let changes = *self.fleet.changes().borrow();
@@ -53,7 +37,7 @@ pub(super) async fn start_up(gateway: Arc<Gateway>) {
     };
     // Listing what there is takes a moment as well.
     let _ = tokio::time::timeout(limit + Duration::from_secs(1), all).await;
-    gateway.started.send_replace(true);
+    gateway.startup.end();
 }
 
 /// Lets servers that are known from before start a little later: programs that start all at
@@ -66,4 +50,23 @@ async fn hold_back(gateway: Arc<Gateway>) {
     let _ = tokio::time::timeout(RECALLING, known).await;
     tokio::time::sleep(HEAD_START).await;
     gateway.fleet.begin();
+}
+
+/// Forgets sessions that nobody uses.
+pub(super) async fn sweep(gateway: Weak<Gateway>) {
+    let mut rounds = 0_u64;
+    loop {
+        let Some(limit) = gateway.upgrade().map(|gateway| {
+            if rounds.is_multiple_of(ROUNDS_PER_SWEEP_OF_DISK) {
+                gateway.sessions.sweep_kept();
+            }
+            gateway.setup().session_idle
+        }) else {
+            return;
+        };
+        rounds += 1;
+        tokio::time::sleep(SWEEP.min(limit)).await;
+        let Some(gateway) = gateway.upgrade() else { return };
+        gateway.sessions.expire(limit);
+    }
 }

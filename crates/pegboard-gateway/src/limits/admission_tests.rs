@@ -2,35 +2,18 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection};
+use pegboard_core::Selection;
 use pegboard_http::{PeerAddress, Principal};
-use pegboard_upstream::{Tripped, config::Secret, era::Era, json::raw, rpc::RpcError, trace::TraceContext};
-use serde_json::json;
-use tokio::sync::mpsc;
+use pegboard_upstream::{CallError, Tripped, config::Secret, rpc::RpcError};
 
 use super::*;
 use crate::{
-    GatewaySettings,
-    exchange::Viewer,
-    sessions::{Beginning, ClientSession},
-    settings::{Profile, Token},
+    GatewaySettings, caller::Caller, exchange::Exchange, forward::calls::ForwardError, metrics::Refused,
+    settings::Token, setup::Setup, testing,
 };
 
-#[derive(Debug)]
-struct Nothing;
-
-impl Ranker for Nothing {
-    fn name(&self) -> &'static str {
-        "nothing"
-    }
-
-    fn rank(&self, _: &Query<'_>, _: &Catalog, _: &Selection) -> Result<Ranking, QueryError> {
-        Ok(Ranking::default())
-    }
-}
-
-/// A gateway without servers: everybody has `limits`, and the holders of tokens have their own.
-fn gateway(limits: CallLimits, own: &[Option<CallLimits>]) -> Arc<Gateway> {
+/// Settings in which everybody has `limits`, and the holders of tokens have their own.
+fn setup(limits: CallLimits, own: &[Option<CallLimits>]) -> Arc<Setup> {
     let token = |(at, limits): (usize, &Option<CallLimits>)| Token {
         name: format!("holder {at}"),
         secret: Secret::new(format!("a-secret-of-holder-{at}")),
@@ -38,29 +21,7 @@ fn gateway(limits: CallLimits, own: &[Option<CallLimits>]) -> Arc<Gateway> {
         limits: *limits,
     };
     let tokens = own.iter().enumerate().map(token).collect();
-    let settings = GatewaySettings { limits, tokens, ..GatewaySettings::default() };
-    Gateway::start(Vec::new(), settings, Arc::new(|_| Arc::new(Nothing)), Vec::new())
-}
-
-/// A request of a caller, in a conversation of this number that lasts or not.
-fn exchange(gateway: &Gateway, caller: Caller, session: Option<(u64, bool)>) -> Exchange {
-    let viewer = Viewer { caller, selection: Arc::default(), setup: 0 };
-    let session = session.map(|(owner, is_lasting)| {
-        let beginning = gateway.beginning(viewer.clone(), Profile::Passthrough, raw(&json!({})), "test".to_owned());
-        Arc::new(ClientSession::new(owner, Beginning { is_lasting, ..beginning }))
-    });
-    Exchange {
-        era: Era::Legacy,
-        viewer,
-        address: None,
-        session,
-        capabilities: raw(&json!({})),
-        log_level: None,
-        progress: None,
-        outlet: mpsc::channel(1).0,
-        owner: 0,
-        trace: TraceContext::default(),
-    }
+    testing::setups(GatewaySettings { limits, tokens, ..GatewaySettings::default() }).current()
 }
 
 fn address(number: usize) -> PeerAddress {
@@ -72,11 +33,10 @@ const fn token(number: usize) -> Caller {
     Caller::Token(Principal(number))
 }
 
-#[tokio::test]
-async fn parties_and_queues() {
-    let gateway = gateway(CallLimits::default(), &[]);
+#[test]
+fn parties_and_queues() {
     let check = |caller: Caller, session: Option<(u64, bool)>, party: Party, queue: u64| {
-        let exchange = exchange(&gateway, caller, session);
+        let exchange = testing::exchange(caller, session);
         assert_eq!((exchange.party(), exchange.queue()), (party, queue), "{caller:?} {session:?}");
     };
     // The holder of a token has one share, whatever the conversation; turns are by conversation.
@@ -91,36 +51,35 @@ async fn parties_and_queues() {
     check(Caller::Pipe, Some((7, false)), Party::Caller(Caller::Pipe), u64::MAX - 1);
     check(token(0), None, Party::Caller(token(0)), u64::MAX - 2);
     // Without tokens callers are told apart by their addresses, whatever sessions they begin.
-    let from = |caller| Exchange { address: Some(address(1)), ..exchange(&gateway, caller, Some((7, true))) };
+    let from = |caller| Exchange { address: Some(address(1)), ..testing::exchange(caller, Some((7, true))) };
     assert_eq!(from(Caller::Anybody).party(), Party::Address(address(1)));
     assert_eq!(from(token(3)).party(), Party::Caller(token(3)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_at_a_time() {
-    let one_at_a_time = CallLimits { concurrent: 1, per_minute: 0 };
-    let gateway = gateway(one_at_a_time, &[]);
-    let from = |number| Exchange { address: Some(address(number)), ..exchange(&gateway, Caller::Anybody, None) };
-    let (one, other) = (from(1), from(2));
+    let (limits, one_at_a_time) = (Limits::default(), CallLimits { concurrent: 1, per_minute: 0 });
+    let [one, other] = [1, 2].map(|number| Party::Address(address(number)));
     let wait = Duration::from_secs(3);
-    let turn = gateway.admit(&one, wait).await.expect("the first call").expect("a turn");
-    let busy = gateway.admit(&one, wait).await.expect_err("there is one already");
+    let turn = limits.admit(one_at_a_time, one, wait).await.expect("the first call").expect("a turn");
+    let busy = limits.admit(one_at_a_time, one, wait).await.expect_err("there is one already");
     assert_eq!(busy, Refusal::Busy(Busy::Waited { most: 1, waited: wait }));
-    assert!(gateway.admit(&other, wait).await.is_ok(), "another address has its own share");
+    assert!(limits.admit(one_at_a_time, other, wait).await.is_ok(), "another address has its own share");
     drop(turn);
-    assert!(gateway.admit(&one, wait).await.is_ok());
+    assert!(limits.admit(one_at_a_time, one, wait).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_in_a_minute() {
-    let gateway = gateway(
+    let setup = setup(
         CallLimits { concurrent: 0, per_minute: 2 },
         &[None, Some(CallLimits { concurrent: 0, per_minute: 1 }), Some(CallLimits::default())],
     );
+    let limits = Limits::default();
+    let admit = |caller| limits.admit(setup.limits_of(caller), Party::Caller(caller), Duration::ZERO);
     let passing = async |caller: Caller| {
-        let exchange = exchange(&gateway, caller, None);
         let mut passed = 0;
-        while passed < 5 && gateway.admit(&exchange, Duration::ZERO).await.is_ok() {
+        while passed < 5 && admit(caller).await.is_ok() {
             passed += 1;
         }
         passed
@@ -129,10 +88,9 @@ async fn calls_in_a_minute() {
     assert_eq!(passing(token(1)).await, 1, "a limit of its own");
     assert_eq!(passing(token(2)).await, 5, "no limit");
     assert_eq!(passing(Caller::Anybody).await, 2);
-    let refused = gateway.admit(&exchange(&gateway, token(1), None), Duration::ZERO).await.expect_err("it is used up");
+    let refused = admit(token(1)).await.expect_err("it is used up");
     assert_eq!(refused, Refusal::Rate { per_minute: 1, retry_in: Duration::from_secs(60) });
-    let unlimited = gateway.admit(&exchange(&gateway, token(2), None), Duration::ZERO).await.expect("no limit");
-    assert!(unlimited.is_none(), "nothing is counted");
+    assert!(admit(token(2)).await.expect("no limit").is_none(), "nothing is counted");
 }
 
 #[tokio::test(start_paused = true)]

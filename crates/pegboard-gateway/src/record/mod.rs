@@ -14,6 +14,7 @@ mod write;
 use std::{
     path::PathBuf,
     sync::{
+        OnceLock,
         atomic::{AtomicBool, Ordering},
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
@@ -27,11 +28,7 @@ use pegboard_upstream::json::Raw;
 use serde::{Deserialize, Serialize};
 
 pub use self::write::RecordError;
-use crate::{
-    exchange::{Caller, Exchange},
-    gateway::Gateway,
-    sessions::random_id,
-};
+use crate::{caller::Caller, exchange::Exchange, ids::random_id};
 
 /// The form of the lines.
 pub const FORMAT: u32 = 1;
@@ -134,7 +131,7 @@ pub struct Recorder {
 pub struct Writing(JoinHandle<()>);
 
 impl Writing {
-    /// Waits until everything is written, which [`Gateway::stop_recording`] begins. Blocks.
+    /// Waits until everything is written, which [`Gateway::stop_recording`](crate::Gateway::stop_recording) begins. Blocks.
     pub fn finish(self) {
         let _ = self.0.join();
     }
@@ -186,31 +183,33 @@ impl Recorder {
     }
 }
 
-impl Gateway {
-    /// Notes searches and calls from now on, at most once.
-    pub fn record_to(&self, recorder: Recorder) {
-        if self.recorder.set(recorder).is_ok() {
-            self.record_tools();
-        }
+/// Where searches and calls are noted, if they are.
+#[derive(Debug, Default)]
+pub(crate) struct Record(OnceLock<Recorder>);
+
+impl Record {
+    /// Notes searches and calls from now on; whether that is new.
+    pub(crate) fn begin(&self, recorder: Recorder) -> bool {
+        self.0.set(recorder).is_ok()
     }
 
     /// Notes nothing more.
-    pub fn stop_recording(&self) {
-        if let Some(recorder) = self.recorder.get() {
+    pub(crate) fn end(&self) {
+        if let Some(recorder) = self.0.get() {
             recorder.note(Note::End);
         }
     }
 
     /// Notes what tools there are.
-    pub(crate) fn record_tools(&self) {
-        if let Some(recorder) = self.recorder.get() {
-            recorder.note(Note::Tools(self.catalog(), self.setup().selection.clone()));
+    pub(crate) fn tools(&self, catalog: Catalog, selection: &Selection) {
+        if let Some(recorder) = self.0.get() {
+            recorder.note(Note::Tools(catalog, selection.clone()));
         }
     }
 
     /// Notes what a call of a client led to.
-    pub(crate) fn record(&self, exchange: &Exchange, answer: &Answer) {
-        let Some(recorder) = self.recorder.get() else { return };
+    pub(crate) fn answer(&self, exchange: &Exchange, answer: &Answer) {
+        let Some(recorder) = self.0.get() else { return };
         let conversation = recorder.conversation(exchange);
         for searched in &answer.searched {
             let mut query = searched.query.clone();

@@ -21,12 +21,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    caller::{Caller, Viewer},
     catalog::directory::Difference,
-    exchange::{Caller, Viewer},
-    gateway::Gateway,
+    ids::is_id,
     lock,
-    sessions::{ClientSession, is_id},
+    sessions::{ClientSession, Sessions, begin::Owner},
     settings::Profile,
+    setup::Setup,
     shares::Party,
 };
 
@@ -134,11 +135,10 @@ impl KeptSessions {
         }
     }
 
-    fn holder(&self, gateway: &Gateway, caller: Caller) -> Option<String> {
+    fn holder(&self, setup: &Setup, caller: Caller) -> Option<String> {
         match caller {
             Caller::Anybody => Some(String::new()),
             Caller::Token(holder) => {
-                let setup = gateway.setup();
                 let token = setup.token(holder)?;
                 Some(self.store.mark("holder", token.secret.expose().as_bytes()))
             }
@@ -154,13 +154,13 @@ fn age(then: SystemTime, now: SystemTime) -> Duration {
     now.duration_since(then).unwrap_or_default()
 }
 
-impl Gateway {
-    /// Writes a conversation if something of it has changed that is to be found again.
-    /// Returns when that is done.
+impl Sessions {
+    /// Writes a session if something of it has changed that is to be found again. Returns when
+    /// that is done.
     pub(crate) async fn keep(&self, session: &Arc<ClientSession>) {
         let Some(kept) = self.kept.clone().filter(|_| session.is_lasting) else { return };
         let viewer = session.viewer();
-        let Some(holder) = kept.holder(self, viewer.caller) else { return };
+        let Some(holder) = kept.holder(&self.setups.current(), viewer.caller) else { return };
         let session = Arc::clone(session);
         let save = move || {
             // One at a time, so that an older state does not replace a newer one.
@@ -184,7 +184,7 @@ impl Gateway {
         let _ = tokio::task::spawn_blocking(save).await;
     }
 
-    /// [`keep`](Self::keep) if the tools of the conversation are others than those on the disk.
+    /// [`keep`](Self::keep) if the tools of the session are others than those on the disk.
     pub(crate) async fn keep_if_changed(&self, session: &Arc<ClientSession>) {
         let changes = lock(&session.tools).list_changes();
         if self.kept.is_some() && session.saved.load(Ordering::Relaxed) != changes {
@@ -192,27 +192,23 @@ impl Gateway {
         }
     }
 
-    /// The conversation with this name, from the disk if it is no longer in memory.
-    pub(crate) async fn recall_session(
-        self: &Arc<Self>,
-        id: &str,
-        viewer: &Viewer,
-        party: Party,
-    ) -> Option<Arc<ClientSession>> {
+    /// The session with this name from the disk, if it is there.
+    pub(super) async fn recall(&self, id: &str, viewer: &Viewer, party: Party) -> Option<Arc<ClientSession>> {
         let kept = self.kept.clone().filter(|_| is_id(id))?;
-        let limit = self.setup().session_keep;
+        let limit = self.setups.current().session_keep;
         let name = id.to_owned();
         let load = move || kept.is_fresh(&name, limit).then(|| kept.load(&name)).flatten();
         let written = tokio::task::spawn_blocking(load).await.ok()??;
         let kept = self.kept.as_ref()?;
         // Whose it was; the token may have another number now.
-        if kept.holder(self, viewer.caller)? != written.holder {
+        if kept.holder(&self.setups.current(), viewer.caller)? != written.holder {
             return None;
         }
         let profile = Profile::named(&written.profile)?;
         // The client will ask for the tools, and would wait there.
-        self.ready().await;
-        let mut beginning = self.beginning(viewer.clone(), profile, written.capabilities, written.client);
+        self.startup.ready(&self.setups.current()).await;
+        let owner = Owner { viewer: viewer.clone(), party, client: written.client };
+        let mut beginning = self.beginning(owner, profile, profile.shape(), written.capabilities);
         if let Err(error) = beginning.tools.restore(&written.tools) {
             tracing::debug!(%error, "what a conversation had loaded cannot be loaded again");
         }
@@ -221,26 +217,27 @@ impl Gateway {
             session.set_log_level(&level);
         }
         // Before it is there: it is the one that was used longest ago.
-        for old in self.sessions.surplus(self.setup().max_sessions.saturating_sub(1)) {
-            tracing::warn!(session = old.owner, "a conversation makes room for a newer one");
-            self.end_session(&old);
+        for old in self.open.surplus(self.setups.current().max_sessions.saturating_sub(1)) {
+            self.log_end(&old, "a conversation makes room for a newer one");
+            self.end(&old);
         }
-        let (session, is_new) = self.sessions.readmit(Arc::new(session));
+        let (session, is_new) = self.open.readmit(Arc::new(session));
         if is_new {
             self.welcome_back(&session, written.subscriptions, party).await;
         }
         Some(session)
     }
 
-    async fn welcome_back(self: &Arc<Self>, session: &Arc<ClientSession>, subscriptions: Vec<String>, party: Party) {
+    async fn welcome_back(&self, session: &Arc<ClientSession>, followed: Vec<String>, party: Party) {
         tracing::info!(session = session.owner, client = session.client, "a conversation goes on");
         let viewer = session.viewer();
-        for uri in subscriptions.into_iter().filter(|uri| self.may_follow(&viewer, uri)) {
-            if lock(&session.subscriptions).add(&uri, &self.subscription_bytes, party).is_ok() {
-                self.watches.add(self, &uri).await;
+        for uri in followed.into_iter().filter(|uri| self.catalog.may_follow(&viewer, uri)) {
+            let is_admitted = self.subscriptions.admit(&mut lock(&session.subscriptions), &uri, party).is_ok();
+            if is_admitted {
+                self.subscriptions.follow(&uri).await;
             }
         }
-        self.renew_session(session, &self.catalog(), &Difference::default());
+        self.renew_one(session, &self.catalog.catalog(), &Difference::default());
         // Whatever happened to the lists meanwhile, nobody has told the client.
         for method in [
             "notifications/tools/list_changed",
@@ -251,7 +248,7 @@ impl Gateway {
         }
     }
 
-    /// Marks a conversation as used, in memory and now and then on the disk.
+    /// Marks a session as used, in memory and now and then on the disk.
     pub(crate) fn touch(&self, session: &Arc<ClientSession>) {
         if session.touch(MARKED_FOR)
             && session.is_lasting
@@ -262,12 +259,20 @@ impl Gateway {
         }
     }
 
-    /// Forgets a conversation for good. Must be called inside a runtime.
-    pub(crate) fn forget_session(self: &Arc<Self>, session: &ClientSession) {
-        self.end_session(session);
+    /// Forgets a session for good. Must be called inside a runtime.
+    pub(crate) fn forget(&self, session: &ClientSession) {
+        self.end(session);
         if let Some(kept) = self.kept.clone().filter(|_| session.is_lasting) {
             let id = session.id.clone();
             tokio::task::spawn_blocking(move || kept.remove(&id));
+        }
+    }
+
+    /// Looks for sessions on the disk that nobody came back to. Must be called inside a runtime.
+    pub(crate) fn sweep_kept(&self) {
+        if let Some(kept) = self.kept.clone() {
+            let limit = self.setups.current().session_keep;
+            tokio::task::spawn_blocking(move || kept.sweep(limit));
         }
     }
 }

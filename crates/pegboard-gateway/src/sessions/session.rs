@@ -1,7 +1,7 @@
-//! Conversations of legacy clients.
+//! One session of a client.
 
 use std::{
-    collections::{BTreeSet, HashMap, hash_map::Entry},
+    collections::{BTreeSet, HashMap},
     fmt,
     sync::{
         Arc, Mutex,
@@ -15,16 +15,16 @@ use pegboard_upstream::{
     json::{Fields, Raw},
     rpc::{Id, Message, RpcError},
 };
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::AbortHandle,
-};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{
     bounds::Subscriptions,
-    exchange::{Caller, Outlet, Viewer},
+    caller::{Caller, Viewer},
+    exchange::Outlet,
+    ids::random_id,
     lock,
     settings::Profile,
+    shares::Party,
 };
 
 /// How long a client may take to answer a question.
@@ -41,6 +41,8 @@ pub(crate) struct ClientSession {
     /// Its number, for calls.
     pub(crate) owner: u64,
     viewer: Mutex<Viewer>,
+    /// Whose share of the sessions it counts against.
+    pub(crate) party: Party,
     pub(crate) profile: Profile,
     /// What the client can be asked for.
     pub(crate) capabilities: Raw,
@@ -51,7 +53,8 @@ pub(crate) struct ClientSession {
     owed: Mutex<BTreeSet<&'static str>>,
     questions: Mutex<HashMap<Id, oneshot::Sender<Result<Raw, RpcError>>>>,
     next_question: AtomicU64,
-    running: Mutex<HashMap<Id, AbortHandle>>,
+    /// The requests in progress, and how they are cancelled.
+    running: Mutex<HashMap<Id, Arc<Notify>>>,
     /// What the client has set.
     log_level: Mutex<Option<String>>,
     /// Whether there can be more than one request.
@@ -76,6 +79,7 @@ impl fmt::Debug for ClientSession {
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pub(crate) viewer: Viewer,
+    pub(crate) party: Party,
     pub(crate) profile: Profile,
     pub(crate) capabilities: Raw,
     pub(crate) tools: Session,
@@ -95,6 +99,7 @@ impl ClientSession {
             client: beginning.client,
             owner,
             viewer: Mutex::new(beginning.viewer),
+            party: beginning.party,
             profile: beginning.profile,
             capabilities: beginning.capabilities,
             tools: Mutex::new(beginning.tools),
@@ -116,6 +121,11 @@ impl ClientSession {
     /// Whose it is, and what they may see.
     pub(crate) fn viewer(&self) -> Viewer {
         lock(&self.viewer).clone()
+    }
+
+    /// Whose it is.
+    pub(crate) fn caller(&self) -> Caller {
+        lock(&self.viewer).caller
     }
 
     /// Goes on under other settings.
@@ -208,22 +218,17 @@ impl ClientSession {
         question.is_some_and(|question| question.send(outcome).is_ok())
     }
 
-    /// Notes a running request, so that it can be cancelled.
-    pub(crate) fn begin(&self, id: &Id, task: AbortHandle) {
-        let mut running = lock(&self.running);
-        // One may have ended before it was noted here.
-        running.retain(|_, task| !task.is_finished());
-        running.insert(id.clone(), task);
+    /// Notes a request in progress, so that it can be cancelled.
+    pub(crate) fn begin(self: &Arc<Self>, id: &Id) -> InProgress {
+        let cancelled = Arc::new(Notify::new());
+        lock(&self.running).insert(id.clone(), Arc::clone(&cancelled));
+        InProgress { session: Arc::clone(self), id: id.clone(), cancelled }
     }
 
-    pub(crate) fn end(&self, id: &Id) {
-        lock(&self.running).remove(id);
-    }
-
-    /// Cancels a running request.
+    /// Cancels a request in progress.
     pub(crate) fn cancel(&self, id: &Id) {
-        if let Some(task) = lock(&self.running).remove(id) {
-            task.abort();
+        if let Some(cancelled) = lock(&self.running).remove(id) {
+            cancelled.notify_one();
         }
     }
 
@@ -239,7 +244,7 @@ impl ClientSession {
 
     /// Cancels everything.
     pub(crate) fn close(&self) {
-        lock(&self.running).drain().for_each(|(_, task)| task.abort());
+        lock(&self.running).drain().for_each(|(_, cancelled)| cancelled.notify_one());
         self.close_stream();
         self.drop_questions();
     }
@@ -271,14 +276,14 @@ impl ClientSession {
     }
 
     /// Whether its client listens or waits.
-    fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         let has_stream = lock(&self.stream).as_ref().is_some_and(|outlet| !outlet.is_closed());
         has_stream || !lock(&self.running).is_empty()
     }
 
     /// Orders sessions for removal: the one that was used longest ago first, and one that is
     /// being used last.
-    fn age_order(&self) -> (bool, Instant, u64) {
+    pub(super) fn age_order(&self) -> (bool, Instant, u64) {
         (self.is_busy(), *lock(&self.used), self.owner)
     }
 
@@ -287,8 +292,33 @@ impl ClientSession {
         if lock(&self.running).is_empty() { lock(&self.used).elapsed() } else { Duration::ZERO }
     }
 
-    fn is_unused_since(&self, limit: Duration) -> bool {
+    pub(super) fn is_unused_since(&self, limit: Duration) -> bool {
         !self.is_busy() && lock(&self.used).elapsed() > limit
+    }
+}
+
+/// A request in progress; dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct InProgress {
+    session: Arc<ClientSession>,
+    id: Id,
+    cancelled: Arc<Notify>,
+}
+
+impl InProgress {
+    /// Waits until the client cancels the request, or the session ends.
+    pub(crate) async fn cancelled(&self) {
+        self.cancelled.notified().await;
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        let mut running = lock(&self.session.running);
+        // A client may have used the same identity again.
+        if running.get(&self.id).is_some_and(|cancelled| Arc::ptr_eq(cancelled, &self.cancelled)) {
+            running.remove(&self.id);
+        }
     }
 }
 
@@ -309,105 +339,4 @@ impl Drop for Asking<'_> {
             let _ = self.outlet.try_send(line);
         }
     }
-}
-
-/// All conversations.
-#[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    by_id: Mutex<HashMap<String, Arc<ClientSession>>>,
-}
-
-impl Sessions {
-    /// Takes in a conversation; the one that was used longest ago makes room for it.
-    pub(crate) fn add(&self, session: Arc<ClientSession>, most: usize) -> Vec<Arc<ClientSession>> {
-        let gone = self.surplus(most.max(1) - 1);
-        lock(&self.by_id).insert(session.id.clone(), session);
-        gone
-    }
-
-    /// Removes the conversations of the holder of a token that were used longest ago, until
-    /// there are at most `most` of them.
-    pub(crate) fn surplus_of(&self, caller: Caller, most: usize) -> Vec<Arc<ClientSession>> {
-        let mut sessions = lock(&self.by_id);
-        let mut own: Vec<Arc<ClientSession>> = match caller {
-            Caller::Token(_) => {
-                sessions.values().filter(|session| session.viewer().caller == caller).cloned().collect()
-            }
-            Caller::Anybody | Caller::Pipe => Vec::new(),
-        };
-        own.sort_by_key(|session| session.age_order());
-        own.truncate(own.len().saturating_sub(most));
-        own.iter().for_each(|session| _ = sessions.remove(&session.id));
-        own
-    }
-
-    /// Takes in a conversation from the disk, unless somebody else just did; the one that
-    /// counts, and whether it is this one.
-    pub(crate) fn readmit(&self, session: Arc<ClientSession>) -> (Arc<ClientSession>, bool) {
-        let mut sessions = lock(&self.by_id);
-        match sessions.entry(session.id.clone()) {
-            Entry::Occupied(there) => (Arc::clone(there.get()), false),
-            Entry::Vacant(place) => (Arc::clone(place.insert(session)), true),
-        }
-    }
-
-    /// Removes those that were used longest ago until there are at most `most`.
-    pub(crate) fn surplus(&self, most: usize) -> Vec<Arc<ClientSession>> {
-        let mut sessions = lock(&self.by_id);
-        let mut gone = Vec::new();
-        while sessions.len() > most {
-            let oldest = sessions.values().min_by_key(|session| session.age_order());
-            let Some(oldest) = oldest.map(|session| session.id.clone()) else { break };
-            gone.extend(sessions.remove(&oldest));
-        }
-        gone
-    }
-
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<ClientSession>> {
-        lock(&self.by_id).get(id).cloned()
-    }
-
-    pub(crate) fn remove(&self, id: &str) -> Option<Arc<ClientSession>> {
-        lock(&self.by_id).remove(id)
-    }
-
-    /// Removes those that were not used for so long.
-    pub(crate) fn expire(&self, limit: Duration) -> Vec<Arc<ClientSession>> {
-        let mut sessions = lock(&self.by_id);
-        let old: Vec<String> = sessions
-            .values()
-            .filter(|session| session.is_unused_since(limit))
-            .map(|session| session.id.clone())
-            .collect();
-        old.iter().filter_map(|id| sessions.remove(id)).collect()
-    }
-
-    /// All of them, oldest first.
-    pub(crate) fn all(&self) -> Vec<Arc<ClientSession>> {
-        let mut all: Vec<Arc<ClientSession>> = lock(&self.by_id).values().cloned().collect();
-        all.sort_by_key(|session| session.owner);
-        all
-    }
-}
-
-/// A name that nobody can guess.
-pub(crate) fn random_id() -> String {
-    let mut bytes = [0_u8; 16];
-    if getrandom::fill(&mut bytes).is_err() {
-        // Without randomness there are no sessions that are safe to name; the clock at
-        // least keeps them apart.
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        bytes = now.as_nanos().to_be_bytes();
-    }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Whether a text can be the name of a conversation of ours.
-pub(crate) fn is_id(text: &str) -> bool {
-    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-/// The name that a client gives itself.
-pub(crate) fn client_name(params: &Fields) -> String {
-    params.object("clientInfo").and_then(|info| info.text("name")).unwrap_or_default()
 }

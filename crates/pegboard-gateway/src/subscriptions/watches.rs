@@ -1,26 +1,28 @@
-//! Resources that clients want to hear about, and the servers that must be told so.
+//! Resources that clients follow, and the servers that must be told so.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex},
 };
 
-use pegboard_upstream::{Call, Hello, Upstream, era::Era, json::Fields};
+use pegboard_upstream::{Call, Fleet, Hello, Upstream, era::Era, json::Fields};
 
-use crate::{gateway::Gateway, lock};
+use crate::lock;
 
-/// The resources that are watched, each with its server and how many want it.
+/// A resource: its server, and its URI there.
+type Key = (Arc<str>, String);
+
+/// The resources that are watched, each with how many want it.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
-    watched: Mutex<BTreeMap<(Arc<str>, String), usize>>,
+pub(super) struct Watches {
+    watched: Mutex<BTreeMap<Key, usize>>,
     /// To which connection of a server they were made known.
     known_to: Mutex<HashMap<Arc<str>, Arc<Hello>>>,
 }
 
 impl Watches {
-    /// Watches a resource by the URI that clients use; whether there is such a server.
-    pub(crate) async fn add(&self, gateway: &Gateway, uri: &str) -> bool {
-        let Some(key) = gateway.directory().resource(uri) else { return false };
+    /// Watches a resource.
+    pub(super) async fn add(&self, fleet: &Fleet, key: Key) {
         let is_first = {
             let mut watched = lock(&self.watched);
             let count = watched.entry(key.clone()).or_default();
@@ -28,32 +30,30 @@ impl Watches {
             *count == 1
         };
         if is_first {
-            self.tell(gateway, &key, "resources/subscribe").await;
+            self.tell(fleet, &key, "resources/subscribe").await;
         }
-        true
     }
 
     /// Stops watching a resource for one client.
-    pub(crate) async fn remove(&self, gateway: &Gateway, uri: &str) {
-        let Some(key) = gateway.directory().resource(uri) else { return };
+    pub(super) async fn remove(&self, fleet: &Fleet, key: &Key) {
         let is_last = {
             let mut watched = lock(&self.watched);
-            match watched.get_mut(&key) {
+            match watched.get_mut(key) {
                 Some(count) if *count > 1 => {
                     *count -= 1;
                     false
                 }
-                Some(_) => watched.remove(&key).is_some(),
+                Some(_) => watched.remove(key).is_some(),
                 None => false,
             }
         };
         if is_last {
-            self.tell(gateway, &key, "resources/unsubscribe").await;
+            self.tell(fleet, key, "resources/unsubscribe").await;
         }
     }
 
-    async fn tell(&self, gateway: &Gateway, (server, uri): &(Arc<str>, String), method: &str) {
-        let Some(upstream) = gateway.fleet.find(server) else { return };
+    async fn tell(&self, fleet: &Fleet, (server, uri): &Key, method: &str) {
+        let Some(upstream) = fleet.find(server) else { return };
         match upstream.hello() {
             Some(hello) if hello.era == Era::Modern => upstream.watch_resources(self.of(&upstream)).await,
             Some(_) => tell_legacy(&upstream, method, uri).await,
@@ -67,46 +67,22 @@ impl Watches {
         watched.keys().filter(|(server, _)| **server == *upstream.name()).map(|(_, uri)| uri.clone()).collect()
     }
 
-    /// Makes watches and the log level known to servers that were connected anew. Waits for
-    /// none of them.
-    pub(crate) fn renew(gateway: &Arc<Gateway>) {
-        let this = &gateway.watches;
-        for upstream in gateway.fleet.servers().iter() {
-            let Some(hello) = upstream.hello() else { continue };
-            let is_known = {
-                let mut known = lock(&this.known_to);
-                let old = known.insert(upstream.name().into(), Arc::clone(&hello));
-                old.is_some_and(|old| Arc::ptr_eq(&old, &hello))
-            };
-            if is_known {
-                continue;
-            }
-            gateway.tell_level(upstream);
-            let uris = this.of(upstream);
-            let upstream = Arc::clone(upstream);
-            tokio::spawn(async move {
-                if hello.era == Era::Modern {
-                    return upstream.watch_resources(uris).await;
-                }
-                for uri in uris {
-                    tell_legacy(&upstream, "resources/subscribe", &uri).await;
-                }
-            });
-        }
+    /// Whether a server was connected anew; if so, that is noted.
+    pub(super) fn is_unknown_to(&self, upstream: &Upstream, hello: &Arc<Hello>) -> bool {
+        let old = lock(&self.known_to).insert(upstream.name().into(), Arc::clone(hello));
+        old.is_none_or(|old| !Arc::ptr_eq(&old, hello))
     }
-}
 
-impl Gateway {
-    /// Follows resources no longer on behalf of a conversation. Must be called inside a runtime.
-    pub(crate) fn unwatch(self: &Arc<Self>, uris: impl IntoIterator<Item = String>) {
-        let uris: Vec<String> = uris.into_iter().collect();
-        if uris.is_empty() {
-            return;
-        }
-        let gateway = Arc::clone(self);
+    /// Makes the watched resources known to a server, without waiting for it.
+    pub(super) fn make_known(&self, upstream: &Arc<Upstream>, hello: &Arc<Hello>) {
+        let (uris, is_modern) = (self.of(upstream), hello.era == Era::Modern);
+        let upstream = Arc::clone(upstream);
         tokio::spawn(async move {
+            if is_modern {
+                return upstream.watch_resources(uris).await;
+            }
             for uri in uris {
-                gateway.watches.remove(&gateway, &uri).await;
+                tell_legacy(&upstream, "resources/subscribe", &uri).await;
             }
         });
     }

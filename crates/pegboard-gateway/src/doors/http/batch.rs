@@ -14,71 +14,71 @@ use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
 use super::{
-    OUTLET, SESSION,
-    legacy::{find_session, forgotten},
+    OUTLET,
+    body::Answer,
+    legacy,
     responses::{json_response, refuse, status},
-    sent::Arrival,
+    sent::{Arrival, Posted},
 };
 use crate::{
-    exchange::Exchange,
-    gateway::Gateway,
-    trace::{self, Opening},
+    doors::{Entrance, dress},
+    request::{Failure, SessionRef},
 };
 
 /// Messages in one batch.
 const MOST: usize = 100;
 
+/// Bytes of all answers to a batch; later requests of it are refused. As many as one result may
+/// have.
+const MAX_ANSWERS: usize = 64 << 20;
+
 /// Answers all requests of a batch, in its order, in one document. What is said about a
 /// request meanwhile has no place in it.
-pub(super) async fn post(gateway: &Arc<Gateway>, arrival: &Arrival, messages: Vec<Message>) -> Response<Body> {
+pub(super) async fn post(entrance: &Entrance, arrival: &Arrival, messages: Vec<Posted>) -> Response<Body> {
     if messages.is_empty() || messages.len() > MOST {
         let error = RpcError::new(RpcError::INVALID_REQUEST, format!("a batch has 1 to {MOST} messages"));
         return refuse(StatusCode::BAD_REQUEST, None, &error);
     }
-    let session = match arrival.header(SESSION) {
-        Some(id) => match find_session(gateway, arrival, id).await {
-            Some(session) => Some(session),
-            None => return forgotten(&messages[0]),
-        },
-        None => None,
+    let session = match legacy::session(entrance, arrival).await {
+        Ok(session) => session,
+        Err(failure) => return Answer::refused(legacy::identity(&messages[0]), failure).into_response(),
     };
     let mut answers = Vec::new();
+    let mut bytes = 0;
     for message in messages {
-        if gateway.viewer(arrival.viewer.caller).is_none() {
-            return status(StatusCode::UNAUTHORIZED);
-        }
+        // Others take their turns between two messages.
+        tokio::task::yield_now().await;
         match message {
-            Message::Request { id, method, .. } if method == "initialize" => {
-                let error = RpcError::new(RpcError::INVALID_REQUEST, "`initialize` cannot be part of a batch");
-                answers.push(Message::response(Some(&id), Err(&error)));
+            Posted::Request(incoming) if bytes > MAX_ANSWERS => {
+                let message = format!("the answers to this batch exceed {MAX_ANSWERS} bytes");
+                let error = RpcError::new(RpcError::INTERNAL, message);
+                answers.push(Message::response(Some(&incoming.id), Err(&error)));
             }
-            Message::Request { id, method, params } => {
-                let session = match &session {
-                    Some(session) => Arc::clone(session),
-                    None => gateway.one_request_session(arrival.viewer.clone(), &method, params.as_deref()).await,
-                };
+            Posted::Request(incoming) if incoming.method == "initialize" => {
+                let error = RpcError::new(RpcError::INVALID_REQUEST, "`initialize` cannot be part of a batch");
+                answers.push(Message::response(Some(&incoming.id), Err(&error)));
+            }
+            Posted::Request(incoming) => {
+                let sent = ((Some(&incoming.id), Some(incoming.method.as_str())), Era::Legacy);
+                let span = entrance.requests.span(Some(sent), &incoming.opening);
                 // Nobody hears it: a question is told so at once, or goes to the stream.
                 let (outlet, _) = mpsc::channel(OUTLET);
-                let opening = Opening::of(params.as_deref(), Some(&arrival.headers));
-                let exchange =
-                    Exchange::legacy(&session, arrival.address, params.as_deref(), opening.trace.clone(), outlet);
-                let asked = Message::Request { id: id.clone(), method: method.clone(), params: None };
-                let span = gateway.request_span(Some((&asked, Era::Legacy)), &opening);
-                let work = async {
-                    trace::belongs_to(&session);
-                    gateway.answer(&exchange, &id, &method, params).await
-                };
-                let outcome = work.instrument(span).await;
-                answers.push(Message::response(Some(&id), outcome.as_deref()));
-            }
-            Message::Notification { method, params } => {
-                if let Some(session) = &session {
-                    gateway.notified(session, &method, params.as_deref());
+                let id = incoming.id.clone();
+                let mut request = legacy::read(arrival, incoming, outlet);
+                if let (Ok(request), Some(session)) = (&mut request, &session) {
+                    request.session = SessionRef::Open(Arc::clone(session));
                 }
+                let outcome = entrance.pipeline.answer(request).instrument(span).await;
+                if let Err(Failure::Unauthenticated) = outcome {
+                    return status(StatusCode::UNAUTHORIZED);
+                }
+                let line = dress::line(Era::Legacy, &id, outcome);
+                bytes += line.len();
+                answers.push(line);
             }
-            Message::Response { id, outcome } => {
-                if let (Some(session), Some(id)) = (&session, id) {
-                    session.answer(&id, outcome);
+            other => {
+                if let Some(session) = &session {
+                    legacy::hear(session, other);
                 }
             }
         }

@@ -12,14 +12,27 @@ use axum::{
     http::{HeaderValue, Response, StatusCode, header},
 };
 use http_body::Frame;
+use pegboard_upstream::{
+    era::Era,
+    rpc::{Id, RpcError},
+};
 use tokio::{
     sync::mpsc,
     task::JoinHandle,
     time::{Interval, MissedTickBehavior},
 };
+use tracing::Instrument as _;
 
-use super::responses::json_response;
-use crate::shares::Claim;
+use super::{
+    SESSION,
+    responses::{json_response, refusal_line},
+};
+use crate::{
+    doors::dress,
+    request::{Failure, Outcome, Reply},
+    shares::Claim,
+    trace,
+};
 
 /// How often a silent stream shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -27,13 +40,83 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A finished request.
 #[derive(Debug)]
 pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) line: String,
+    status: StatusCode,
+    /// Nothing where there is nobody to answer.
+    line: Option<String>,
+    /// The session that has begun.
+    session: Option<String>,
+    /// Whether a later try can succeed.
+    is_busy: bool,
+}
+
+impl Answer {
+    /// The answer to a request in the form of its era.
+    pub(super) fn new(era: Era, id: &Id, outcome: Outcome) -> Self {
+        let session = match &outcome {
+            Ok(Reply::Begun(session, _)) => Some(session.id.clone()),
+            _ => None,
+        };
+        let (status, line) = match outcome {
+            Ok(reply) => (StatusCode::OK, dress::line(era, id, Ok(reply))),
+            Err(failure @ (Failure::Rpc(_) | Failure::Resource { .. })) => {
+                let error = dress::refusal(era, failure);
+                let status = if era == Era::Modern { status_of(&error) } else { StatusCode::OK };
+                (status, refusal_line(Some(id), &error))
+            }
+            Err(failure) => return Self::refused(Some(id), failure),
+        };
+        trace::sized(line.len());
+        Self { status, line: Some(line), session, is_busy: false }
+    }
+
+    /// The refusal of something that need not be a request.
+    pub(super) fn refused(id: Option<&Id>, failure: Failure) -> Self {
+        let status = match &failure {
+            Failure::Unauthenticated => return Self::bare(StatusCode::UNAUTHORIZED),
+            // By the client, who no longer listens.
+            Failure::Cancelled => return Self::bare(StatusCode::NO_CONTENT),
+            Failure::NoSession => StatusCode::NOT_FOUND,
+            Failure::TooManyStreams | Failure::TooManyBytes => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::Rpc(error) | Failure::Resource { error, .. } => status_of(error),
+        };
+        let line = refusal_line(id, &dress::refusal(Era::Legacy, failure));
+        Self { status, line: Some(line), session: None, is_busy: status == StatusCode::SERVICE_UNAVAILABLE }
+    }
+
+    fn bare(status: StatusCode) -> Self {
+        Self { status, line: None, session: None, is_busy: false }
+    }
+
+    pub(super) fn into_response(self) -> Response<Body> {
+        let Some(line) = self.line else { return super::status(self.status) };
+        let mut response = json_response(self.status, line);
+        if let Some(session) = self.session.and_then(|id| HeaderValue::try_from(id).ok()) {
+            response.headers_mut().insert(SESSION, session);
+        }
+        if self.is_busy {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// The HTTP status that goes with a refusal.
+fn status_of(error: &RpcError) -> StatusCode {
+    match error.code {
+        RpcError::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        RpcError::PARSE
+        | RpcError::INVALID_REQUEST
+        | RpcError::INVALID_PARAMS
+        | RpcError::HEADER_MISMATCH
+        | RpcError::MISSING_CAPABILITY
+        | RpcError::UNSUPPORTED_VERSION => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
 }
 
 /// Ends a task when its request is given up.
 #[derive(Debug)]
-pub(super) struct AbortOnDrop(pub(super) tokio::task::AbortHandle);
+pub(super) struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
@@ -41,41 +124,52 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Waits for the first thing there is to say: if it is the answer, it is the whole
-/// response; if it is a message about the request, a stream begins.
+/// Waits for the first thing there is to say: if it is the answer, it is the whole response; if
+/// it is a message about the request, a stream begins. Without `messages` the client reads no
+/// streams. The work is given up with its client if it `ends_with_client`, else it goes on.
 pub(super) async fn respond(
-    mut messages: mpsc::Receiver<String>,
-    mut task: JoinHandle<Answer>,
-    reads_events: bool,
-    guard: Option<AbortOnDrop>,
+    messages: Option<mpsc::Receiver<String>>,
+    work: impl Future<Output = Answer> + Send + 'static,
+    ends_with_client: bool,
 ) -> Response<Body> {
-    if !reads_events {
-        // Nobody hears it: a question is told so at once, or goes to the stream.
-        drop(messages);
-        let answer = task.await;
-        drop(guard);
-        return answer.map_or_else(|_| super::status(StatusCode::NO_CONTENT), whole);
-    }
-    loop {
-        let first = tokio::select! {
-            biased;
-            Some(message) = messages.recv() => Some(message),
-            answer = &mut task => {
-                return match answer {
-                    Ok(answer) => whole(answer),
-                    // Cancelled by its own client, who no longer listens.
-                    Err(_) => super::status(StatusCode::NO_CONTENT),
-                };
-            }
-        };
-        if let Some(first) = first {
-            return event_response(EventBody::answering(first, messages, task, guard));
+    let mut work = Box::pin(work.in_current_span());
+    // Most answers are there at once, and need no task of their own.
+    let at_once = std::future::poll_fn(|context| {
+        Poll::Ready(match work.as_mut().poll(context) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        })
+    });
+    match (at_once.await, messages) {
+        (Some(answer), None) => answer.into_response(),
+        (Some(answer), Some(mut messages)) => match messages.try_recv() {
+            Ok(first) => event_response(EventBody::answered(first, messages, answer)),
+            Err(_) => answer.into_response(),
+        },
+        (None, messages) => {
+            let task = tokio::spawn(work);
+            let guard = ends_with_client.then(|| AbortOnDrop(task.abort_handle()));
+            respond_later(messages, task, guard).await
         }
     }
 }
 
-fn whole(answer: Answer) -> Response<Body> {
-    json_response(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK), answer.line)
+async fn respond_later(
+    messages: Option<mpsc::Receiver<String>>,
+    mut task: JoinHandle<Answer>,
+    guard: Option<AbortOnDrop>,
+) -> Response<Body> {
+    let gone = || super::status(StatusCode::NO_CONTENT);
+    let Some(mut messages) = messages else {
+        let answer = task.await;
+        drop(guard);
+        return answer.map_or_else(|_| gone(), Answer::into_response);
+    };
+    tokio::select! {
+        biased;
+        Some(first) = messages.recv() => event_response(EventBody::answering(first, messages, task, guard)),
+        answer = &mut task => answer.map_or_else(|_| gone(), Answer::into_response),
+    }
 }
 
 /// A stream of messages, ended by an answer where there is one.
@@ -99,6 +193,11 @@ impl EventBody {
     /// A stream that goes on until its sender is gone.
     pub(super) fn open(messages: mpsc::Receiver<String>, slot: Claim) -> Self {
         Self { _slot: Some(slot), ..Self::new(None, messages, None, None) }
+    }
+
+    /// A stream whose answer is there.
+    fn answered(first: String, messages: mpsc::Receiver<String>, answer: Answer) -> Self {
+        Self { is_answered: true, last: answer.line, ..Self::new(Some(first), messages, None, None) }
     }
 
     fn answering(
@@ -156,7 +255,7 @@ impl http_body::Body for EventBody {
         {
             self.task = None;
             self.is_answered = true;
-            self.last = answer.ok().map(|answer| answer.line);
+            self.last = answer.ok().and_then(|answer| answer.line);
         }
         if self.is_answered {
             // What was said before the answer comes before it; what is said later is too late.

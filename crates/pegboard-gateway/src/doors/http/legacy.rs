@@ -1,181 +1,120 @@
-//! Legacy requests: each belongs to a conversation.
+//! Requests of versions before 2026-07-28: each belongs to a session.
 
 use std::sync::Arc;
 
 use axum::{
     body::Body,
-    http::{HeaderValue, Response, StatusCode},
+    http::{Response, StatusCode},
 };
-use pegboard_discovery::DialectName;
 use pegboard_upstream::{
-    json::{Fields, Raw},
-    rpc::{Id, Message, RpcError},
+    era::Era,
+    rpc::{Id, RpcError},
 };
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
-use tracing::Instrument as _;
 
 use super::{
-    OUTLET, SESSION,
+    Kept, OUTLET, SESSION,
     body::{self, Answer, EventBody, event_response},
-    responses::{json_response, not_allowed, refuse, status, too_many_streams},
-    sent::Arrival,
+    responses::{not_allowed, status},
+    sent::{Arrival, Posted},
 };
 use crate::{
-    exchange::{Exchange, Viewer},
-    gateway::Gateway,
+    doors::{
+        Entrance,
+        incoming::{Incoming, off_thread},
+    },
+    exchange::Outlet,
+    request::{Client, Failure, Methods, Request, SessionRef},
     sessions::ClientSession,
-    settings::Profile,
-    trace::{self, Opening},
+    trace,
 };
 
-pub(super) async fn post(
-    gateway: &Arc<Gateway>,
-    arrival: Arrival,
-    message: Message,
-    opening: Opening,
-) -> Response<Body> {
-    let session = match arrival.header(SESSION) {
-        Some(id) => match find_session(gateway, &arrival, id).await {
-            Some(session) => {
-                trace::belongs_to(&session);
-                Some(session)
-            }
-            None => return forgotten(&message),
-        },
-        None => None,
+pub(super) async fn post(entrance: &Entrance, arrival: Arrival, posted: Posted, kept: Kept) -> Response<Body> {
+    let incoming = match posted {
+        Posted::Request(incoming) => incoming,
+        other => return tell(entrance, &arrival, other).await,
     };
-    match message {
-        Message::Request { id, method, params } if method == "initialize" => {
-            initialize(gateway, &arrival, &id, params).await
-        }
-        Message::Request { id, method, params } => {
-            let session = match session {
-                Some(session) => session,
-                None => gateway.one_request_session(arrival.viewer.clone(), &method, params.as_deref()).await,
-            };
-            answer(gateway, &arrival, session, opening, Asked { id, method, params }).await
-        }
-        Message::Notification { method, params } => {
-            if let Some(session) = session {
-                gateway.notified(&session, &method, params.as_deref());
-            }
-            status(StatusCode::ACCEPTED)
-        }
-        Message::Response { id, outcome } => {
-            if let (Some(session), Some(id)) = (session, id) {
-                session.answer(&id, outcome);
-            }
-            status(StatusCode::ACCEPTED)
-        }
-    }
-}
-
-pub(super) async fn find_session(gateway: &Arc<Gateway>, arrival: &Arrival, id: &str) -> Option<Arc<ClientSession>> {
-    let session = match gateway.sessions.find(id) {
-        Some(session) => session,
-        None => gateway.recall_session(id, &arrival.viewer, arrival.party()).await?,
-    };
-    // A session belongs to whoever began it.
-    let is_theirs = session.viewer().caller == arrival.viewer.caller;
-    gateway.touch(&session);
-    is_theirs.then_some(session)
-}
-
-pub(super) fn forgotten(message: &Message) -> Response<Body> {
-    let id = match message {
-        Message::Request { id, .. } => Some(id),
-        _ => None,
-    };
-    let error = RpcError::new(RpcError::INVALID_REQUEST, "no such session; initialize again");
-    refuse(StatusCode::NOT_FOUND, id, &error)
-}
-
-async fn initialize(gateway: &Arc<Gateway>, arrival: &Arrival, id: &Id, params: Option<Raw>) -> Response<Body> {
-    match gateway.initialize(arrival.viewer.clone(), params).await {
-        Ok((session, result)) => {
-            let mut response = json_response(StatusCode::OK, Message::response(Some(id), Ok(&result)));
-            if let Ok(value) = HeaderValue::try_from(session.id.as_str()) {
-                response.headers_mut().insert(SESSION, value);
-            }
-            response
-        }
-        Err(error) => json_response(StatusCode::OK, Message::response(Some(id), Err(&error))),
-    }
-}
-
-/// A request of a client.
-struct Asked {
-    id: Id,
-    method: String,
-    params: Option<Raw>,
-}
-
-/// Answers a legacy request. It goes on when its client goes away: that is no cancellation.
-async fn answer(
-    gateway: &Arc<Gateway>,
-    arrival: &Arrival,
-    session: Arc<ClientSession>,
-    opening: Opening,
-    Asked { id, method, params }: Asked,
-) -> Response<Body> {
     let (outlet, messages) = mpsc::channel(OUTLET);
-    let exchange = Exchange::legacy(&session, arrival.address, params.as_deref(), opening.trace, outlet);
-    let gateway = Arc::clone(gateway);
-    let (running, request) = (Arc::clone(&session), id.clone());
+    let id = incoming.id.clone();
+    let messages = arrival.reads_events().then_some(messages);
+    let request = off_thread(incoming.is_large, move || read(&arrival, incoming, outlet)).await;
+    let pipeline = Arc::clone(&entrance.pipeline);
     let work = async move {
-        for method in running.take_owed() {
-            exchange.tell(method, None).await;
-        }
-        let outcome = gateway.answer(&exchange, &request, &method, params).await;
-        running.end(&request);
-        Answer { status: 200, line: Message::response(Some(&request), outcome.as_deref()) }
+        let _kept = kept;
+        Answer::new(Era::Legacy, &id, pipeline.answer(request).await)
     };
-    let task = tokio::spawn(work.in_current_span());
-    session.begin(&id, task.abort_handle());
-    if task.is_finished() {
-        session.end(&id);
-    }
-    body::respond(messages, task, arrival.reads_events(), None).await
+    // It goes on when its client goes away: that is no cancellation.
+    body::respond(messages, work, false).await
 }
 
-pub(super) async fn open_stream(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
-    let Some(id) = arrival.header(SESSION) else { return not_allowed() };
+pub(super) fn read(arrival: &Arrival, incoming: Incoming, outlet: Outlet) -> Result<Request, RpcError> {
+    let session = arrival.header(SESSION).map_or(SessionRef::Once, |id| SessionRef::Named(id.to_owned()));
+    let (progress, trace) = (incoming.progress(), incoming.opening.trace.clone());
+    let (id, operation) = incoming.into_operation(Methods::OfSessions)?;
+    let (address, capabilities, log_level) = (arrival.address, None, None);
+    let client = Client { address, capabilities, log_level, progress, outlet, trace };
+    Ok(Request { id, caller: arrival.caller, session, operation, client })
+}
+
+/// The session that a request names, if it names one.
+pub(super) async fn session(entrance: &Entrance, arrival: &Arrival) -> Result<Option<Arc<ClientSession>>, Failure> {
+    let Some(id) = arrival.header(SESSION) else { return Ok(None) };
+    let viewer = entrance.setups.viewer(arrival.caller).ok_or(Failure::Unauthenticated)?;
+    let found = entrance.sessions.find(id, &viewer, arrival.party()).await.ok_or(Failure::NoSession)?;
+    trace::belongs_to(&found);
+    Ok(Some(found))
+}
+
+/// Takes in what a client says of its own accord.
+async fn tell(entrance: &Entrance, arrival: &Arrival, posted: Posted) -> Response<Body> {
+    match session(entrance, arrival).await {
+        Ok(Some(session)) => hear(&session, posted),
+        Ok(None) => {}
+        Err(failure) => return Answer::refused(None, failure).into_response(),
+    }
+    status(StatusCode::ACCEPTED)
+}
+
+/// Takes in what the client of a session says of its own accord.
+pub(super) fn hear(session: &ClientSession, posted: Posted) {
+    match posted {
+        Posted::Notification { method, params } => session.notified(&method, params.as_deref()),
+        Posted::Response { id: Some(id), outcome } => _ = session.answer(&id, outcome),
+        Posted::Response { id: None, .. } | Posted::Request(_) => {}
+    }
+}
+
+/// The identity of what was posted, if it has one.
+pub(super) fn identity(posted: &Posted) -> Option<&Id> {
+    match posted {
+        Posted::Request(incoming) => Some(&incoming.id),
+        _ => None,
+    }
+}
+
+pub(super) async fn open_stream(entrance: &Entrance, arrival: &Arrival) -> Response<Body> {
+    if arrival.header(SESSION).is_none() {
+        return not_allowed();
+    }
     if !arrival.reads_events() {
         return status(StatusCode::NOT_ACCEPTABLE);
     }
-    let Some(session) = find_session(gateway, arrival, id).await else { return status(StatusCode::NOT_FOUND) };
-    match gateway.open_stream(arrival.party()) {
+    let session = match session(entrance, arrival).await {
+        Ok(Some(session)) => session,
+        Ok(None) | Err(_) => return status(StatusCode::NOT_FOUND),
+    };
+    let most = entrance.setups.current().streams_per_caller;
+    match entrance.pipeline.limits.open_stream(arrival.party(), most) {
         Some(slot) => event_response(EventBody::open(session.open_stream(), slot)),
-        None => too_many_streams(None),
+        None => Answer::refused(None, Failure::TooManyStreams).into_response(),
     }
 }
 
-pub(super) async fn end_session(gateway: &Arc<Gateway>, arrival: &Arrival) -> Response<Body> {
+pub(super) async fn end_session(entrance: &Entrance, arrival: &Arrival) -> Response<Body> {
     let Some(id) = arrival.header(SESSION) else { return not_allowed() };
-    if find_session(gateway, arrival, id).await.is_none() {
-        return status(StatusCode::NOT_FOUND);
-    }
-    if let Some(session) = gateway.sessions.remove(id) {
-        gateway.forget_session(&session);
+    match session(entrance, arrival).await {
+        Ok(Some(_)) => entrance.sessions.end_named(id),
+        Ok(None) | Err(_) => return status(StatusCode::NOT_FOUND),
     }
     status(StatusCode::OK)
-}
-
-impl Gateway {
-    /// A conversation of one request, for clients that begin none. The search of the
-    /// `gateway` dialect is answered whatever the dialect of others is.
-    pub(super) async fn one_request_session(
-        &self,
-        viewer: Viewer,
-        method: &str,
-        params: Option<&RawValue>,
-    ) -> Arc<ClientSession> {
-        // It sees the tools of this moment only, so they should be there.
-        self.ready().await;
-        let name = Fields::of_optional(params).text("name").filter(|_| method == "tools/call");
-        let searches = name.is_some_and(|name| DialectName::Gateway.meta_names().contains(&name.as_str()));
-        let profile = if searches { Profile::Dialect(DialectName::Gateway) } else { self.setup().profile };
-        Arc::new(self.begin_once(viewer, profile, searches))
-    }
 }

@@ -3,7 +3,7 @@
 mod batch;
 mod body;
 mod legacy;
-pub(crate) mod modern;
+mod modern;
 mod probes;
 mod responses;
 mod sent;
@@ -17,18 +17,24 @@ use axum::{
     http::{Method, Response, StatusCode},
     routing::{any, get},
 };
-use pegboard_http::{PeerAddress, Principal};
-use pegboard_upstream::{era::Era, rpc::Message};
+use pegboard_http::{LogBudget, PeerAddress, Principal, RequestSlot};
+use pegboard_upstream::era::Era;
 use tracing::{Instrument as _, Span};
 
 use self::{
-    responses::{status, too_much_in_progress},
-    sent::{Arrival, Sent},
+    body::Answer,
+    responses::status,
+    sent::{Arrival, Posted, Sent},
 };
-use crate::{exchange::Caller, gateway::Gateway, metrics::METRICS, routes::methods::shorten, trace::Opening};
+use crate::{
+    caller::Caller, control::Control, doors::Entrance, metrics::METRICS, shares::Claim, text::shorten, trace::Opening,
+};
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
+
+/// Refused requests that are logged in ten seconds.
+const REFUSALS_LOGGED: u32 = 100;
 
 /// Messages about one request that wait to be read by its client.
 const OUTLET: usize = 256;
@@ -42,77 +48,93 @@ pub const READY: &str = "/ready";
 /// Where it is asked whether we live; open to everybody.
 pub const HEALTH: &str = "/health";
 
-impl Gateway {
-    /// The routes of the gateway, for requests of at most `max_body_bytes`.
-    pub fn router(self: &Arc<Self>, max_body_bytes: usize) -> Router {
-        Router::new()
-            .route(ENDPOINT, any(endpoint))
-            .route("/mcp/", any(endpoint))
-            .route(HEALTH, get(probes::health))
-            .route(READY, get(probes::ready))
-            .route(METRICS, get(probes::numbers))
-            .fallback(probes::elsewhere)
-            .with_state(Door { gateway: Arc::clone(self), max_body_bytes })
+/// The routes, for requests of at most `max_body_bytes`.
+pub(crate) fn router(entrance: Entrance, control: Arc<Control>, max_body_bytes: usize) -> Router {
+    Router::new()
+        .route(ENDPOINT, any(endpoint))
+        .route("/mcp/", any(endpoint))
+        .route(HEALTH, get(probes::health))
+        .route(READY, get(probes::ready))
+        .route(METRICS, get(probes::numbers))
+        .fallback(probes::elsewhere)
+        .with_state(Arc::new(Door { entrance, control, max_body_bytes, refusals: LogBudget::new(REFUSALS_LOGGED) }))
+}
+
+#[derive(Debug)]
+struct Door {
+    entrance: Entrance,
+    control: Arc<Control>,
+    max_body_bytes: usize,
+    /// Refusals are a caller's doing, and must not fill the disk.
+    refusals: LogBudget,
+}
+
+impl Door {
+    fn log_refusal(&self, method: &Method, status: StatusCode) {
+        if let Some(unlogged) = self.refusals.take() {
+            tracing::info!(http = %method, status = status.as_u16(), unlogged, "a request is refused");
+        }
     }
 }
 
-#[derive(Clone, Debug)]
-struct Door {
-    gateway: Arc<Gateway>,
-    max_body_bytes: usize,
-}
-
-async fn endpoint(State(door): State<Door>, request: Request) -> Response<Body> {
+async fn endpoint(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let caller = parts.extensions.get::<Principal>().map_or(Caller::Anybody, |holder| Caller::Token(*holder));
-    // Who may come in may have changed since the door let it pass.
-    let Some(viewer) = door.gateway.viewer(caller) else {
-        let _span = door.gateway.request_span(None, &Opening::default()).entered();
-        tracing::info!(http = %parts.method, status = 401, "a request is refused");
-        return status(StatusCode::UNAUTHORIZED);
-    };
     let address = parts.extensions.get::<PeerAddress>().copied();
-    let (arrival, method) = (Arrival { headers: parts.headers, viewer, address }, parts.method);
+    let slot = parts.extensions.get::<RequestSlot>().cloned();
+    let (arrival, method) = (Arrival { headers: parts.headers, caller, address }, parts.method);
     let length = arrival.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(usize::MAX);
     let length = if method == Method::POST { length } else { 0 };
-    // Held until the request is answered, because the message is in memory for as long.
-    let Some(mut room) = door.gateway.open_body(arrival.party(), length, door.max_body_bytes) else {
-        return too_much_in_progress();
+    let mut room = match door.entrance.pipeline.admit(caller, address, length, door.max_body_bytes) {
+        Ok(room) => room,
+        Err(failure) => {
+            let _span = door.entrance.requests.span(None, &Opening::default()).entered();
+            let response = Answer::refused(None, failure).into_response();
+            door.log_refusal(&method, response.status());
+            return response;
+        }
     };
     // Read before its span begins: whose trace it belongs to stands in it.
-    let sent = Sent::read(&arrival, &method, body, door.max_body_bytes, &mut room).await;
-    // A body can take its time; meanwhile somebody may have lost what they could see.
-    let Some(viewer) = door.gateway.viewer(caller) else { return status(StatusCode::UNAUTHORIZED) };
-    let arrival = Arrival { viewer, ..arrival };
-    let span = sent.span(&door.gateway);
+    let (arrival, sent) = Sent::read(arrival, &method, body, door.max_body_bytes, &mut room).await;
+    let span = sent.span(&door.entrance.requests, &arrival);
     let work = async move {
-        let response = dispatch(&door.gateway, arrival, sent).await;
-        let status = response.status().as_u16();
-        if status >= 400 {
+        // Kept for as long as the request is worked on: the message is in memory meanwhile.
+        let kept = Kept { _room: room, _slot: slot };
+        let response = dispatch(&door.entrance, arrival, sent, kept).await;
+        if response.status().as_u16() >= 400 {
             Span::current().record("outcome", "refused");
-            tracing::info!(http = %method, status, "a request is refused");
+            door.log_refusal(&method, response.status());
         } else {
-            tracing::debug!(http = %method, status, "a request");
+            tracing::debug!(http = %method, status = response.status().as_u16(), "a request");
         }
         response
     };
     work.instrument(span).await
 }
 
-async fn dispatch(gateway: &Arc<Gateway>, arrival: Arrival, sent: Sent) -> Response<Body> {
+/// What a request holds of its caller's shares. Work that goes on without its client keeps it.
+#[derive(Debug)]
+struct Kept {
+    _room: Claim,
+    _slot: Option<RequestSlot>,
+}
+
+async fn dispatch(entrance: &Entrance, arrival: Arrival, sent: Sent, kept: Kept) -> Response<Body> {
     match sent {
-        Sent::Message { message, opening, era } => {
-            if let Message::Request { method, .. } = &message {
-                tracing::debug!(method = shorten(method), "asked");
+        Sent::Message(posted, era) => {
+            if let Posted::Request(incoming) = &posted {
+                tracing::debug!(method = shorten(&incoming.method), "asked");
             }
-            match era {
-                Era::Modern => modern::post(gateway, &arrival, message, opening).await,
-                Era::Legacy => legacy::post(gateway, arrival, message, opening).await,
+            match (posted, era) {
+                (Posted::Request(incoming), Era::Modern) => modern::post(entrance, arrival, incoming, kept).await,
+                // Nothing that is no request means anything here.
+                (_, Era::Modern) => status(StatusCode::ACCEPTED),
+                (posted, Era::Legacy) => legacy::post(entrance, arrival, posted, kept).await,
             }
         }
-        Sent::Batch { messages, .. } => batch::post(gateway, &arrival, messages).await,
-        Sent::OpenStream => legacy::open_stream(gateway, &arrival).await,
-        Sent::EndSession => legacy::end_session(gateway, &arrival).await,
+        Sent::Batch(messages) => batch::post(entrance, &arrival, messages).await,
+        Sent::OpenStream => legacy::open_stream(entrance, &arrival).await,
+        Sent::EndSession => legacy::end_session(entrance, &arrival).await,
         Sent::Refused(response) => response,
     }
 }

@@ -18,11 +18,11 @@ use crate::{control::Asking, metrics};
 
 /// Liveness. Without a token, where there are tokens, nothing else is told; nor with one that is
 /// restricted.
-pub(super) async fn health(State(door): State<Door>, request: Request) -> Response<Body> {
+pub(super) async fn health(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
     if !is_told_details(&door, request) {
         return json_response(StatusCode::OK, json!({"status": "ok"}).to_string());
     }
-    let servers = door.gateway.servers();
+    let servers = door.control.servers();
     let count = |is_it: fn(&Life) -> bool| servers.iter().filter(|server| is_it(&server.state())).count();
     let failed = count(|state| matches!(state, Life::Failed { .. }));
     let reason = |server: &Arc<Upstream>| match server.state() {
@@ -37,8 +37,8 @@ pub(super) async fn health(State(door): State<Door>, request: Request) -> Respon
         "lazy": count(|state| *state == Life::Lazy),
         "starting": count(|state| *state == Life::Starting),
         "failed": failed,
-        "tools": door.gateway.catalog().len(),
-        "sessions": door.gateway.session_count(),
+        "tools": door.control.tool_count(),
+        "sessions": door.entrance.sessions.count(),
         "failures": servers.iter().filter_map(reason).collect::<Map<_, _>>(),
     });
     json_response(StatusCode::OK, status.to_string())
@@ -47,13 +47,13 @@ pub(super) async fn health(State(door): State<Door>, request: Request) -> Respon
 /// Whether a request may learn more than that the gateway lives.
 fn is_told_details(door: &Door, request: Request) -> bool {
     let (parts, _) = request.into_parts();
-    Asking::of(&door.gateway, &parts).is_some_and(|asking| asking.is_whole())
+    Asking::of(&door.entrance.setups.current(), &parts).is_some_and(|asking| asking.is_whole())
 }
 
 /// Readiness: every server works, sleeps or has failed, so that clients get all there is.
-pub(super) async fn ready(State(door): State<Door>, request: Request) -> Response<Body> {
-    let starting = door.gateway.servers().iter().filter(|server| !server.state().is_settled()).count();
-    let is_ready = starting == 0 || door.gateway.is_started();
+pub(super) async fn ready(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
+    let starting = door.control.servers().iter().filter(|server| !server.state().is_settled()).count();
+    let is_ready = starting == 0 || door.entrance.pipeline.startup.is_over();
     let code = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut answer = json!({"ready": is_ready});
     if is_told_details(&door, request) {
@@ -64,14 +64,14 @@ pub(super) async fn ready(State(door): State<Door>, request: Request) -> Respons
 
 /// The numbers, for whoever collects them. They are of all servers, so that who may see only
 /// some of these has no business with them.
-pub(super) async fn numbers(State(door): State<Door>, request: Request) -> Response<Body> {
+pub(super) async fn numbers(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    match Asking::of(&door.gateway, &parts) {
+    match Asking::of(&door.entrance.setups.current(), &parts) {
         Some(asking) if asking.is_whole() => {}
         Some(_) => return status(StatusCode::FORBIDDEN),
         None => return status(StatusCode::UNAUTHORIZED),
     }
-    let mut response = Response::new(Body::from(metrics::render(&door.gateway.numbers())));
+    let mut response = Response::new(Body::from(metrics::render(&door.control.numbers())));
     let form = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, form);
     response

@@ -9,7 +9,8 @@ use axum::{
 use pegboard_http::PeerAddress;
 use pegboard_upstream::{
     era::{Era, LEGACY_VERSIONS},
-    rpc::{Message, MessageError, RpcError},
+    json::Raw,
+    rpc::{Id, Message, MessageError, RpcError},
 };
 use tracing::Span;
 
@@ -18,10 +19,10 @@ use super::{
     responses::{not_allowed, refuse, status},
 };
 use crate::{
-    exchange::Viewer,
-    gateway::Gateway,
+    caller::Caller,
+    doors::incoming::{Incoming, LARGE, off_thread},
     shares::{Claim, Party},
-    trace::Opening,
+    trace::{Opening, Requests},
 };
 
 /// How long a client may take to send a request.
@@ -30,7 +31,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// One request as it arrived.
 pub(super) struct Arrival {
     pub(super) headers: HeaderMap,
-    pub(super) viewer: Viewer,
+    pub(super) caller: Caller,
     pub(super) address: Option<PeerAddress>,
 }
 
@@ -41,7 +42,7 @@ impl Arrival {
 
     /// Whose shares the request counts against.
     pub(super) fn party(&self) -> Party {
-        Party::of(self.viewer.caller, self.address)
+        Party::of(self.caller, self.address)
     }
 
     /// Whether the client says that it reads streams of events. `*/*` does not say so: it is
@@ -49,19 +50,49 @@ impl Arrival {
     pub(super) fn reads_events(&self) -> bool {
         self.header("accept").is_some_and(|accept| accept.contains("text/event-stream"))
     }
+
+    /// Whether the header names a version that is no legacy one.
+    fn names_unknown_version(&self) -> bool {
+        self.header(VERSION).is_some_and(|version| !LEGACY_VERSIONS.contains(&version))
+    }
+}
+
+/// One message of a client.
+pub(super) enum Posted {
+    Request(Incoming),
+    Notification { method: String, params: Option<Raw> },
+    Response { id: Option<Id>, outcome: Result<Raw, RpcError> },
+}
+
+impl Posted {
+    fn of(message: Message, arrival: &Arrival) -> Self {
+        match message {
+            Message::Request { id, method, params } => {
+                Self::Request(Incoming::new(id, method, params.as_ref(), Some(&arrival.headers)))
+            }
+            Message::Notification { method, params } => Self::Notification { method, params },
+            Message::Response { id, outcome } => Self::Response { id, outcome },
+        }
+    }
+
+    /// Whose rules it follows: what it says in `_meta`, else what the header says.
+    fn era(&self, arrival: &Arrival) -> Era {
+        let is_modern = match self {
+            Self::Request(incoming) => incoming.era() == Era::Modern || arrival.names_unknown_version(),
+            Self::Notification { params, .. } => {
+                let params = pegboard_upstream::json::Fields::of_optional(params.as_deref());
+                Opening::of(&params, None).is_modern() || arrival.names_unknown_version()
+            }
+            Self::Response { .. } => false,
+        };
+        if is_modern { Era::Modern } else { Era::Legacy }
+    }
 }
 
 /// What a client wants with an HTTP request.
 pub(super) enum Sent {
-    Message {
-        message: Message,
-        opening: Opening,
-        era: Era,
-    },
-    Batch {
-        messages: Vec<Message>,
-        opening: Opening,
-    },
+    Message(Posted, Era),
+    Batch(Vec<Posted>),
     OpenStream,
     EndSession,
     /// Nothing that can be done.
@@ -69,27 +100,39 @@ pub(super) enum Sent {
 }
 
 impl Sent {
-    pub(super) fn span(&self, gateway: &Gateway) -> Span {
+    pub(super) fn span(&self, requests: &Requests, arrival: &Arrival) -> Span {
         match self {
-            Self::Message { message, opening, era } => gateway.request_span(Some((message, *era)), opening),
-            Self::Batch { opening, .. } => gateway.request_span(None, opening),
-            Self::OpenStream | Self::EndSession | Self::Refused(_) => gateway.request_span(None, &Opening::default()),
+            Self::Message(Posted::Request(incoming), era) => {
+                requests.span(Some(((Some(&incoming.id), Some(&incoming.method)), *era)), &incoming.opening)
+            }
+            Self::Message(Posted::Notification { method, .. }, era) => {
+                requests.span(Some(((None, Some(method)), *era)), &without_params(arrival))
+            }
+            Self::Message(Posted::Response { .. }, era) => {
+                requests.span(Some(((None, None), *era)), &without_params(arrival))
+            }
+            Self::Batch(_) => requests.span(None, &without_params(arrival)),
+            Self::OpenStream | Self::EndSession | Self::Refused(_) => requests.span(None, &Opening::default()),
         }
     }
 
     /// Reads a request to its end, of at most `max_body_bytes`; `room` keeps what its body needs.
     pub(super) async fn read(
-        arrival: &Arrival,
+        arrival: Arrival,
         method: &Method,
         body: Body,
         max_body_bytes: usize,
         room: &mut Claim,
-    ) -> Self {
-        match method.as_str() {
+    ) -> (Arrival, Self) {
+        let sent = match method.as_str() {
             "POST" => match tokio::time::timeout(BODY_TIMEOUT, body::to_bytes(body, max_body_bytes)).await {
                 Ok(Ok(body)) => {
                     room.shrink_to(body.len());
-                    Self::parse(arrival, &body)
+                    let parse = move || {
+                        let sent = Self::parse(&arrival, &body);
+                        (arrival, sent)
+                    };
+                    return off_thread(room.amount() > LARGE, parse).await;
                 }
                 Err(_) => Self::Refused(status(StatusCode::REQUEST_TIMEOUT)),
                 Ok(Err(_)) => {
@@ -101,23 +144,25 @@ impl Sent {
             "GET" => Self::OpenStream,
             "DELETE" => Self::EndSession,
             _ => Self::Refused(not_allowed()),
-        }
+        };
+        (arrival, sent)
     }
 
     fn parse(arrival: &Arrival, body: &Bytes) -> Self {
-        let opening = |message: &Message| Opening::of_message(message, Some(&arrival.headers));
         let text = std::str::from_utf8(body).unwrap_or_default();
         if text.trim_start().starts_with('[')
             && let Ok(messages) = Message::parse_all(text)
-            && messages.iter().all(|message| era_of(arrival, message, &opening(message)) == Era::Legacy)
         {
-            return Self::Batch { messages, opening: Opening::of(None, Some(&arrival.headers)) };
+            let messages: Vec<Posted> = messages.into_iter().map(|message| Posted::of(message, arrival)).collect();
+            if messages.iter().all(|message| message.era(arrival) == Era::Legacy) {
+                return Self::Batch(messages);
+            }
         }
         let error = match std::str::from_utf8(body).map(Message::parse) {
             Ok(Ok(message)) => {
-                let opening = opening(&message);
-                let era = era_of(arrival, &message, &opening);
-                return Self::Message { message, opening, era };
+                let posted = Posted::of(message, arrival);
+                let era = posted.era(arrival);
+                return Self::Message(posted, era);
             }
             Ok(Err(error @ MessageError::NotRpc(_))) => RpcError::new(RpcError::INVALID_REQUEST, error.to_string()),
             _ => RpcError::new(RpcError::PARSE, "the body is not JSON"),
@@ -126,14 +171,7 @@ impl Sent {
     }
 }
 
-/// Whose rules a message follows: what it says in `_meta`, else what the header says.
-fn era_of(arrival: &Arrival, message: &Message, opening: &Opening) -> Era {
-    let says_modern = opening.is_modern();
-    let header = arrival.header(VERSION);
-    let is_unknown_version = header.is_some_and(|version| !LEGACY_VERSIONS.contains(&version));
-    if says_modern || (is_unknown_version && !matches!(message, Message::Response { .. })) {
-        Era::Modern
-    } else {
-        Era::Legacy
-    }
+/// What the headers alone say of the trace.
+fn without_params(arrival: &Arrival) -> Opening {
+    Opening::of(&pegboard_upstream::json::Fields::new(), Some(&arrival.headers))
 }

@@ -1,9 +1,8 @@
 //! Learning from use.
 
-use pegboard_discovery::Exposure;
+use pegboard_discovery::{DialectName, Exposure};
 use pegboard_engine::usage::Habitual;
-use pegboard_gateway::{Gateway, Profile};
-use pegboard_upstream::era::Era;
+use pegboard_gateway::Profile;
 
 use super::finding::{Check, Finding, listed};
 use crate::{config::Config, rankers::RankerName};
@@ -18,9 +17,9 @@ pub(super) fn look(config: &Config) -> Option<Finding> {
     let profiles = std::iter::once(gateway.profile).chain(gateway.clients.iter().map(|client| client.profile));
     let (mut idle, mut idle_of_legacy): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for profile in profiles.filter(|profile| *profile != Profile::Passthrough) {
-        let Some(name) = idle_ranker(config, profile, Era::Legacy) else { continue };
+        let Some(name) = idle_ranker(config, profile.dialect()) else { continue };
         // Some dialects are for conversations with a beginning; modern clients get another.
-        let is_idle = idle_ranker(config, profile, Era::Modern).is_some();
+        let is_idle = idle_ranker(config, profile.constant_dialect()).is_some();
         let names = if is_idle { &mut idle } else { &mut idle_of_legacy };
         if !names.contains(&name) {
             names.push(name);
@@ -37,9 +36,8 @@ pub(super) fn look(config: &Config) -> Option<Finding> {
     (!parts.is_empty()).then(|| Finding::warning(Check::UsageLearning, message, hint))
 }
 
-/// The ranker of clients with this profile, if it does not learn.
-fn idle_ranker(config: &Config, profile: Profile, era: Era) -> Option<&'static str> {
-    let dialect = Gateway::dialect(profile, era);
+/// The ranker of a dialect, if it does not learn.
+fn idle_ranker(config: &Config, dialect: DialectName) -> Option<&'static str> {
     let ranker = config.ranker.unwrap_or_else(|| RankerName::of(dialect)).build(None);
     (!Habitual::fits(&*ranker)).then(|| ranker.name())
 }

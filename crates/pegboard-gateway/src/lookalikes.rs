@@ -1,4 +1,4 @@
-//! Tools that are not what somebody approved, or not what they look like.
+//! Tools of different servers whose names look alike.
 
 use std::{
     collections::HashSet,
@@ -7,25 +7,13 @@ use std::{
 };
 
 use pegboard_core::{
-    Tool,
     naming::{self, Likeness},
     text,
 };
-use pegboard_upstream::{
-    PinReport,
-    era::Era,
-    json::{Raw, raw},
-};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::{
-    exchange::{Exchange, text_result},
-    gateway::Gateway,
-    lock,
-    routes::tools::inner_name,
-};
+use crate::{catalog::CatalogView, lock};
 
 /// How long servers that start together may take before their names are compared.
 const SETTLING: Duration = Duration::from_millis(500);
@@ -81,55 +69,39 @@ fn lookalikes(names: &[(&str, &str)]) -> Vec<Lookalike> {
     pairs.map(pair).collect()
 }
 
-impl Gateway {
-    /// What waits for approval: tools that are new, that have changed or that are gone since
-    /// somebody looked at them.
-    pub fn pins(&self) -> Vec<PinReport> {
-        self.servers().iter().flat_map(|server| server.pins().iter().cloned().collect::<Vec<_>>()).collect()
+type Key = (ToolName, ToolName);
+
+fn key(pair: &Lookalike) -> Key {
+    (pair.first.clone(), pair.second.clone())
+}
+
+/// What is known of the names of all tools.
+#[derive(Debug, Default)]
+pub(crate) struct Lookalikes {
+    /// Told when they may be others.
+    news: Notify,
+    found: Mutex<Arc<Vec<Lookalike>>>,
+    told: Mutex<HashSet<Key>>,
+}
+
+impl Lookalikes {
+    /// The pairs that were found last.
+    pub(crate) fn found(&self) -> Arc<Vec<Lookalike>> {
+        Arc::clone(&lock(&self.found))
     }
 
-    /// Tools of different servers whose names are alike, as of a moment ago.
-    pub fn lookalikes(&self) -> Arc<Vec<Lookalike>> {
-        Arc::clone(&lock(&self.names.found))
+    /// Says that the names may be others.
+    pub(crate) fn look_again(&self) {
+        self.news.notify_one();
     }
 
-    /// The answer to a call of a tool that is held back, as far as the caller would see it.
-    pub(crate) fn held_back(&self, exchange: &Exchange, name: &str, arguments: &Value) -> Option<Raw> {
-        let directory = self.directory();
-        if directory.held.is_empty() {
-            return None;
-        }
-        let name = inner_name(name, arguments);
-        if self.with_tools(exchange, |tools| tools.find(name).is_some()) {
-            return None;
-        }
-        let folded = naming::fold(name);
-        let is_meant = |tool: &&Arc<Tool>| {
-            let names = [tool.name(), tool.upstream_name(), tool.id()];
-            names.iter().any(|one| *one == name || naming::fold(one) == folded)
-        };
-        let is_seen = |tool: &&Arc<Tool>| exchange.viewer.selection.allows(tool);
-        let tool = directory.held.iter().find(|tool| is_meant(tool) && is_seen(tool))?;
-        let (server, own) = (text::line(tool.server_name().unwrap_or_default()), text::line(tool.upstream_name()));
-        tracing::warn!(server = &*server, tool = &*own, "a tool that is held back was called");
-        let told = format!(
-            "the tool `{own}` of the server `{server}` is held back: its definition is not approved. The operator of \
-             Pegboard can review and approve it with `pegboard approve {server} {own}`."
-        );
-        let mut result = text_result(&told, true);
-        if exchange.era == Era::Modern {
-            result.set("resultType", raw("complete"));
-        }
-        Some(result.to_raw())
-    }
-
-    /// Says which names are alike, each pair once.
-    fn tell_lookalikes(&self) {
-        let mut told = lock(&self.names.told);
+    /// Logs which names are alike, each pair once.
+    fn log(&self) {
+        let mut told = lock(&self.told);
         if told.len() > MAX_REMEMBERED {
             told.clear();
         }
-        let found = self.lookalikes();
+        let found = self.found();
         let news: Vec<&Lookalike> = found.iter().filter(|pair| told.insert(key(pair))).collect();
         // The same name on two servers is usual; one that only looks the same is not.
         let (same, alike): (Vec<&Lookalike>, Vec<&Lookalike>) =
@@ -151,33 +123,17 @@ impl Gateway {
     }
 }
 
-type Key = (ToolName, ToolName);
-
-fn key(pair: &Lookalike) -> Key {
-    (pair.first.clone(), pair.second.clone())
-}
-
-/// What is known of the names of all tools.
-#[derive(Debug, Default)]
-pub(crate) struct Names {
-    /// Told when they may be others.
-    pub(crate) news: Notify,
-    found: Mutex<Arc<Vec<Lookalike>>>,
-    told: Mutex<HashSet<Key>>,
-}
-
-/// Compares the names of all tools whenever they change, for as long as the gateway lives. Not
+/// Compares the names of all tools whenever they change, for as long as the catalog is in use. Not
 /// where lists are made: nobody has to wait for it, and servers that start together are looked
 /// at once.
-pub(crate) async fn compare_names(gateway: Weak<Gateway>, names: Arc<Names>) {
+pub(crate) async fn compare_names(catalog: Weak<CatalogView>, names: Arc<Lookalikes>) {
     let mut seen = None;
     loop {
-        // Whoever waits must not keep the gateway alive.
+        // Waiting must not keep the gateway alive.
         if tokio::time::timeout(LOOK, names.news.notified()).await.is_ok() {
             tokio::time::sleep(SETTLING).await;
         }
-        let Some(strong) = gateway.upgrade() else { return };
-        let directory = strong.directory();
+        let Some(directory) = catalog.upgrade().map(|catalog| catalog.directory()) else { return };
         let Some(catalog) = directory.catalog.clone() else { continue };
         let now = Some((catalog.version(), directory.held.len()));
         if std::mem::replace(&mut seen, now) == now {
@@ -191,7 +147,7 @@ pub(crate) async fn compare_names(gateway: Weak<Gateway>, names: Arc<Names>) {
         });
         let Ok(found) = found.await else { return };
         *lock(&names.found) = Arc::new(found);
-        strong.tell_lookalikes();
+        names.log();
     }
 }
 

@@ -9,7 +9,8 @@ use pegboard_upstream::{
 };
 use tokio::sync::mpsc;
 
-use crate::{gateway::Gateway, lock};
+use super::Gateway;
+use crate::lock;
 
 /// Passes notices on for as long as the gateway lives.
 pub(crate) async fn pump(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Arc<str>, Notice)>) {
@@ -36,7 +37,7 @@ fn updated(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
             params.set("_meta", own.to_raw());
         }
     }
-    let directory = gateway.directory();
+    let directory = gateway.catalog.directory();
     // A client may have subscribed under one of several names; what counts is whose it is.
     let is_it = |subscribed: &String| directory.resource(subscribed) == Some((Arc::clone(server), uri.clone()));
     for session in gateway.sessions.all() {
@@ -47,5 +48,5 @@ fn updated(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
             session.tell(line);
         }
     }
-    gateway.listeners.updated(is_it, &params);
+    gateway.subscriptions.updated(is_it, &params);
 }

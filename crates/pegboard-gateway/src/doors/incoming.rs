@@ -1,0 +1,126 @@
+//! Requests as they come in, read once.
+
+use axum::http::HeaderMap;
+use pegboard_upstream::{
+    era::{Era, MODERN_VERSION, meta},
+    json::{Fields, Raw, is_unambiguous},
+    rpc::{Id, RpcError},
+};
+use serde_json::json;
+
+use crate::{
+    bounds,
+    exchange::level,
+    request::{Methods, Operation},
+    trace::Opening,
+};
+
+/// A request as it came in.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) id: Id,
+    pub(crate) method: String,
+    pub(crate) params: Fields,
+    /// What is wrong with the parameters as a whole.
+    problem: Option<&'static str>,
+    pub(crate) opening: Opening,
+    /// Whether reading it further takes long enough to hold up others.
+    pub(crate) is_large: bool,
+}
+
+/// Bytes of a request from which on it is read on a thread of its own.
+pub(crate) const LARGE: usize = 128 << 10;
+
+/// Does work that takes long where it holds up nobody: on a thread of its own, whose time the
+/// system shares with the threads that answer requests.
+pub(crate) async fn off_thread<T: Send + 'static>(is_long: bool, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if !is_long {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+impl Incoming {
+    /// Reads the parameters of a request, with the headers that came with it.
+    pub(crate) fn new(id: Id, method: String, params: Option<&Raw>, headers: Option<&HeaderMap>) -> Self {
+        let is_large = params.is_some_and(|params| params.get().len() > LARGE);
+        let fields = params.map(|params| Fields::of(params));
+        let problem = match (params, &fields) {
+            (Some(params), _) if !is_unambiguous(params) => {
+                Some("`params` must not give a key twice, nor be nested without end")
+            }
+            (_, Some(None)) => Some("`params` must be an object"),
+            _ => None,
+        };
+        let params = fields.flatten().unwrap_or_default();
+        let opening = Opening::of(&params, headers);
+        Self { id, method, params, problem, opening, is_large }
+    }
+
+    /// Whose rules it follows, by what it says itself.
+    pub(crate) fn era(&self) -> Era {
+        if self.opening.is_modern() { Era::Modern } else { Era::Legacy }
+    }
+
+    /// What the client calls the progress of the request.
+    pub(crate) fn progress(&self) -> Option<Raw> {
+        self.opening.own.get("progressToken").map(ToOwned::to_owned)
+    }
+
+    /// What it wants, with its identity.
+    ///
+    /// # Errors
+    /// When there is no such method, or its parameters do not fit.
+    pub(crate) fn into_operation(self, methods: Methods) -> Result<(Id, Operation), RpcError> {
+        if let Some(problem) = self.problem {
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, problem));
+        }
+        bounds::check_request(&self.id, &self.params, self.opening.own.get("progressToken"))?;
+        let operation = Operation::parse(methods, &self.method, self.params)?;
+        Ok((self.id, operation))
+    }
+
+    /// What every request of 2026-07-28 must say of its client.
+    ///
+    /// # Errors
+    /// When it lacks something.
+    pub(crate) fn modern_client(&self) -> Result<ModernClient, RpcError> {
+        let (method, own) = (&self.method, &self.opening.own);
+        let wrong =
+            |what: &str| RpcError::new(RpcError::INVALID_PARAMS, format!("`{method}` needs `_meta` with `{what}`"));
+        let version = own.text(meta::PROTOCOL_VERSION).ok_or_else(|| wrong(meta::PROTOCOL_VERSION))?;
+        let capabilities = own.get(meta::CLIENT_CAPABILITIES).filter(|value| value.get().starts_with('{'));
+        let capabilities = capabilities.ok_or_else(|| wrong(meta::CLIENT_CAPABILITIES))?.to_owned();
+        bounds::check_capabilities(&capabilities)?;
+        let log_level = own.text(meta::LOG_LEVEL);
+        if own.has(meta::LOG_LEVEL) && log_level.as_deref().and_then(level).is_none() {
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("`{}` is no log level", meta::LOG_LEVEL)));
+        }
+        Ok(ModernClient { version, capabilities, log_level })
+    }
+}
+
+/// What a request of 2026-07-28 says of its client.
+#[derive(Debug)]
+pub(crate) struct ModernClient {
+    pub(crate) version: String,
+    pub(crate) capabilities: Raw,
+    pub(crate) log_level: Option<String>,
+}
+
+impl ModernClient {
+    /// Refuses versions that are not served.
+    ///
+    /// # Errors
+    /// When the request is of another version.
+    pub(crate) fn check_version(&self) -> Result<(), RpcError> {
+        if self.version == MODERN_VERSION {
+            return Ok(());
+        }
+        let data = json!({"supported": [MODERN_VERSION], "requested": self.version});
+        Err(RpcError::new(RpcError::UNSUPPORTED_VERSION, "unsupported protocol version").with_data(&data))
+    }
+}

@@ -1,0 +1,42 @@
+//! What a client is told of the gateway when it comes.
+
+use std::sync::Arc;
+
+use pegboard_discovery::Session;
+use pegboard_upstream::Fleet;
+
+use crate::catalog::CatalogView;
+
+/// Bytes of what servers say of their use.
+const MAX_INSTRUCTIONS: usize = 8 << 10;
+
+/// What clients are told of the gateway.
+#[derive(Debug)]
+pub(crate) struct Greetings {
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) catalog: Arc<CatalogView>,
+}
+
+impl Greetings {
+    /// How a client should use what it sees.
+    pub(crate) fn instructions(&self, tools: &Session) -> Option<String> {
+        let text = if tools.lists_everything() { self.instructions_of_servers(tools) } else { tools.prompt() };
+        let text = text.trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// What the servers say themselves, each under its name where there are several.
+    fn instructions_of_servers(&self, tools: &Session) -> String {
+        let has_several = self.fleet.servers().len() > 1;
+        let mut text = String::new();
+        for (server, instructions) in &self.catalog.directory().instructions {
+            let is_seen = tools.selection().allows_server(server);
+            if !is_seen || text.len() + instructions.len() >= MAX_INSTRUCTIONS {
+                continue;
+            }
+            let heading = if has_several { format!("## {server}\n") } else { String::new() };
+            text.push_str(&format!("{heading}{instructions}\n"));
+        }
+        text
+    }
+}

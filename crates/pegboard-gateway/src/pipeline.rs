@@ -1,0 +1,310 @@
+//! The way of a request, from top to bottom.
+//!
+//! A door turns bytes into a [`Request`] and the [`Reply`] back into bytes; what happens between
+//! stands here, one step after the other, each with its reason.
+//!
+//! ```text
+//! authenticate -> limits -> session -> resolve -> pins -> policy -> arguments
+//!     -> search | forward -> record
+//! ```
+
+use std::{sync::Arc, time::Instant};
+
+use pegboard_core::{Tool, Vectors};
+use pegboard_discovery::{Answer, Target};
+use pegboard_http::PeerAddress;
+use pegboard_upstream::{
+    ListKind,
+    json::raw,
+    rpc::{Id, RpcError},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    caller::{Caller, Viewer},
+    exchange::Exchange,
+    forward::calls::{Forward, ForwardError, Forwarder},
+    greetings::Greetings,
+    limits::Limits,
+    metrics::Metrics,
+    record::Record,
+    request::{Caching, Client, Failure, Greeting, Operation, Outcome, Reply, Request, Text, ToolCall},
+    routes::{entries::Entries, lists},
+    sessions::{ClientSession, Sessions},
+    setup::{Setup, Setups},
+    shares::{Claim, Party},
+    startup::Startup,
+    steps::{
+        arguments, measure, pins, policy,
+        resolve::{self, Called, Resolved},
+    },
+    subscriptions::Subscriptions,
+    trace,
+};
+
+/// How long clients may keep a list without asking again, in milliseconds.
+const LIST_TTL: u64 = 30_000;
+
+/// What the steps need.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) setups: Arc<Setups>,
+    pub(crate) startup: Arc<Startup>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) subscriptions: Arc<Subscriptions>,
+    pub(crate) greetings: Arc<Greetings>,
+    pub(crate) entries: Entries,
+    pub(crate) forwarder: Arc<Forwarder>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) record: Arc<Record>,
+}
+
+impl Pipeline {
+    /// The steps before the body of a request is read. What it gives back must be kept until the
+    /// request is answered.
+    ///
+    /// # Errors
+    /// When the caller may not ask, or asks for too much at once.
+    pub(crate) fn admit(
+        &self,
+        caller: Caller,
+        address: Option<PeerAddress>,
+        bytes: usize,
+        max_body_bytes: usize,
+    ) -> Result<Claim, Failure> {
+        // Authenticate: the listener has checked the token; the settings can have changed since.
+        self.setups.viewer(caller).ok_or(Failure::Unauthenticated)?;
+        // Limits: bodies are in memory for as long as their requests are answered, and one caller
+        // must not fill it.
+        let party = Party::of(caller, address);
+        self.limits.open_body(party, bytes, max_body_bytes).ok_or(Failure::TooManyBytes)
+    }
+
+    /// The steps of a request that was read, or could not be.
+    pub(crate) async fn answer(&self, request: Result<Request, RpcError>) -> Outcome {
+        let began = Instant::now();
+        let outcome = match request {
+            Ok(request) => self.steps(request).await,
+            Err(error) => Err(error.into()),
+        };
+        trace::answered(&outcome, began);
+        outcome
+    }
+
+    async fn steps(&self, request: Request) -> Outcome {
+        // Authenticate: a body can take its time, and meanwhile a token can be withdrawn.
+        let viewer = self.setups.viewer(request.caller).ok_or(Failure::Unauthenticated)?;
+        // Limits: a stream without end takes one of its caller's places for as long as it lasts.
+        let _place = self.place(&request)?;
+        // Session: what was loaded before decides what the request sees; one without a session
+        // sees what its caller does.
+        let party = request.party();
+        let Request { id, session, operation, client, .. } = request;
+        let session = self.sessions.of(session, &viewer, party, &operation).await?;
+        if let Operation::Initialize(asked) = operation {
+            let (session, greeting) = self.sessions.initialize(viewer, party, asked).await;
+            return Ok(Reply::Begun(session, greeting));
+        }
+        let exchange = self.exchange(client, viewer, session);
+        let work = self.route(&exchange, &id, operation);
+        let Some(session) = &exchange.session else { return work.await };
+        // A client may take a request back.
+        let in_progress = session.begin(&id);
+        tokio::select! {
+            // What is done is done.
+            biased;
+            outcome = work => outcome,
+            () = in_progress.cancelled() => Err(Failure::Cancelled),
+        }
+    }
+
+    fn place(&self, request: &Request) -> Result<Option<Claim>, Failure> {
+        let Operation::Listen(_) = &request.operation else { return Ok(None) };
+        let most = self.setups.current().streams_per_caller;
+        self.limits.open_stream(request.party(), most).map(Some).ok_or(Failure::TooManyStreams)
+    }
+
+    fn exchange(&self, client: Client, viewer: Viewer, session: Option<Arc<ClientSession>>) -> Exchange {
+        let Client { address, capabilities, log_level, progress, outlet, trace } = client;
+        let Some(session) = session else {
+            let (shape, owner) = (self.setups.current().profile.constant_shape(), self.sessions.next_owner());
+            let capabilities = capabilities.unwrap_or_else(|| raw(&json!({})));
+            let session = None;
+            return Exchange {
+                viewer,
+                address,
+                session,
+                shape,
+                capabilities,
+                log_level,
+                progress,
+                outlet,
+                owner,
+                trace,
+            };
+        };
+        trace::belongs_to(&session);
+        let (shape, owner, capabilities) = (session.profile.shape(), session.owner, session.capabilities.clone());
+        // The session may have seen newer settings.
+        let viewer = session.viewer();
+        let session = Some(session);
+        Exchange { viewer, address, session, shape, capabilities, log_level: None, progress, outlet, owner, trace }
+    }
+
+    async fn route(&self, exchange: &Exchange, id: &Id, operation: Operation) -> Outcome {
+        if let Some(session) = &exchange.session {
+            for method in session.take_owed() {
+                exchange.tell(method, None).await;
+            }
+        }
+        let setup = self.setups.current();
+        match operation {
+            Operation::Ping | Operation::Initialize(_) => return Ok(Reply::Done),
+            Operation::CallTool(call) => return self.call_tool(&setup, exchange, call).await,
+            Operation::SetLevel(level) => self.sessions.set_level(exchange.session.as_ref(), &level).await,
+            Operation::Listen(wanted) => {
+                self.subscriptions.listen(exchange, id, wanted).await?;
+                return Ok(Reply::Listened);
+            }
+            Operation::Discover => {
+                self.startup.almost_ready(&setup).await;
+                return Ok(self.discover(&setup, exchange));
+            }
+            // What follows is about what the servers offer: while they start, it is not known yet.
+            operation => {
+                self.startup.ready(&setup).await;
+                return self.route_to_servers(&setup, exchange, operation).await;
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    async fn route_to_servers(&self, setup: &Setup, exchange: &Exchange, operation: Operation) -> Outcome {
+        let (catalog, caching) = (&self.entries.catalog, self.caching(setup));
+        match operation {
+            Operation::ListTools(cursor) => {
+                let items = lists::tools(catalog, setup, exchange, &self.metrics);
+                lists::page(ListKind::Tools, items, cursor, setup.page_size, caching)
+            }
+            Operation::List(kind, cursor) => {
+                lists::page(kind, self.entries.list(exchange, kind), cursor, setup.page_size, caching)
+            }
+            Operation::GetPrompt(name, params) => self.entries.get_prompt(exchange, &name, params).await,
+            Operation::ReadResource(uri, params) => self.entries.read_resource(exchange, uri, params).await,
+            Operation::Complete(reference, params) => self.entries.complete(exchange, reference, params).await,
+            Operation::Subscribe(uri) => {
+                self.entries.resource(exchange, &uri)?;
+                let lasting = exchange.session.as_ref().filter(|session| session.is_lasting);
+                let needed =
+                    || RpcError::new(RpcError::INVALID_REQUEST, "a subscription needs a session; initialize first");
+                self.sessions.subscribe(lasting.ok_or_else(needed)?, &uri, exchange.party()).await?;
+                Ok(Reply::Done)
+            }
+            Operation::Unsubscribe(uri) => {
+                self.entries.resource(exchange, &uri)?;
+                if let Some(session) = &exchange.session {
+                    self.sessions.unsubscribe(session, &uri).await;
+                }
+                Ok(Reply::Done)
+            }
+            _ => Ok(Reply::Done),
+        }
+    }
+
+    fn discover(&self, setup: &Setup, exchange: &Exchange) -> Reply {
+        let instructions = self.entries.catalog.with_tools(setup, exchange, |tools| self.greetings.instructions(tools));
+        Reply::Discovered(Greeting { version: None, instructions }, self.caching(setup))
+    }
+
+    fn caching(&self, setup: &Setup) -> Caching {
+        // What is still to come must not be missed for long.
+        let ttl_ms = if self.startup.is_over() { LIST_TTL } else { 0 };
+        Caching { ttl_ms, is_private: !setup.tokens.is_empty() }
+    }
+
+    /// The steps of a call.
+    async fn call_tool(&self, setup: &Setup, exchange: &Exchange, call: ToolCall) -> Outcome {
+        let catalog = &self.entries.catalog;
+        let began = Instant::now();
+        // Resolve: the session says whether the name means a meta-tool, a tool that a meta-tool is
+        // to call, or a tool by its own name. Nothing guesses that from names again.
+        //
+        // Policy, then arguments: before a tool is called, the rules of its server may forbid it,
+        // and headers must repeat the arguments that they have to repeat. Both under the one lock
+        // of the session, so that what was checked is what is called.
+        let directory = catalog.directory();
+        let check = |tool: &Tool, given: &Value, is_wrapped: bool| {
+            policy::check(setup, tool, given)?;
+            // A meta-tool's own arguments are not the tool's.
+            arguments::check_headers(&directory, tool, given, call.headers.as_ref().filter(|_| !is_wrapped))
+        };
+        let resolve = |vectors: Option<&Vectors>| {
+            catalog.with_tools(setup, exchange, |tools| resolve::call(tools, &call, vectors, check))
+        };
+        let called = match resolve(None)? {
+            Resolved::Called(called) if called.unknown.is_some() && !self.startup.is_over() => {
+                // A server that is still starting may have the tool.
+                self.startup.ready(setup).await;
+                resolve(None)?.into_called(resolve).await?
+            }
+            resolved => resolved.into_called(resolve).await?,
+        };
+        // Pins: a tool that nobody has approved is not there; whoever calls it learns why.
+        if let Some(name) = &called.unknown
+            && let Some(held) = pins::held_back(&directory, &exchange.viewer.selection, name)
+        {
+            return Ok(Reply::Text(held));
+        }
+        // Record: what was searched for and what is called now, for metrics, logs and rankers.
+        measure::answered(&self.metrics, &called, began.elapsed());
+        self.record.answer(exchange, &called.answer);
+        if setup.is_search_logged {
+            measure::log_searches(&called.answer, began);
+        }
+        if called.answer.list_changed
+            && let Some(session) = &exchange.session
+        {
+            self.sessions.keep_if_changed(session).await;
+            session.announce_with("notifications/tools/list_changed", &exchange.outlet).await;
+        }
+        let Called { answer: Answer { target, reply, metadata, is_error, .. }, lead, .. } = called;
+        // Search: a meta-tool has answered.
+        let Some(target) = target else {
+            return Ok(Reply::Text(Text { text: reply.into_text(), is_error, metadata }));
+        };
+        // Forward: the tool's server is called, with the arguments as they were written.
+        let outcome = self.forward(setup, exchange, call, target).await;
+        // Record: a call that has done its work says something about the search before it.
+        if let (Some(lead), Ok(Reply::Forwarded(forwarded))) = (lead, &outcome)
+            && measure::has_worked(&forwarded.result)
+            && setup.learner.is_some()
+            && let Some(mut step) = catalog.with_tools(setup, exchange, |tools| tools.arrive(&lead))
+        {
+            step.query = self.forwarder.fleet.without_secrets(&step.query);
+            setup.learn(exchange.viewer.caller, &step);
+        }
+        outcome
+    }
+
+    async fn forward(&self, setup: &Setup, exchange: &Exchange, call: ToolCall, target: Target) -> Outcome {
+        let server: Arc<str> = target.server.as_deref().unwrap_or_default().into();
+        let directory = self.entries.catalog.directory();
+        let mirrored = arguments::mirrored(&directory, &server, &target);
+        let params = arguments::as_written(call.params, &target);
+        let (name, method) = (Some(target.name.clone()), "tools/call");
+        let forward = Forward { server: Arc::clone(&server), method, params, name, mirrored };
+        let result = measure::forwarded(&self.metrics, setup, &target, forward, |forward| {
+            self.forwarder.forward(exchange, forward)
+        });
+        match result.await {
+            Ok(forwarded) => Ok(Reply::Forwarded(self.entries.with_shown_links(&server, forwarded))),
+            Err(error @ (ForwardError::Rpc(_) | ForwardError::Cut)) => Err(error.into_rpc(&server).into()),
+            // The model can do something about a server that is away; its client cannot.
+            Err(ForwardError::Refused(refusal)) => {
+                Ok(Reply::Text(Text::error(format!("`{}` was not called: {refusal}", call.name))))
+            }
+            Err(error @ ForwardError::Lost(_)) => Ok(Reply::Text(Text::error(format!("server `{server}`: {error}")))),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Prompts, resources and completions.
+
+use std::sync::Arc;
+
+use pegboard_core::naming;
+use pegboard_upstream::{
+    ListKind,
+    json::{Fields, SharedRaw, raw},
+    rpc::RpcError,
+};
+
+use crate::{
+    catalog::{CatalogView, directory::Entry},
+    exchange::Exchange,
+    forward::calls::{Forward, Forwarder},
+    request::{Failure, Forwarded, Outcome, Reference, Reply},
+    text::shorten,
+};
+
+/// What servers offer beside tools.
+#[derive(Debug)]
+pub(crate) struct Entries {
+    pub(crate) catalog: Arc<CatalogView>,
+    pub(crate) forwarder: Arc<Forwarder>,
+}
+
+impl Entries {
+    /// A list, as far as the caller may see it.
+    pub(crate) fn list(&self, exchange: &Exchange, kind: ListKind) -> Vec<SharedRaw> {
+        let directory = self.catalog.directory();
+        let visible = directory.entries(kind).iter().filter(|entry| is_visible(exchange, entry));
+        visible.map(|entry| Arc::clone(&entry.raw)).collect()
+    }
+
+    /// A prompt by the name that clients know.
+    pub(crate) async fn get_prompt(&self, exchange: &Exchange, name: &str, mut params: Fields) -> Outcome {
+        let directory = self.catalog.directory();
+        let entry = directory.prompt(name).filter(|entry| is_visible(exchange, entry));
+        let Some(entry) = entry else {
+            let names = directory.entries(ListKind::Prompts).iter().filter(|entry| is_visible(exchange, entry));
+            let nearest = naming::nearest(name, names.map(|entry| entry.shown.as_str()), 3);
+            return Err(unknown("prompt", name, &nearest).into());
+        };
+        params.set("name", raw(&entry.key));
+        let (server, name) = (Arc::clone(&entry.server), Some(entry.key.clone()));
+        self.forward(exchange, Forward { server, method: "prompts/get", params, name, mirrored: Vec::new() }).await
+    }
+
+    /// A resource by the URI that clients know.
+    pub(crate) async fn read_resource(&self, exchange: &Exchange, uri: String, mut params: Fields) -> Outcome {
+        let (server, own) = self.resource(exchange, &uri)?;
+        params.set("uri", raw(&own));
+        let (name, method) = (Some(own.clone()), "resources/read");
+        let forward = Forward { server: Arc::clone(&server), method, params, name, mirrored: Vec::new() };
+        match self.forwarder.forward(exchange, forward).await {
+            Ok(forwarded) if own == uri => Ok(Reply::Forwarded(forwarded)),
+            Ok(forwarded) => Ok(Reply::Forwarded(self.with_shown_uris(&server, forwarded))),
+            Err(error) => Err(Failure::Resource { error: error.into_rpc(&server), uri }),
+        }
+    }
+
+    /// The server and its own URI behind the one that a client uses.
+    ///
+    /// # Errors
+    /// When there is no such resource that the caller may see.
+    pub(crate) fn resource(&self, exchange: &Exchange, uri: &str) -> Result<(Arc<str>, String), Failure> {
+        let found = self.catalog.directory().resource(uri);
+        let found = found.filter(|(server, _)| exchange.viewer.selection.allows_server(server));
+        found.ok_or_else(|| {
+            let message = format!("no resource `{}`", shorten(uri));
+            Failure::Resource { error: RpcError::new(RpcError::RESOURCE_NOT_FOUND, message), uri: uri.to_owned() }
+        })
+    }
+
+    /// Completes an argument of a prompt or of a template.
+    pub(crate) async fn complete(&self, exchange: &Exchange, reference: Reference, mut params: Fields) -> Outcome {
+        let directory = self.catalog.directory();
+        let allows = |server: &str| exchange.viewer.selection.allows_server(server);
+        let (server, key, own) = match &reference {
+            Reference::Prompt(name) => {
+                let entry = directory.prompt(name).filter(|entry| allows(&entry.server));
+                let entry = entry.ok_or_else(|| unknown("prompt", name, &[]))?;
+                (Arc::clone(&entry.server), "name", entry.key.clone())
+            }
+            Reference::Resource(uri) => {
+                let mut templates = directory.entries(ListKind::Templates).iter();
+                let template = templates.find(|entry| entry.shown == *uri || entry.key == *uri);
+                let found = template.map(|entry| (Arc::clone(&entry.server), entry.key.clone()));
+                let found = found.or_else(|| directory.resource(uri)).filter(|(server, _)| allows(server));
+                let (server, own) = found.ok_or_else(|| unknown("resource", uri, &[]))?;
+                (server, "uri", own)
+            }
+        };
+        let mut reference = params.object("ref").unwrap_or_default();
+        reference.set(key, raw(&own));
+        params.set("ref", reference.to_raw());
+        let method = "completion/complete";
+        self.forward(exchange, Forward { server, method, params, name: None, mirrored: Vec::new() }).await
+    }
+
+    async fn forward(&self, exchange: &Exchange, forward: Forward) -> Outcome {
+        let server = Arc::clone(&forward.server);
+        let forwarded = self.forwarder.forward(exchange, forward).await;
+        forwarded.map(Reply::Forwarded).map_err(|error| error.into_rpc(&server).into())
+    }
+
+    /// A result whose contents carry the URIs that clients know them by.
+    fn with_shown_uris(&self, server: &str, forwarded: Forwarded) -> Forwarded {
+        self.rewritten(forwarded, "contents", |mut content| {
+            if let Some(uri) = content.text("uri") {
+                content.set("uri", raw(&self.catalog.directory().uris.shown(server, &uri)));
+            }
+            content
+        })
+    }
+
+    /// A result whose links to resources can be read here.
+    pub(crate) fn with_shown_links(&self, server: &str, forwarded: Forwarded) -> Forwarded {
+        if !forwarded.result.get().contains("\"resource_link\"") {
+            return forwarded;
+        }
+        self.rewritten(forwarded, "content", |mut content| {
+            if content.text("type").as_deref() == Some("resource_link")
+                && let Some(uri) = content.text("uri")
+            {
+                content.set("uri", raw(&self.catalog.directory().uris.shown(server, &uri)));
+            }
+            content
+        })
+    }
+
+    /// A result with every entry of a list in it changed.
+    fn rewritten(&self, forwarded: Forwarded, key: &str, change: impl Fn(Fields) -> Fields) -> Forwarded {
+        let Some(mut fields) = Fields::of(&forwarded.result) else { return forwarded };
+        let Some(contents) = fields.read::<Vec<Fields>>(key) else { return forwarded };
+        let contents: Vec<Fields> = contents.into_iter().map(change).collect();
+        fields.set(key, raw(&contents));
+        Forwarded { result: fields.to_raw(), ..forwarded }
+    }
+}
+
+fn is_visible(exchange: &Exchange, entry: &Entry) -> bool {
+    exchange.viewer.selection.allows_server(&entry.server)
+}
+
+fn unknown(what: &str, name: &str, nearest: &[&str]) -> RpcError {
+    let message = match nearest {
+        [] => format!("no {what} `{}`", shorten(name)),
+        nearest => format!("no {what} `{}`; nearest names: {}", shorten(name), nearest.join(", ")),
+    };
+    RpcError::new(RpcError::INVALID_PARAMS, message)
+}

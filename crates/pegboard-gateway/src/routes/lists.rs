@@ -1,0 +1,99 @@
+//! Lists, and pages of them.
+
+use std::sync::atomic::Ordering;
+
+use pegboard_discovery::{Listed, Session, estimate_tokens};
+use pegboard_upstream::{
+    ListKind,
+    json::{SharedRaw, raw},
+};
+use serde_json::json;
+
+use crate::{
+    catalog::{CatalogView, directory},
+    exchange::Exchange,
+    metrics::Metrics,
+    request::{Caching, Cursor, Outcome, Page, Reply, unknown_cursor},
+    setup::Setup,
+};
+
+/// The tools that a client is listed, and what that spares it, noted.
+pub(crate) fn tools(catalog: &CatalogView, setup: &Setup, exchange: &Exchange, metrics: &Metrics) -> Vec<SharedRaw> {
+    metrics.lists.fetch_add(1, Ordering::Relaxed);
+    let tokens = |items: &[SharedRaw]| items.iter().map(|item| estimate_tokens(item.get()) as u64).sum::<u64>();
+    catalog.with_tools(setup, exchange, |tools| {
+        if tools.lists_everything() {
+            return everything(tools);
+        }
+        let items: Vec<SharedRaw> = tools.listed().iter().map(listed).collect();
+        let viewer = &exchange.viewer;
+        let key = (tools.catalog().version(), viewer.caller, viewer.setup);
+        metrics.saved(key, tokens(&items), || tokens(&everything(tools)));
+        items
+    })
+}
+
+/// A page of a list: `size` items from `cursor` on, or all of them.
+pub(crate) fn page(
+    kind: ListKind,
+    mut items: Vec<SharedRaw>,
+    cursor: Cursor,
+    size: usize,
+    caching: Caching,
+) -> Outcome {
+    let (start, size) = (cursor.unwrap_or(0), if size == 0 { usize::MAX } else { size });
+    if cursor.is_some() && start >= items.len().max(1) {
+        return Err(unknown_cursor().into());
+    }
+    let end = start.saturating_add(size).min(items.len());
+    let next = (end < items.len()).then_some(end);
+    items.truncate(end);
+    items.drain(..start);
+    Ok(Reply::Page(Page { kind, items, next, caching }))
+}
+
+fn everything(tools: &Session) -> Vec<SharedRaw> {
+    let selection = tools.selection();
+    let visible = tools.catalog().iter().filter(|tool| selection.allows(tool));
+    visible.map(|tool| directory::definition(tool, &tools.name_of(tool))).collect()
+}
+
+/// What a client is told of a visible tool.
+fn listed(listed: &Listed<'_>) -> SharedRaw {
+    match listed.tool {
+        Some(tool) => directory::definition(tool, &listed.definition.name),
+        None => {
+            let mut definition = listed.definition.to_json();
+            if listed.definition.name.contains("search") || listed.definition.name.contains("Search") {
+                definition["annotations"] = json!({"readOnlyHint": true, "openWorldHint": false});
+            }
+            raw(&definition).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages() {
+        let check = |count: usize, cursor: Cursor, size: usize, expected: Option<(&str, Cursor)>| {
+            let items = (0..count).map(|at| raw(&at).into()).collect();
+            let caching = Caching { ttl_ms: 0, is_private: false };
+            let found = page(ListKind::Tools, items, cursor, size, caching).ok().map(|reply| match reply {
+                Reply::Page(page) => {
+                    (page.items.iter().map(|item| item.get().to_owned()).collect::<Vec<_>>().join(" "), page.next)
+                }
+                other => unreachable!("{other:?}"),
+            });
+            assert_eq!(found, expected.map(|(items, next)| (items.to_owned(), next)), "{count} {cursor:?} {size}");
+        };
+        check(3, None, 0, Some(("0 1 2", None)));
+        check(3, None, 2, Some(("0 1", Some(2))));
+        check(3, Some(2), 2, Some(("2", None)));
+        check(3, Some(3), 2, None);
+        check(0, None, 2, Some(("", None)));
+        check(0, Some(1), 2, None);
+    }
+}

@@ -1,0 +1,97 @@
+//! The sessions that are in memory.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use crate::{caller::Caller, lock, sessions::ClientSession, shares::Party};
+
+/// All sessions that are in memory.
+#[derive(Debug, Default)]
+pub(crate) struct OpenSessions {
+    by_id: Mutex<HashMap<String, Arc<ClientSession>>>,
+}
+
+impl OpenSessions {
+    /// Takes in a session; another one makes room for it where there are `most`.
+    pub(crate) fn add(&self, session: Arc<ClientSession>, most: usize) -> Vec<Arc<ClientSession>> {
+        let gone = self.surplus(most.max(1) - 1);
+        lock(&self.by_id).insert(session.id.clone(), session);
+        gone
+    }
+
+    /// Removes the sessions of the holder of a token that were used longest ago, until there are at
+    /// most `most` of them.
+    pub(crate) fn surplus_of(&self, caller: Caller, most: usize) -> Vec<Arc<ClientSession>> {
+        let mut sessions = lock(&self.by_id);
+        let mut own: Vec<Arc<ClientSession>> = match caller {
+            Caller::Token(_) => sessions.values().filter(|session| session.caller() == caller).cloned().collect(),
+            Caller::Anybody | Caller::Pipe => Vec::new(),
+        };
+        own.sort_by_key(|session| session.age_order());
+        own.truncate(own.len().saturating_sub(most));
+        own.iter().for_each(|session| _ = sessions.remove(&session.id));
+        own
+    }
+
+    /// Takes in a session from the disk, unless somebody else just did; the one that
+    /// counts, and whether it is this one.
+    pub(crate) fn readmit(&self, session: Arc<ClientSession>) -> (Arc<ClientSession>, bool) {
+        let mut sessions = lock(&self.by_id);
+        match sessions.entry(session.id.clone()) {
+            Entry::Occupied(there) => (Arc::clone(there.get()), false),
+            Entry::Vacant(place) => (Arc::clone(place.insert(session)), true),
+        }
+    }
+
+    /// Removes sessions until there are at most `most`: of the token or address that has the most
+    /// of them, the one that was used longest ago.
+    pub(crate) fn surplus(&self, most: usize) -> Vec<Arc<ClientSession>> {
+        let mut sessions = lock(&self.by_id);
+        let mut gone = Vec::new();
+        while sessions.len() > most {
+            let mut counts: HashMap<Party, usize> = HashMap::new();
+            sessions.values().for_each(|session| *counts.entry(session.party).or_default() += 1);
+            let order = |session: &&Arc<ClientSession>| {
+                (Reverse(counts.get(&session.party).copied().unwrap_or_default()), session.age_order())
+            };
+            let first = sessions.values().min_by_key(order).map(|session| session.id.clone());
+            let Some(first) = first else { break };
+            gone.extend(sessions.remove(&first));
+        }
+        gone
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.by_id).len()
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<ClientSession>> {
+        lock(&self.by_id).get(id).cloned()
+    }
+
+    pub(crate) fn remove(&self, id: &str) -> Option<Arc<ClientSession>> {
+        lock(&self.by_id).remove(id)
+    }
+
+    /// Removes those that were not used for so long.
+    pub(crate) fn expire(&self, limit: Duration) -> Vec<Arc<ClientSession>> {
+        let mut sessions = lock(&self.by_id);
+        let old: Vec<String> = sessions
+            .values()
+            .filter(|session| session.is_unused_since(limit))
+            .map(|session| session.id.clone())
+            .collect();
+        old.iter().filter_map(|id| sessions.remove(id)).collect()
+    }
+
+    /// All of them, oldest first.
+    pub(crate) fn all(&self) -> Vec<Arc<ClientSession>> {
+        let mut all: Vec<Arc<ClientSession>> = lock(&self.by_id).values().cloned().collect();
+        all.sort_by_key(|session| session.owner);
+        all
+    }
+}

@@ -1,0 +1,112 @@
+//! Arguments on their way to a server: as they were written, and where headers repeat them.
+
+use axum::http::HeaderMap;
+use pegboard_core::Tool;
+use pegboard_discovery::Target;
+use pegboard_upstream::{
+    headers,
+    json::{Fields, raw},
+    rpc::RpcError,
+};
+use serde_json::Value;
+
+use crate::catalog::directory::Directory;
+
+/// The parameters to send to the server of `target`. Arguments pass as they were written, not as
+/// they were understood.
+pub(crate) fn as_written(mut params: Fields, target: &Target) -> Fields {
+    if target.is_wrapped {
+        let inner = params.object("arguments").and_then(|inner| inner.get("arguments").map(ToOwned::to_owned));
+        // Some models write the object as text; then what was understood is what there is.
+        let inner = inner.filter(|inner| inner.get().starts_with('{'));
+        params.set("arguments", inner.unwrap_or_else(|| raw(&target.arguments)));
+    }
+    params.set("name", raw(&target.name));
+    params
+}
+
+/// The arguments that headers repeat on the way to the server of `target`.
+pub(crate) fn mirrored(directory: &Directory, server: &str, target: &Target) -> Vec<(String, String)> {
+    if !directory.mirrors_any() {
+        return Vec::new();
+    }
+    let parameters = directory.mirrored(server, &target.name).iter();
+    parameters.filter_map(|one| Some((one.header.clone(), one.value(&target.arguments)?))).collect()
+}
+
+/// Checks the headers that must repeat arguments of a tool, where a client sends headers.
+///
+/// # Errors
+/// When one is missing, or says something else.
+pub(crate) fn check_headers(
+    directory: &Directory,
+    tool: &Tool,
+    arguments: &Value,
+    given: Option<&HeaderMap>,
+) -> Result<(), RpcError> {
+    let Some(given) = given.filter(|_| directory.mirrors_any()) else { return Ok(()) };
+    let server = tool.server_name().unwrap_or_default();
+    for parameter in directory.mirrored(server, tool.upstream_name()) {
+        let header = format!("mcp-param-{}", parameter.header.to_lowercase());
+        match (parameter.argument(arguments), given.get(&header)) {
+            (None, _) => {}
+            (Some(_), None) => return Err(mismatch(format!("the header `{header}` is missing"))),
+            (Some(argument), Some(value)) => {
+                let value = value.to_str().ok().and_then(headers::decode);
+                if !value.is_some_and(|value| says(&value, argument)) {
+                    return Err(mismatch(format!("the header `{header}` does not agree with the body")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The refusal of a request whose headers and body differ.
+pub(crate) fn mismatch(message: String) -> RpcError {
+    RpcError::new(RpcError::HEADER_MISMATCH, message)
+}
+
+/// Whether a header says the same as an argument; numbers may be written differently.
+fn says(header: &str, argument: &Value) -> bool {
+    /// From here on different whole numbers are the same float.
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    match argument {
+        Value::String(text) => header == text,
+        Value::Number(number) => {
+            let is_same = |given: f64| number.as_f64().is_some_and(|number| number == given && number.abs() < EXACT);
+            header == number.to_string() || header.parse().is_ok_and(is_same)
+        }
+        Value::Bool(flag) => header.parse() == Ok(*flag),
+        argument => argument.to_string().as_str() == header,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn headers_and_arguments() {
+        let check = |header: &str, argument: Value, expected: bool| {
+            assert_eq!(says(header, &argument), expected, "{header} {argument}");
+        };
+        check("eu", json!("eu"), true);
+        check("EU", json!("eu"), false);
+        check("3", json!(3), true);
+        check("3.0", json!(3), true);
+        check("-0", json!(0), true);
+        check("4", json!(3), false);
+        check("true", json!(true), true);
+        check("1", json!(true), false);
+        // Texts are repeated letter by letter, also those that look like numbers.
+        check("1.0", json!("1"), false);
+        check("nan", json!("NaN"), false);
+        // Two numbers that are one as floats are two all the same.
+        check("9007199254740993", json!(9_007_199_254_740_993_u64), true);
+        check("9007199254740992", json!(9_007_199_254_740_993_u64), false);
+        check("9007199254740993.0", json!(9_007_199_254_740_992_u64), false);
+    }
+}

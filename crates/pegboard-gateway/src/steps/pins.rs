@@ -1,0 +1,26 @@
+//! Tools that exist, and that nobody has approved as they are.
+
+use std::sync::Arc;
+
+use pegboard_core::{Selection, Tool, naming, text};
+
+use crate::{catalog::directory::Directory, request::Text};
+
+/// The answer to a call of a tool that is held back, as far as the caller would see it.
+pub(crate) fn held_back(directory: &Directory, selection: &Selection, name: &str) -> Option<Text> {
+    if directory.held.is_empty() {
+        return None;
+    }
+    let folded = naming::fold(name);
+    let is_meant = |tool: &&Arc<Tool>| {
+        let names = [tool.name(), tool.upstream_name(), tool.id()];
+        names.iter().any(|one| *one == name || naming::fold(one) == folded)
+    };
+    let tool = directory.held.iter().find(|tool| is_meant(tool) && selection.allows(tool))?;
+    let (server, own) = (text::line(tool.server_name().unwrap_or_default()), text::line(tool.upstream_name()));
+    tracing::warn!(server = &*server, tool = &*own, "a tool that is held back was called");
+    Some(Text::error(format!(
+        "the tool `{own}` of the server `{server}` is held back: its definition is not approved. The operator of \
+         Pegboard can review and approve it with `pegboard approve {server} {own}`."
+    )))
+}

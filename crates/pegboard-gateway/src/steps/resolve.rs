@@ -1,0 +1,92 @@
+//! What a call means, and what a meta-tool answers to it.
+
+use pegboard_core::{Tool, Vectors, vectors::Soon};
+use pegboard_discovery::{Answer, Callee, MetaTool, Session, usage::Lead, wrapped_arguments};
+use pegboard_upstream::rpc::RpcError;
+use serde_json::Value;
+use tracing::{Instrument as _, Span};
+
+use crate::{request::ToolCall, trace};
+
+/// A call that the session has answered, or has found a tool for.
+#[derive(Debug)]
+pub(crate) struct Called {
+    pub(crate) answer: Answer,
+    /// The search that it may have come from.
+    pub(crate) lead: Option<Lead>,
+    /// The name that no tool has which may be seen.
+    pub(crate) unknown: Option<String>,
+}
+
+/// How far a call has come.
+pub(crate) enum Resolved {
+    Called(Box<Called>),
+    /// Vectors of its queries are needed first, and are asked for.
+    Vectors(Soon<Vectors>, Span),
+}
+
+impl Resolved {
+    /// Waits for vectors where they are needed, and calls again with them.
+    pub(crate) async fn into_called(
+        self,
+        again: impl FnOnce(Option<&Vectors>) -> Result<Self, RpcError>,
+    ) -> Result<Called, RpcError> {
+        let (soon, span) = match self {
+            Self::Called(called) => return Ok(*called),
+            Self::Vectors(soon, span) => (soon, span),
+        };
+        // The session is not held meanwhile: others may go on with it.
+        let vectors = soon.instrument(span.clone()).await;
+        match span.in_scope(|| again(Some(&vectors)))? {
+            Self::Called(called) => Ok(*called),
+            Self::Vectors(..) => Err(RpcError::new(RpcError::INTERNAL, "a search needs vectors twice")),
+        }
+    }
+}
+
+/// Calls what `call` names in a session, once `check` has nothing against the tool and its
+/// arguments.
+///
+/// # Errors
+/// What `check` says.
+pub(crate) fn call(
+    tools: &mut Session,
+    call: &ToolCall,
+    vectors: Option<&Vectors>,
+    check: impl FnOnce(&Tool, &Value, bool) -> Result<(), RpcError>,
+) -> Result<Resolved, RpcError> {
+    let ToolCall { name, arguments, .. } = call;
+    let callee = tools.resolve(name, arguments);
+    match &callee {
+        Callee::Direct(tool) => check(tool, arguments, false)?,
+        Callee::Wrapped(tool) => check(tool, &wrapped_arguments(arguments), true)?,
+        Callee::Meta(_) | Callee::Unknown(_) => {}
+    }
+    let span = match (&callee, vectors) {
+        (Callee::Meta(MetaTool::Search), None) => {
+            Span::current().record("tool", name);
+            let span = trace::search_span(name);
+            if let Some(soon) = tools.vectors_for(name, arguments) {
+                return Ok(Resolved::Vectors(soon, span));
+            }
+            span
+        }
+        (Callee::Meta(MetaTool::Search), Some(_)) => Span::current(),
+        (Callee::Unknown(_), _) => Span::none(),
+        _ => {
+            Span::current().record("tool", name);
+            Span::none()
+        }
+    };
+    let none = Vectors::default();
+    let answer = span.in_scope(|| tools.call_with(name, arguments, vectors.unwrap_or(&none)));
+    if matches!(callee, Callee::Meta(MetaTool::Search)) {
+        trace::searched(&span, &answer);
+    }
+    let unknown = match callee {
+        Callee::Unknown(name) => Some(name),
+        _ => None,
+    };
+    let lead = tools.lead().cloned();
+    Ok(Resolved::Called(Box::new(Called { answer, lead, unknown })))
+}
