@@ -1,10 +1,13 @@
 //! The names under which a session's tools are called.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use pegboard_core::{Catalog, Selection, Tool, naming};
 
-use crate::dialects::DialectName;
+use crate::{dialects::DialectName, outcome::ToolDefinition, signature::signature, tokens::estimate_tokens};
 
 /// Names that programs of the `explicit` family use for one tool.
 const KNOWN_ALIASES: [(&str, &str); 2] =
@@ -26,6 +29,46 @@ pub(crate) struct Names {
     /// The names that differ from the tools' own, by identity, and back.
     shown: HashMap<Box<str>, String>,
     by_shown: HashMap<String, Arc<Tool>>,
+    /// How many tools may be seen.
+    count: usize,
+    signatures: Cache<Signature>,
+    definitions: Cache<ToolDefinition>,
+}
+
+/// What was worked out for tools, by identity. Reading a schema takes longer than a search.
+#[derive(Debug)]
+struct Cache<T>(RwLock<HashMap<Box<str>, Arc<T>>>);
+
+/// Tools that a cache knows; then it begins anew.
+const MAX_CACHED: usize = 1024;
+
+impl<T> Default for Cache<T> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<T> Cache<T> {
+    fn get(&self, tool: &Tool, make: impl FnOnce() -> T) -> Arc<T> {
+        if let Some(known) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(tool.id()) {
+            return Arc::clone(known);
+        }
+        let made = Arc::new(make());
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MAX_CACHED {
+            all.clear();
+        }
+        all.insert(tool.id().into(), Arc::clone(&made));
+        made
+    }
+}
+
+/// A tool in one line.
+#[derive(Debug)]
+pub(crate) struct Signature {
+    pub(crate) text: String,
+    /// Estimated.
+    pub(crate) tokens: usize,
 }
 
 impl Names {
@@ -39,8 +82,12 @@ impl Names {
             by_folded: HashMap::new(),
             shown: HashMap::new(),
             by_shown: HashMap::new(),
+            count: 0,
+            signatures: Cache::default(),
+            definitions: Cache::default(),
         };
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
+            names.count += 1;
             names.by_name.entry(tool.name().into()).or_default().push(Arc::clone(tool));
             if tool.upstream_name() != tool.name() {
                 names.by_upstream_name.entry(tool.upstream_name().into()).or_default().push(Arc::clone(tool));
@@ -96,6 +143,27 @@ impl Names {
     /// The name to show `tool` under: its own, or with its server where several share it.
     pub(crate) fn shown(&self, tool: &Tool) -> String {
         self.shown.get(tool.id()).cloned().unwrap_or_else(|| tool.name().to_owned())
+    }
+
+    /// How many tools may be seen.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A tool in one line, under the name that it is shown under.
+    pub(crate) fn signature(&self, tool: &Tool) -> Arc<Signature> {
+        self.signatures.get(tool, || {
+            let text = signature(tool, &self.shown(tool));
+            Signature { tokens: estimate_tokens(&text), text }
+        })
+    }
+
+    /// What a model is told of a tool under this name.
+    pub(crate) fn definition(&self, tool: &Tool, name: &str) -> Arc<ToolDefinition> {
+        if name != self.shown.get(tool.id()).map_or_else(|| tool.name(), String::as_str) {
+            return Arc::new(ToolDefinition::of(tool, name));
+        }
+        self.definitions.get(tool, || ToolDefinition::of(tool, name))
     }
 
     /// The tools with exactly this name, shown name or identity.

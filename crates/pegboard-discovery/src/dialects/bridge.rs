@@ -10,7 +10,6 @@ use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
     session::wrapped_arguments,
-    signature::signature,
     tokens::estimate_tokens,
 };
 
@@ -218,12 +217,11 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
             text.push_str(&nothing_fits(&named(&ranking.withheld, view)));
         }
         for (at, (tool, name)) in hits.iter().enumerate() {
-            let mut entry = entry_of(tool, name, is_full, view);
-            let mut length = estimate_tokens(&entry) + 1;
-            if length > budget && is_full {
-                entry = entry_of(tool, name, false, view);
-                length = estimate_tokens(&entry) + 1;
+            let (mut entry, mut tokens) = entry_of(tool, name, is_full, view);
+            if tokens >= budget && is_full {
+                (entry, tokens) = entry_of(tool, name, false, view);
             }
+            let length = tokens + 1;
             // The best hit is always worth its line.
             if length > budget && at > 0 {
                 text.push_str(&format!("… {} more, ask for fewer at once\n", hits.len() - at));
@@ -241,16 +239,22 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     Outcome::text(text).with_searched(searched)
 }
 
-fn entry_of(tool: &Tool, name: &str, is_full: bool, view: &View<'_>) -> String {
-    let mut entry = signature(tool, name);
+/// What is said of a hit, and its tokens (estimated).
+fn entry_of(tool: &Tool, name: &str, is_full: bool, view: &View<'_>) -> (String, usize) {
+    let signature = view.names.signature(tool);
+    let mut entry = signature.text.clone();
+    if !is_full && !view.settings.split_by_risk {
+        return (entry, signature.tokens);
+    }
     if view.settings.split_by_risk {
         entry.push_str(&format!(" [{}]", call_tool(tool.annotations().risk())));
     }
     if is_full {
-        let definition = ToolDefinition::of(tool, name);
+        let definition = view.names.definition(tool, name);
         entry.push_str(&format!("\n{}\n{}", definition.description, definition.input_schema));
     }
-    entry
+    let tokens = estimate_tokens(&entry);
+    (entry, tokens)
 }
 
 fn call(arguments: &Value, expected: Option<Risk>, view: &View<'_>) -> Outcome {

@@ -23,7 +23,7 @@ pub(super) struct Gateway;
 /// Whether there are more tools than may be exposed at once.
 fn is_limited(view: &View<'_>) -> bool {
     let limit = view.settings.max_tools_limit;
-    view.settings.enabled && limit > 0 && view.tools().nth(limit).is_some()
+    view.settings.enabled && limit > 0 && view.names.count() > limit
 }
 
 impl Dialect for Gateway {
@@ -43,7 +43,7 @@ impl Dialect for Gateway {
         if !is_limited(view) {
             return Vec::new();
         }
-        let hidden = view.tools().count().saturating_sub(view.settings.max_tools_limit);
+        let hidden = view.names.count().saturating_sub(view.settings.max_tools_limit);
         let what_follows = match view.settings.exposed {
             Exposed::Replace => "take the place of those listed now",
             Exposed::Accumulate => "are listed as well",

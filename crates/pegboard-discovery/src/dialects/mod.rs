@@ -66,7 +66,7 @@ impl View<'_> {
         hits: impl IntoIterator<Item = &'t Arc<Tool>>,
     ) -> Searched {
         let hits = hits.into_iter().cloned().collect();
-        Searched { query: query.to_owned(), tools: self.tools().count(), matches, hits }
+        Searched { query: query.to_owned(), tools: self.names.count(), matches, hits }
     }
 
     /// Ranks the deferred tools. `+word` makes a word required on every ranker, and a query

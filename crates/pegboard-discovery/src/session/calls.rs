@@ -99,7 +99,7 @@ impl Session {
         let Some(outcome) = outcome else { return self.call_catalog_tool(name, arguments) };
         let changes_list =
             outcome.effects.iter().any(|effect| !matches!(effect, Effect::Invoke { .. } | Effect::Host { .. }));
-        let before = changes_list.then(|| self.visible_names());
+        let before = changes_list.then(|| self.visible());
         let mut answer = Answer {
             metadata: outcome.metadata,
             is_error: outcome.is_error,
@@ -118,7 +118,10 @@ impl Session {
                 }
             }
         }
-        answer.list_changed = before.is_some_and(|before| before != self.visible_names());
+        answer.list_changed = before.is_some_and(|before| {
+            let names = before.iter().map(|tool| &tool.name);
+            !names.eq(self.visible().iter().map(|tool| &tool.name))
+        });
         self.list_changes += u64::from(answer.list_changed);
         answer
     }

@@ -115,10 +115,10 @@ impl Session {
 
     /// Lets loaded and exposed tools follow the catalog; the names of those that are gone.
     fn renew(&mut self, before: &[Arc<ToolDefinition>]) -> Vec<String> {
-        let mut vanished = self.loaded.renew(&self.catalog, &self.selection);
+        let mut vanished = self.loaded.renew(&self.catalog, &self.selection, &self.names);
         self.exposed.iter_mut().for_each(|exposed| {
             exposed.retain_mut(|shown| {
-                let is_there = shown.renew(&self.catalog, &self.selection);
+                let is_there = shown.renew(&self.catalog, &self.selection, &self.names);
                 if !is_there {
                     vanished.push(shown.name().to_owned());
                 }

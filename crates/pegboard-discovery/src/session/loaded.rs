@@ -8,6 +8,7 @@ use super::{
     Session,
     shown::{Fixed, Shown, find_allowed},
 };
+use crate::names::Names;
 
 /// Loaded tools, in the order of their loading.
 #[derive(Debug, Default)]
@@ -50,9 +51,10 @@ impl Away {
     }
 
     /// The tool, if it is back.
-    fn find(&self, catalog: &Catalog, selection: &Selection) -> Option<LoadedTool> {
+    fn find(&self, catalog: &Catalog, selection: &Selection, names: &Names) -> Option<LoadedTool> {
         let tool = find_allowed(catalog, selection, &self.id)?;
-        Some(LoadedTool { shown: Shown::new(tool, &self.shown_as), is_pinned: self.is_pinned, used: self.used })
+        let shown = Shown::new(tool, &self.shown_as, names);
+        Some(LoadedTool { shown, is_pinned: self.is_pinned, used: self.used })
     }
 }
 
@@ -67,7 +69,7 @@ impl Loaded {
     }
 
     /// Loads a tool, unless it is visible anyway.
-    fn load(&mut self, tool: &Arc<Tool>, name: &str, is_visible: bool) {
+    fn load(&mut self, tool: &Arc<Tool>, name: &str, is_visible: bool, names: &Names) {
         self.clock += 1;
         let used = self.clock;
         // The same tool under the same name: comparing addresses first is cheap.
@@ -75,7 +77,7 @@ impl Loaded {
         match self.tools.iter_mut().find(is_it) {
             Some(loaded) => loaded.used = used,
             None if is_visible => {}
-            None => self.tools.push(LoadedTool { shown: Shown::new(tool, name), is_pinned: false, used }),
+            None => self.tools.push(LoadedTool { shown: Shown::new(tool, name, names), is_pinned: false, used }),
         }
     }
 
@@ -114,11 +116,11 @@ impl Loaded {
 
     /// Follows the catalog: what it lacks is away, and what it has again is back. The names of
     /// those that are gone now.
-    pub(super) fn renew(&mut self, catalog: &Catalog, selection: &Selection) -> Vec<String> {
+    pub(super) fn renew(&mut self, catalog: &Catalog, selection: &Selection, names: &Names) -> Vec<String> {
         let mut vanished = Vec::new();
         let (tools, away) = (&mut self.tools, &mut self.away);
         tools.retain_mut(|loaded| {
-            let is_there = loaded.shown.renew(catalog, selection);
+            let is_there = loaded.shown.renew(catalog, selection, names);
             if !is_there {
                 vanished.push(loaded.shown.name().to_owned());
                 away.push(Away::of(loaded));
@@ -126,7 +128,7 @@ impl Loaded {
             is_there
         });
         away.retain(|one| {
-            let back = one.find(catalog, selection);
+            let back = one.find(catalog, selection, names);
             let is_away = back.is_none();
             tools.extend(back);
             is_away
@@ -156,7 +158,7 @@ impl Session {
         }
         for (tool, name) in tools {
             let is_fixed = self.exposed.is_none() && self.fixed.tools().any(|shown| Arc::ptr_eq(&shown.tool, tool));
-            self.loaded.load(tool, name, is_fixed);
+            self.loaded.load(tool, name, is_fixed, &self.names);
         }
         self.loaded.evict(self.settings.max_loaded)
     }

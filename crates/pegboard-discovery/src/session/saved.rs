@@ -54,7 +54,7 @@ impl Session {
                 return None;
             }
             let tool = find_allowed(&self.catalog, &self.selection, entry.get("id")?.as_str()?)?;
-            Some(Shown::new(tool, entry.get("shown_as")?.as_str()?))
+            Some(Shown::new(tool, entry.get("shown_as")?.as_str()?, &self.names))
         };
         let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
         let is_pinned = |entry: &Value| entry.get("pinned").and_then(Value::as_bool).unwrap_or(false);

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use pegboard_core::{Catalog, Selection, Tool, selection};
 
 use super::Session;
-use crate::{host::HostTool, outcome::ToolDefinition};
+use crate::{host::HostTool, names::Names, outcome::ToolDefinition};
 
 /// A tool that the model sees.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +25,8 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn new(tool: &Arc<Tool>, name: &str) -> Self {
-        Self { tool: Arc::clone(tool), definition: Arc::new(ToolDefinition::of(tool, name)) }
+    pub(super) fn new(tool: &Arc<Tool>, name: &str, names: &Names) -> Self {
+        Self { tool: Arc::clone(tool), definition: names.definition(tool, name) }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -38,10 +38,10 @@ impl Shown {
     }
 
     /// Follows the catalog; whether the tool is still there.
-    pub(super) fn renew(&mut self, catalog: &Catalog, selection: &Selection) -> bool {
+    pub(super) fn renew(&mut self, catalog: &Catalog, selection: &Selection, names: &Names) -> bool {
         let Some(newer) = find_allowed(catalog, selection, self.tool.id()) else { return false };
         if !Arc::ptr_eq(newer, &self.tool) {
-            *self = Self::new(newer, self.name());
+            *self = Self::new(newer, self.name(), names);
         }
         true
     }
@@ -118,15 +118,16 @@ impl Session {
 
     /// Shows these tools in place of the first ones.
     pub(super) fn expose(&mut self, tools: &[(Arc<Tool>, String)]) {
-        self.exposed = Some(tools.iter().map(|(tool, name)| Shown::new(tool, name)).collect());
+        self.exposed = Some(tools.iter().map(|(tool, name)| Shown::new(tool, name, &self.names)).collect());
     }
 
     /// Works out what is visible whatever is loaded. Done once for a snapshot.
     pub(super) fn fix(&mut self) {
         let lists = self.dialect().lists_catalog();
         let mut seen: HashSet<*const Tool> = HashSet::new();
-        let mut show =
-            |tool: &Arc<Tool>| seen.insert(Arc::as_ptr(tool)).then(|| Shown::new(tool, &self.names.shown(tool)));
+        let mut show = |tool: &Arc<Tool>| {
+            seen.insert(Arc::as_ptr(tool)).then(|| Shown::new(tool, &self.names.shown(tool), &self.names))
+        };
         let first: Vec<Shown> = if self.dialect().lists_last() {
             self.with_view(|view| self.dialect().exposed_at_first(view)).iter().filter_map(&mut show).collect()
         } else {
