@@ -43,7 +43,11 @@ struct Area {
 
 const AREAS: [Area; 7] = [
     Area { name: "selection", package: "pegboard-core", files: &["crates/pegboard-core/src/selection.rs"] },
-    Area { name: "policy", package: "pegboard-gateway", files: &["crates/pegboard-gateway/src/middleware/*.rs"] },
+    Area {
+        name: "policy",
+        package: "pegboard-discovery",
+        files: &["crates/pegboard-discovery/src/policy.rs", "crates/pegboard-discovery/src/policy/*.rs"],
+    },
     Area {
         name: "pins",
         package: "pegboard-upstream",
@@ -71,6 +75,7 @@ const AREAS: [Area; 7] = [
             "crates/pegboard-gateway/src/limits.rs",
             "crates/pegboard-gateway/src/shares.rs",
             "crates/pegboard-gateway/src/bounds.rs",
+            "crates/pegboard-gateway/src/steps/*.rs",
         ],
     },
 ];

@@ -35,6 +35,7 @@ pub mod host;
 mod names;
 pub mod openapi;
 mod outcome;
+pub mod policy;
 mod prompt;
 mod session;
 mod settings;

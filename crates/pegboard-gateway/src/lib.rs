@@ -19,7 +19,7 @@ mod ids;
 mod limits;
 mod lookalikes;
 pub mod metrics;
-pub mod middleware;
+pub use pegboard_discovery::policy as middleware;
 mod pipeline;
 pub mod record;
 mod request;

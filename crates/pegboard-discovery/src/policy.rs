@@ -89,7 +89,7 @@ impl Middleware {
     }
 
     /// A description as clients get to read it.
-    pub(crate) fn enrich(&self, description: String) -> String {
+    pub fn enrich(&self, description: String) -> String {
         match self {
             Self::DescriptionEnricher { prefix, suffix } => format!("{prefix}{description}{suffix}"),
             _ => description,
