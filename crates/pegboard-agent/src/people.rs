@@ -3,6 +3,7 @@
 use std::{future::Future, pin::Pin};
 
 use pegboard_core::{Risk, Tool, selection::is_always_on};
+use pegboard_discovery::policy::{Blocked, Policies};
 use serde_json::Value;
 
 /// A question to the person.
@@ -81,10 +82,37 @@ pub trait Policy: Send + Sync + 'static {
         true
     }
 
+    /// The description of a server's tool as the model gets to read it; `None` if that is as the
+    /// server wrote it.
+    fn describes(&self, server: &str, description: &str) -> Option<String> {
+        let _ = (server, description);
+        None
+    }
+
     /// Why a call must not be made, if it must not; the model gets to read it.
     fn forbids(&self, request: &Request) -> Option<String> {
         let _ = request;
         None
+    }
+}
+
+/// The steps of a configuration, as they are in the gateway.
+impl Policy for Policies {
+    fn shows(&self, server: &str, tool: &str) -> bool {
+        Policies::shows(self, server, tool)
+    }
+
+    fn describes(&self, server: &str, description: &str) -> Option<String> {
+        self.enriched(server, description)
+    }
+
+    fn forbids(&self, request: &Request) -> Option<String> {
+        let (server, tool) = (request.server.as_deref().unwrap_or_default(), &request.tool);
+        let Blocked { rule, is_logged } = Policies::forbids(self, server, tool, &request.arguments)?;
+        if is_logged {
+            tracing::warn!(server, tool, rule = rule.name, "call blocked");
+        }
+        Some(rule.message.clone())
     }
 }
 

@@ -141,7 +141,10 @@ impl Sources {
                 let tool = |(item, shown): (&&Item, &String)| {
                     // Its identity is the server's affair, whatever it is called here.
                     let id = Some(format!("{}/{}", server.name(), item.key));
-                    Some(RawTool { id, ..item.to_tool(shown)? })
+                    let tool = item.to_tool(shown)?;
+                    let policy = self.policy.as_ref();
+                    let described = policy.and_then(|policy| policy.describes(server.name(), &tool.description));
+                    Some(RawTool { id, description: described.unwrap_or_else(|| tool.description.clone()), ..tool })
                 };
                 let raw = items.iter().zip(&part.names).filter_map(tool);
                 let whose = Server {

@@ -1,4 +1,4 @@
-//! What happens to the lists and calls of a server on their way through.
+//! What happens to the lists and calls of a server on their way through, in every door.
 
 mod patterns;
 
@@ -38,6 +38,40 @@ pub enum Middleware {
         /// Put behind.
         suffix: String,
     },
+}
+
+/// The steps of all servers.
+#[derive(Clone, Debug, Default)]
+pub struct Policies {
+    /// Those of every server without a list of its own.
+    pub general: Vec<Middleware>,
+    /// Lists of single servers, in place of the general one.
+    pub by_server: Vec<(String, Vec<Middleware>)>,
+}
+
+impl Policies {
+    /// The steps of a server.
+    pub fn of(&self, server: &str) -> &[Middleware] {
+        let own = self.by_server.iter().find(|(name, _)| name == server);
+        own.map_or(&self.general, |(_, list)| list)
+    }
+
+    /// Whether a server's tool may be seen and called.
+    pub fn shows(&self, server: &str, tool: &str) -> bool {
+        self.of(server).iter().all(|step| step.shows(tool))
+    }
+
+    /// The rule that forbids a call of a server's tool, if one does.
+    pub fn forbids(&self, server: &str, tool: &str, arguments: &Value) -> Option<Blocked<'_>> {
+        self.of(server).iter().find_map(|step| step.forbids(tool, arguments))
+    }
+
+    /// The description of a server's tool as it is shown; `None` if that is as it was.
+    pub fn enriched(&self, server: &str, description: &str) -> Option<String> {
+        let steps = self.of(server);
+        let is_enriched = steps.iter().any(|step| matches!(step, Middleware::DescriptionEnricher { .. }));
+        is_enriched.then(|| steps.iter().fold(description.to_owned(), |text, step| step.enrich(text)))
+    }
 }
 
 /// The level at which a call is logged.
@@ -89,7 +123,7 @@ impl Middleware {
     }
 
     /// A description as clients get to read it.
-    pub fn enrich(&self, description: String) -> String {
+    fn enrich(&self, description: String) -> String {
         match self {
             Self::DescriptionEnricher { prefix, suffix } => format!("{prefix}{description}{suffix}"),
             _ => description,
@@ -144,6 +178,34 @@ mod tests {
         let filter = Middleware::ToolFilter { allow: vec![pattern("a"), pattern("b")], deny: Vec::new() };
         assert!(filter.shows("b"), "any of them");
         assert!(!filter.shows("c"));
+    }
+
+    #[test]
+    fn a_servers_own_list_takes_the_place_of_the_general_one() {
+        let hide = |name: &str| Middleware::ToolFilter {
+            allow: Vec::new(),
+            deny: vec![NamePattern::new(name).expect("a pattern")],
+        };
+        let enrich = Middleware::DescriptionEnricher { prefix: "<".to_owned(), suffix: ">".to_owned() };
+        let forbid = Middleware::Security {
+            rules: vec![SecurityRule {
+                name: "rm".to_owned(),
+                pattern: Regex::new("rm -rf").expect("a pattern"),
+                message: "no".to_owned(),
+            }],
+            is_logged: false,
+        };
+        let policies = Policies {
+            general: vec![hide("^a$"), forbid],
+            by_server: vec![("own".to_owned(), vec![hide("^b$"), enrich.clone(), enrich]), ("none".to_owned(), vec![])],
+        };
+        let seen =
+            |server: &str| ["a", "b"].into_iter().filter(|tool| policies.shows(server, tool)).collect::<String>();
+        assert_eq!([seen("other"), seen("own"), seen("none")], ["b", "a", "ab"]);
+        let enriched = |server: &str| policies.enriched(server, "text");
+        assert_eq!([enriched("other"), enriched("own"), enriched("none")], [None, Some("<<text>>".to_owned()), None]);
+        let forbids = |server: &str| policies.forbids(server, "run", &json!({"command": "rm -rf /"})).is_some();
+        assert_eq!([forbids("other"), forbids("own"), forbids("none")], [true, false, false]);
     }
 
     #[test]

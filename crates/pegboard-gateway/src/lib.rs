@@ -19,7 +19,6 @@ mod ids;
 mod limits;
 mod lookalikes;
 pub mod metrics;
-pub use pegboard_discovery::policy as middleware;
 mod pipeline;
 pub mod record;
 mod request;

@@ -3,10 +3,10 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use pegboard_core::{Ranker, Selection, naming::Style};
-use pegboard_discovery::{DialectName, Exposure, Learner, Validation};
+use pegboard_discovery::{DialectName, Exposure, Learner, Validation, policy::Policies};
 use pegboard_upstream::{auth::Logins, config::Secret};
 
-use crate::{limits::CallLimits, middleware::Middleware};
+use crate::limits::CallLimits;
 
 /// Makes the ranker of a dialect; the same one for the same dialect, so that its index is
 /// shared.
@@ -159,10 +159,8 @@ pub struct GatewaySettings {
     pub names: Style,
     /// When they are prefixed.
     pub prefixes: Prefixes,
-    /// What happens to lists and calls of every server without a list of its own.
-    pub middleware: Vec<Middleware>,
-    /// Lists of single servers, in place of the general one.
-    pub server_middleware: Vec<(String, Vec<Middleware>)>,
+    /// What happens to lists and calls on their way through.
+    pub policies: Policies,
     /// The folder in which it is kept what servers offer, so that clients can be answered
     /// before they run. `None` keeps nothing.
     pub manifests: Option<PathBuf>,
@@ -207,8 +205,7 @@ impl Default for GatewaySettings {
             streams_per_caller: 64,
             names: Style::default(),
             prefixes: Prefixes::default(),
-            middleware: Vec::new(),
-            server_middleware: Vec::new(),
+            policies: Policies::default(),
             manifests: None,
             pins: None,
             logins: None,
@@ -229,12 +226,6 @@ impl GatewaySettings {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let secrets = |settings: &Self| settings.tokens.iter().map(|token| token.secret.clone()).collect::<Vec<_>>();
         secrets(self) == secrets(other) && format!("{self:?}") == format!("{other:?}")
-    }
-
-    /// What happens to the lists and calls of this server.
-    pub fn middleware_of(&self, server: &str) -> &[Middleware] {
-        let own = self.server_middleware.iter().find(|(name, _)| name == server);
-        own.map_or(&self.middleware, |(_, list)| list)
     }
 
     /// What a client with this name gets.

@@ -193,7 +193,7 @@ impl Client {
     /// # Errors
     /// When the provider refuses, is away, or sends what is no turn.
     pub async fn send(&self, request: &Request) -> Result<Turn, SendError> {
-        self.deliver(request, &mut |_| {}).await
+        self.deliver(request, request.is_streamed, &mut |_| {}).await
     }
 
     /// Makes a request and tells of every piece of the answer. Once a piece was told, a
@@ -202,12 +202,15 @@ impl Client {
     /// # Errors
     /// As [`send`](Self::send).
     pub async fn stream(&self, request: &Request, mut tell: impl FnMut(Delta) + Send) -> Result<Turn, SendError> {
-        let mut request = request.clone();
-        request.is_streamed = true;
-        self.deliver(&request, &mut tell).await
+        self.deliver(request, true, &mut tell).await
     }
 
-    async fn deliver(&self, request: &Request, tell: &mut (dyn FnMut(Delta) + Send + '_)) -> Result<Turn, SendError> {
+    async fn deliver(
+        &self,
+        request: &Request,
+        is_streamed: bool,
+        tell: &mut (dyn FnMut(Delta) + Send + '_),
+    ) -> Result<Turn, SendError> {
         let mut has_told = false;
         let mut failures = 0;
         loop {
@@ -215,7 +218,7 @@ impl Client {
                 has_told = true;
                 tell(delta);
             };
-            match self.once(request, &mut tell).await {
+            match self.once(request, is_streamed, &mut tell).await {
                 Err((error, asked)) if error.is_passing() && !has_told && failures < self.settings.max_retries => {
                     let pause = self.pause(failures, asked);
                     tracing::debug!(provider = self.provider.as_str(), %error, ?pause, "asked again");
@@ -283,23 +286,23 @@ impl Client {
     async fn once(
         &self,
         request: &Request,
+        is_streamed: bool,
         tell: &mut (dyn FnMut(Delta) + Send + '_),
     ) -> Result<Turn, (SendError, Option<Duration>)> {
         let wire = self.provider.wire();
-        let url = format!("{}{}", self.base_url, wire.path(&request.model, request.is_streamed));
+        let url = format!("{}{}", self.base_url, wire.path(&request.model, is_streamed));
         let mut post = self.http.post(url).header("content-type", "application/json").headers(self.credentials());
         for (name, value) in &self.headers {
             post = post.header(name, value.expose());
         }
-        let sent = post.body(wire.body(request).to_string()).send();
+        let sent = post.body(wire.encode(request, is_streamed)).send();
         let response =
             self.in_time(sent).await.and_then(|sent| sent.map_err(unreachable)).map_err(|error| (error, None))?;
         let (status, asked) = (response.status(), retry_after(response.headers()));
         if !status.is_success() {
             return Err((self.refusal(status, response).await, asked));
         }
-        let answer =
-            if request.is_streamed { self.collect(wire, response, tell).await } else { self.whole(response).await };
+        let answer = if is_streamed { self.collect(wire, response, tell).await } else { self.whole(response).await };
         answer.and_then(|answer| Ok(wire.turn(&answer)?)).map_err(|error| (error, asked))
     }
 

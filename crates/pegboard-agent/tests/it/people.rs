@@ -6,9 +6,11 @@ use std::sync::{
 };
 
 use pegboard_agent::{
-    Approval, CustomTool, Question, ToolDef, ToolError,
+    Approval, CustomTool, Mode, Question, ToolDef, ToolError,
     schemars::{self, JsonSchema},
 };
+use pegboard_discovery::policy::{Middleware, NamePattern, Policies, SecurityRule};
+use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::support::{Weather, agent, call, provider, results, run, say};
@@ -76,6 +78,39 @@ async fn destructive_calls_need_consent() {
     check(None, Approval::Destructive, 0, 0).await;
     check(Some("no"), Approval::Never, 2, 0).await;
     check(Some("yes"), Approval::Always, 2, 3).await;
+}
+
+#[tokio::test]
+async fn the_steps_of_a_configuration_hold_in_the_agent_too() {
+    let rule = SecurityRule {
+        name: "no Atlantis".to_owned(),
+        pattern: Regex::new("Atlantis").expect("a pattern"),
+        message: "there is no such place".to_owned(),
+    };
+    let policies = Policies {
+        general: vec![
+            Middleware::ToolFilter { allow: Vec::new(), deny: vec![NamePattern::new("^fail$").expect("a pattern")] },
+            Middleware::DescriptionEnricher { prefix: String::new(), suffix: " (by satellite)".to_owned() },
+            Middleware::Security { rules: vec![rule], is_logged: true },
+        ],
+        by_server: Vec::new(),
+    };
+    let provider = provider([call("get_weather", json!({"location": "Atlantis"})), say("Nowhere.")]);
+    let weather = Weather::default();
+    let agent = agent(&provider)
+        .mode(Mode::Normal)
+        .servers([weather.config()])
+        .policy(policies)
+        .build()
+        .await
+        .expect("an agent");
+    let (events, _) = run(&agent, "How is Atlantis?").await;
+    let answered = results(&events);
+    assert_eq!((answered[0].1.as_str(), answered[0].2), ("there is no such place", true));
+    let first = provider.requests().first().expect("a request").body.to_string();
+    assert!(first.contains("Get current weather for a location (by satellite)"), "{first}");
+    assert!(!first.contains("Ask a station that is down"), "{first}");
+    provider.assert_clean();
 }
 
 #[derive(Debug, PartialEq, JsonSchema, serde::Deserialize)]

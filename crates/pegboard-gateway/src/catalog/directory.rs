@@ -9,6 +9,7 @@ use pegboard_core::{
     Catalog, Origin, RawTool, Selection, Server, Tool,
     naming::{ShownNames, Style},
 };
+use pegboard_discovery::policy::{Middleware, Policies};
 use pegboard_upstream::{
     Fleet, Item, ListKind, Lists, Upstream,
     headers::{self, MirroredParameter},
@@ -17,7 +18,6 @@ use pegboard_upstream::{
 
 use crate::{
     catalog::uris::UriNames,
-    middleware::Middleware,
     settings::{GatewaySettings, Prefixes},
 };
 
@@ -60,7 +60,7 @@ struct Part {
     names: Vec<String>,
     description: String,
     /// What was done to it on the way, in words.
-    middleware: String,
+    policy: String,
 }
 
 /// What differs between two directories.
@@ -144,22 +144,23 @@ impl Directory {
         for ((server, lists), (items, held)) in servers.iter().zip(kept.iter().zip(&held)) {
             let name: Arc<str> = server.name().into();
             let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
-            let middleware = settings.middleware_of(server.name());
+            let policies = &settings.policies;
             let part = Part {
                 tools: Arc::clone(&lists.tools),
                 names: shown,
                 description: server.description(),
-                middleware: format!("{middleware:?}"),
+                policy: format!("{:?}", policies.of(&name)),
             };
             self.mirror(&name, items);
             if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
-                let tools = items.iter().zip(&part.names).filter_map(|(item, shown)| tool(item, shown, middleware));
+                let tools =
+                    items.iter().zip(&part.names).filter_map(|(item, shown)| tool(item, shown, &name, policies));
                 let server = part.server(&name);
                 let (newer, warnings) = catalog.with_server(server, tools);
                 warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
                 catalog = newer;
             }
-            let away = held.iter().zip(names.by_ref()).filter_map(|(item, shown)| tool(item, shown, middleware));
+            let away = held.iter().zip(names.by_ref()).filter_map(|(item, shown)| tool(item, shown, &name, policies));
             let away = away.collect::<Vec<RawTool>>();
             if !away.is_empty() {
                 let (away, _) = Catalog::empty().with_server(part.server(&name), away);
@@ -283,8 +284,7 @@ fn shown_items<'a>(
 ) -> Vec<Vec<&'a Item>> {
     let mut all = Vec::with_capacity(servers.len());
     for (server, lists) in servers {
-        let middleware = settings.middleware_of(server.name());
-        let is_shown = |item: &&Item| middleware.iter().all(|step| step.shows(&item.key));
+        let is_shown = |item: &&Item| settings.policies.shows(server.name(), &item.key);
         all.push(list(lists).iter().filter(|item| is_shown(item) && server.can_call(item)).collect());
     }
     all
@@ -317,7 +317,7 @@ impl Part {
         Arc::ptr_eq(&self.tools, &other.tools)
             && self.names == other.names
             && self.description == other.description
-            && self.middleware == other.middleware
+            && self.policy == other.policy
     }
 }
 
@@ -334,17 +334,18 @@ pub(crate) fn renamed(value: &serde_json::value::RawValue, field: &str, name: &s
 }
 
 /// A tool of a server as the catalog takes it in.
-fn tool(item: &Item, shown: &str, middleware: &[Middleware]) -> Option<RawTool> {
+fn tool(item: &Item, shown: &str, server: &str, policies: &Policies) -> Option<RawTool> {
     let mut exposed = Arc::clone(&item.raw);
     if shown != item.key {
         exposed = renamed(&exposed, "name", shown).into();
     }
-    if middleware.iter().any(|step| matches!(step, Middleware::DescriptionEnricher { .. })) {
+    let enriches = policies.of(server).iter().any(|step| matches!(step, Middleware::DescriptionEnricher { .. }));
+    if enriches {
         let mut fields = Fields::of(&exposed)?;
-        let text = fields.text("description").unwrap_or_default();
-        let text = middleware.iter().fold(text, |text, step| step.enrich(text));
-        fields.set("description", raw(&text));
-        exposed = fields.to_raw().into();
+        if let Some(text) = policies.enriched(server, &fields.text("description").unwrap_or_default()) {
+            fields.set("description", raw(&text));
+            exposed = fields.to_raw().into();
+        }
     }
     Item::read_tool(exposed, shown, &item.key)
 }

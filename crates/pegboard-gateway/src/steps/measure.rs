@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pegboard_discovery::{Answer, Target};
+use pegboard_discovery::{
+    Answer, Target,
+    policy::{CallLevel, Middleware},
+};
 use pegboard_upstream::json::Fields;
 use serde_json::{Value, value::RawValue};
 use tracing::{Instrument as _, Span};
@@ -13,7 +16,6 @@ use tracing::{Instrument as _, Span};
 use crate::{
     forward::calls::{Forward, ForwardError},
     metrics::{Metrics, Refused},
-    middleware::{CallLevel, Middleware},
     request::Forwarded,
     setup::Setup,
     steps::resolve::Called,
@@ -49,7 +51,7 @@ where
     count(metrics, &server, began, &result);
     span.in_scope(|| {
         note(&span, &result);
-        let steps = setup.middleware_of(&server);
+        let steps = setup.policies.of(&server);
         log_call(steps, &server, &target.name, &target.arguments, began, result.as_ref().err());
     });
     result

@@ -1,10 +1,11 @@
 //! What the rules of a server forbid.
 
 use pegboard_core::Tool;
+use pegboard_discovery::policy::Blocked;
 use pegboard_upstream::rpc::RpcError;
 use serde_json::Value;
 
-use crate::{middleware::Blocked, setup::Setup};
+use crate::setup::Setup;
 
 /// Checks a call against the rules of the tool's server.
 ///
@@ -12,8 +13,7 @@ use crate::{middleware::Blocked, setup::Setup};
 /// What the rule says that forbids it.
 pub(crate) fn check(setup: &Setup, tool: &Tool, arguments: &Value) -> Result<(), RpcError> {
     let (server, name) = (tool.server_name().unwrap_or_default(), tool.upstream_name());
-    let blocked = setup.middleware_of(server).iter().find_map(|step| step.forbids(name, arguments));
-    let Some(Blocked { rule, is_logged }) = blocked else { return Ok(()) };
+    let Some(Blocked { rule, is_logged }) = setup.policies.forbids(server, name, arguments) else { return Ok(()) };
     if is_logged {
         tracing::warn!(server, tool = name, rule = rule.name, "call blocked");
     }

@@ -1,11 +1,11 @@
 //! Anthropic Messages.
 
 use pegboard_discovery::ToolDefinition;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, forget_cut,
-    items, number, text, told,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, body::Body,
+    forget_cut, items, number, text, told,
 };
 
 /// The wire wants a bound on every answer.
@@ -19,25 +19,25 @@ fn max_tokens(model: &str) -> u64 {
     if is_old { OLD_MAX_TOKENS } else { MAX_TOKENS }
 }
 
-pub(super) fn body(request: &Request) -> Map<String, Value> {
-    let mut body = Map::new();
-    body.insert("model".into(), request.model.clone().into());
-    body.insert("max_tokens".into(), request.max_tokens.unwrap_or_else(|| max_tokens(&request.model)).into());
+pub(super) fn body(request: &Request, is_streamed: bool) -> Body<'_> {
+    let mut body = Body::new();
+    body.insert("model", request.model.clone());
+    body.insert("max_tokens", request.max_tokens.unwrap_or_else(|| max_tokens(&request.model)));
     if !request.tools.is_empty() {
-        body.insert("tools".into(), request.tools.clone().into());
+        body.list("tools", &request.tools);
         match &request.tool_choice {
             ToolChoice::Auto => {}
-            ToolChoice::None => drop(body.insert("tool_choice".into(), json!({"type": "none"}))),
-            ToolChoice::Any => drop(body.insert("tool_choice".into(), json!({"type": "any"}))),
-            ToolChoice::Tool(name) => drop(body.insert("tool_choice".into(), json!({"type": "tool", "name": name}))),
+            ToolChoice::None => body.insert("tool_choice", json!({"type": "none"})),
+            ToolChoice::Any => body.insert("tool_choice", json!({"type": "any"})),
+            ToolChoice::Tool(name) => body.insert("tool_choice", json!({"type": "tool", "name": name})),
         }
     }
     if let Some(system) = &request.system {
-        body.insert("system".into(), system.clone().into());
+        body.insert("system", system.clone());
     }
-    body.insert("messages".into(), request.messages.clone().into());
-    if request.is_streamed {
-        body.insert("stream".into(), true.into());
+    body.list("messages", &request.messages);
+    if is_streamed {
+        body.insert("stream", true);
     }
     body
 }

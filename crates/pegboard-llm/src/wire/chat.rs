@@ -5,34 +5,31 @@ use serde_json::{Map, Value, json};
 
 use super::{
     CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, arguments,
-    forget_cut, items, number, text, told,
+    body::Body, forget_cut, items, number, text, told,
 };
 
-pub(super) fn body(request: &Request) -> Map<String, Value> {
-    let mut body = Map::new();
-    body.insert("model".into(), request.model.clone().into());
-    let mut messages = request.messages.clone();
-    if let Some(system) = &request.system {
-        messages.insert(0, json!({"role": "system", "content": system}));
-    }
-    body.insert("messages".into(), messages.into());
+pub(super) fn body(request: &Request, is_streamed: bool) -> Body<'_> {
+    let mut body = Body::new();
+    body.insert("model", request.model.clone());
+    let system = request.system.as_ref().map(|system| json!({"role": "system", "content": system}));
+    body.list_behind("messages", system, &request.messages);
     if !request.tools.is_empty() {
-        body.insert("tools".into(), request.tools.clone().into());
+        body.list("tools", &request.tools);
         match &request.tool_choice {
             ToolChoice::Auto => {}
-            ToolChoice::None => drop(body.insert("tool_choice".into(), "none".into())),
-            ToolChoice::Any => drop(body.insert("tool_choice".into(), "required".into())),
+            ToolChoice::None => body.insert("tool_choice", "none"),
+            ToolChoice::Any => body.insert("tool_choice", "required"),
             ToolChoice::Tool(name) => {
-                body.insert("tool_choice".into(), json!({"type": "function", "function": {"name": name}}));
+                body.insert("tool_choice", json!({"type": "function", "function": {"name": name}}));
             }
         }
     }
     if let Some(most) = request.max_tokens {
-        body.insert("max_completion_tokens".into(), most.into());
+        body.insert("max_completion_tokens", most);
     }
-    if request.is_streamed {
-        body.insert("stream".into(), true.into());
-        body.insert("stream_options".into(), json!({"include_usage": true}));
+    if is_streamed {
+        body.insert("stream", true);
+        body.insert("stream_options", json!({"include_usage": true}));
     }
     body
 }

@@ -1,17 +1,17 @@
 //! Gemini `generateContent`.
 
 use pegboard_discovery::ToolDefinition;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, forget_cut,
-    items, number, text, told,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, body::Body,
+    forget_cut, items, number, text, told,
 };
 
-pub(super) fn body(request: &Request) -> Map<String, Value> {
-    let mut body = Map::new();
+pub(super) fn body(request: &Request) -> Body<'_> {
+    let mut body = Body::new();
     if !request.tools.is_empty() {
-        body.insert("tools".into(), json!([{"functionDeclarations": request.tools}]));
+        body.nested("tools", "functionDeclarations", &request.tools);
         let config = match &request.tool_choice {
             ToolChoice::Auto => None,
             ToolChoice::None => Some(json!({"mode": "NONE"})),
@@ -19,15 +19,15 @@ pub(super) fn body(request: &Request) -> Map<String, Value> {
             ToolChoice::Tool(name) => Some(json!({"mode": "ANY", "allowedFunctionNames": [name]})),
         };
         if let Some(config) = config {
-            body.insert("toolConfig".into(), json!({"functionCallingConfig": config}));
+            body.insert("toolConfig", json!({"functionCallingConfig": config}));
         }
     }
     if let Some(system) = &request.system {
-        body.insert("systemInstruction".into(), json!({"parts": [{"text": system}]}));
+        body.insert("systemInstruction", json!({"parts": [{"text": system}]}));
     }
-    body.insert("contents".into(), request.messages.clone().into());
+    body.list("contents", &request.messages);
     if let Some(most) = request.max_tokens {
-        body.insert("generationConfig".into(), json!({"maxOutputTokens": most}));
+        body.insert("generationConfig", json!({"maxOutputTokens": most}));
     }
     body
 }

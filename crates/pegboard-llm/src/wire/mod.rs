@@ -5,6 +5,7 @@
 //! What is looked at is read through thin views.
 
 mod anthropic;
+mod body;
 mod chat;
 mod gemini;
 mod responses;
@@ -13,6 +14,8 @@ use std::fmt;
 
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value};
+
+use self::body::Body;
 
 use crate::mend;
 
@@ -184,16 +187,23 @@ impl Wire {
 
     /// The body of a request.
     pub fn body(self, request: &Request) -> Value {
+        serde_json::to_value(self.fields(request, request.is_streamed)).unwrap_or_default()
+    }
+
+    /// The body of a request as text, written without a copy of what the request holds.
+    pub(crate) fn encode(self, request: &Request, is_streamed: bool) -> String {
+        serde_json::to_string(&self.fields(request, is_streamed)).unwrap_or_default()
+    }
+
+    fn fields(self, request: &Request, is_streamed: bool) -> Body<'_> {
         let mut body = match self {
-            Self::Anthropic => anthropic::body(request),
-            Self::Chat => chat::body(request),
-            Self::Responses => responses::body(request),
+            Self::Anthropic => anthropic::body(request, is_streamed),
+            Self::Chat => chat::body(request, is_streamed),
+            Self::Responses => responses::body(request, is_streamed),
             Self::Gemini => gemini::body(request),
         };
-        for (key, value) in &request.extra {
-            body.insert(key.clone(), value.clone());
-        }
-        Value::Object(body)
+        body.extend(&request.extra);
+        body
     }
 
     /// Where the request goes, behind the provider's base address.

@@ -1,39 +1,39 @@
 //! OpenAI Responses.
 
 use pegboard_discovery::ToolDefinition;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, arguments, forget_cut,
-    items, number, text, told,
+    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, arguments, body::Body,
+    forget_cut, items, number, text, told,
 };
 
-pub(super) fn body(request: &Request) -> Map<String, Value> {
-    let mut body = Map::new();
-    body.insert("model".into(), request.model.clone().into());
+pub(super) fn body(request: &Request, is_streamed: bool) -> Body<'_> {
+    let mut body = Body::new();
+    body.insert("model", request.model.clone());
     if !request.tools.is_empty() {
-        body.insert("tools".into(), request.tools.clone().into());
+        body.list("tools", &request.tools);
         match &request.tool_choice {
             ToolChoice::Auto => {}
-            ToolChoice::None => drop(body.insert("tool_choice".into(), "none".into())),
-            ToolChoice::Any => drop(body.insert("tool_choice".into(), "required".into())),
+            ToolChoice::None => body.insert("tool_choice", "none"),
+            ToolChoice::Any => body.insert("tool_choice", "required"),
             ToolChoice::Tool(name) => {
-                body.insert("tool_choice".into(), json!({"type": "function", "name": name}));
+                body.insert("tool_choice", json!({"type": "function", "name": name}));
             }
         }
     }
     if let Some(system) = &request.system {
-        body.insert("instructions".into(), system.clone().into());
+        body.insert("instructions", system.clone());
     }
-    body.insert("input".into(), request.messages.clone().into());
+    body.list("input", &request.messages);
     // The conversation is ours; nothing has to be kept at the provider.
-    body.insert("store".into(), false.into());
-    body.insert("include".into(), json!(["reasoning.encrypted_content"]));
+    body.insert("store", false);
+    body.insert("include", json!(["reasoning.encrypted_content"]));
     if let Some(most) = request.max_tokens {
-        body.insert("max_output_tokens".into(), most.into());
+        body.insert("max_output_tokens", most);
     }
-    if request.is_streamed {
-        body.insert("stream".into(), true.into());
+    if is_streamed {
+        body.insert("stream", true);
     }
     body
 }

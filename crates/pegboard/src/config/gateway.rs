@@ -37,8 +37,8 @@ impl Draft {
     /// Takes over what middleware says.
     pub(super) fn take(&mut self, found: Found) {
         let gateway = &mut self.config.gateway;
-        gateway.middleware = found.default;
-        gateway.server_middleware = found.servers;
+        gateway.policies.general = found.default;
+        gateway.policies.by_server = found.servers;
         if let Some(search) = found.search {
             self.has_search = true;
             gateway.discovery = search.settings;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pegboard_gateway::middleware::Middleware;
+use pegboard_discovery::policy::Middleware;
 use pegboard_upstream::config::{
     document::{Node, Problems},
     keys::{Key, Kind, Scope, Section, Shape, did_you_mean},

@@ -5,10 +5,8 @@
 use std::collections::HashSet;
 
 use pegboard_core::naming::fold;
-use pegboard_gateway::{
-    GatewaySettings,
-    middleware::{Middleware, NamePattern},
-};
+use pegboard_discovery::policy::{Middleware, NamePattern};
+use pegboard_gateway::GatewaySettings;
 use pegboard_upstream::config::{
     document::{Node, Problem, Problems},
     keys::did_you_mean,
@@ -37,11 +35,11 @@ pub(super) fn apply(root: &Node<'_>, settings: &mut GatewaySettings, problems: &
             continue;
         }
         let name = entry.key();
-        let at = settings.server_middleware.iter().position(|(server, _)| server == name).unwrap_or_else(|| {
-            settings.server_middleware.push((name.to_owned(), settings.middleware.clone()));
-            settings.server_middleware.len() - 1
+        let at = settings.policies.by_server.iter().position(|(server, _)| server == name).unwrap_or_else(|| {
+            settings.policies.by_server.push((name.to_owned(), settings.policies.general.clone()));
+            settings.policies.by_server.len() - 1
         });
-        settings.server_middleware[at].1.extend(steps);
+        settings.policies.by_server[at].1.extend(steps);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The types of middleware: the keys of each one's `config`, and what they come to.
 
 use pegboard_discovery::Settings;
-use pegboard_gateway::middleware::{CallLevel, Middleware, NamePattern, SecurityRule};
+use pegboard_discovery::policy::{CallLevel, Middleware, NamePattern, SecurityRule};
 use pegboard_upstream::config::{
     document::{Node, Problems},
     keys::{Key, Kind, Scope, Section},

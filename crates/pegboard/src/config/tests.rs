@@ -1,4 +1,4 @@
-use pegboard_gateway::middleware::Middleware;
+use pegboard_discovery::policy::Middleware;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn restrictions_of_other_clients_and_unknown_servers_count() {
         lines,
         ["line 6: `pegboard.selection.deny[0]` names a server that is not configured (did you mean `git`?)"]
     );
-    let (server, steps) = &config.gateway.server_middleware[0];
+    let (server, steps) = &config.gateway.policies.by_server[0];
     assert_eq!((server.as_str(), steps.len()), ("time", 2));
     let is_shown = |tool: &str| steps.iter().all(|step| step.shows(tool));
     assert_eq!(["now", "later", "other"].map(is_shown), [true, false, false]);
@@ -142,8 +142,8 @@ fn middleware_for_all_and_for_some() {
             Middleware::DescriptionEnricher { prefix, suffix } => format!("{prefix}|{suffix}"),
         };
         let list = |list: &[Middleware]| format!("[{}]", list.iter().map(name).collect::<Vec<_>>().join(", "));
-        let own = config.gateway.server_middleware.iter().map(|(server, steps)| format!(" {server} {}", list(steps)));
-        list(&config.gateway.middleware) + &own.collect::<String>()
+        let own = config.gateway.policies.by_server.iter().map(|(server, steps)| format!(" {server} {}", list(steps)));
+        list(&config.gateway.policies.general) + &own.collect::<String>()
     };
     let steps = |steps: &str, expected: &str| check(&format!("{{\"middleware\": {steps}}}"), shown, expected);
     steps(r#"[{"type": "logging"}, {"type": "logging", "enabled": false}]"#, "[log false]");
@@ -536,8 +536,8 @@ fn step_types(config: &Config) -> String {
         Middleware::DescriptionEnricher { .. } => "enrich".to_owned(),
     };
     let list = |list: &[Middleware]| format!("[{}]", list.iter().map(name).collect::<Vec<_>>().join(", "));
-    let own = config.gateway.server_middleware.iter().map(|(server, steps)| format!(" {server} {}", list(steps)));
-    list(&config.gateway.middleware) + &own.collect::<String>()
+    let own = config.gateway.policies.by_server.iter().map(|(server, steps)| format!(" {server} {}", list(steps)));
+    list(&config.gateway.policies.general) + &own.collect::<String>()
 }
 
 #[test]
@@ -665,7 +665,7 @@ fn misplaced_restrictions_are_errors() {
 #[test]
 fn tool_lists_of_other_clients_restrict() {
     let shown = |config: &Config| {
-        let is_shown = |tool: &str| config.gateway.middleware_of("a").iter().all(|step| step.shows(tool));
+        let is_shown = |tool: &str| config.gateway.policies.of("a").iter().all(|step| step.shows(tool));
         ["x", "y", "z"].into_iter().filter(|tool| is_shown(tool)).collect()
     };
     let entry = |keys: &str, expected: &str| {

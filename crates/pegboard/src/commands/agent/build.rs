@@ -7,12 +7,12 @@ use std::{
 };
 
 use pegboard_agent::{
-    Agent, AgentBuilder, Approval, BuildError, DialectName, Limits, Mode, Policy, Request, ToolSearch,
-    outputs::OutputSettings, shell::ShellSettings,
+    Agent, AgentBuilder, Approval, BuildError, DialectName, Limits, Mode, ToolSearch, outputs::OutputSettings,
+    shell::ShellSettings,
 };
 use pegboard_core::{Ranker, Selection};
 use pegboard_discovery::HostTool;
-use pegboard_gateway::{GatewaySettings, Profile, middleware::Blocked};
+use pegboard_gateway::Profile;
 use pegboard_llm::{Model, client::ClientError, embeddings::Embedded};
 use tokio::runtime::Handle;
 
@@ -47,25 +47,6 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<Config, CliError> {
     Ok(config)
 }
 
-/// The steps of the configuration, as far as they hide tools or refuse calls.
-struct Steps(GatewaySettings);
-
-impl Policy for Steps {
-    fn shows(&self, server: &str, tool: &str) -> bool {
-        self.0.middleware_of(server).iter().all(|step| step.shows(tool))
-    }
-
-    fn forbids(&self, request: &Request) -> Option<String> {
-        let steps = self.0.middleware_of(request.server.as_deref().unwrap_or_default());
-        let Blocked { rule, is_logged } =
-            steps.iter().find_map(|step| step.forbids(&request.tool, &request.arguments))?;
-        if is_logged {
-            tracing::warn!(server = request.server, tool = request.tool, rule = rule.name, "call blocked");
-        }
-        Some(rule.message.clone())
-    }
-}
-
 /// The model that was asked for.
 pub(super) fn model(args: &AgentArgs) -> Result<Model, CliError> {
     let Some(name) = args.model.as_deref().filter(|name| !name.is_empty()) else {
@@ -94,7 +75,7 @@ pub(super) fn builder(
         .mode(mode)
         .servers(config.servers)
         .selection(config.gateway.selection.clone())
-        .policy(Steps(config.gateway))
+        .policy(config.gateway.policies)
         .selected_servers(&args.shown.servers)
         .selected_tools(&args.shown.tools)
         .denied(&args.shown.deny)

@@ -1,0 +1,95 @@
+//! Bodies of requests that are written without copying the conversation and the tools.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value};
+
+/// The fields of a body, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Body<'a>(Vec<(Cow<'a, str>, Field<'a>)>);
+
+#[derive(Debug)]
+enum Field<'a> {
+    Value(Cow<'a, Value>),
+    /// A list; what stands in front of it, and the list itself.
+    List(Option<Value>, &'a [Value]),
+    /// A list of one object, which has a list under this key.
+    Nested(&'static str, &'a [Value]),
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn insert(&mut self, key: &'static str, value: impl Into<Value>) {
+        self.0.push((key.into(), Field::Value(Cow::Owned(value.into()))));
+    }
+
+    pub(super) fn list(&mut self, key: &'static str, list: &'a [Value]) {
+        self.0.push((key.into(), Field::List(None, list)));
+    }
+
+    /// [`list`](Self::list) with something in front.
+    pub(super) fn list_behind(&mut self, key: &'static str, first: Option<Value>, list: &'a [Value]) {
+        self.0.push((key.into(), Field::List(first, list)));
+    }
+
+    pub(super) fn nested(&mut self, key: &'static str, inner: &'static str, list: &'a [Value]) {
+        self.0.push((key.into(), Field::Nested(inner, list)));
+    }
+
+    /// Further fields, which win over those that are there.
+    pub(super) fn extend(&mut self, extra: &'a Map<String, Value>) {
+        for (key, value) in extra {
+            let field = Field::Value(Cow::Borrowed(value));
+            match self.0.iter_mut().find(|(known, _)| known == key) {
+                Some((_, old)) => *old = field,
+                None => self.0.push((key.as_str().into(), field)),
+            }
+        }
+    }
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, field) in &self.0 {
+            map.serialize_entry(key, field)?;
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Field<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Value(value) => value.serialize(serializer),
+            Self::List(first, list) => serializer.collect_seq(first.iter().chain(*list)),
+            Self::Nested(key, list) => serializer.collect_seq([std::collections::BTreeMap::from([(key, list)])]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_keep_their_order_and_extra_ones_win() {
+        let (list, extra) = ([json!(1), json!(2)], json!({"b": "other", "z": null}));
+        let mut body = Body::new();
+        body.insert("a", 1);
+        body.insert("b", "text");
+        body.list("c", &list);
+        body.list_behind("d", Some(json!(0)), &list);
+        body.nested("e", "inner", &list);
+        body.extend(extra.as_object().expect("an object"));
+        let text = serde_json::to_string(&body).expect("JSON");
+        let expected = r#"{"a":1,"b":"other","c":[1,2],"d":[0,1,2],"e":[{"inner":[1,2]}],"z":null}"#;
+        assert_eq!(text, expected);
+    }
+}
