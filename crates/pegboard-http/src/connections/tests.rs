@@ -142,6 +142,12 @@ fn clients_behind_a_proxy_have_a_share_of_requests() {
 }
 
 #[test]
+fn one_caller_has_all_connections() {
+    let limits = ConnectionLimits::for_one_caller(7);
+    assert_eq!((limits.total, limits.reserved, limits.per_address, limits.per_token), (7, 0, 7, 7));
+}
+
+#[test]
 fn nothing_is_left_behind() {
     let connections = Connections::new(LIMITS);
     let working: Vec<_> = [1, 1, 2, 2, 3].map(|number| busy(&connections, number)).into();

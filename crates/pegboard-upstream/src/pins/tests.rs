@@ -284,6 +284,76 @@ fn another_name_and_another_argument_approve_nothing_that_is_held() {
 }
 
 #[test]
+fn the_place_of_a_server_says_whose_tools_have_changed() {
+    let place = Place::new("place");
+    let config = server(Pinning::Hold);
+    let review = |config: &ServerConfig, tools: &[&str]| held(&place.open().review(config, &items(tools), true));
+    review(&config, &[A]);
+    // No tool is as it was, so that only the program tells that this is no new server.
+    assert_eq!(review(&renamed(&config, "t"), &[A_CHANGED]), ["a"]);
+}
+
+#[test]
+fn approvals_of_a_form_that_has_changed_once_more_are_not_of_the_new_one() {
+    let place = Place::new("once-more");
+    let config = server(Pinning::Hold);
+    let review = |tools: &[&str]| held(&place.open().review(&config, &items(tools), true));
+    review(&[A, B]);
+    review(&[A_CHANGED, B]);
+    let seen = place.open().waiting().expect("a folder");
+    let third = r#"{"name":"a","description":"three"}"#;
+    assert_eq!(review(&[third, B]), ["a"]);
+    place.open().approve(&seen.iter().collect::<Vec<_>>()).expect("written");
+    assert_eq!(place.waiting(), ["changed a"]);
+    assert_eq!(review(&[third, B]), ["a"]);
+    assert_eq!(review(&[A_CHANGED, B]), Vec::<String>::new());
+}
+
+#[test]
+fn where_approvals_cannot_be_read_one_approval_is_not_all() {
+    let place = Place::new("one-of-two");
+    let config = quarantined(Pinning::Warn);
+    let review = |tools: &[&str]| held(&place.open().review(&config, &items(tools), true));
+    assert_eq!(review(&[A, B]), ["a", "b"]);
+    fs::write(place.files(".approved").pop().unwrap_or_else(|| place.0.join("none")), "nonsense").expect("written");
+    place.approve(&["a"]);
+    assert_eq!(review(&[A, B]), ["b"]);
+}
+
+#[test]
+fn an_approved_server_is_approved_under_another_name() {
+    let place = Place::new("approved-rename");
+    let config = quarantined(Pinning::Warn);
+    let review = |config: &ServerConfig, tools: &[&str]| held(&place.open().review(config, &items(tools), true));
+    assert_eq!(review(&config, &[A]), ["a"]);
+    place.approve(&[]);
+    // It only wants to be told of what is new now.
+    assert_eq!(review(&renamed(&config, "t"), &[A, B]), Vec::<String>::new());
+}
+
+#[test]
+fn what_waits_is_told_by_server_and_tool() {
+    let place = Place::new("order");
+    let names = ["e", "b", "d", "a", "c"];
+    for name in names {
+        let config = renamed(&moved(&quarantined(Pinning::Hold), name), name);
+        place.open().review(&config, &items(&[B, A]), true);
+    }
+    let waiting = place.open().waiting().expect("a folder");
+    let found: Vec<String> = waiting.iter().map(|pin| format!("{} {}", pin.report.server, pin.report.tool)).collect();
+    assert_eq!(found, ["a a", "a b", "b a", "b b", "c a", "c b", "d a", "d b", "e a", "e b"]);
+}
+
+#[test]
+fn a_tool_waits_since_it_became_what_it_is() {
+    let waits = |name: &str, kind: PinKind| WaitingTool { name: name.to_owned(), kind, since: 7, raw: None };
+    let known = Waiting { tools: vec![waits("a", PinKind::Changed), waits("b", PinKind::New)], ..Waiting::default() };
+    let found = compare(&server(Pinning::Hold), &Approved::default(), &items(&[A, B]), Some(&known));
+    let since: Vec<(&str, bool)> = found.tools.iter().map(|tool| (tool.name.as_str(), tool.since == 7)).collect();
+    assert_eq!(since, [("a", false), ("b", true)], "it was another tool, or waited for another reason");
+}
+
+#[test]
 fn files_of_older_versions_are_read() {
     let place = Place::new("older");
     let config = server(Pinning::Hold);
