@@ -105,7 +105,9 @@ impl Pipe {
                 let span = self.entrance.requests.span(Some((sent, incoming.era())), &incoming.opening);
                 if incoming.method == "initialize" && incoming.era() == Era::Legacy {
                     // What follows depends on it, also when it was sent without waiting.
-                    if let Some(line) = Box::pin(self.answer(incoming)).instrument(span).await {
+                    let (id, era) = (incoming.id.clone(), incoming.era());
+                    let answer = self.answer(id, era, self.read(incoming));
+                    if let Some(line) = Box::pin(answer).instrument(span).await {
                         let _ = self.outlet.send(line).await;
                     }
                 } else {
@@ -134,22 +136,25 @@ impl Pipe {
     /// Works on a request beside the others.
     fn begin(&self, incoming: Incoming, span: Span, tasks: &mut JoinSet<()>) {
         let (id, era) = (incoming.id.clone(), incoming.era());
-        let (pipe, request) = (self.clone(), id.clone());
-        // Noted before it runs: it may be cancelled by the next line.
+        // Read before it runs: what it sees depends on the lines before it, and the next one may
+        // cancel it.
+        let request = self.read(incoming);
+        let pipe = self.clone();
         let in_progress = match era {
             Era::Legacy => lock(&self.slot).as_ref().map(|session| session.begin(&id)),
             Era::Modern => None,
         };
+        let known = id.clone();
         let work = async move {
             let line = match &in_progress {
                 Some(in_progress) => tokio::select! {
                     biased;
-                    line = pipe.answer(incoming) => line,
+                    line = pipe.answer(id.clone(), era, request) => line,
                     () = in_progress.cancelled() => None,
                 },
-                None => pipe.answer(incoming).await,
+                None => pipe.answer(id.clone(), era, request).await,
             };
-            lock(&pipe.modern).remove(&request);
+            lock(&pipe.modern).remove(&id);
             if let Some(line) = line {
                 let _ = pipe.outlet.send(line).await;
             }
@@ -158,7 +163,7 @@ impl Pipe {
         if era == Era::Modern {
             let mut running = lock(&self.modern);
             running.retain(|_, task| !task.is_finished());
-            running.insert(id, task);
+            running.insert(known, task);
         }
     }
 
@@ -178,9 +183,8 @@ impl Pipe {
     }
 
     /// The answer to a request; none if it was cancelled.
-    async fn answer(&self, incoming: Incoming) -> Option<String> {
-        let (id, era) = (incoming.id.clone(), incoming.era());
-        let outcome = self.entrance.pipeline.answer(self.read(incoming)).await;
+    async fn answer(&self, id: Id, era: Era, request: Result<Request, RpcError>) -> Option<String> {
+        let outcome = self.entrance.pipeline.answer(request).await;
         match &outcome {
             Err(Failure::Cancelled) => return None,
             Ok(Reply::Begun(session, _)) => {

@@ -3,6 +3,10 @@
 //!
 //! [`LocalServer`]: pegboard_upstream::LocalServer
 
+mod calls;
 mod chained;
+mod doors;
+mod exposure;
 mod names;
+mod tokens;
 mod world;

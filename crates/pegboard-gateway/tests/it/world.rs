@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -13,6 +16,7 @@ use axum::{
 };
 use pegboard_engine::Keyword;
 use pegboard_gateway::{Gateway, GatewaySettings, Profile};
+use pegboard_http::Principal;
 use pegboard_upstream::{
     Answering, LocalServer,
     config::{ServerConfig, TransportConfig},
@@ -28,10 +32,22 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The largest body.
 const MAX_BODY: usize = 4 << 20;
 
-/// A server that offers tools by name, and keeps what it is called with.
+/// A server that offers tools by name, a prompt and a resource, and keeps what it is called with.
+/// Its tool `fail` fails, `refuse` is refused, `wait` never answers, and `link` names a resource.
 pub(crate) struct Server {
     tools: Vec<Value>,
     calls: Mutex<Vec<(String, String)>>,
+    /// Calls that were given up.
+    dropped: Arc<AtomicUsize>,
+}
+
+/// Counts itself when it is dropped.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl fmt::Debug for Server {
@@ -44,7 +60,34 @@ impl Server {
     /// A server with tools of these names, which take any arguments.
     pub(crate) fn new(names: &[&str]) -> Arc<Self> {
         let tool = |name: &&str| json!({"name": name, "description": format!("Does what {name} says"), "inputSchema": {"type": "object"}});
-        Arc::new(Self { tools: names.iter().map(tool).collect(), calls: Mutex::default() })
+        Self::with(names.iter().map(tool).collect())
+    }
+
+    /// A server with tools of these definitions.
+    pub(crate) fn with(tools: Vec<Value>) -> Arc<Self> {
+        Arc::new(Self { tools, calls: Mutex::default(), dropped: Arc::default() })
+    }
+
+    /// How many calls were given up.
+    pub(crate) fn dropped(&self) -> usize {
+        self.dropped.load(Ordering::SeqCst)
+    }
+
+    async fn call(&self, params: Fields) -> Result<Raw, RpcError> {
+        let arguments = params.get("arguments").map(|arguments| arguments.get().to_owned());
+        let name = params.text("name").unwrap_or_default();
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push((name.clone(), arguments.unwrap_or_default()));
+        let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+        match name.as_str() {
+            "fail" => Ok(raw(&json!({"content": [{"type": "text", "text": "it failed"}], "isError": true}))),
+            "refuse" => Err(RpcError::new(RpcError::INVALID_PARAMS, "no such thing")),
+            "wait" => {
+                let _counted = Counted(Arc::clone(&self.dropped));
+                std::future::pending().await
+            }
+            "link" => Ok(raw(&json!({"content": [{"type": "resource_link", "uri": "toy://text", "name": "text"}]}))),
+            _ => Ok(raw(&text("done"))),
+        }
     }
 
     /// How the gateway is told of it.
@@ -63,16 +106,23 @@ impl LocalServer for Server {
         Box::pin(async move {
             match method {
                 "server/discover" => {
-                    Ok(raw(&json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})))
+                    let capabilities = json!({"tools": {}, "prompts": {}, "resources": {}, "completions": {}});
+                    Ok(raw(&json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities})))
                 }
                 "tools/list" => Ok(raw(&json!({"tools": self.tools}))),
-                "tools/call" => {
-                    let params = Fields::of_optional(params.as_deref());
-                    let arguments = params.get("arguments").map(|arguments| arguments.get().to_owned());
-                    let call = (params.text("name").unwrap_or_default(), arguments.unwrap_or_default());
-                    self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-                    Ok(raw(&json!({"content": [{"type": "text", "text": "done"}]})))
+                "tools/call" => self.call(Fields::of_optional(params.as_deref())).await,
+                "prompts/list" => Ok(raw(&json!({"prompts": [{"name": "greet"}]}))),
+                "prompts/get" => Ok(raw(&json!({"messages": [params]}))),
+                "resources/list" => Ok(raw(&json!({"resources": [{"uri": "toy://text", "name": "text"}]}))),
+                "resources/templates/list" => Ok(raw(&json!({"resourceTemplates": []}))),
+                "resources/read" => {
+                    let uri = Fields::of_optional(params.as_deref()).text("uri").unwrap_or_default();
+                    match uri.as_str() {
+                        "toy://text" => Ok(raw(&json!({"contents": [{"uri": uri, "text": "hello"}]}))),
+                        _ => Err(RpcError::new(RpcError::INVALID_PARAMS, "none").with_data(&json!({"uri": uri}))),
+                    }
                 }
+                "completion/complete" => Ok(raw(&json!({"completion": {"values": [params]}}))),
                 _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
             }
         })
@@ -100,20 +150,31 @@ impl World {
         Self { gateway, router }
     }
 
-    /// Sends a request; the status, the headers, and all messages that came back.
-    pub(crate) async fn post(&self, headers: &[(&str, &str)], body: &Value) -> (u16, HeaderMap, Vec<Value>) {
-        let mut request = Request::post("/mcp").header("accept", "application/json, text/event-stream");
+    /// [`post`](Self::post) with a token's holder.
+    pub(crate) async fn post_as(
+        &self,
+        holder: Option<usize>,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> (u16, HeaderMap, Vec<Value>) {
+        let mut request = Request::post("/mcp");
+        if !headers.iter().any(|(name, _)| *name == "accept") {
+            request = request.header("accept", "application/json, text/event-stream");
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Body::from(body.to_string())).expect("a request");
+        let mut request = request.body(Body::from(body.to_string())).expect("a request");
+        if let Some(holder) = holder {
+            request.extensions_mut().insert(Principal(holder));
+        }
         let Ok(response) = self.router.clone().oneshot(request).await;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let bytes = body::to_bytes(response.into_body(), usize::MAX).await.expect("a body");
-        let text = String::from_utf8(bytes.to_vec()).expect("text");
-        let is_stream = headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
-        let lines = text.lines().filter_map(|line| if is_stream { line.strip_prefix("data: ") } else { Some(line) });
-        (status, headers, lines.map(|line| serde_json::from_str(line).expect("JSON")).collect())
+        read(response).await
+    }
+
+    /// Sends a request; the status, the headers, and all messages that came back.
+    pub(crate) async fn post(&self, headers: &[(&str, &str)], body: &Value) -> (u16, HeaderMap, Vec<Value>) {
+        self.post_as(None, headers, body).await
     }
 
     /// Begins a session.
@@ -128,17 +189,33 @@ impl World {
     }
 
     /// Makes a request of 2026-07-28; the response.
-    pub(crate) async fn modern(&self, method: &str, mut params: Value) -> Value {
+    pub(crate) async fn modern(&self, method: &str, params: Value) -> Value {
+        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        self.modern_with(method, params, &[("mcp-name", &name)]).await
+    }
+
+    /// [`modern`](Self::modern) with further headers.
+    pub(crate) async fn modern_with(&self, method: &str, mut params: Value, more: &[(&str, &str)]) -> Value {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let name = params["name"].as_str().unwrap_or_default().to_owned();
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", &name)];
+        let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+        headers.extend(more);
         self.post(&headers, &body).await.2.pop().expect("a response")
     }
+}
+
+/// The status, the headers, and all messages of a response.
+async fn read(response: axum::http::Response<Body>) -> (u16, HeaderMap, Vec<Value>) {
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let bytes = body::to_bytes(response.into_body(), usize::MAX).await.expect("a body");
+    let text = String::from_utf8(bytes.to_vec()).expect("text");
+    let is_stream = headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
+    let lines = text.lines().filter_map(|line| if is_stream { line.strip_prefix("data: ") } else { Some(line) });
+    (status, headers, lines.map(|line| serde_json::from_str(line).expect("JSON")).collect())
 }
 
 /// A client with a session.
@@ -148,6 +225,17 @@ pub(crate) struct Legacy<'a> {
 }
 
 impl Legacy<'_> {
+    /// The session's name.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Makes a request; everything that came, the response last.
+    pub(crate) async fn messages(&self, method: &str, params: Value) -> Vec<Value> {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.world.post(&[("mcp-session-id", &self.id)], &body).await.2
+    }
+
     /// Makes a request; the response.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Value {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});

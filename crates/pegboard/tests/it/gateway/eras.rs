@@ -158,24 +158,6 @@ async fn greetings_of_all_versions() {
 }
 
 #[tokio::test]
-async fn batches_of_the_version_that_has_them() {
-    let served = serve("batches", "legacy").await;
-    let session = served.legacy().await;
-    let body = json!([
-        {"jsonrpc": "2.0", "id": "a", "method": "ping"},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": {"name": "echo", "arguments": {"message": "x"}}},
-        {"jsonrpc": "2.0", "id": "c", "method": "nothing"}
-    ]);
-    let request = super::client::http().post(&served.url).header("mcp-session-id", &session.session);
-    let answer = request.body(body.to_string()).send().await.expect("an answer").text().await.expect("a body");
-    let answers: Vec<Value> = serde_json::from_str(&answer).expect("a list");
-    let ids: Vec<&Value> = answers.iter().map(|answer| &answer["id"]).collect();
-    assert_eq!(ids, ["a", "b", "c"]);
-    assert!(answers[1]["result"]["content"].is_array() && answers[2]["error"]["code"] == -32601, "{answer}");
-}
-
-#[tokio::test]
 async fn listening_is_acknowledged_tagged_and_filtered() {
     for era in ERAS {
         let served = serve("listen", era).await;

@@ -52,30 +52,6 @@ async fn an_open_stream_hears_of_the_change_once() {
 }
 
 #[tokio::test]
-async fn hidden_tools_can_be_called_and_mistakes_are_explained() {
-    let config = json!({
-        "mcpServers": {"fixture": fixture(&["--extras"])},
-        "pegboard": {"dialect": "bridge"}
-    });
-    let served = Served::start("hidden", &config).await;
-    let session = served.legacy().await;
-    let listed = names(&session.request("tools/list", json!({})).await, "tools");
-    assert_eq!(listed, ["search_tools", "call_tool"]);
-    let found = session.call("search_tools", json!({"query": "echo"})).await;
-    assert!(text(&found).contains("echo("), "{found:?}");
-    let direct = session.call("echo", json!({"message": "direct"})).await;
-    assert!(text(&direct).contains("direct"));
-    let bridged = session.call("call_tool", json!({"name": "echo", "arguments": {"message": "bridged"}})).await;
-    assert!(text(&bridged).contains("bridged"));
-    let misspelt = session.call("ecoh", json!({})).await;
-    assert_eq!(misspelt.result()["isError"], true);
-    assert!(text(&misspelt).contains("nearest names: echo"), "{misspelt:?}");
-    let wrong = session.call("slow", json!({"ms": "long"})).await;
-    assert_eq!(wrong.result()["isError"], true);
-    assert!(text(&wrong).contains("schema: {"), "{wrong:?}");
-}
-
-#[tokio::test]
 async fn modern_clients_get_the_bridge_instead_of_a_stateful_dialect() {
     let served = serve_gateway("fallback").await;
     let listed = served.modern("tools/list", json!({})).await;
@@ -83,44 +59,6 @@ async fn modern_clients_get_the_bridge_instead_of_a_stateful_dialect() {
     served.modern("tools/call", json!({"name": "search_tools", "arguments": {"query": "audio"}})).await.result();
     assert_eq!(served.modern("tools/list", json!({})).await.result(), listed.result(), "the list must not change");
     served.logged("clients of 2026-07-28 get `bridge`").await;
-}
-
-#[tokio::test]
-async fn profiles_by_client() {
-    let config = json!({
-        "mcpServers": {"fixture": fixture(&["--tools", "60"])},
-        "pegboard": {"dialect": "bridge", "clients": {"knows-*": "passthrough", "refreshes": "gateway"}}
-    });
-    let served = Served::start("profiles", &config).await;
-    let count = async |client: &str| {
-        let session = Legacy::begin(&served.url, client, json!({})).await;
-        names(&session.request("tools/list", json!({})).await, "tools")
-    };
-    assert_eq!(count("other").await, ["search_tools", "call_tool"]);
-    assert!(count("knows-better").await.len() > 60);
-    let gateway = count("refreshes").await;
-    assert_eq!((gateway.len(), gateway.last().map(String::as_str)), (51, Some("search_available_tools")));
-}
-
-#[tokio::test]
-async fn the_bare_search_of_the_document_is_answered_in_every_dialect() {
-    for (dialect, tools) in [("bridge", "60"), ("gateway", "60"), ("select", "3"), ("passthrough", "3")] {
-        let config = json!({
-            "mcpServers": {"fixture": fixture(&["--tools", tools])},
-            "pegboard": {"dialect": dialect}
-        });
-        let served = Served::start(&format!("bare-{dialect}"), &config).await;
-        let body = json!({
-            "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {"name": "search_available_tools", "arguments": {"query": "image"}}
-        });
-        let request = super::client::http().post(&served.url).header("content-type", "application/json");
-        let response = request.body(body.to_string()).send().await.expect("an answer");
-        assert_eq!(response.headers()["content-type"], "application/json");
-        let answer: Value = serde_json::from_str(&response.text().await.expect("a body")).expect("JSON");
-        let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
-        assert!(text.starts_with("Found ") && text.contains("\n\n1. test_"), "{dialect}: {answer}");
-    }
 }
 
 #[tokio::test]

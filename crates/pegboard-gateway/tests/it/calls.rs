@@ -1,0 +1,133 @@
+//! Calls on their way: rules, limits, failures, cancellation and shutdown.
+
+use pegboard_discovery::{
+    Exposure,
+    policy::{Middleware, NamePattern, Policies, SecurityRule},
+};
+use pegboard_gateway::{CallLimits, GatewaySettings};
+use serde_json::json;
+
+use super::world::{PATIENCE, Server, World};
+
+fn plain() -> GatewaySettings {
+    GatewaySettings { exposure: Exposure::Never, ..GatewaySettings::default() }
+}
+
+fn filter(allow: &[&str], deny: &[&str]) -> Middleware {
+    let patterns = |names: &[&str]| names.iter().map(|name| NamePattern::new(name).expect("a pattern")).collect();
+    Middleware::ToolFilter { allow: patterns(allow), deny: patterns(deny) }
+}
+
+#[tokio::test]
+async fn filters_hide_and_refuse() {
+    let policies = Policies {
+        general: vec![filter(&["^test_", "echo"], &["*_content"])],
+        by_server: vec![("two".to_owned(), vec![filter(&["^echo$"], &[])])],
+    };
+    let tools = ["test_text", "test_content", "echo", "exit"];
+    let servers = vec![Server::new(&tools).config("one"), Server::new(&tools).config("two")];
+    let world = World::new(servers, GatewaySettings { policies, ..plain() }).await;
+    let session = world.legacy().await;
+    assert_eq!(session.names().await, ["one___test_text", "one___echo", "two___echo"]);
+    for hidden in ["one___test_content", "two___test_text", "exit"] {
+        assert!(session.call(hidden, "{}").await.contains("no tool"), "{hidden}");
+    }
+}
+
+#[tokio::test]
+async fn rules_forbid_calls_before_arguments_are_looked_at() {
+    let rule = SecurityRule {
+        name: "no-passwords".to_owned(),
+        pattern: regex::Regex::new("/etc/passwd").expect("a pattern"),
+        message: "not that file".to_owned(),
+    };
+    let policies = Policies {
+        general: vec![
+            Middleware::Security { rules: vec![rule], is_logged: true },
+            Middleware::DescriptionEnricher { prefix: String::new(), suffix: " (checked)".to_owned() },
+        ],
+        by_server: Vec::new(),
+    };
+    let schema = json!({"type": "object", "required": ["mode"]});
+    let server = Server::with(vec![json!({"name": "read", "description": "Reads", "inputSchema": schema})]);
+    let world = World::new(vec![server.config("files")], GatewaySettings { policies, ..plain() }).await;
+    let session = world.legacy().await;
+    for (tool, arguments) in [
+        ("read", r#"{"path":"/etc/passwd"}"#),
+        ("call_tool", r#"{"name":"read","arguments":{"path":"/etc/passwd"}}"#),
+        ("call_tool", r#"{"name":"read","arguments":"{\"path\":\"/etc/passwd\"}"}"#),
+    ] {
+        let refused = session.call(tool, arguments).await;
+        assert!(refused.contains("-32602") && refused.contains("not that file"), "{refused}");
+    }
+    assert!(session.call("read", r#"{"path":"/tmp"}"#).await.contains("mode"), "the schema comes next");
+    assert!(server.calls().is_empty());
+    let listed = session.request("tools/list", json!({})).await;
+    assert_eq!(listed["result"]["tools"][0]["description"], "Reads (checked)");
+}
+
+#[tokio::test]
+async fn failures_are_told_to_whom_they_concern() {
+    let world = World::new(vec![Server::new(&["fail", "refuse", "link"]).config("one")], plain()).await;
+    let session = world.legacy().await;
+    let result = async |name: &str| session.request("tools/call", json!({"name": name})).await;
+    assert_eq!(result("fail").await["result"]["isError"], true);
+    assert_eq!(result("refuse").await["error"]["message"], "no such thing");
+    assert_eq!(result("link").await["result"]["content"][0]["uri"], "toy://text");
+    assert!(result("link").await["result"].get("resultType").is_none(), "the form of this version");
+    let modern = world.modern("tools/call", json!({"name": "fail", "arguments": {}})).await;
+    assert_eq!((&modern["result"]["resultType"], &modern["result"]["isError"]), (&json!("complete"), &json!(true)));
+}
+
+#[tokio::test]
+async fn calls_in_a_minute() {
+    let limits = CallLimits { per_minute: 2, ..CallLimits::default() };
+    let world = World::new(vec![Server::new(&["echo"]).config("one")], GatewaySettings { limits, ..plain() }).await;
+    let (one, two) = (world.legacy().await, world.legacy().await);
+    assert_eq!([one.call("echo", "{}").await, two.call("echo", "{}").await], ["done", "done"]);
+    assert!(one.call("echo", "{}").await.contains("2 calls a minute"), "a new session is no new share");
+}
+
+#[tokio::test]
+async fn a_client_takes_a_request_back() {
+    let server = Server::new(&["wait"]);
+    let world = World::new(vec![server.config("one")], plain()).await;
+    let session = world.legacy().await;
+    let cancel = async {
+        while server.calls().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let params = json!({"requestId": 1});
+        let body = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        world.post(&[("mcp-session-id", session.id())], &body).await.0
+    };
+    let call = session.messages("tools/call", json!({"name": "wait"}));
+    let (messages, status) =
+        tokio::time::timeout(PATIENCE, async { tokio::join!(call, cancel) }).await.expect("in time");
+    assert_eq!((messages.len(), status), (0, 202), "there is nobody to answer");
+    let gone = async {
+        while server.dropped() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("the call is given up");
+}
+
+#[tokio::test]
+async fn a_shutdown_cuts_calls() {
+    let server = Server::new(&["wait"]);
+    let world = World::new(vec![server.config("one")], plain()).await;
+    let session = world.legacy().await;
+    let cut = async {
+        while server.calls().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        world.gateway.cut_calls();
+    };
+    let legacy = session.request("tools/call", json!({"name": "wait"}));
+    let modern = world.modern("tools/call", json!({"name": "wait", "arguments": {}}));
+    let (legacy, modern, ()) = tokio::join!(legacy, modern, cut);
+    for answer in [legacy, modern] {
+        assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("shutting down")), "{answer}");
+    }
+}

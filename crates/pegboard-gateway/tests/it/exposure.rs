@@ -1,0 +1,154 @@
+//! What clients get to see, and how they find the rest.
+
+use pegboard_discovery::{DialectName, Exposure, Settings};
+use pegboard_gateway::{ClientProfile, GatewaySettings, Profile};
+use serde_json::{Value, json};
+
+use super::world::{Legacy, Server, World, names, settings};
+
+const LIST_CHANGED: &str = "notifications/tools/list_changed";
+
+/// A server with many tools, `play_audio` among them.
+fn many() -> std::sync::Arc<Server> {
+    let others: Vec<String> = (0..60).map(|number| format!("other_{number:02}")).collect();
+    let names: Vec<&str> = others.iter().map(String::as_str).chain(["play_audio"]).collect();
+    Server::new(&names)
+}
+
+fn gateway_settings() -> GatewaySettings {
+    let settings = settings(Profile::Dialect(DialectName::Gateway));
+    GatewaySettings { discovery: Settings { max_tools_limit: 10, ..settings.discovery.clone() }, ..settings }
+}
+
+/// The methods of the notifications that came with an answer.
+fn told(messages: &[Value]) -> Vec<&str> {
+    messages.iter().filter_map(|message| message["method"].as_str()).collect()
+}
+
+async fn search(session: &Legacy<'_>, query: &str) -> Vec<Value> {
+    let params = json!({"name": "search_available_tools", "arguments": {"query": query}});
+    session.messages("tools/call", params).await
+}
+
+#[tokio::test]
+async fn a_search_exposes_its_hits_to_its_own_session() {
+    let world = World::new(vec![many().config("many")], gateway_settings()).await;
+    let (one, two) = (world.legacy().await, world.legacy().await);
+    let before = one.names().await;
+    assert_eq!((before.len(), before.last().map(String::as_str)), (11, Some("search_available_tools")));
+    let found = search(&one, "audio").await;
+    assert_eq!(told(&found), [LIST_CHANGED], "on the request's own stream, as there is no other");
+    assert!(found[1]["result"]["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("Found 1 ")));
+    let after = one.names().await;
+    assert_eq!(after, ["play_audio", "search_available_tools"]);
+    assert_eq!(two.names().await, before, "another session saw it");
+    assert_eq!(told(&search(&one, "audio").await), Vec::<&str>::new(), "nothing changed");
+    assert_eq!(told(&search(&one, "zzzzqqqq").await), Vec::<&str>::new());
+    assert_eq!(one.names().await, after);
+}
+
+#[tokio::test]
+async fn clients_without_sessions_get_a_list_that_does_not_change() {
+    let world = World::new(vec![many().config("many")], gateway_settings()).await;
+    let listed = world.modern("tools/list", json!({})).await;
+    assert_eq!(names(&listed), ["search_tools", "call_tool"]);
+    world.modern("tools/call", json!({"name": "search_tools", "arguments": {"query": "audio"}})).await;
+    assert_eq!(world.modern("tools/list", json!({})).await, listed);
+}
+
+#[tokio::test]
+async fn profiles_by_client() {
+    let profile = |client: &str, profile| ClientProfile { client: client.to_owned(), profile };
+    let clients = vec![profile("te*", Profile::Passthrough), profile("*", Profile::Dialect(DialectName::Select))];
+    let world = World::new(vec![many().config("many")], GatewaySettings { clients, ..gateway_settings() }).await;
+    assert_eq!(world.legacy().await.names().await.len(), 61, "the first entry that fits");
+}
+
+#[tokio::test]
+async fn a_bare_search_is_answered_in_every_dialect() {
+    let all = DialectName::ALL.map(Profile::Dialect).into_iter().chain([Profile::Passthrough]);
+    for profile in all {
+        let world = World::new(vec![many().config("many")], settings(profile)).await;
+        let params = json!({"name": "search_available_tools", "arguments": {"query": "audio"}});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let (status, headers, answers) = world.post(&[("accept", "*/*")], &body).await;
+        assert_eq!((status, headers["content-type"].to_str().ok()), (200, Some("application/json")), "{profile:?}");
+        let text = answers[0]["result"]["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(text.starts_with("Found 1 matching tools:\n\n1. play_audio"), "{profile:?}: {answers:?}");
+    }
+}
+
+#[tokio::test]
+async fn hidden_tools_can_be_called_and_mistakes_are_explained() {
+    let schema = json!({"type": "object", "properties": {"ms": {"type": "integer"}}});
+    let server = Server::with(vec![json!({"name": "sleep", "inputSchema": schema})]);
+    let world = World::new(vec![server.config("s")], settings(Profile::default())).await;
+    let session = world.legacy().await;
+    assert_eq!(session.names().await, ["search_tools", "call_tool"]);
+    assert_eq!(session.call("sleep", r#"{"ms":1}"#).await, "done");
+    assert!(session.call("slepe", "{}").await.contains("nearest names: sleep"));
+    assert!(session.call("sleep", r#"{"ms":"long"}"#).await.contains("schema: {"));
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn lists_come_in_pages() {
+    let page = GatewaySettings { exposure: Exposure::Never, page_size: 40, ..GatewaySettings::default() };
+    let world = World::new(vec![many().config("many")], page).await;
+    let session = world.legacy().await;
+    let first = session.request("tools/list", json!({})).await;
+    assert_eq!((names(&first).len(), first["result"]["nextCursor"].as_str()), (40, Some("40")));
+    let second = session.request("tools/list", json!({"cursor": "40"})).await;
+    assert_eq!((names(&second).len(), second["result"].get("nextCursor")), (21, None));
+    for wrong in [json!("nonsense"), json!("0"), json!("61"), json!(7)] {
+        let refused = session.request("tools/list", json!({"cursor": wrong})).await;
+        assert_eq!(refused["error"]["code"], -32602, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn names_carry_their_server_when_there_are_several() {
+    let (one, long) = (Server::new(&["echo"]), "a server with a name that is much too long to be put in front of it");
+    let servers = vec![one.config("one"), Server::new(&["echo"]).config(long)];
+    let never = GatewaySettings { exposure: Exposure::Never, ..GatewaySettings::default() };
+    let world = World::new(servers, never).await;
+    let session = world.legacy().await;
+    let listed = session.names().await;
+    assert_eq!(listed[0], "one___echo");
+    assert!(
+        listed
+            .iter()
+            .all(|name| name.len() <= 64 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-'))
+    );
+    for name in &listed {
+        assert_eq!(session.call(name, "{}").await, "done", "{name}");
+    }
+    assert!(session.call("ecoh", "{}").await.contains("one___echo"));
+    let prompt = session.request("prompts/get", json!({"name": "one___greet"})).await;
+    assert_eq!(prompt["result"]["messages"][0]["name"], "greet");
+    let unknown = session.request("prompts/get", json!({"name": "one___gret"})).await;
+    assert!(unknown["error"]["message"].as_str().is_some_and(|text| text.contains("one___greet")));
+    for uri in ["one+toy://text", "one___toy://text"] {
+        let read = session.request("resources/read", json!({"uri": uri})).await;
+        assert_eq!(read["result"]["contents"][0]["uri"], "one+toy://text", "{uri}");
+    }
+    let reference =
+        json!({"ref": {"type": "ref/prompt", "name": "one___greet"}, "argument": {"name": "a", "value": ""}});
+    let completed = session.request("completion/complete", reference).await;
+    assert_eq!(completed["result"]["completion"]["values"][0]["ref"]["name"], "greet");
+}
+
+#[tokio::test]
+async fn a_missing_resource_has_the_code_of_each_version() {
+    let world = World::new(vec![Server::new(&["echo"]).config("one")], GatewaySettings::default()).await;
+    let session = world.legacy().await;
+    let legacy = session.request("resources/read", json!({"uri": "toy://none"})).await;
+    assert_eq!(legacy["error"]["code"], -32002);
+    let body = json!({"uri": "toy://none"});
+    let headers = [("mcp-name", "toy://none")];
+    let modern = world.modern_with("resources/read", body, &headers).await;
+    assert_eq!(
+        (modern["error"]["code"].as_i64(), &modern["error"]["data"]["uri"]),
+        (Some(-32602), &json!("toy://none"))
+    );
+}
