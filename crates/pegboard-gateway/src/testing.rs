@@ -38,24 +38,25 @@ pub(crate) fn setups(settings: GatewaySettings) -> Arc<Setups> {
     Arc::new(Setups::new(settings, rankers))
 }
 
-/// A request of a caller, in a session of this number that lasts or not.
-pub(crate) fn exchange(caller: Caller, session: Option<(u64, bool)>) -> Exchange {
+/// A session of a caller, of this number, that lasts or not.
+pub(crate) fn session(caller: Caller, party: Party, owner: u64, is_lasting: bool) -> Arc<ClientSession> {
+    let (profile, capabilities, client) = (Profile::Passthrough, raw(&json!({})), "test".to_owned());
     let viewer = Viewer { caller, selection: Arc::default(), setup: 0 };
-    let profile = Profile::Passthrough;
-    let session = session.map(|(owner, is_lasting)| {
-        let setups = setups(GatewaySettings::default());
-        let view = CatalogView::default().view(&setups.current(), &viewer, profile.shape());
-        let (tools, client) = (lock(&view.tools).fork(), "test".to_owned());
-        let capabilities = raw(&json!({}));
-        let (viewer, party) = (viewer.clone(), Party::Caller(caller));
-        let beginning = Beginning { viewer, party, profile, capabilities, tools, is_lasting, client };
-        Arc::new(ClientSession::new(owner, beginning))
-    });
+    let setups = setups(GatewaySettings::default());
+    let view = CatalogView::default().view(&setups.current(), &viewer, profile.shape());
+    let tools = lock(&view.tools).fork();
+    let beginning = Beginning { viewer, party, profile, capabilities, tools, is_lasting, client };
+    Arc::new(ClientSession::new(owner, beginning))
+}
+
+/// A request of a caller, in a session of this number that lasts or not.
+pub(crate) fn exchange(caller: Caller, in_session: Option<(u64, bool)>) -> Exchange {
+    let session = in_session.map(|(owner, is_lasting)| session(caller, Party::Caller(caller), owner, is_lasting));
     Exchange {
-        viewer,
+        viewer: Viewer { caller, selection: Arc::default(), setup: 0 },
         address: None,
         session,
-        shape: profile.shape(),
+        shape: Profile::Passthrough.shape(),
         capabilities: raw(&json!({})),
         log_level: None,
         progress: None,

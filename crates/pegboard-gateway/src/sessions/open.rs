@@ -95,3 +95,30 @@ impl OpenSessions {
         all
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn those_with_the_most_sessions_make_room() {
+        let open = OpenSessions::default();
+        let session = |owner: u64, address: u8| {
+            let party = Party::Address(IpAddr::V4(Ipv4Addr::new(192, 0, 2, address)).into());
+            testing::session(Caller::Anybody, party, owner, true)
+        };
+        let quiet = session(1, 1);
+        assert!(open.add(Arc::clone(&quiet), 4).is_empty());
+        let crowd: Vec<_> = (2..=4).map(|owner| session(owner, 2)).collect();
+        for one in &crowd {
+            assert!(open.add(Arc::clone(one), 4).is_empty());
+        }
+        let gone: Vec<u64> = open.add(session(5, 3), 4).iter().map(|session| session.owner).collect();
+        assert_eq!(gone, [2], "the oldest of the crowd, although another one is older");
+        assert!(open.find(&quiet.id).is_some());
+        assert_eq!(open.surplus_of(Caller::Anybody, 0).len(), 0, "only tokens have a share of their own");
+    }
+}

@@ -1,8 +1,8 @@
 //! What clients get to see, and how they find the rest.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Legacy, Served, fixture, names, text};
+use super::{Served, fixture, names, text};
 
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
 

@@ -337,3 +337,43 @@ async fn bodies_in_progress_have_a_share_of_memory() {
     assert_eq!((status(&head), head.contains("retry-after: 1")), ("503", true), "{head}");
     assert_eq!(ping(&served, ANN).await.status, 200, "another token has its own share");
 }
+
+#[tokio::test]
+async fn calls_whose_client_has_gone_away_keep_their_share() {
+    let connections = json!({"connections": {"perToken": 3}, "shutdownDeadline": "100ms"});
+    let served = Served::start("abandoned", &config(&connections)).await;
+    let session = Legacy::begin_as(&served.url, "low", json!({}), Some(LOW)).await.session;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "slow", "arguments": {"ms": 600_000}
+    }});
+    let body = call.to_string();
+    for number in 1..=3 {
+        let mut stream = connect(&served).await;
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {LOW}\r\nMcp-Session-Id: {session}\r\n\
+             Content-Type: application/json\r\nAccept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let is_running = |log: &String| log.matches("slow: started").count() == number;
+        let mut log = served.log.clone();
+        tokio::time::timeout(PATIENCE, log.wait_for(is_running)).await.expect("it runs").expect("a log");
+        // The client goes away, and the call goes on.
+        drop(stream);
+    }
+    assert_eq!(ping(&served, LOW).await.status, 503, "three calls are all that it may have");
+    assert_eq!(ping(&served, ANN).await.status, 200);
+}
+
+#[tokio::test]
+async fn refusals_are_logged_within_a_budget() {
+    let served = Served::start("refusals", &config(&json!({}))).await;
+    for _ in 0..300 {
+        let request = http().post(&served.url).bearer_auth(LOW).header("mcp-session-id", "f".repeat(32));
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        assert_eq!(request.body(body.to_string()).send().await.expect("an answer").status(), 404);
+    }
+    let logged = served.log().matches("a request is refused").count();
+    // Ten seconds may have passed more than once on a busy machine.
+    assert!((1..300).contains(&logged), "{logged}");
+}
