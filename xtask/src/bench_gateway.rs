@@ -1,6 +1,7 @@
 //! What the gateway costs: a call beside a direct one, a search, memory, a start.
 
 pub(crate) mod attack;
+mod neighbours;
 pub(crate) mod real;
 mod sessions;
 pub(crate) mod soak;
@@ -57,7 +58,8 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
     say(&format!("a search over {tools} tools: {cpu:.2} ms of processor time (goal: at most 1)"));
     say(&format!("resident with {tools} tools: {resident:.1} MB (goal: at most 40)"));
     let servers = json!({"fixture": {"command": fixture, "args": catalog(fleet.unwrap_or(FLEET))?}});
-    throughput::run(&servers)?;
+    throughput::task(None)?;
+    neighbours::run(&fixture)?;
     sessions::run(&servers)?;
     starting::run(&fixture, fleet.unwrap_or(FLEET))
 }

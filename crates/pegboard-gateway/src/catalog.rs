@@ -58,7 +58,16 @@ impl CatalogView {
     pub(crate) fn with_tools<T>(&self, setup: &Setup, exchange: &Exchange, work: impl FnOnce(&mut Session) -> T) -> T {
         match &exchange.session {
             Some(session) => work(&mut lock(&session.tools)),
-            None => work(&mut lock(&self.view(setup, &exchange.viewer, exchange.shape).tools)),
+            None => {
+                let view = self.view(setup, &exchange.viewer, exchange.shape);
+                if setup.learner.is_some() {
+                    // What was searched for before is what is learned from.
+                    return work(&mut lock(&view.tools));
+                }
+                // A copy: requests that stand alone need not wait for each other.
+                let mut tools = lock(&view.tools).fork();
+                work(&mut tools)
+            }
         }
     }
 

@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 use super::processor_ms;
 use crate::{say, served};
 
+/// The tools of the demo.
+const DEMO: &str = "crates/pegboard/demo/tools.jsonl";
+
 /// What the README searches for.
 const QUERIES: [&str; 1] = ["overdue invoices"];
 
@@ -41,7 +44,7 @@ struct Rate {
 
 /// Measures the gateway alone, in front of the tools of this catalog.
 pub(crate) fn task(catalog: Option<&str>) -> Result<(), String> {
-    let (command, args) = (served::fixture("release")?, super::catalog(catalog.unwrap_or(super::FLEET))?);
+    let (command, args) = (served::fixture("release")?, super::catalog(catalog.unwrap_or(DEMO))?);
     run(&json!({"fixture": {"command": command, "args": args}}))
 }
 
