@@ -200,6 +200,11 @@ impl Session {
         Ok(session.with_pre_discovered(self.pre_discovered.clone()))
     }
 
+    /// Whether no call changes what is seen, so that a [copy](Self::fork) answers like this one.
+    pub fn is_constant(&self) -> bool {
+        self.dialect == DialectName::Bridge && self.loaded.shown().next().is_none() && self.exposed.is_none()
+    }
+
     /// A conversation with the same settings and the same first list that has not begun. It
     /// shares what was worked out for this one, and so costs next to nothing.
     #[must_use]

@@ -179,6 +179,35 @@ mod tests {
     }
 
     #[test]
+    fn capabilities_have_a_bound() {
+        let check = |length: usize| check_capabilities(&raw(&"c".repeat(length - 2))).map_err(|error| error.message);
+        assert_eq!(check(32_768), Ok(()));
+        assert_eq!(check(32_769), Err("`capabilities` is 32769 bytes, over the limit of 32768".to_owned()));
+    }
+
+    #[test]
+    fn subscriptions_are_listed_and_given_up() {
+        let shares = Arc::new(Shares::default());
+        let mut own = Subscriptions::default();
+        for uri in ["b", "a", "c"] {
+            assert_eq!(own.add(uri, &shares, party(1)).ok(), Some(true));
+        }
+        own.retain(|uri| uri != "b");
+        assert_eq!(own.iter().collect::<Vec<_>>(), ["a", "c"]);
+        assert_eq!(own.into_iter().collect::<Vec<_>>(), ["a", "c"]);
+        // Exactly as long as one may be, and exactly as many bytes as one session may have.
+        let mut full = Subscriptions::default();
+        let uri = |number: usize| format!("{number:0MAX_URI$}");
+        let most = SUBSCRIPTION_BYTES / (MAX_URI + SUBSCRIPTION_OVERHEAD);
+        for number in 0..most {
+            assert_eq!(full.add(&uri(number), &shares, party(2)).ok(), Some(true));
+        }
+        let left = SUBSCRIPTION_BYTES - most * (MAX_URI + SUBSCRIPTION_OVERHEAD) - SUBSCRIPTION_OVERHEAD;
+        assert_eq!(full.add(&"x".repeat(left), &shares, party(2)).ok(), Some(true));
+        assert!(full.add("y", &shares, party(2)).is_err());
+    }
+
+    #[test]
     fn a_session_has_bounds() {
         let shares = Arc::new(Shares::default());
         let mut many = Subscriptions::default();

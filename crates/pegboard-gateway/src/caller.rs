@@ -21,6 +21,6 @@ pub(crate) enum Caller {
 pub(crate) struct Viewer {
     pub(crate) caller: Caller,
     pub(crate) selection: Arc<Selection>,
-    /// The number of the [setup](crate::setup::Setup) that says so.
+    /// The number of the settings that say so.
     pub(crate) setup: u64,
 }

@@ -4,7 +4,7 @@ pub(crate) mod directory;
 pub(crate) mod uris;
 pub(crate) mod views;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pegboard_core::Catalog;
 use pegboard_discovery::Session;
@@ -57,17 +57,8 @@ impl CatalogView {
     /// The tools as the session of a request sees them; without one, as its caller does.
     pub(crate) fn with_tools<T>(&self, setup: &Setup, exchange: &Exchange, work: impl FnOnce(&mut Session) -> T) -> T {
         match &exchange.session {
-            Some(session) => work(&mut lock(&session.tools)),
-            None => {
-                let view = self.view(setup, &exchange.viewer, exchange.shape);
-                if setup.learner.is_some() {
-                    // What was searched for before is what is learned from.
-                    return work(&mut lock(&view.tools));
-                }
-                // A copy: requests that stand alone need not wait for each other.
-                let mut tools = lock(&view.tools).fork();
-                work(&mut tools)
-            }
+            Some(session) => with_copy(setup, &session.tools, work),
+            None => with_copy(setup, &self.view(setup, &exchange.viewer, exchange.shape).tools, work),
         }
     }
 
@@ -76,4 +67,16 @@ impl CatalogView {
         let owner = self.directory().resource(uri);
         owner.is_none_or(|(server, _)| viewer.selection.allows_server(&server))
     }
+}
+
+/// Works with a copy of `tools` where nothing can change, so that requests do not wait for each
+/// other. Where it is learned from use, what was searched for before matters too.
+fn with_copy<T>(setup: &Setup, tools: &Mutex<Session>, work: impl FnOnce(&mut Session) -> T) -> T {
+    let mut tools = lock(tools);
+    if setup.learner.is_some() || !tools.is_constant() {
+        return work(&mut tools);
+    }
+    let mut copy = tools.fork();
+    drop(tools);
+    work(&mut copy)
 }
