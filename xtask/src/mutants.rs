@@ -34,7 +34,7 @@ const LEAST: usize = 90;
 /// Code that is tested together.
 struct Area {
     name: &'static str,
-    /// The package whose unit tests must catch the mutants, and no others: so a mutant costs
+    /// The package whose own tests must catch the mutants, and no others: so a mutant costs
     /// seconds.
     package: &'static str,
     /// Files, as patterns from the root.
@@ -133,6 +133,10 @@ fn test(program: &Path, area: &Area) -> Result<(), String> {
         command.args(["--test-tool", "nextest", "--", "--lib", "--max-fail", "1:immediate"]);
     } else {
         command.args(["--", "--lib"]);
+    }
+    if area.package == "pegboard-gateway" {
+        // Its integration tests run in one process, and take a second.
+        command.args(["--test", "it"]);
     }
     // The source is copied for each run; what does not change is built once for all of them.
     command.env("CARGO_TARGET_DIR", build);
