@@ -75,7 +75,6 @@ const AREAS: [Area; 7] = [
             "crates/pegboard-gateway/src/limits.rs",
             "crates/pegboard-gateway/src/shares.rs",
             "crates/pegboard-gateway/src/bounds.rs",
-            "crates/pegboard-gateway/src/steps/*.rs",
         ],
     },
 ];
