@@ -158,7 +158,7 @@ impl Names {
         })
     }
 
-    /// What a model is told of a tool under this name.
+    /// The definition of a tool under this name, as models get it.
     pub(crate) fn definition(&self, tool: &Tool, name: &str) -> Arc<ToolDefinition> {
         if name != self.shown.get(tool.id()).map_or_else(|| tool.name(), String::as_str) {
             return Arc::new(ToolDefinition::of(tool, name));

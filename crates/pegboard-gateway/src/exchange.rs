@@ -21,7 +21,7 @@ use crate::{
 /// Where messages about one request go.
 pub(crate) type Outlet = mpsc::Sender<String>;
 
-/// The client of one request: what it may see, and how it is told and asked something meanwhile.
+/// The client of one request: its selection, and how it gets notifications and questions.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
     pub(crate) viewer: Viewer,

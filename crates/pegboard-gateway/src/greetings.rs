@@ -1,4 +1,4 @@
-//! What a client is told of the gateway when it comes.
+//! The instructions that clients get when they connect.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::catalog::CatalogView;
 /// Bytes of what servers say of their use.
 const MAX_INSTRUCTIONS: usize = 8 << 10;
 
-/// What clients are told of the gateway.
+/// Makes the instructions for clients.
 #[derive(Debug)]
 pub(crate) struct Greetings {
     pub(crate) fleet: Arc<Fleet>,

@@ -1,7 +1,7 @@
 //! The way of a request, from top to bottom.
 //!
-//! A door turns bytes into a [`Request`] and the [`Reply`] back into bytes; what happens between
-//! stands here, one step after the other, each with its reason.
+//! A door turns bytes into a [`Request`] and the [`Reply`] back into bytes. This file has the
+//! steps between them in their order, each with its reason.
 //!
 //! ```text
 //! authenticate -> limits -> session -> resolve -> pins -> policy -> arguments
@@ -250,7 +250,7 @@ impl Pipeline {
             }
             resolved => resolved.into_called(resolve).await?,
         };
-        // Pins: a tool that nobody has approved is not there; whoever calls it learns why.
+        // Pins: a tool without approval is hidden; a call of it gets the reason.
         if let Some(name) = &called.unknown
             && let Some(held) = pins::held_back(&directory, &exchange.viewer.selection, name)
         {

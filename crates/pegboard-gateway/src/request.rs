@@ -262,7 +262,7 @@ pub(crate) enum Reply {
     Listened,
 }
 
-/// What a client is told of the gateway.
+/// The answer to a client that connects.
 #[derive(Debug)]
 pub(crate) struct Greeting {
     /// The protocol version that the client asked for.

@@ -127,7 +127,7 @@ impl Sessions {
             Some(session) => session,
             None => self.recall(id, viewer, party).await?,
         };
-        // A session belongs to whoever began it.
+        // A session belongs to the caller that began it.
         let is_theirs = session.caller() == viewer.caller;
         self.touch(&session);
         is_theirs.then_some(session)

@@ -207,7 +207,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        // What this tells is what it was told itself; all there are is a safe bet.
+        // The affinity from before is not known; all cores is the usual one.
         bind(&format!("0-{}", cores.max(256)));
     }
 }

@@ -25,7 +25,7 @@ pub struct Target {
     pub name: String,
     /// The arguments to call it with.
     pub arguments: Value,
-    /// Whether a meta-tool was told to call it: these are the arguments within the call's.
+    /// Whether the call came through a meta-tool; `arguments` are then the inner ones.
     pub is_wrapped: bool,
 }
 

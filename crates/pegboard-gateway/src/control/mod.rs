@@ -66,7 +66,7 @@ pub struct Options {
     pub reload: Option<mpsc::Sender<Reload>>,
 }
 
-/// What is told of a gateway, and done to it, while it runs.
+/// Status and control of a running gateway.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) fleet: Arc<Fleet>,

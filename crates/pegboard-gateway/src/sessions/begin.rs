@@ -32,7 +32,7 @@ pub(super) struct Owner {
 const SHARE_OF_SESSIONS: usize = 4;
 
 impl Sessions {
-    /// Begins a session; what the client is told.
+    /// Begins a session, and returns the greeting for its client.
     pub(crate) async fn initialize(
         &self,
         viewer: Viewer,

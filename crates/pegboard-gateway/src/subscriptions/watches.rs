@@ -1,4 +1,4 @@
-//! Resources that clients follow, and the servers that must be told so.
+//! Resources that clients follow, and the subscriptions at their servers.
 
 use std::{
     collections::{BTreeMap, HashMap},

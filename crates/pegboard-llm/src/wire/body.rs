@@ -12,7 +12,7 @@ pub(super) struct Body<'a>(Vec<(Cow<'a, str>, Field<'a>)>);
 #[derive(Debug)]
 enum Field<'a> {
     Value(Cow<'a, Value>),
-    /// A list; what stands in front of it, and the list itself.
+    /// A list, with an optional first item.
     List(Option<Value>, &'a [Value]),
     /// A list of one object, which has a list under this key.
     Nested(&'static str, &'a [Value]),

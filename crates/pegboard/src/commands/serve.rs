@@ -228,7 +228,7 @@ fn control_options(args: &ServeArgs, listener: Option<&Listener>) -> control::Op
 /// Waits until somebody asks us to stop, and says what is still to be waited for.
 async fn stopped(gateway: Arc<Gateway>, format: LogFormat, deadline: Duration) {
     stop_signal().await;
-    // Before anything is said: whoever reads it may answer with another signal.
+    // Before the line is printed: the user may answer it with another signal.
     let again = stop_signal();
     let text = match gateway.running_calls() {
         0 => "stopping".to_owned(),

@@ -43,7 +43,7 @@ pub(super) async fn post(entrance: &Entrance, arrival: Arrival, posted: Posted, 
         let _kept = kept;
         Answer::new(Era::Legacy, &id, pipeline.answer(request).await)
     };
-    // It goes on when its client goes away: that is no cancellation.
+    // The request continues when its client disconnects.
     body::respond(messages, work, false).await
 }
 

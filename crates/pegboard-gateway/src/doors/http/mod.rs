@@ -94,7 +94,7 @@ async fn endpoint(State(door): State<Arc<Door>>, request: Request) -> Response<B
             return response;
         }
     };
-    // Read before its span begins: whose trace it belongs to stands in it.
+    // Read before its span begins, because `_meta` names the trace.
     let (arrival, sent) = Sent::read(arrival, &method, body, door.max_body_bytes, &mut room).await;
     let span = sent.span(&door.entrance.requests, &arrival);
     let work = async move {
@@ -127,7 +127,7 @@ async fn dispatch(entrance: &Entrance, arrival: Arrival, sent: Sent, kept: Kept)
             }
             match (posted, era) {
                 (Posted::Request(incoming), Era::Modern) => modern::post(entrance, arrival, incoming, kept).await,
-                // Nothing that is no request means anything here.
+                // This version has no notifications or responses from clients.
                 (_, Era::Modern) => status(StatusCode::ACCEPTED),
                 (posted, Era::Legacy) => legacy::post(entrance, arrival, posted, kept).await,
             }

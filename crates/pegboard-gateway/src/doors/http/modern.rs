@@ -1,4 +1,4 @@
-//! Requests of 2026-07-28: each stands alone, and its headers must agree with its body.
+//! Requests of 2026-07-28: each is independent of the others, and its headers must agree with its body.
 
 use axum::{
     body::Body,

@@ -51,7 +51,7 @@ impl Arrival {
         self.header("accept").is_some_and(|accept| accept.contains("text/event-stream"))
     }
 
-    /// Whether the header names a version that is no legacy one.
+    /// Whether the header names a version other than the legacy ones.
     fn names_unknown_version(&self) -> bool {
         self.header(VERSION).is_some_and(|version| !LEGACY_VERSIONS.contains(&version))
     }
