@@ -57,4 +57,4 @@ pub use redact::SecretFilter;
 pub use server::{BreakerReport, CallCounts, FailedStart, Report, State, Upstream};
 pub use talk::Talk;
 pub use transport::local::{Answering, LocalServer};
-pub use turns::{Busy, Turn, Turns};
+pub use turns::{Busy, OnBehalf, Turn, Turns};

@@ -44,7 +44,7 @@ use crate::{
     redact::{Redactor, Shared},
     talk::{Talk, TalkNotes},
     trace,
-    turns::Turns,
+    turns::{OnBehalf, Turns},
 };
 
 /// How long a server may take to agree to a subscription.
@@ -274,7 +274,7 @@ impl Upstream {
     /// # Errors
     /// When the server refuses, is not there, or does not answer in time.
     pub async fn call(&self, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
-        self.call_for(0, make).await
+        self.call_for(OnBehalf::default(), make).await
     }
 
     /// [`call`](Self::call) on behalf of a party, which takes turns with others when there are
@@ -282,11 +282,11 @@ impl Upstream {
     ///
     /// # Errors
     /// As for [`call`](Self::call); and when it was not the call's turn in time.
-    pub async fn call_for(&self, party: u64, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
+    pub async fn call_for(&self, whose: OnBehalf, make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
         let _using = Using::new(self);
         let (span, began) = (trace::call_span(self.name()), std::time::Instant::now());
         let work = async {
-            match self.turns.take(party, self.config.timeouts.call).await {
+            match self.turns.take(whose, self.config.timeouts.call).await {
                 Ok(_turn) => self.try_call(make).await,
                 Err(busy) => Err(CallError::Busy(busy)),
             }
