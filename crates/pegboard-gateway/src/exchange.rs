@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pegboard_http::PeerAddress;
 use pegboard_upstream::{
+    OnBehalf,
     json::{Fields, Raw},
     rpc::{Message, RpcError},
     trace::TraceContext,
@@ -58,14 +59,18 @@ impl Exchange {
         Party::of(self.viewer.caller, self.address)
     }
 
-    /// With whom calls take turns at a server that is busy: sessions, else callers.
-    pub(crate) fn queue(&self) -> u64 {
-        match (&self.session, self.viewer.caller) {
-            (Some(session), _) if session.is_lasting => session.owner,
-            (_, Caller::Anybody) => u64::MAX,
-            (_, Caller::Pipe) => u64::MAX - 1,
-            (_, Caller::Token(holder)) => u64::MAX - 2 - holder.0 as u64,
-        }
+    /// With whom calls take turns at a server that is busy: `has_others` says whether there are
+    /// several tokens. Sessions of one caller share fairly.
+    pub(crate) fn on_behalf(&self, has_others: bool) -> OnBehalf {
+        let party = match self.viewer.caller {
+            Caller::Token(holder) if has_others => Some(holder.0 as u64),
+            _ => None,
+        };
+        let member = match &self.session {
+            Some(session) if session.is_lasting => session.owner,
+            _ => u64::MAX,
+        };
+        OnBehalf { party, member }
     }
 
     /// Whether a question of a server becomes the answer of the request, which the client makes

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_upstream::{Busy, Turn, Turns};
+use pegboard_upstream::{Busy, OnBehalf, Turn, Turns};
 use tokio::time::Instant;
 
 use crate::{
@@ -20,6 +20,15 @@ const MOST: usize = 4096;
 /// The bodies of one caller's requests in progress have at most so many times the bytes of the
 /// largest one.
 const BODIES_PER_CALLER: usize = 8;
+
+/// Answers up to this many bytes are not counted: the bound on a caller's requests bounds them.
+const SMALL_ANSWER: usize = 64 << 10;
+
+/// Bytes of a call's arguments from which on the work on them takes turns.
+const LONG_ARGUMENTS: usize = 1 << 10;
+
+/// How long it may wait for its turn.
+const LONG_WORK_WAIT: Duration = Duration::from_secs(30);
 
 /// Time that comes in pieces does not add up exactly.
 const ALMOST: f64 = 1e-9;
@@ -52,14 +61,42 @@ pub(crate) enum Refusal {
     Busy(Busy),
 }
 
+/// The answers that a caller has not read yet leave no room for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the request was carried out, but its answer of {bytes} bytes cannot be sent: with the answers that you have not \
+     read yet it exceeds {most} bytes (`connections.unreadBytesPerToken`)"
+)]
+pub(crate) struct TooMuchUnread {
+    bytes: usize,
+    most: usize,
+}
+
 /// What all callers have asked for, and hold.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Limits {
     shares: Mutex<HashMap<Party, Arc<Share>>>,
     /// Event streams that each caller has open.
     streams: Arc<Shares>,
     /// Bytes of the bodies of each caller's requests in progress.
     body_bytes: Arc<Shares>,
+    /// Bytes of the answers that each caller has not read yet.
+    unread_bytes: Arc<Shares>,
+    /// Work that keeps a processor busy, of which others must not get too much to feel.
+    long_work: Arc<Turns>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            shares: Mutex::default(),
+            streams: Arc::default(),
+            body_bytes: Arc::default(),
+            unread_bytes: Arc::default(),
+            long_work: Turns::new((processors / 2).max(1)),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -149,7 +186,7 @@ impl Limits {
         let share = self.share(party, limits);
         let taken = lock(&share.bucket).take(Instant::now());
         taken.map_err(|retry_in| Refusal::Rate { per_minute: limits.per_minute, retry_in })?;
-        let turn = share.turns.take(0, wait).await.map_err(Refusal::Busy)?;
+        let turn = share.turns.take(OnBehalf::default(), wait).await.map_err(Refusal::Busy)?;
         Ok(Some(Arc::new(turn)))
     }
 
@@ -163,6 +200,37 @@ impl Limits {
     pub(crate) fn open_body(&self, party: Party, bytes: usize, max_body_bytes: usize) -> Option<Claim> {
         let most = max_body_bytes.saturating_mul(BODIES_PER_CALLER);
         self.body_bytes.take(party, bytes.min(max_body_bytes), most)
+    }
+
+    /// Room in memory for an answer until it is sent. A small one needs none; a single one may
+    /// have any size.
+    ///
+    /// # Errors
+    /// When the answers that the caller has not read yet are too large altogether.
+    pub(crate) fn open_answer(
+        &self,
+        party: Party,
+        bytes: usize,
+        most: usize,
+    ) -> Result<Option<Claim>, TooMuchUnread> {
+        if bytes <= SMALL_ANSWER {
+            return Ok(None);
+        }
+        let room = self.unread_bytes.take(party, bytes.min(most), most);
+        room.map(Some).ok_or(TooMuchUnread { bytes, most })
+    }
+
+    /// Waits until a party may keep a processor busy with arguments of so many bytes. Parties take
+    /// turns, so that one with many long queries delays others by one of them, not by all.
+    ///
+    /// # Errors
+    /// When that took too long.
+    pub(crate) async fn begin_work(&self, party: Party, bytes: usize) -> Result<Option<Turn>, Busy> {
+        if bytes < LONG_ARGUMENTS {
+            return Ok(None);
+        }
+        let whose = OnBehalf { party: Some(party.key()), member: 0 };
+        self.long_work.take(whose, LONG_WORK_WAIT).await.map(Some)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
     exchange::Exchange,
     forward::calls::{Forward, ForwardError, Forwarder},
     greetings::Greetings,
-    limits::Limits,
+    limits::{Limits, TooMuchUnread},
     metrics::Metrics,
     record::Record,
     request::{Caching, Client, Failure, Greeting, Operation, Outcome, Reply, Request, Text, ToolCall},
@@ -79,6 +79,15 @@ impl Pipeline {
         // must not fill it.
         let party = Party::of(caller, address);
         self.limits.open_body(party, bytes, max_body_bytes).ok_or(Failure::TooManyBytes)
+    }
+
+    /// Limits, again: an answer is in memory until its client has read it, and one caller must not
+    /// fill it with answers that it does not read.
+    ///
+    /// # Errors
+    /// When there is no room for an answer of so many bytes.
+    pub(crate) fn open_answer(&self, party: Party, bytes: usize) -> Result<Option<Claim>, TooMuchUnread> {
+        self.limits.open_answer(party, bytes, self.setups.current().unread_bytes_per_caller)
     }
 
     /// The steps of a request that was read, or could not be.
@@ -233,6 +242,13 @@ impl Pipeline {
         // Policy, then arguments: before a tool is called, the rules of its server may forbid it,
         // and headers must repeat the arguments that they have to repeat. Both under the one lock
         // of the session, so that what was checked is what is called.
+        // Limits: a long query, or rules over long arguments, keep a processor busy; one caller must
+        // not keep it from the others.
+        let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
+        let turn = match self.limits.begin_work(exchange.party(), bytes).await {
+            Ok(turn) => turn,
+            Err(busy) => return Ok(Reply::Text(Text::error(format!("`{}` was not called: {busy}", call.name)))),
+        };
         let directory = catalog.directory();
         let check = |tool: &Tool, given: &Value, is_wrapped: bool| {
             policy::check(setup, tool, given)?;
@@ -250,6 +266,7 @@ impl Pipeline {
             }
             resolved => resolved.into_called(resolve).await?,
         };
+        drop(turn);
         // Pins: a tool without approval is hidden; a call of it gets the reason.
         if let Some(name) = &called.unknown
             && let Some(held) = pins::held_back(&directory, &exchange.viewer.selection, name)

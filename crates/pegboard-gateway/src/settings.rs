@@ -155,6 +155,8 @@ pub struct GatewaySettings {
     pub limits: CallLimits,
     /// Event streams that each caller may have open at a time.
     pub streams_per_caller: usize,
+    /// Bytes of answers that each caller may leave unread.
+    pub unread_bytes_per_caller: usize,
     /// How names are made.
     pub names: Style,
     /// When they are prefixed.
@@ -203,6 +205,7 @@ impl Default for GatewaySettings {
             tokens: Vec::new(),
             limits: CallLimits::default(),
             streams_per_caller: 64,
+            unread_bytes_per_caller: 128 << 20,
             names: Style::default(),
             prefixes: Prefixes::default(),
             policies: Policies::default(),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{Arc, Mutex},
 };
 
@@ -24,6 +25,13 @@ impl Party {
             (Caller::Anybody, Some(address)) => Self::Address(address),
             (caller, _) => Self::Caller(caller),
         }
+    }
+
+    /// A number that two parties hardly ever share.
+    pub(crate) fn key(self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 }
 

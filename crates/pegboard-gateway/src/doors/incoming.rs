@@ -124,3 +124,24 @@ impl ModernClient {
         Err(RpcError::new(RpcError::UNSUPPORTED_VERSION, "unsupported protocol version").with_data(&data))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use pegboard_upstream::json::raw;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn long_work_has_a_thread_of_its_own() {
+        let here = thread::current().id();
+        assert_eq!(off_thread(false, || thread::current().id()).await, here);
+        assert_ne!(off_thread(true, || thread::current().id()).await, here);
+        let read = |bytes: usize| {
+            let params = raw(&json!({"a": "x".repeat(bytes)}));
+            Incoming::new(Id::of(&raw(&json!(1))).expect("an id"), "ping".to_owned(), Some(&params), None)
+        };
+        assert_eq!([LARGE - 8, LARGE - 7].map(|bytes| read(bytes).is_large), [false, true]);
+    }
+}

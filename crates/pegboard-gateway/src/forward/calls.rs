@@ -116,7 +116,7 @@ impl Forwarder {
         let turn = self.limits.admit(limits, exchange.party(), upstream.config().timeouts.call).await?;
         let mut params = forward.params.clone();
         for _ in 0..MAX_ROUNDS {
-            let running = Self::start_call(exchange, &upstream, &forward, params.clone(), turn.clone());
+            let running = self.start_call(exchange, &upstream, &forward, params.clone(), turn.clone());
             let driven = self.drive(exchange, running, &bound_to).await?;
             if exchange.is_asked_by_result() || !is_input_required(&driven.result) {
                 return Ok(finish(driven));
@@ -146,6 +146,7 @@ impl Forwarder {
     }
 
     fn start_call(
+        &self,
         exchange: &Exchange,
         upstream: &Arc<Upstream>,
         forward: &Forward,
@@ -156,7 +157,8 @@ impl Forwarder {
         let (events, received) = mpsc::channel(EVENTS);
         let (method, name, mirrored) = (forward.method, forward.name.clone(), forward.mirrored.clone());
         let (capabilities, log_level) = (exchange.capabilities.clone(), exchange.log_level());
-        let (wants_progress, owner, queue) = (exchange.progress.is_some(), exchange.owner, exchange.queue());
+        let (wants_progress, owner) = (exchange.progress.is_some(), exchange.owner);
+        let whose = exchange.on_behalf(self.setups.current().tokens.len() > 1);
         let trace = exchange.trace.clone();
         let work = async move {
             // Given back when the call ends, however it does: the task is dropped with it.
@@ -177,7 +179,7 @@ impl Forwarder {
                     ..Call::new(method, params.clone(), timeout)
                 }
             };
-            let result = upstream.call_for(queue, make).await;
+            let result = upstream.call_for(whose, make).await;
             (result, era)
         };
         let task = tokio::spawn(work.in_current_span());

@@ -35,21 +35,20 @@ const fn token(number: usize) -> Caller {
 
 #[test]
 fn parties_and_queues() {
-    let check = |caller: Caller, session: Option<(u64, bool)>, party: Party, queue: u64| {
+    let check = |caller: Caller, session: Option<(u64, bool)>, party: Option<u64>, member: u64| {
         let exchange = testing::exchange(caller, session);
-        assert_eq!((exchange.party(), exchange.queue()), (party, queue), "{caller:?} {session:?}");
+        assert_eq!(exchange.party(), Party::Caller(caller), "{caller:?} {session:?}");
+        assert_eq!(exchange.on_behalf(true), OnBehalf { party, member }, "{caller:?} {session:?}");
+        assert_eq!(exchange.on_behalf(false), OnBehalf { party: None, member }, "{caller:?} {session:?}");
     };
-    // The holder of a token has one share, whatever the conversation; turns are by conversation.
-    check(token(3), None, Party::Caller(token(3)), u64::MAX - 5);
-    check(token(3), Some((7, true)), Party::Caller(token(3)), 7);
-    check(token(3), Some((7, false)), Party::Caller(token(3)), u64::MAX - 5);
-    check(Caller::Anybody, Some((7, true)), Party::Caller(Caller::Anybody), 7);
-    check(Caller::Anybody, Some((7, false)), Party::Caller(Caller::Anybody), u64::MAX);
-    check(Caller::Anybody, None, Party::Caller(Caller::Anybody), u64::MAX);
-    check(Caller::Pipe, None, Party::Caller(Caller::Pipe), u64::MAX - 1);
-    check(Caller::Pipe, Some((7, true)), Party::Caller(Caller::Pipe), 7);
-    check(Caller::Pipe, Some((7, false)), Party::Caller(Caller::Pipe), u64::MAX - 1);
-    check(token(0), None, Party::Caller(token(0)), u64::MAX - 2);
+    // The holder of a token has one share; its sessions take turns within it.
+    check(token(3), None, Some(3), u64::MAX);
+    check(token(3), Some((7, true)), Some(3), 7);
+    check(token(3), Some((7, false)), Some(3), u64::MAX);
+    check(Caller::Anybody, Some((7, true)), None, 7);
+    check(Caller::Anybody, Some((7, false)), None, u64::MAX);
+    check(Caller::Pipe, Some((7, true)), None, 7);
+    check(Caller::Pipe, None, None, u64::MAX);
     // Without tokens callers are told apart by their addresses, whatever sessions they begin.
     let from = |caller| Exchange { address: Some(address(1)), ..testing::exchange(caller, Some((7, true))) };
     assert_eq!(from(Caller::Anybody).party(), Party::Address(address(1)));
@@ -98,7 +97,7 @@ async fn whoever_is_busy_is_not_forgotten() {
     let limits = Limits::default();
     let one = CallLimits { concurrent: 1, per_minute: 0 };
     let busy = limits.share(Party::Address(address(0)), one);
-    let turn = busy.turns.take(0, Duration::ZERO).await.expect("a turn");
+    let turn = busy.turns.take(OnBehalf::default(), Duration::ZERO).await.expect("a turn");
     assert!(!busy.is_as_new());
     drop(busy);
     for number in 1..=MOST {
@@ -114,6 +113,44 @@ async fn whoever_is_busy_is_not_forgotten() {
     assert!(Arc::ptr_eq(&held, &limits.share(Party::Address(address(1)), one)));
     drop(turn);
     assert!(limits.share(Party::Address(address(0)), one).is_as_new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_work_goes_round_by_party() {
+    let limits = Limits { long_work: Turns::new(1), ..Limits::default() };
+    let party = |number| Party::Address(address(number));
+    assert!(limits.begin_work(party(1), LONG_ARGUMENTS - 1).await.expect("no turn is needed").is_none());
+    let first = limits.begin_work(party(1), LONG_ARGUMENTS).await.expect("a turn");
+    assert!(first.is_some());
+    assert!(limits.begin_work(party(2), 0).await.expect("short work does not wait").is_none());
+    let order = Mutex::new(Vec::new());
+    let work = async |number: usize| {
+        let turn = limits.begin_work(party(number), LONG_ARGUMENTS).await;
+        lock(&order).push(number);
+        drop(turn);
+    };
+    tokio::join!(work(1), work(1), work(1), work(2), async { drop(first) });
+    assert_eq!(*lock(&order), [1, 2, 1, 1]);
+    let _held = limits.begin_work(party(1), LONG_ARGUMENTS).await;
+    let busy = limits.begin_work(party(2), LONG_ARGUMENTS).await.expect_err("it waits for too long");
+    assert_eq!(busy, Busy::Waited { most: 1, waited: LONG_WORK_WAIT });
+}
+
+#[test]
+fn unread_answers() {
+    const MOST: usize = 10 * SMALL_ANSWER;
+    let limits = Limits::default();
+    let open = |number, bytes| limits.open_answer(Party::Address(address(number)), bytes, MOST);
+    assert!(matches!(open(1, SMALL_ANSWER), Ok(None)));
+    let one = open(1, SMALL_ANSWER + 1).expect("room");
+    assert!(one.is_some());
+    assert!(open(1, MOST).is_err());
+    assert!(open(2, MOST).is_ok());
+    drop(one);
+    let huge = open(1, 2 * MOST).expect("a single answer may have any size");
+    let refused = TooMuchUnread { bytes: SMALL_ANSWER + 1, most: MOST };
+    assert_eq!(open(1, SMALL_ANSWER + 1).expect_err("no room"), refused);
+    drop(huge);
 }
 
 #[test]

@@ -8,5 +8,6 @@ mod chained;
 mod doors;
 mod exposure;
 mod names;
+mod shares;
 mod tokens;
 mod world;

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::world::{Server, World, names};
 
-const ADMIN: usize = 0;
-const GUEST: usize = 1;
+pub(crate) const ADMIN: usize = 0;
+pub(crate) const GUEST: usize = 1;
 
-fn tokens() -> Vec<Token> {
+pub(crate) fn tokens() -> Vec<Token> {
     let token = |name: &str, selection| Token {
         name: name.to_owned(),
         secret: Secret::new(format!("secret-token-of-{name}")),

@@ -12,7 +12,7 @@ use std::{
 use axum::{
     Router,
     body::{self, Body},
-    http::{Request, header::HeaderMap},
+    http::{Request, Response, header::HeaderMap},
 };
 use pegboard_engine::Keyword;
 use pegboard_gateway::{Gateway, GatewaySettings, Profile};
@@ -29,11 +29,15 @@ use tower::ServiceExt as _;
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Bytes of a large result.
+pub(crate) const LARGE: usize = 300 << 10;
+
 /// The largest body.
 const MAX_BODY: usize = 4 << 20;
 
 /// A server that offers tools by name, a prompt and a resource, and keeps what it is called with.
-/// Its tool `fail` fails, `refuse` is refused, `wait` never answers, and `link` names a resource.
+/// Its tool `fail` fails, `refuse` is refused, `wait` never answers, `link` names a resource, and
+/// `large` has a result of [`LARGE`] bytes and a little more.
 pub(crate) struct Server {
     tools: Vec<Value>,
     calls: Mutex<Vec<(String, String)>>,
@@ -85,6 +89,7 @@ impl Server {
                 let _counted = Counted(Arc::clone(&self.dropped));
                 std::future::pending().await
             }
+            "large" => Ok(raw(&text(&"x".repeat(LARGE)))),
             "link" => Ok(raw(&json!({"content": [{"type": "resource_link", "uri": "toy://text", "name": "text"}]}))),
             _ => Ok(raw(&text("done"))),
         }
@@ -157,6 +162,11 @@ impl World {
         headers: &[(&str, &str)],
         body: &Value,
     ) -> (u16, HeaderMap, Vec<Value>) {
+        read(self.send(holder, headers, body).await).await
+    }
+
+    /// Sends a request; the response, which is not read yet.
+    pub(crate) async fn send(&self, holder: Option<usize>, headers: &[(&str, &str)], body: &Value) -> Response<Body> {
         let mut request = Request::post("/mcp");
         if !headers.iter().any(|(name, _)| *name == "accept") {
             request = request.header("accept", "application/json, text/event-stream");
@@ -169,7 +179,7 @@ impl World {
             request.extensions_mut().insert(Principal(holder));
         }
         let Ok(response) = self.router.clone().oneshot(request).await;
-        read(response).await
+        response
     }
 
     /// Sends a request; the status, the headers, and all messages that came back.
@@ -209,7 +219,7 @@ impl World {
 }
 
 /// The status, the headers, and all messages of a response.
-async fn read(response: axum::http::Response<Body>) -> (u16, HeaderMap, Vec<Value>) {
+pub(crate) async fn read(response: Response<Body>) -> (u16, HeaderMap, Vec<Value>) {
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let bytes = body::to_bytes(response.into_body(), usize::MAX).await.expect("a body");
     let text = String::from_utf8(bytes.to_vec()).expect("text");

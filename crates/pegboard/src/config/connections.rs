@@ -23,18 +23,25 @@ fn shape() -> Shape {
     SECTION.shape()
 }
 
-/// What `connections` sets: limits of the listener, and one of the gateway.
+/// What `connections` sets: limits of the listener, and two of the gateway.
 #[derive(Debug)]
 pub(super) struct Draft {
     listener: ConnectionLimits,
     streams: usize,
+    unread_bytes: usize,
 }
 
 /// Reads `connections`.
 pub(super) fn read(node: &Node<'_>, config: &mut Config, scope: &mut Scope<'_>) {
-    let mut draft = Draft { listener: config.listen.connections, streams: config.gateway.streams_per_caller };
+    let mut draft = Draft {
+        listener: config.listen.connections,
+        streams: config.gateway.streams_per_caller,
+        unread_bytes: config.gateway.unread_bytes_per_caller,
+    };
     SECTION.read(node, &mut draft, scope);
-    (config.listen.connections, config.gateway.streams_per_caller) = (draft.listener, draft.streams);
+    config.listen.connections = draft.listener;
+    config.gateway.streams_per_caller = draft.streams;
+    config.gateway.unread_bytes_per_caller = draft.unread_bytes;
 }
 
 /// Reads `trustedProxies`.
@@ -94,6 +101,15 @@ static SECTION: Section<Draft> = Section::new(
             |node, draft: &mut Draft, scope| set(&mut draft.streams, node.as_count_from(1, scope.problems)),
         )
         .default("64"),
+        Key::new(
+            "unreadBytesPerToken",
+            Kind::Count { least: 1 },
+            "Bytes of answers that were made for one token and that its clients have not read yet; where there are \
+             no tokens, for one address. Instead of an answer that does not fit there is an error that says so; a \
+             single answer always fits. Answers of up to 64 KiB are not counted.",
+            |node, draft: &mut Draft, scope| set(&mut draft.unread_bytes, node.as_count_from(1, scope.problems)),
+        )
+        .default("134217728"),
         Key::new(
             "headerTimeout",
             Kind::Duration { may_be_zero: false },

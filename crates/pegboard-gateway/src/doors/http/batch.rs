@@ -8,7 +8,7 @@ use axum::{
 };
 use pegboard_upstream::{
     era::Era,
-    rpc::{Message, RpcError},
+    rpc::{Id, Message, RpcError},
 };
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
@@ -17,20 +17,18 @@ use super::{
     OUTLET,
     body::Answer,
     legacy,
-    responses::{json_response, refuse, status},
+    responses::{Document, json_response, refuse, status},
     sent::{Arrival, Posted},
 };
 use crate::{
     doors::{Entrance, dress},
+    pipeline::Pipeline,
     request::{Failure, SessionRef},
+    shares::{Claim, Party},
 };
 
 /// Messages in one batch.
 const MOST: usize = 100;
-
-/// Bytes of all answers to a batch; later requests of it are refused. As many as one result may
-/// have.
-const MAX_ANSWERS: usize = 64 << 20;
 
 /// Answers all requests of a batch, in its order, in one document. What is said about a
 /// request meanwhile has no place in it.
@@ -43,20 +41,14 @@ pub(super) async fn post(entrance: &Entrance, arrival: &Arrival, messages: Vec<P
         Ok(session) => session,
         Err(failure) => return Answer::refused(legacy::identity(&messages[0]), failure).into_response(),
     };
-    let mut answers = Vec::new();
-    let mut bytes = 0;
+    let mut answers = Answers::default();
     for message in messages {
         // Others take their turns between two messages.
         tokio::task::yield_now().await;
         match message {
-            Posted::Request(incoming) if bytes > MAX_ANSWERS => {
-                let message = format!("the answers to this batch exceed {MAX_ANSWERS} bytes");
-                let error = RpcError::new(RpcError::INTERNAL, message);
-                answers.push(Message::response(Some(&incoming.id), Err(&error)));
-            }
             Posted::Request(incoming) if incoming.method == "initialize" => {
                 let error = RpcError::new(RpcError::INVALID_REQUEST, "`initialize` cannot be part of a batch");
-                answers.push(Message::response(Some(&incoming.id), Err(&error)));
+                answers.lines.push(Message::response(Some(&incoming.id), Err(&error)));
             }
             Posted::Request(incoming) => {
                 let sent = ((Some(&incoming.id), Some(incoming.method.as_str())), Era::Legacy);
@@ -73,8 +65,7 @@ pub(super) async fn post(entrance: &Entrance, arrival: &Arrival, messages: Vec<P
                     return status(StatusCode::UNAUTHORIZED);
                 }
                 let line = dress::line(Era::Legacy, &id, outcome);
-                bytes += line.len();
-                answers.push(line);
+                answers.add(&entrance.pipeline, arrival.party(), &id, line);
             }
             other => {
                 if let Some(session) = &session {
@@ -83,8 +74,42 @@ pub(super) async fn post(entrance: &Entrance, arrival: &Arrival, messages: Vec<P
             }
         }
     }
-    if answers.is_empty() {
-        return status(StatusCode::ACCEPTED);
+    match answers.into_document() {
+        Some(document) => json_response(StatusCode::OK, document),
+        None => status(StatusCode::ACCEPTED),
     }
-    json_response(StatusCode::OK, format!("[{}]", answers.join(",")))
+}
+
+/// The answers to a batch so far.
+#[derive(Debug, Default)]
+struct Answers {
+    lines: Vec<String>,
+    /// Their room in their caller's share of memory.
+    room: Vec<Claim>,
+    /// Bytes that have none yet: small answers are counted together.
+    uncounted: usize,
+}
+
+impl Answers {
+    /// Adds the answer to the request `id`, or says that there is no room for it.
+    fn add(&mut self, pipeline: &Pipeline, party: Party, id: &Id, line: String) {
+        match pipeline.open_answer(party, self.uncounted + line.len()) {
+            Ok(None) => self.uncounted += line.len(),
+            Ok(Some(claim)) => {
+                self.room.push(claim);
+                self.uncounted = 0;
+            }
+            Err(error) => {
+                let error = RpcError::new(RpcError::INTERNAL, error.to_string());
+                self.lines.push(Message::response(Some(id), Err(&error)));
+                return;
+            }
+        }
+        self.lines.push(line);
+    }
+
+    fn into_document(self) -> Option<Document> {
+        let text = (!self.lines.is_empty()).then(|| format!("[{}]", self.lines.join(",")))?;
+        Some(Document { text, room: self.room })
+    }
 }

@@ -25,12 +25,13 @@ use tracing::Instrument as _;
 
 use super::{
     SESSION,
-    responses::{json_response, refusal_line},
+    responses::{Document, json_response, refusal_line},
 };
 use crate::{
     doors::dress,
+    pipeline::Pipeline,
     request::{Failure, Outcome, Reply},
-    shares::Claim,
+    shares::{Claim, Party},
     trace,
 };
 
@@ -41,8 +42,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(super) struct Answer {
     status: StatusCode,
-    /// Nothing where there is nobody to answer.
-    line: Option<String>,
+    /// Nothing where there is no client to answer.
+    line: Option<Document>,
     /// The session that has begun.
     session: Option<String>,
     /// Whether a later try can succeed.
@@ -66,7 +67,20 @@ impl Answer {
             Err(failure) => return Self::refused(Some(id), failure),
         };
         trace::sized(line.len());
-        Self { status, line: Some(line), session, is_busy: false }
+        Self { status, line: Some(line.into()), session, is_busy: false }
+    }
+
+    /// The same, counted against its caller's share of memory until it is sent. If there is no
+    /// room, that is the answer.
+    pub(super) fn counted(mut self, pipeline: &Pipeline, party: Party, id: &Id) -> Self {
+        let Some(line) = &mut self.line else { return self };
+        match pipeline.open_answer(party, line.text.len()) {
+            Ok(room) => line.room.extend(room),
+            Err(error) => {
+                *line = refusal_line(Some(id), &RpcError::new(RpcError::INTERNAL, error.to_string())).into();
+            }
+        }
+        self
     }
 
     /// The refusal of something that need not be a request.
@@ -80,7 +94,7 @@ impl Answer {
             Failure::Rpc(error) | Failure::Resource { error, .. } => status_of(error),
         };
         let line = refusal_line(id, &dress::refusal(Era::Legacy, failure));
-        Self { status, line: Some(line), session: None, is_busy: status == StatusCode::SERVICE_UNAVAILABLE }
+        Self { status, line: Some(line.into()), session: None, is_busy: status == StatusCode::SERVICE_UNAVAILABLE }
     }
 
     fn bare(status: StatusCode) -> Self {
@@ -179,7 +193,7 @@ pub(super) struct EventBody {
     /// Whether the request has ended.
     is_answered: bool,
     /// The answer, once it is there; a cancelled request has none.
-    last: Option<String>,
+    last: Option<Document>,
     messages: mpsc::Receiver<String>,
     task: Option<JoinHandle<Answer>>,
     is_open: bool,
@@ -231,8 +245,9 @@ pub(super) fn event_response(body: EventBody) -> Response<Body> {
     response
 }
 
-fn event(line: &str) -> Frame<Bytes> {
-    Frame::data(Bytes::from(format!("event: message\ndata: {line}\n\n")))
+fn event(line: impl Into<Document>) -> Frame<Bytes> {
+    let Document { text, room } = line.into();
+    Frame::data(Document { text: format!("event: message\ndata: {text}\n\n"), room }.into())
 }
 
 impl http_body::Body for EventBody {
@@ -244,7 +259,7 @@ impl http_body::Body for EventBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(event(&first))));
+            return Poll::Ready(Some(Ok(event(first))));
         }
         if !self.is_open {
             return Poll::Ready(None);
@@ -260,13 +275,13 @@ impl http_body::Body for EventBody {
         if self.is_answered {
             // What was said before the answer comes before it; what is said later is too late.
             if let Ok(message) = self.messages.try_recv() {
-                return Poll::Ready(Some(Ok(event(&message))));
+                return Poll::Ready(Some(Ok(event(message))));
             }
             self.is_open = false;
-            return Poll::Ready(self.last.take().map(|answer| Ok(event(&answer))));
+            return Poll::Ready(self.last.take().map(|answer| Ok(event(answer))));
         }
         match self.messages.poll_recv(context) {
-            Poll::Ready(Some(message)) => return Poll::Ready(Some(Ok(event(&message)))),
+            Poll::Ready(Some(message)) => return Poll::Ready(Some(Ok(event(message)))),
             Poll::Ready(None) if self.task.is_none() => {
                 self.is_open = false;
                 return Poll::Ready(None);

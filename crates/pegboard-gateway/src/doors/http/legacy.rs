@@ -35,13 +35,14 @@ pub(super) async fn post(entrance: &Entrance, arrival: Arrival, posted: Posted, 
         other => return tell(entrance, &arrival, other).await,
     };
     let (outlet, messages) = mpsc::channel(OUTLET);
-    let id = incoming.id.clone();
+    let (id, party) = (incoming.id.clone(), arrival.party());
     let messages = arrival.reads_events().then_some(messages);
     let request = off_thread(incoming.is_large, move || read(&arrival, incoming, outlet)).await;
     let pipeline = Arc::clone(&entrance.pipeline);
     let work = async move {
         let _kept = kept;
-        Answer::new(Era::Legacy, &id, pipeline.answer(request).await)
+        let answer = Answer::new(Era::Legacy, &id, pipeline.answer(request).await);
+        answer.counted(&pipeline, party, &id)
     };
     // The request continues when its client disconnects.
     body::respond(messages, work, false).await

@@ -23,12 +23,13 @@ use crate::{
 
 pub(super) async fn post(entrance: &Entrance, arrival: Arrival, incoming: Incoming, kept: Kept) -> Response<Body> {
     let (outlet, messages) = mpsc::channel(OUTLET);
-    let id = incoming.id.clone();
+    let (id, party) = (incoming.id.clone(), arrival.party());
     let request = off_thread(incoming.is_large, move || read(arrival, incoming, outlet)).await;
     let pipeline = std::sync::Arc::clone(&entrance.pipeline);
     let work = async move {
         let _kept = kept;
-        Answer::new(Era::Modern, &id, pipeline.answer(request).await)
+        let answer = Answer::new(Era::Modern, &id, pipeline.answer(request).await);
+        answer.counted(&pipeline, party, &id)
     };
     // A client that closes its stream has cancelled.
     body::respond(Some(messages), work, true).await

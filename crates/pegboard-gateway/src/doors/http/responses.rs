@@ -1,7 +1,7 @@
 //! Responses that are made in one go.
 
 use axum::{
-    body::Body,
+    body::{Body, Bytes},
     http::{HeaderValue, Response, StatusCode, header},
 };
 use pegboard_upstream::{
@@ -9,14 +9,42 @@ use pegboard_upstream::{
     rpc::{Id, Message, RpcError},
 };
 
+use crate::shares::Claim;
+
 pub(super) fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
 }
 
-pub(super) fn json_response(status: StatusCode, body: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(body));
+/// A text to send, with its room in its caller's share of memory. The room is given back when the
+/// last byte has been sent.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) text: String,
+    pub(super) room: Vec<Claim>,
+}
+
+impl AsRef<[u8]> for Document {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+impl From<String> for Document {
+    fn from(text: String) -> Self {
+        Self { text, room: Vec::new() }
+    }
+}
+
+impl From<Document> for Bytes {
+    fn from(document: Document) -> Self {
+        if document.room.is_empty() { Self::from(document.text) } else { Self::from_owner(document) }
+    }
+}
+
+pub(super) fn json_response(status: StatusCode, document: impl Into<Document>) -> Response<Body> {
+    let mut response = Response::new(Body::from(Bytes::from(document.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
