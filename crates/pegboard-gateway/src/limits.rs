@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_upstream::{Busy, OnBehalf, Turn, Turns};
+use pegboard_upstream::{Busy, OnBehalf, Turn, Turns, rpc::RpcError};
 use tokio::time::Instant;
 
 use crate::{
@@ -221,16 +221,18 @@ impl Limits {
     }
 
     /// Waits until a party may keep a processor busy with arguments of so many bytes. Parties take
-    /// turns, so that one with many long queries delays others by one of them, not by all.
+    /// turns, so that one with many long queries delays others by one of them, not by all. A turn
+    /// must not be kept while something else is waited for.
     ///
     /// # Errors
     /// When that took too long.
-    pub(crate) async fn begin_work(&self, party: Party, bytes: usize) -> Result<Option<Turn>, Busy> {
+    pub(crate) async fn begin_work(&self, party: Party, bytes: usize) -> Result<Option<Turn>, RpcError> {
         if bytes < LONG_ARGUMENTS {
             return Ok(None);
         }
         let whose = OnBehalf { party: Some(party.key()), member: 0 };
-        self.long_work.take(whose, LONG_WORK_WAIT).await.map(Some)
+        let busy = |busy| RpcError::new(RpcError::INTERNAL, format!("not done: of long requests, {busy}"));
+        self.long_work.take(whose, LONG_WORK_WAIT).await.map(Some).map_err(busy)
     }
 }
 

@@ -242,31 +242,27 @@ impl Pipeline {
         // Policy, then arguments: before a tool is called, the rules of its server may forbid it,
         // and headers must repeat the arguments that they have to repeat. Both under the one lock
         // of the session, so that what was checked is what is called.
-        // Limits: a long query, or rules over long arguments, keep a processor busy; one caller must
-        // not keep it from the others.
-        let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
-        let turn = match self.limits.begin_work(exchange.party(), bytes).await {
-            Ok(turn) => turn,
-            Err(busy) => return Ok(Reply::Text(Text::error(format!("`{}` was not called: {busy}", call.name)))),
-        };
         let directory = catalog.directory();
         let check = |tool: &Tool, given: &Value, is_wrapped: bool| {
             policy::check(setup, tool, given)?;
             // A meta-tool's own arguments are not the tool's.
             arguments::check_headers(&directory, tool, given, call.headers.as_ref().filter(|_| !is_wrapped))
         };
-        let resolve = |vectors: Option<&Vectors>| {
+        let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
+        let resolve = async |vectors: Option<&Vectors>| {
+            // Limits: a long query, or rules over long arguments, keep a processor busy; one caller
+            // must not keep it from the others.
+            let _turn = self.limits.begin_work(exchange.party(), bytes).await?;
             catalog.with_tools(setup, exchange, |tools| resolve::call(tools, &call, vectors, check))
         };
-        let called = match resolve(None)? {
+        let called = match resolve(None).await? {
             Resolved::Called(called) if called.unknown.is_some() && !self.startup.is_over() => {
                 // A server that is still starting may have the tool.
                 self.startup.ready(setup).await;
-                resolve(None)?.into_called(resolve).await?
+                resolve(None).await?.into_called(resolve).await?
             }
             resolved => resolved.into_called(resolve).await?,
         };
-        drop(turn);
         // Pins: a tool without approval is hidden; a call of it gets the reason.
         if let Some(name) = &called.unknown
             && let Some(held) = pins::held_back(&directory, &exchange.viewer.selection, name)

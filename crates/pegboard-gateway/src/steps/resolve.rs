@@ -29,7 +29,7 @@ impl Resolved {
     /// Waits for vectors where they are needed, and calls again with them.
     pub(crate) async fn into_called(
         self,
-        again: impl FnOnce(Option<&Vectors>) -> Result<Self, RpcError>,
+        again: impl AsyncFnOnce(Option<&Vectors>) -> Result<Self, RpcError>,
     ) -> Result<Called, RpcError> {
         let (soon, span) = match self {
             Self::Called(called) => return Ok(*called),
@@ -37,7 +37,7 @@ impl Resolved {
         };
         // The session is not held meanwhile: others may go on with it.
         let vectors = soon.instrument(span.clone()).await;
-        match span.in_scope(|| again(Some(&vectors)))? {
+        match again(Some(&vectors)).instrument(span).await? {
             Self::Called(called) => Ok(*called),
             Self::Vectors(..) => Err(RpcError::new(RpcError::INTERNAL, "a search needs vectors twice")),
         }
