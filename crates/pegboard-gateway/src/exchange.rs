@@ -6,11 +6,11 @@ use pegboard_http::PeerAddress;
 use pegboard_upstream::{
     OnBehalf,
     json::{Fields, Raw},
+    queue,
     rpc::{Message, RpcError},
     trace::TraceContext,
 };
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 
 use crate::{
     caller::{Caller, Viewer},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Where messages about one request go.
-pub(crate) type Outlet = mpsc::Sender<String>;
+pub(crate) type Outlet = queue::Sender<String>;
 
 /// The client of one request: its selection, and how it gets notifications and questions.
 #[derive(Clone, Debug)]

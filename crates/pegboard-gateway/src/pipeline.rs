@@ -312,7 +312,9 @@ impl Pipeline {
         });
         match result.await {
             Ok(forwarded) => Ok(Reply::Forwarded(self.entries.with_shown_links(&server, forwarded))),
-            Err(error @ (ForwardError::Rpc(_) | ForwardError::Cut)) => Err(error.into_rpc(&server).into()),
+            Err(error @ (ForwardError::Rpc(_) | ForwardError::Cut | ForwardError::Unread(_))) => {
+                Err(error.into_rpc(&server).into())
+            }
             // The model can do something about a server that is away; its client cannot.
             Err(ForwardError::Refused(refusal)) => {
                 Ok(Reply::Text(Text::error(format!("`{}` was not called: {refusal}", call.name))))

@@ -19,7 +19,7 @@ use crate::{
     caller::Caller,
     exchange::{Outlet, level},
     sessions::ClientSession,
-    shares::Party,
+    shares::{Claim, Party},
     text::shorten,
 };
 
@@ -262,6 +262,16 @@ pub(crate) enum Reply {
     Listened,
 }
 
+impl Reply {
+    /// The room that it has in its caller's share of memory, for as long as it is not sent.
+    pub(crate) fn take_room(&mut self) -> Option<Claim> {
+        match self {
+            Self::Forwarded(forwarded) => forwarded.room.take(),
+            _ => None,
+        }
+    }
+}
+
 /// The answer to a client that connects.
 #[derive(Debug)]
 pub(crate) struct Greeting {
@@ -311,6 +321,8 @@ pub(crate) struct Forwarded {
     pub(crate) era: Era,
     /// Whether it is the content of a resource.
     pub(crate) is_resource: bool,
+    /// Its room in its caller's share of memory.
+    pub(crate) room: Option<Claim>,
 }
 
 /// What becomes of a request.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection};
 use pegboard_upstream::{json::raw, trace::TraceContext};
 use serde_json::json;
-use tokio::sync::mpsc;
 
 use crate::{
     caller::{Caller, Viewer},
@@ -60,7 +59,7 @@ pub(crate) fn exchange(caller: Caller, in_session: Option<(u64, bool)>) -> Excha
         capabilities: raw(&json!({})),
         log_level: None,
         progress: None,
-        outlet: mpsc::channel(1).0,
+        outlet: pegboard_upstream::queue::channel(1).0,
         owner: 0,
         trace: TraceContext::default(),
     }

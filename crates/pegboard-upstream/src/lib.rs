@@ -35,6 +35,7 @@ mod pins;
 #[cfg(unix)]
 pub mod processes;
 pub mod program;
+pub mod queue;
 mod redact;
 pub mod rpc;
 mod server;

@@ -20,8 +20,8 @@ const MAX_WAITING: usize = 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OnBehalf {
     /// One of several that do not trust each other, such as the holder of a token. It gets at most
-    /// three quarters of the turns: its calls may take as long as they like, and others still get
-    /// a turn.
+    /// three quarters of the turns, where there are two or more: its calls may take as long as they
+    /// like, and others still get a turn.
     pub party: Option<u64>,
     /// One of several that share fairly, such as a session.
     pub member: u64,
@@ -110,7 +110,10 @@ impl Turns {
 
     /// How many calls of a party may run at a time.
     fn most_of(&self, party: Option<u64>) -> usize {
-        if party.is_some() { self.most - self.most / 4 } else { self.most }
+        match (party, self.most) {
+            (Some(_), most @ 2..) => most - (most / 4).max(1),
+            (_, most) => most,
+        }
     }
 
     /// Waits for a turn, at most `limit`. A call that stops waiting leaves its place to others.
@@ -243,10 +246,7 @@ impl Queue {
 
     /// The party that is next of those with fewer turns than they may have, and how to reach its
     /// call.
-    fn next_in_line(
-        &mut self,
-        most_of: impl Fn(Option<u64>) -> usize,
-    ) -> Option<(Option<u64>, oneshot::Sender<Turn>)> {
+    fn next_in_line(&mut self, most_of: impl Fn(Option<u64>) -> usize) -> Option<(Option<u64>, oneshot::Sender<Turn>)> {
         let at = self.parties.iter().position(|one| self.running_of(one.key) < most_of(one.key))?;
         let mut party = self.parties.remove(at)?;
         let (key, next) = (party.key, party.next_in_line()?);
@@ -378,10 +378,13 @@ mod tests {
         }
         let late = turns.take(party(1), Duration::from_secs(3)).await.expect_err("it has all that it may have");
         assert_eq!(late, Busy::Waited { most: 3, waited: Duration::from_secs(3) });
-        let (own, behind) = (Arc::clone(&turns), tokio::spawn({
-            let turns = Arc::clone(&turns);
-            async move { turns.take(party(1), LONG).await }
-        }));
+        let (own, behind) = (
+            Arc::clone(&turns),
+            tokio::spawn({
+                let turns = Arc::clone(&turns);
+                async move { turns.take(party(1), LONG).await }
+            }),
+        );
         while turns.waiting() == 0 {
             tokio::task::yield_now().await;
         }
@@ -393,7 +396,7 @@ mod tests {
         assert!(behind.await.expect("it ends").is_ok());
         drop(greedy);
         assert!(turns.is_idle());
-        for (most, of_party) in [(0, 0), (1, 1), (3, 3), (4, 3), (128, 96)] {
+        for (most, of_party) in [(0, 0), (1, 1), (2, 1), (3, 2), (4, 3), (128, 96)] {
             assert_eq!(Turns::new(most).most_of(Some(1)), of_party);
             assert_eq!(Turns::new(most).most_of(None), most, "a single party gets all");
         }
@@ -402,12 +405,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn as_many_as_may() {
         let turns = Turns::new(2);
-        let (one, two) = (turns.take(party(1), LONG).await, turns.take(party(1), LONG).await);
-        let late = turns.take(party(1), Duration::from_secs(3)).await.expect_err("two are running");
+        let (one, two) = (turns.take(OnBehalf::default(), LONG).await, turns.take(OnBehalf::default(), LONG).await);
+        let late = turns.take(OnBehalf::default(), Duration::from_secs(3)).await.expect_err("two are running");
         assert_eq!(late.to_string(), "2 calls are running, as many as may at a time, and no turn came within 3 s");
         assert_eq!(turns.waiting(), 0, "it waits no longer");
         drop(one);
-        let three = turns.take(party(2), LONG).await;
+        let three = turns.take(OnBehalf::default(), LONG).await;
         assert!(three.is_ok());
         drop((two, three));
         assert!(turns.is_idle());

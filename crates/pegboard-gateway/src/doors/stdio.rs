@@ -9,11 +9,11 @@ use pegboard_upstream::{
     era::Era,
     json::Fields,
     lines::{Line, Lines},
+    queue,
     rpc::{Id, Message, MessageError, RpcError},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
-    sync::mpsc,
     task::{AbortHandle, JoinSet},
 };
 use tracing::{Instrument as _, Span};
@@ -49,7 +49,7 @@ pub(crate) async fn serve(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> std::io::Result<()> {
-    let (outlet, queue) = mpsc::channel(QUEUE);
+    let (outlet, queue) = queue::channel(QUEUE);
     let writer = tokio::spawn(write(queue, output));
     let mut stopping = entrance.shutdown.stopping.subscribe();
     let pipe = Pipe { entrance, slot: Slot::default(), outlet, modern: Arc::default() };
@@ -231,7 +231,7 @@ async fn refuse(outlet: &Outlet, error: &RpcError) {
     let _ = outlet.send(line).await;
 }
 
-async fn write(mut queue: mpsc::Receiver<String>, mut output: impl AsyncWrite + Unpin) {
+async fn write(mut queue: queue::Receiver<String>, mut output: impl AsyncWrite + Unpin) {
     while let Some(mut line) = queue.recv().await {
         line.push('\n');
         if output.write_all(line.as_bytes()).await.is_err() || output.flush().await.is_err() {

@@ -6,22 +6,21 @@ use pegboard_upstream::{
     Call, CallError, Event, Fleet, Hello, Turn, Upstream,
     era::Era,
     json::{Fields, Raw},
+    queue,
     rpc::RpcError,
 };
 use sha2::{Digest as _, Sha256};
-use tokio::{
-    sync::mpsc,
-    task::{JoinHandle, JoinSet},
-};
+use tokio::task::{JoinHandle, JoinSet};
 use tracing::Instrument as _;
 
 use crate::{
     exchange::{Exchange, cannot_answer},
     forward::suspended::{BoundTo, Suspended, SuspendedCalls},
-    limits::{Limits, Refusal},
+    limits::{Limits, Refusal, TooMuchUnread},
     metrics::{Metrics, Refused},
     request::Forwarded,
     setup::Setups,
+    shares::Claim,
     startup::Shutdown,
 };
 
@@ -47,10 +46,10 @@ pub(crate) struct Forward {
 /// A call that a server is busy with.
 #[derive(Debug)]
 pub(crate) struct Running {
-    events: mpsc::Receiver<Event>,
+    events: queue::Receiver<Event>,
     /// Questions to the client; they end with the call.
     questions: JoinSet<()>,
-    task: Option<JoinHandle<(Result<Raw, CallError>, Era)>>,
+    task: Option<JoinHandle<Ended>>,
 }
 
 impl Drop for Running {
@@ -60,6 +59,16 @@ impl Drop for Running {
             task.abort();
         }
     }
+}
+
+/// A call that its server has answered.
+#[derive(Debug)]
+struct Ended {
+    result: Result<Raw, ForwardError>,
+    era: Era,
+    /// The result's room in its caller's share of memory: it may wait for long until the client has
+    /// read what was said before it.
+    room: Option<Claim>,
 }
 
 /// Makes calls of servers on behalf of clients.
@@ -98,13 +107,14 @@ impl Forwarder {
 
     async fn see_through(&self, exchange: &Exchange, forward: Forward) -> Result<Forwarded, ForwardError> {
         let is_resource = forward.method == "resources/read";
-        let finish = |driven: Driven| Forwarded { result: driven.result, era: driven.era, is_resource };
+        let finish =
+            |driven: Driven| Forwarded { result: driven.result, era: driven.era, is_resource, room: driven.room };
         let state = forward.params.text("requestState").filter(|state| self.suspended.is_ours(state));
         let bound_to = (exchange.viewer.caller, Arc::clone(&forward.server), identity(&forward));
         if let Some(state) = state {
             let suspended = self.suspended.take(&state, &bound_to)?;
             let Some(answer) = SuspendedCalls::answer(&forward.params) else {
-                return Ok(finish(Driven { result: self.suspended.put(suspended), era: Era::Modern }));
+                return Ok(finish(Driven::question(self.suspended.put(suspended))));
             };
             let Suspended { running, reply, .. } = suspended;
             let _ = reply.send(Ok(answer));
@@ -154,12 +164,14 @@ impl Forwarder {
         turn: Option<Arc<Turn>>,
     ) -> Running {
         let upstream = Arc::clone(upstream);
-        let (events, received) = mpsc::channel(EVENTS);
+        let (events, received) = queue::channel(EVENTS);
         let (method, name, mirrored) = (forward.method, forward.name.clone(), forward.mirrored.clone());
         let (capabilities, log_level) = (exchange.capabilities.clone(), exchange.log_level());
         let (wants_progress, owner) = (exchange.progress.is_some(), exchange.owner);
         let whose = exchange.on_behalf(self.setups.current().tokens.len() > 1);
         let trace = exchange.trace.clone();
+        let (limits, party) = (Arc::clone(&self.limits), exchange.party());
+        let most = self.setups.current().unread_bytes_per_caller;
         let work = async move {
             // Given back when the call ends, however it does: the task is dropped with it.
             let _turn = turn;
@@ -179,8 +191,12 @@ impl Forwarder {
                     ..Call::new(method, params.clone(), timeout)
                 }
             };
-            let result = upstream.call_for(whose, make).await;
-            (result, era)
+            let result = upstream.call_for(whose, make).await.map_err(ForwardError::from);
+            let room = result.as_ref().map_or(Ok(None), |result| limits.open_answer(party, result.get().len(), most));
+            match room {
+                Ok(room) => Ended { result, era, room },
+                Err(error) => Ended { result: Err(error.into()), era, room: None },
+            }
         };
         let task = tokio::spawn(work.in_current_span());
         Running { events: received, questions: JoinSet::new(), task: Some(task) }
@@ -203,8 +219,9 @@ impl Forwarder {
                 Some(event) = running.events.recv() => event,
                 ended = task => {
                     running.task = None;
-                    let (result, era) = ended.map_err(|_| RpcError::new(RpcError::INTERNAL, "the call was cancelled"))?;
-                    return Ok(Driven { result: result?, era });
+                    let cancelled = |_| RpcError::new(RpcError::INTERNAL, "the call was cancelled");
+                    let Ended { result, era, room } = ended.map_err(cancelled)?;
+                    return Ok(Driven { result: result?, era, room });
                 }
             };
             match event {
@@ -227,8 +244,16 @@ impl Forwarder {
                     running.questions.spawn(asking.in_current_span());
                 }
                 Event::Request { method, params, reply } => {
-                    let suspended = Suspended { running, method, params, reply, bound_to: bound_to.clone() };
-                    return Ok(Driven { result: self.suspended.put(suspended), era: Era::Modern });
+                    let bytes = params.as_ref().map_or(0, |params| params.get().len());
+                    let most = self.setups.current().unread_bytes_per_caller;
+                    match self.limits.open_answer(exchange.party(), bytes, most) {
+                        Ok(room) => {
+                            let bound_to = bound_to.clone();
+                            let suspended = Suspended { running, method, params, reply, bound_to, _room: room };
+                            return Ok(Driven::question(self.suspended.put(suspended)));
+                        }
+                        Err(error) => _ = reply.send(Err(RpcError::new(RpcError::INTERNAL, error.to_string()))),
+                    }
                 }
             }
         }
@@ -240,6 +265,15 @@ struct Driven {
     result: Raw,
     /// The rules of the server that it came from.
     era: Era,
+    /// The result's room in its caller's share of memory.
+    room: Option<Claim>,
+}
+
+impl Driven {
+    /// A question that is the result.
+    fn question(result: Raw) -> Self {
+        Self { result, era: Era::Modern, room: None }
+    }
 }
 
 /// Why a call failed: what the server said, or what happened to it.
@@ -251,6 +285,8 @@ pub(crate) enum ForwardError {
     Lost(CallError),
     #[error(transparent)]
     Refused(#[from] Refusal),
+    #[error(transparent)]
+    Unread(#[from] TooMuchUnread),
     #[error("the gateway is shutting down; the call was cut and may or may not have taken effect")]
     Cut,
 }
@@ -270,6 +306,7 @@ impl ForwardError {
         match self {
             Self::Rpc(error) => error,
             Self::Lost(_) | Self::Cut => RpcError::new(RpcError::INTERNAL, format!("server `{server}`: {self}")),
+            Self::Unread(error) => RpcError::new(RpcError::INTERNAL, error.to_string()),
             Self::Refused(refusal) => RpcError::new(RpcError::INTERNAL, format!("not done: {refusal}")),
         }
     }

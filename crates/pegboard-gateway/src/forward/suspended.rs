@@ -16,7 +16,7 @@ use pegboard_upstream::{
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::{caller::Caller, forward::calls::Running, ids::random_id, lock};
+use crate::{caller::Caller, forward::calls::Running, ids::random_id, lock, shares::Claim};
 
 /// The key of the one question that is asked at a time.
 const QUESTION: &str = "question";
@@ -43,6 +43,8 @@ pub(crate) struct Suspended {
     pub(crate) params: Option<Raw>,
     pub(crate) reply: oneshot::Sender<Result<Raw, RpcError>>,
     pub(crate) bound_to: BoundTo,
+    /// The question's room in its caller's share of memory.
+    pub(crate) _room: Option<Claim>,
 }
 
 /// All calls that wait.

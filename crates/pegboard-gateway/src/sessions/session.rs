@@ -13,6 +13,7 @@ use std::{
 use pegboard_discovery::Session;
 use pegboard_upstream::{
     json::{Fields, Raw},
+    queue,
     rpc::{Id, Message, RpcError},
 };
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -134,8 +135,8 @@ impl ClientSession {
     }
 
     /// Opens the stream for what belongs to no request; an older one ends.
-    pub(crate) fn open_stream(&self) -> mpsc::Receiver<String> {
-        let (outlet, stream) = mpsc::channel(256);
+    pub(crate) fn open_stream(&self) -> queue::Receiver<String> {
+        let (outlet, stream) = queue::channel(256);
         self.attach(outlet);
         stream
     }

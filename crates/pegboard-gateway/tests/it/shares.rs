@@ -13,7 +13,12 @@ use super::{
 
 fn settings() -> GatewaySettings {
     let unread_bytes_per_caller = 4 * LARGE + 1000;
-    GatewaySettings { tokens: tokens(), exposure: Exposure::Never, unread_bytes_per_caller, ..GatewaySettings::default() }
+    GatewaySettings {
+        tokens: tokens(),
+        exposure: Exposure::Never,
+        unread_bytes_per_caller,
+        ..GatewaySettings::default()
+    }
 }
 
 fn call(id: usize, name: &str) -> Value {
@@ -41,7 +46,7 @@ async fn results_that_are_not_read_count_against_their_caller() {
         let expected = format!(
             "the request was carried out, but its answer of {} bytes cannot be sent: with the answers that you have \
              not read yet it exceeds {} bytes (`connections.unreadBytesPerToken`)",
-            LARGE + 73,
+            LARGE + 39,
             4 * LARGE + 1000
         );
         assert_eq!(outcome(&refused), Err(expected));

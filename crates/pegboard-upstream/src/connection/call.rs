@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
 use super::Event;
 use crate::{
     era::{Era, MODERN_VERSION, meta},
     handshake,
     json::{Fields, Raw, raw},
+    queue,
     rpc::{Id, Message},
     trace::{self, TraceContext},
     transport::Outgoing,
@@ -34,7 +33,7 @@ pub struct Call {
     /// Who makes the call: calls of one conversation share a number.
     pub owner: u64,
     /// Where to tell of what happens meanwhile.
-    pub events: Option<mpsc::Sender<Event>>,
+    pub events: Option<queue::Sender<Event>>,
     /// Whose trace it belongs to, in place of what `_meta` says.
     pub trace: TraceContext,
     /// How long to wait, counted anew from each sign of progress. `None`: for ever.

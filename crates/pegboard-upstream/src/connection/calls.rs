@@ -6,13 +6,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::Instant,
-};
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{CallError, Event};
-use crate::{json::Raw, locks::lock};
+use crate::{json::Raw, locks::lock, queue};
 
 /// How long a server may go on with a call that was taken back.
 const HAUNTING: Duration = Duration::from_secs(60);
@@ -41,7 +38,7 @@ struct Work {
 #[derive(Debug)]
 struct Pending {
     answer: oneshot::Sender<Outcome>,
-    events: Option<mpsc::Sender<Event>>,
+    events: Option<queue::Sender<Event>>,
     owner: u64,
     /// When the server last gave a sign of life about it.
     active: Instant,
@@ -59,7 +56,7 @@ struct Ghost {
 impl Calls {
     /// Begins a call; its number, and where its outcome comes. Once they are closed there is no
     /// other outcome than that.
-    pub(super) fn begin(&self, owner: u64, events: Option<mpsc::Sender<Event>>) -> Result<Begun, CallError> {
+    pub(super) fn begin(&self, owner: u64, events: Option<queue::Sender<Event>>) -> Result<Begun, CallError> {
         let (answer, answered) = oneshot::channel();
         let mut work = lock(&self.0);
         if let Some(reason) = &work.closed {
@@ -131,7 +128,7 @@ impl Calls {
     }
 
     /// Notes that a call goes on; whom to tell.
-    pub(super) fn progressed(&self, id: u64) -> Option<mpsc::Sender<Event>> {
+    pub(super) fn progressed(&self, id: u64) -> Option<queue::Sender<Event>> {
         let mut work = lock(&self.0);
         let pending = work.pending.get_mut(&id)?;
         pending.active = Instant::now();
@@ -158,7 +155,7 @@ impl Calls {
     /// The call that a message on a shared pipe is about: the latest of the one conversation
     /// that has calls running, or had until a moment ago. Where it could be another's, it is
     /// nobody's. `related` is the call on whose own stream it came.
-    pub(super) fn caller(&self, related: Option<u64>) -> Option<(u64, mpsc::Sender<Event>)> {
+    pub(super) fn caller(&self, related: Option<u64>) -> Option<(u64, queue::Sender<Event>)> {
         let mut work = lock(&self.0);
         if let Some(id) = related {
             return Some((id, work.pending.get(&id)?.events.clone()?));
@@ -183,7 +180,7 @@ impl Work {
 mod tests {
     use super::*;
 
-    fn begun(calls: &Calls, owner: u64, events: Option<&mpsc::Sender<Event>>) -> Begun {
+    fn begun(calls: &Calls, owner: u64, events: Option<&queue::Sender<Event>>) -> Begun {
         calls.begin(owner, events.cloned()).expect("it is open")
     }
 
@@ -191,7 +188,7 @@ mod tests {
     #[track_caller]
     fn check(owners: &[u64], taken_back: &[u64], expected: Option<u64>) {
         let calls = Calls::default();
-        let (events, _heard) = mpsc::channel(1);
+        let (events, _heard) = queue::channel(1);
         let answers: Vec<_> = owners.iter().map(|owner| begun(&calls, *owner, Some(&events))).collect();
         taken_back.iter().for_each(|id| calls.take_back(*id));
         assert_eq!(calls.caller(None).map(|(id, _)| id), expected, "{answers:?}");
@@ -210,7 +207,7 @@ mod tests {
     async fn a_call_that_was_taken_back_haunts_other_conversations_for_a_while() {
         check(&[7, 8], &[2], None);
         let calls = Calls::default();
-        let (events, _heard) = mpsc::channel(1);
+        let (events, _heard) = queue::channel(1);
         let _first = begun(&calls, 7, Some(&events));
         let (second, _answered) = begun(&calls, 8, Some(&events));
         calls.take_back(second);
@@ -222,7 +219,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_lays_the_ghost_of_its_call() {
         let calls = Calls::default();
-        let (events, _heard) = mpsc::channel(1);
+        let (events, _heard) = queue::channel(1);
         let _first = begun(&calls, 7, Some(&events));
         let (second, _answered) = begun(&calls, 8, Some(&events));
         calls.take_back(second);

@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use crate::{json::Raw, rpc::RpcError};
+use crate::{json::Raw, queue::Measured, rpc::RpcError};
 
 /// Something that a server says or asks while a call is running.
 #[derive(Debug)]
@@ -23,6 +23,13 @@ pub enum Event {
         /// Where the answer goes.
         reply: oneshot::Sender<Result<Raw, RpcError>>,
     },
+}
+
+impl Measured for Event {
+    fn bytes(&self) -> usize {
+        let (Self::Notification { method, params } | Self::Request { method, params, .. }) = self;
+        method.len() + params.as_ref().map_or(0, |params| params.get().len())
+    }
 }
 
 /// Something that a server says of its own accord.

@@ -6,15 +6,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::AbortHandle,
-};
+use tokio::{sync::oneshot, task::AbortHandle};
 
 use super::{Event, Link};
 use crate::{
     json::{Fields, Raw, raw},
     locks::lock,
+    queue,
     rpc::{Id, Message, RpcError},
     transport::Outgoing,
 };
@@ -24,6 +22,9 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Questions of a server at a time; one that asks more is not listened to.
 const MAX_QUESTIONS: usize = 256;
+
+/// Bytes that a question may have: with images for a model, it can have some.
+const MAX_QUESTION_BYTES: usize = 4 << 20;
 
 /// Questions of the server that are being answered. This lock is taken before that of `Calls`,
 /// never after it.
@@ -121,10 +122,15 @@ impl Link {
 }
 
 /// The answer of whoever made the call, or ours.
-async fn answer(method: &str, params: Option<Raw>, caller: Option<mpsc::Sender<Event>>) -> Result<Raw, RpcError> {
+async fn answer(method: &str, params: Option<Raw>, caller: Option<queue::Sender<Event>>) -> Result<Raw, RpcError> {
     match (method, caller) {
         ("ping", _) => Ok(raw(&Fields::new())),
         ("roots/list" | "sampling/createMessage" | "elicitation/create", Some(caller)) => {
+            let bytes = params.as_ref().map_or(0, |params| params.get().len());
+            if bytes > MAX_QUESTION_BYTES {
+                let message = format!("the request has {bytes} bytes, over the limit of {MAX_QUESTION_BYTES}");
+                return Err(RpcError::new(RpcError::INVALID_REQUEST, message));
+            }
             let gone = || RpcError::new(RpcError::INTERNAL, "the client is gone");
             let (reply, replied) = oneshot::channel();
             let event = Event::Request { method: method.to_owned(), params, reply };
@@ -166,10 +172,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_question_that_is_taken_back_does_not_keep_its_call_waiting() {
-        let (notices, _) = mpsc::channel(1);
+        let (notices, _) = tokio::sync::mpsc::channel(1);
         let outbound = Outbound::Local(Arc::new(Silent));
         let link = Link::new("s".into(), Redactor::default(), outbound, notices, Arc::default(), 1024);
-        let (events, mut heard) = mpsc::channel(1);
+        let (events, mut heard) = queue::channel(1);
         let limit = Duration::from_secs(10);
         let call = Call { events: Some(events), ..Call::new("tools/call", Fields::new(), limit) };
         let calling = tokio::spawn({

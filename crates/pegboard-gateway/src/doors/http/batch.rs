@@ -8,9 +8,9 @@ use axum::{
 };
 use pegboard_upstream::{
     era::Era,
+    queue,
     rpc::{Id, Message, RpcError},
 };
-use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
 use super::{
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     doors::{Entrance, dress},
     pipeline::Pipeline,
-    request::{Failure, SessionRef},
+    request::{Failure, Reply, SessionRef},
     shares::{Claim, Party},
 };
 
@@ -54,17 +54,24 @@ pub(super) async fn post(entrance: &Entrance, arrival: &Arrival, messages: Vec<P
                 let sent = ((Some(&incoming.id), Some(incoming.method.as_str())), Era::Legacy);
                 let span = entrance.requests.span(Some(sent), &incoming.opening);
                 // Nobody hears it: a question is told so at once, or goes to the stream.
-                let (outlet, _) = mpsc::channel(OUTLET);
+                let (outlet, _) = queue::channel(OUTLET);
                 let id = incoming.id.clone();
                 let mut request = legacy::read(arrival, incoming, outlet);
                 if let (Ok(request), Some(session)) = (&mut request, &session) {
                     request.session = SessionRef::Open(Arc::clone(session));
                 }
-                let outcome = entrance.pipeline.answer(request).instrument(span).await;
+                let mut outcome = entrance.pipeline.answer(request).instrument(span).await;
                 if let Err(Failure::Unauthenticated) = outcome {
                     return status(StatusCode::UNAUTHORIZED);
                 }
+                let room = outcome.as_mut().ok().and_then(Reply::take_room);
                 let line = dress::line(Era::Legacy, &id, outcome);
+                if let Some(room) = room {
+                    // A server's result is counted from its arrival on.
+                    answers.room.push(room);
+                    answers.lines.push(line);
+                    continue;
+                }
                 answers.add(&entrance.pipeline, arrival.party(), &id, line);
             }
             other => {

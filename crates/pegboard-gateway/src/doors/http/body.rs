@@ -14,10 +14,10 @@ use axum::{
 use http_body::Frame;
 use pegboard_upstream::{
     era::Era,
+    queue,
     rpc::{Id, RpcError},
 };
 use tokio::{
-    sync::mpsc,
     task::JoinHandle,
     time::{Interval, MissedTickBehavior},
 };
@@ -52,7 +52,8 @@ pub(super) struct Answer {
 
 impl Answer {
     /// The answer to a request in the form of its era.
-    pub(super) fn new(era: Era, id: &Id, outcome: Outcome) -> Self {
+    pub(super) fn new(era: Era, id: &Id, mut outcome: Outcome) -> Self {
+        let room = outcome.as_mut().ok().and_then(Reply::take_room);
         let session = match &outcome {
             Ok(Reply::Begun(session, _)) => Some(session.id.clone()),
             _ => None,
@@ -67,13 +68,15 @@ impl Answer {
             Err(failure) => return Self::refused(Some(id), failure),
         };
         trace::sized(line.len());
-        Self { status, line: Some(line.into()), session, is_busy: false }
+        let line = Document { text: line, room: room.into_iter().collect() };
+        Self { status, line: Some(line), session, is_busy: false }
     }
 
     /// The same, counted against its caller's share of memory until it is sent. If there is no
     /// room, that is the answer.
     pub(super) fn counted(mut self, pipeline: &Pipeline, party: Party, id: &Id) -> Self {
-        let Some(line) = &mut self.line else { return self };
+        // A server's result is counted from its arrival on.
+        let Some(line) = self.line.as_mut().filter(|line| line.room.is_empty()) else { return self };
         match pipeline.open_answer(party, line.text.len()) {
             Ok(room) => line.room.extend(room),
             Err(error) => {
@@ -142,7 +145,7 @@ impl Drop for AbortOnDrop {
 /// it is a message about the request, a stream begins. Without `messages` the client reads no
 /// streams. The work is given up with its client if it `ends_with_client`, else it goes on.
 pub(super) async fn respond(
-    messages: Option<mpsc::Receiver<String>>,
+    messages: Option<queue::Receiver<String>>,
     work: impl Future<Output = Answer> + Send + 'static,
     ends_with_client: bool,
 ) -> Response<Body> {
@@ -169,7 +172,7 @@ pub(super) async fn respond(
 }
 
 async fn respond_later(
-    messages: Option<mpsc::Receiver<String>>,
+    messages: Option<queue::Receiver<String>>,
     mut task: JoinHandle<Answer>,
     guard: Option<AbortOnDrop>,
 ) -> Response<Body> {
@@ -194,7 +197,7 @@ pub(super) struct EventBody {
     is_answered: bool,
     /// The answer, once it is there; a cancelled request has none.
     last: Option<Document>,
-    messages: mpsc::Receiver<String>,
+    messages: queue::Receiver<String>,
     task: Option<JoinHandle<Answer>>,
     is_open: bool,
     alive: Interval,
@@ -205,18 +208,18 @@ pub(super) struct EventBody {
 
 impl EventBody {
     /// A stream that goes on until its sender is gone.
-    pub(super) fn open(messages: mpsc::Receiver<String>, slot: Claim) -> Self {
+    pub(super) fn open(messages: queue::Receiver<String>, slot: Claim) -> Self {
         Self { _slot: Some(slot), ..Self::new(None, messages, None, None) }
     }
 
     /// A stream whose answer is there.
-    fn answered(first: String, messages: mpsc::Receiver<String>, answer: Answer) -> Self {
+    fn answered(first: String, messages: queue::Receiver<String>, answer: Answer) -> Self {
         Self { is_answered: true, last: answer.line, ..Self::new(Some(first), messages, None, None) }
     }
 
     fn answering(
         first: String,
-        messages: mpsc::Receiver<String>,
+        messages: queue::Receiver<String>,
         task: JoinHandle<Answer>,
         guard: Option<AbortOnDrop>,
     ) -> Self {
@@ -225,7 +228,7 @@ impl EventBody {
 
     fn new(
         first: Option<String>,
-        messages: mpsc::Receiver<String>,
+        messages: queue::Receiver<String>,
         task: Option<JoinHandle<Answer>>,
         guard: Option<AbortOnDrop>,
     ) -> Self {

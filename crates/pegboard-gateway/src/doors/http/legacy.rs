@@ -8,9 +8,9 @@ use axum::{
 };
 use pegboard_upstream::{
     era::Era,
+    queue,
     rpc::{Id, RpcError},
 };
-use tokio::sync::mpsc;
 
 use super::{
     Kept, OUTLET, SESSION,
@@ -34,7 +34,7 @@ pub(super) async fn post(entrance: &Entrance, arrival: Arrival, posted: Posted, 
         Posted::Request(incoming) => incoming,
         other => return tell(entrance, &arrival, other).await,
     };
-    let (outlet, messages) = mpsc::channel(OUTLET);
+    let (outlet, messages) = queue::channel(OUTLET);
     let (id, party) = (incoming.id.clone(), arrival.party());
     let messages = arrival.reads_events().then_some(messages);
     let request = off_thread(incoming.is_large, move || read(&arrival, incoming, outlet)).await;

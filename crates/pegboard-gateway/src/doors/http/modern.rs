@@ -4,8 +4,7 @@ use axum::{
     body::Body,
     http::{HeaderMap, Response},
 };
-use pegboard_upstream::{era::Era, headers, rpc::RpcError};
-use tokio::sync::mpsc;
+use pegboard_upstream::{era::Era, headers, queue, rpc::RpcError};
 
 use super::{
     Kept, OUTLET, VERSION,
@@ -17,12 +16,13 @@ use crate::{
         Entrance,
         incoming::{Incoming, ModernClient, off_thread},
     },
+    exchange::Outlet,
     request::{Client, Methods, Operation, Request, SessionRef},
     steps::arguments::mismatch,
 };
 
 pub(super) async fn post(entrance: &Entrance, arrival: Arrival, incoming: Incoming, kept: Kept) -> Response<Body> {
-    let (outlet, messages) = mpsc::channel(OUTLET);
+    let (outlet, messages) = queue::channel(OUTLET);
     let (id, party) = (incoming.id.clone(), arrival.party());
     let request = off_thread(incoming.is_large, move || read(arrival, incoming, outlet)).await;
     let pipeline = std::sync::Arc::clone(&entrance.pipeline);
@@ -35,7 +35,7 @@ pub(super) async fn post(entrance: &Entrance, arrival: Arrival, incoming: Incomi
     body::respond(Some(messages), work, true).await
 }
 
-fn read(arrival: Arrival, incoming: Incoming, outlet: mpsc::Sender<String>) -> Result<Request, RpcError> {
+fn read(arrival: Arrival, incoming: Incoming, outlet: Outlet) -> Result<Request, RpcError> {
     let client = incoming.modern_client()?;
     check_headers(&arrival.headers, &incoming, &client)?;
     client.check_version()?;
