@@ -1,6 +1,6 @@
 //! The index of one catalog snapshot.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use pegboard_core::{Catalog, Field as ToolField, Hit, Reason, Selection, Tool};
 use tantivy::{
@@ -56,10 +56,11 @@ impl Index {
             .single_segment_index_writer(RamDirectory::create(), WRITER_BYTES)?;
         for tool in &tools {
             let mut document = TantivyDocument::new();
-            document.add_text(fields.name, tool.name());
+            let name = full_name(tool);
+            document.add_text(fields.name, &name);
             document.add_text(fields.description, tool.description());
             document.add_text(fields.server, tool.server_name().unwrap_or(NO_SERVER));
-            document.add_text(fields.searchable_text, format!("{} {}", tool.name(), tool.description()));
+            document.add_text(fields.searchable_text, format!("{name} {}", tool.description()));
             writer.add_document(document)?;
         }
         let index = writer.finalize()?;
@@ -175,6 +176,15 @@ impl Index {
             Some("server") => Some(self.fields.server),
             Some(_) => None,
         }
+    }
+}
+
+/// The name with its server in front, which is what the index of the reference system holds.
+fn full_name(tool: &Tool) -> Cow<'_, str> {
+    let is_full = |server: &str| tool.name().strip_prefix(server).is_some_and(|rest| rest.starts_with("___"));
+    match tool.server_name() {
+        Some(server) if !is_full(server) => Cow::Owned(format!("{server}___{}", tool.name())),
+        _ => Cow::Borrowed(tool.name()),
     }
 }
 

@@ -86,15 +86,15 @@ impl Ranker for Bm25 {
         let parsed = index.parse(text);
         let mut hits = index.search(&parsed).map_err(|error| failed(error.to_string()))?;
         let total = hits.len();
-        cut(&mut hits, query);
+        let passing = cut(&mut hits, query);
         if query.explain {
             for hit in &mut hits {
                 hit.why = index.reasons(&parsed, hit).map_err(|error| failed(error.to_string()))?;
             }
         }
-        let fallback = parsed.is_phrase.then_some(Fallback::Phrase);
+        let fallback = parsed.is_by_words.then_some(Fallback::Words);
         let unmatched = index.unmatched(&parsed).map_err(|error| failed(error.to_string()))?;
-        Ok(Ranking { hits, total, unmatched, fallback, ..Ranking::default() })
+        Ok(Ranking { hits, total, passing, unmatched, fallback, ..Ranking::default() })
     }
 
     fn prepare(&self, catalog: &Catalog) {

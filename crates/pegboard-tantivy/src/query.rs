@@ -12,6 +12,9 @@ const MAX_NESTING: usize = 64;
 /// The field that words without one are looked up in.
 const DEFAULT_FIELD: &str = "searchable_text";
 
+/// Words of a text that is not a valid query.
+const MAX_WORDS: usize = 256;
+
 /// Terms that all `word*` of a query may stand for together.
 const MAX_PREFIX_TERMS: usize = 1024;
 
@@ -19,8 +22,8 @@ const MAX_PREFIX_TERMS: usize = 1024;
 pub(crate) struct Parsed {
     pub(crate) query: Box<dyn Query>,
     pub(crate) pieces: Vec<Piece>,
-    /// Whether the text did not parse and is searched for as a phrase.
-    pub(crate) is_phrase: bool,
+    /// Whether the text is not a valid query and is searched by its words.
+    pub(crate) is_by_words: bool,
 }
 
 /// A word or phrase of a query that can raise a tool's score.
@@ -42,8 +45,8 @@ pub(crate) trait Prefixes {
     fn can_run(&self, query: &dyn Query) -> bool;
 }
 
-/// Parses `text`. What is not a valid query is searched for as a phrase, and what is not
-/// a valid phrase either finds nothing.
+/// Parses `text`. A text that is not a valid query, such as a question with an apostrophe, is
+/// searched by its words; one without words finds nothing.
 pub(crate) fn parse(text: &str, parser: &QueryParser, prefixes: &impl Prefixes) -> Parsed {
     if nesting(text) <= MAX_NESTING
         && let Ok(ast) = parse_query(text)
@@ -51,12 +54,24 @@ pub(crate) fn parse(text: &str, parser: &QueryParser, prefixes: &impl Prefixes) 
     {
         return parsed;
     }
-    let nothing = || Parsed { query: Box::new(EmptyQuery), pieces: Vec::new(), is_phrase: true };
-    if text.contains('"') {
-        return nothing();
+    let words = build(by_words(text), parser, prefixes);
+    let nothing = |()| Parsed { query: Box::new(EmptyQuery), pieces: Vec::new(), is_by_words: true };
+    words.map_or_else(nothing, |parsed| Parsed { is_by_words: true, ..parsed })
+}
+
+/// Any of the words of `text`. A name such as `create_issue` is one word: the phrase that it is in
+/// a valid query too.
+fn by_words(text: &str) -> UserInputAst {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let words = text.split(|c| !is_part(c)).map(|word| word.trim_matches(['_', '-']));
+    let mut different: Vec<&str> = Vec::new();
+    for word in words.filter(|word| !word.is_empty()) {
+        if !different.contains(&word) && different.len() < MAX_WORDS {
+            different.push(word);
+        }
     }
-    let phrase = literal(None, text.to_owned(), Delimiter::DoubleQuotes, false);
-    build(phrase, parser, prefixes).map_or_else(|()| nothing(), |parsed| Parsed { is_phrase: true, ..parsed })
+    let word = |word: &str| (None, literal(None, word.to_owned(), Delimiter::DoubleQuotes, false));
+    UserInputAst::Clause(different.into_iter().map(word).collect())
 }
 
 /// The deepest parentheses plus the longest row of `NOT`s.
@@ -88,7 +103,7 @@ fn build(ast: UserInputAst, parser: &QueryParser, prefixes: &impl Prefixes) -> R
     for leaf in expander.leaves {
         pieces.push(Piece { field: leaf.field, text: leaf.text, query: runnable(leaf.ast)? });
     }
-    Ok(Parsed { query, pieces, is_phrase: false })
+    Ok(Parsed { query, pieces, is_by_words: false })
 }
 
 /// A leaf as the user wrote it, and what it became.

@@ -91,8 +91,8 @@ impl Ranker for RegexRanker {
             fallback = (!hits.is_empty()).then_some(Fallback::Fuzzy);
         }
         let total = hits.len();
-        cut(&mut hits, query);
-        Ok(Ranking { hits, total, fallback, ..Ranking::default() })
+        let passing = cut(&mut hits, query);
+        Ok(Ranking { hits, total, passing, fallback, ..Ranking::default() })
     }
 }
 
@@ -213,12 +213,12 @@ impl<'a> FuzzyQuery<'a> {
         Some(self.reasons(nearest, |similarity| weight * similar(similarity)))
     }
 
-    /// The mean similarity of each query word to the tool's nearest word.
+    /// The mean similarity of each query word to the tool's nearest word, where one of them alone
+    /// is near enough.
     fn score_spelling(&self, nearest: &[(Field, u32, f32)]) -> Option<(f64, Vec<Reason>)> {
-        let count = self.words.len() as f64;
-        let sum: f64 = nearest.iter().map(|(_, _, similarity)| f64::from(*similarity)).sum();
-        let weight = BELOW_SUBSTRING / count;
-        (sum / count >= MIN_SIMILARITY).then(|| self.reasons(nearest, |similarity| weight * f64::from(similarity)))
+        let weight = BELOW_SUBSTRING / self.words.len() as f64;
+        let is_near = nearest.iter().any(|(_, _, similarity)| f64::from(*similarity) >= MIN_SIMILARITY);
+        is_near.then(|| self.reasons(nearest, |similarity| weight * f64::from(similarity)))
     }
 
     /// A score and its reasons, one for each query word that is worth something.

@@ -39,16 +39,43 @@ fn a_thousand_parentheses_do_not_exhaust_the_stack() {
 fn quotes_around_deep_parentheses_do_not_exhaust_the_stack() {
     let tools = r#"[{"name": "a", "description": "alpha"}]"#;
     let nested = format!("\" {}alpha{} \"", "(".repeat(8000), ")".repeat(8000));
-    assert_eq!(first(&Bm25::default(), tools, &nested), None);
+    assert_eq!(first(&Bm25::default(), tools, &nested), Some("a".into()), "by its words");
     let negated = format!("\" {}alpha \"", "NOT ".repeat(4000));
-    assert_eq!(first(&Bm25::default(), tools, &negated), None);
+    assert_eq!(first(&Bm25::default(), tools, &negated), Some("a".into()), "by its words");
 }
 
 #[test]
-fn a_field_that_cannot_answer_is_a_phrase() {
+fn what_is_not_a_valid_query_is_searched_by_its_words() {
     let tools = r#"[{"name": "a", "description": "alpha"}]"#;
-    assert_eq!(first(&Bm25::default(), tools, "name:*"), Some("a".into()));
-    assert_eq!(first(&Bm25::default(), tools, "foo:*"), None);
+    let check = |query: &str, expected: Option<&str>| {
+        assert_eq!(first(&Bm25::default(), tools, query), expected.map(str::to_owned), "{query}");
+    };
+    check("name:*", Some("a"));
+    check("foo:*", None);
+    check("what's the alpha?", Some("a"));
+    check("alpha: a question", Some("a"));
+    check("say \"alpha", Some("a"));
+    check("(((", None);
+    check("?!", None);
+}
+
+#[test]
+fn a_full_name_finds_a_tool_that_is_shown_without_its_server() {
+    let tools = r#"[{"name": "create_issue", "server": "github"}, {"name": "send", "server": "mail"}]"#;
+    for query in ["github", "name:github", "github*", "create_issue", "name:github___create_issue"] {
+        assert_eq!(first(&Bm25::default(), tools, query), Some("create_issue".into()), "{query}");
+    }
+    assert_eq!(first(&Bm25::default(), tools, "mail"), Some("send".into()));
+}
+
+#[test]
+fn two_typos_find_what_each_of_them_finds() {
+    let tools = r#"[{"name": "open_database"}, {"name": "run_query"}, {"name": "get_weather"}]"#;
+    let loaded = load::parse("t", tools.as_bytes(), &Limits::default()).expect("a catalog");
+    let (catalog, _) = Catalog::from_tools(loaded.tools);
+    let ranking = RegexRanker::default().rank(&Query::new("databse qeury"), &catalog, &Selection::everything());
+    let names: Vec<String> = ranking.expect("hits").hits.iter().map(|hit| hit.tool.name().to_owned()).collect();
+    assert_eq!(names, ["open_database", "run_query"]);
 }
 
 #[test]
