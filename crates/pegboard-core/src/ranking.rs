@@ -229,8 +229,8 @@ pub struct Hit {
 pub enum Fallback {
     /// `regex` compared spellings instead of matching the pattern.
     Fuzzy,
-    /// `bm25` took a query that does not parse as a phrase.
-    Phrase,
+    /// `bm25` searched by words, because the text is not a valid query.
+    Words,
     /// Words that no tool contains were replaced by near ones.
     Typo,
 }
@@ -240,7 +240,7 @@ impl Fallback {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fuzzy => "fuzzy",
-            Self::Phrase => "phrase",
+            Self::Words => "words",
             Self::Typo => "typo",
         }
     }
@@ -253,6 +253,9 @@ pub struct Ranking {
     pub hits: Vec<Hit>,
     /// How many tools match, before limit and threshold.
     pub total: usize,
+    /// How many of them reach the threshold, before the limit. A ranker that looks for the best
+    /// alone counts no further than the limit.
+    pub passing: usize,
     /// Words of the query that no visible tool matches, in query order.
     pub unmatched: Vec<String>,
     /// Whether, and how, the ranker had to fall back.
@@ -326,14 +329,17 @@ pub trait Ranker: fmt::Debug + Send + Sync {
     }
 }
 
-/// Cuts a list of candidates, best first, to what `query` asked for.
-pub fn cut(candidates: &mut Vec<Hit>, query: &Query<'_>) {
+/// Cuts a list of candidates, best first, to what `query` asked for. Returns how many of them reach
+/// its threshold.
+pub fn cut(candidates: &mut Vec<Hit>, query: &Query<'_>) -> usize {
     if let Some(best) = candidates.first().map(|hit| hit.score)
         && query.threshold > 0.0
     {
         candidates.retain(|hit| hit.score >= query.threshold * best);
     }
+    let passing = candidates.len();
     candidates.truncate(query.limit);
+    passing
 }
 
 /// A term as [`Reason`] shows it: `asked→found`, or one word where the two agree.

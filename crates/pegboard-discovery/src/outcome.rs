@@ -109,7 +109,9 @@ pub struct Searched {
     pub tools: usize,
     /// How many matched at all.
     pub matches: usize,
-    /// Those that were good enough to be shown, best first.
+    /// How many of those reached the threshold, before the limit.
+    pub passing: usize,
+    /// Those that are shown, best first.
     pub hits: Vec<Arc<Tool>>,
 }
 

@@ -14,6 +14,18 @@ pub enum Exposed {
     Accumulate,
 }
 
+/// Where the hits of a search go in `gateway` and `ranked`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hits {
+    /// Where the dialect's document says: `gateway` lists its hits, `ranked` only names them.
+    #[default]
+    AsDocumented,
+    /// Into the list, for hosts whose clients call only tools that are listed.
+    Listed,
+    /// Into the answer, with signatures: `call_tool` calls them, and the list never changes.
+    Callable,
+}
+
 /// How a gateway chooses the tools that it exposes at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelectionOrder {
@@ -46,9 +58,8 @@ pub struct Settings {
     pub max_limit: usize,
     /// `ranked`: hits when the caller does not say.
     pub default_limit: usize,
-    /// `ranked`: whether hits are loaded, for hosts whose clients call only what is listed. Not an
-    /// option of the dialect.
-    pub ranked_loads: bool,
+    /// `gateway`, `ranked`: where hits go. Not an option of the dialect: the host decides.
+    pub hits: Hits,
     /// `bridge`: separate call tools for reading, writing and destroying.
     pub split_by_risk: bool,
     /// `bridge`: hits of one query.
@@ -89,7 +100,7 @@ impl Default for Settings {
             seed: 0,
             max_limit: 10,
             default_limit: 5,
-            ranked_loads: false,
+            hits: Hits::default(),
             split_by_risk: false,
             hits_per_query: 5,
             least_confidence: None,

@@ -29,7 +29,7 @@ use crate::{
     record::{Record, Recorder},
     routes::entries::Entries,
     sessions::Sessions,
-    settings::{GatewaySettings, Profile, Rankers, is_stateful},
+    settings::{GatewaySettings, Profile, Rankers, has_constant_form},
     setup::{Change, GRACE, Setup, Setups},
     startup::{Shutdown, Startup},
     subscriptions::Subscriptions,
@@ -163,7 +163,7 @@ impl Gateway {
     /// Says once that modern clients get something else than what is configured.
     fn log_fallback(&self) {
         if let Profile::Dialect(dialect) = self.setup().profile
-            && is_stateful(dialect)
+            && !has_constant_form(dialect)
         {
             tracing::info!(
                 dialect = dialect.as_str(),

@@ -207,12 +207,7 @@ impl Limits {
     ///
     /// # Errors
     /// When the answers that the caller has not read yet are too large altogether.
-    pub(crate) fn open_answer(
-        &self,
-        party: Party,
-        bytes: usize,
-        most: usize,
-    ) -> Result<Option<Claim>, TooMuchUnread> {
+    pub(crate) fn open_answer(&self, party: Party, bytes: usize, most: usize) -> Result<Option<Claim>, TooMuchUnread> {
         if bytes <= SMALL_ANSWER {
             return Ok(None);
         }

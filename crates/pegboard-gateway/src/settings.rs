@@ -51,7 +51,7 @@ impl Profile {
     /// What clients see whose list of tools must not change with what was searched for.
     pub(crate) fn constant_shape(self) -> Shape {
         let Shape { dialect, listing, .. } = self.shape();
-        let dialect = if is_stateful(dialect) { DialectName::Bridge } else { dialect };
+        let dialect = if has_constant_form(dialect) { dialect } else { DialectName::Bridge };
         Shape { dialect, listing, is_constant: true }
     }
 
@@ -68,9 +68,9 @@ impl Default for Profile {
     }
 }
 
-/// Whether a dialect's list depends on what happened before.
-pub(crate) fn is_stateful(dialect: DialectName) -> bool {
-    !matches!(dialect, DialectName::Bridge | DialectName::Ranked)
+/// Whether a dialect has a form in which its list does not depend on what happened before.
+pub(crate) fn has_constant_form(dialect: DialectName) -> bool {
+    matches!(dialect, DialectName::Bridge | DialectName::Ranked | DialectName::Gateway)
 }
 
 /// What kind of list a client gets, and which meta-tools.

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use pegboard_core::{Query, Risk, Tool};
 use serde_json::{Value, json};
 
-use super::{Dialect, MetaTool, View, named};
+use super::{
+    Dialect, MetaTool, View,
+    call_tool::{self, CALL},
+    named,
+};
 use crate::{
-    outcome::{Effect, Outcome, ToolDefinition},
+    outcome::{Outcome, ToolDefinition},
     prompt,
-    session::wrapped_arguments,
     tokens::estimate_tokens,
 };
 
 const SEARCH: &str = "search_tools";
-const CALL: &str = "call_tool";
 const CALL_READ: &str = "call_read_tool";
 const CALL_WRITE: &str = "call_write_tool";
 const CALL_DESTRUCTIVE: &str = "call_destructive_tool";
@@ -35,7 +37,7 @@ pub(super) const META_NAMES: &[&str] = &[SEARCH, CALL, CALL_READ, CALL_WRITE, CA
 pub(super) struct Bridge;
 
 /// The tool that calls tools of this risk, where they are told apart.
-fn call_tool(risk: Risk) -> &'static str {
+fn caller_of(risk: Risk) -> &'static str {
     match risk {
         Risk::Read => CALL_READ,
         Risk::Write => CALL_WRITE,
@@ -68,21 +70,12 @@ impl Dialect for Bridge {
                 }
             }),
         }];
-        let call = |name: &str, description: &str| ToolDefinition {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            input_schema: json!({
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
-                "required": ["name"]
-            }),
-        };
         if view.settings.split_by_risk {
-            tools.push(call(CALL_READ, "Call a found tool that only reads."));
-            tools.push(call(CALL_WRITE, "Call a found tool that adds or changes."));
-            tools.push(call(CALL_DESTRUCTIVE, "Call a found tool that may delete or overwrite."));
+            tools.push(call_tool::definition(CALL_READ, "Call a found tool that only reads."));
+            tools.push(call_tool::definition(CALL_WRITE, "Call a found tool that adds or changes."));
+            tools.push(call_tool::definition(CALL_DESTRUCTIVE, "Call a found tool that may delete or overwrite."));
         } else {
-            tools.push(call(CALL, "Call a found tool by its name."));
+            tools.push(call_tool::definition(CALL, call_tool::DESCRIPTION));
         }
         tools
     }
@@ -111,7 +104,7 @@ impl Dialect for Bridge {
     fn refuse(&self, tool: &Arc<Tool>, view: &View<'_>) -> Option<Outcome> {
         if view.settings.split_by_risk {
             let name = view.names.shown(tool);
-            let right = call_tool(tool.annotations().risk());
+            let right = caller_of(tool.annotations().risk());
             return Some(Outcome::error(format!("`{name}` must be called through `{right}`")));
         }
         None
@@ -247,7 +240,7 @@ fn entry_of(tool: &Tool, name: &str, is_full: bool, view: &View<'_>) -> (String,
         return (entry, signature.tokens);
     }
     if view.settings.split_by_risk {
-        entry.push_str(&format!(" [{}]", call_tool(tool.annotations().risk())));
+        entry.push_str(&format!(" [{}]", caller_of(tool.annotations().risk())));
     }
     if is_full {
         let definition = view.names.definition(tool, name);
@@ -258,18 +251,11 @@ fn entry_of(tool: &Tool, name: &str, is_full: bool, view: &View<'_>) -> (String,
 }
 
 fn call(arguments: &Value, expected: Option<Risk>, view: &View<'_>) -> Outcome {
-    let Some(name) = arguments.get("name").and_then(Value::as_str) else {
-        return Outcome::error("`name` is required: the name of a tool that search_tools returned");
-    };
-    let Some(tool) = view.names.find(name) else {
-        return Outcome::error(view.names.unknown(name));
-    };
-    if let Some(expected) = expected
-        && tool.annotations().risk() != expected
-    {
-        let right = call_tool(tool.annotations().risk());
-        return Outcome::error(format!("`{}` must be called through `{right}`", view.names.shown(&tool)));
-    }
-    let given = wrapped_arguments(arguments).into_owned();
-    Outcome::text("").with_effect(Effect::Invoke { tool, arguments: given })
+    call_tool::call(arguments, SEARCH, view, |tool| {
+        let right = tool.annotations().risk();
+        let is_right = expected.is_none_or(|expected| right == expected);
+        (!is_right).then(|| {
+            Outcome::error(format!("`{}` must be called through `{}`", view.names.shown(tool), caller_of(right)))
+        })
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pegboard_core::{Query, QueryError, Tool};
+use pegboard_core::{Query, QueryError, Tool, naming};
 use serde_json::{Value, json};
 
 use super::{Dialect, MetaTool, View};
@@ -208,10 +208,14 @@ fn add(arguments: &Value, view: &View<'_>) -> Outcome {
     let server = arguments.get("server").and_then(Value::as_str).filter(|server| !server.is_empty());
     let mut added = Added::default();
     for name in names {
-        let mut tools = view.names.resolve(name);
-        if let Some(server) = server {
-            tools.retain(|tool| tool.server_name() == Some(server));
-        }
+        let tools = match server {
+            Some(server) => {
+                let mut tools = view.names.candidates(name);
+                tools.retain(|tool| tool.server_name().is_some_and(|of| naming::fold(of) == naming::fold(server)));
+                tools
+            }
+            None => view.names.all_or_one(name),
+        };
         match tools.as_slice() {
             [] => {
                 added.missing.push(echo(name));
@@ -258,12 +262,18 @@ fn remove(arguments: &Value, view: &View<'_>) -> Outcome {
     for name in names {
         if [SEARCH, ADD, SHOW, REMOVE].contains(&name) {
             others.push(format!("{name} (cannot remove virtual tool)"));
-        } else if (view.is_removable)(name) {
-            removed.push(name.to_owned());
-        } else if (view.is_shown)(name) {
-            others.push(format!("{name} (always available)"));
-        } else {
-            others.push(echo(name));
+            continue;
+        }
+        // The name under which it is shown, if this is another spelling of it.
+        let shown = match (view.is_shown)(name) {
+            true => Some(name.to_owned()),
+            false => view.names.find(name).and_then(|tool| (view.shown_name)(&tool)),
+        };
+        match shown {
+            Some(name) if removed.contains(&name) => {}
+            Some(name) if (view.is_removable)(&name) => removed.push(name),
+            Some(name) => others.push(format!("{name} (always available)")),
+            None => others.push(echo(name)),
         }
     }
     let mut lines = Vec::new();

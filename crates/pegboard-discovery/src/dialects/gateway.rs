@@ -2,23 +2,33 @@
 
 use std::sync::Arc;
 
-use pegboard_core::{Query, QueryError, Tool, naming};
+use pegboard_core::{Query, QueryError, Ranking, Tool, naming};
 use serde_json::{Value, json};
 
-use super::{Dialect, MetaTool, View, named};
+use super::{
+    Dialect, MetaTool, View,
+    call_tool::{self, CALL},
+    named,
+};
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
-    settings::{Exposed, SelectionOrder},
+    settings::{Exposed, Hits, SelectionOrder},
 };
 
-const SEARCH: &str = "search_available_tools";
+/// The name of its search.
+pub(super) const SEARCH: &str = "search_available_tools";
 
 /// The names of all its meta-tools.
-pub(super) const META_NAMES: &[&str] = &[SEARCH];
+pub(super) const META_NAMES: &[&str] = &[SEARCH, CALL];
 
 #[derive(Debug)]
 pub(super) struct Gateway;
+
+/// Whether the list never changes, so that hits are called through `call_tool`.
+fn is_constant(view: &View<'_>) -> bool {
+    view.settings.hits == Hits::Callable
+}
 
 /// Whether there are more tools than may be exposed at once.
 fn is_limited(view: &View<'_>) -> bool {
@@ -45,10 +55,11 @@ impl Dialect for Gateway {
         }
         let hidden = view.names.count().saturating_sub(view.settings.max_tools_limit);
         let what_follows = match view.settings.exposed {
+            _ if is_constant(view) => "are returned with their signatures; call them through call_tool",
             Exposed::Replace => "take the place of those listed now",
             Exposed::Accumulate => "are listed as well",
         };
-        vec![ToolDefinition {
+        let search = ToolDefinition {
             name: SEARCH.to_owned(),
             description: format!(
                 "Search through {hidden} additional available tools. Say in a few words what you want to do; the \
@@ -59,7 +70,9 @@ impl Dialect for Gateway {
                 "properties": {"query": {"type": "string", "description": "What the tool should do"}},
                 "required": ["query"]
             }),
-        }]
+        };
+        let call = is_constant(view).then(|| call_tool::definition(CALL, call_tool::DESCRIPTION));
+        call.into_iter().chain([search]).collect()
     }
 
     fn exposed_at_first(&self, view: &View<'_>) -> Vec<Arc<Tool>> {
@@ -72,7 +85,7 @@ impl Dialect for Gateway {
         let by = |order: SelectionOrder, a: &Tool, b: &Tool| match order {
             SelectionOrder::ServerPriority => priority(a).cmp(&priority(b)),
             SelectionOrder::Alphabetical => a.name().cmp(b.name()),
-            SelectionOrder::Random => scattered(a, view.settings.seed).cmp(&scattered(b, view.settings.seed)),
+            SelectionOrder::Random => shuffled(a, view.settings.seed).cmp(&shuffled(b, view.settings.seed)),
         };
         tools.sort_by(|(a_at, a), (b_at, b)| {
             let orders = view.settings.tool_selection_order.iter();
@@ -83,12 +96,18 @@ impl Dialect for Gateway {
     }
 
     fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool> {
-        let is_offered = || is_limited(view) || view.settings.always_searchable;
-        (name == SEARCH && is_offered()).then_some(MetaTool::Search)
+        match name {
+            SEARCH if is_limited(view) || view.settings.always_searchable => Some(MetaTool::Search),
+            CALL if is_limited(view) && is_constant(view) => Some(MetaTool::Call),
+            _ => None,
+        }
     }
 
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
-        self.meta_tool(name, view).map(|_| search(arguments, view))
+        Some(match self.meta_tool(name, view)? {
+            MetaTool::Call => call_tool::call(arguments, SEARCH, view, |_| None),
+            _ => search(arguments, view),
+        })
     }
 
     fn loaded_by(&self, name: &str, result: &str) -> Option<Vec<String>> {
@@ -107,15 +126,34 @@ impl Dialect for Gateway {
         if !is_limited(view) {
             return String::new();
         }
-        let how = "Only some of the available tools are listed. When none of them fits, call \
-                   search_available_tools with a few words about what you want to do, and look at the list again.";
+        let how = match is_constant(view) {
+            true => {
+                "Only some of the available tools are listed. When none of them fits, call search_available_tools \
+                 with a few words about what you want to do, then call the tool that fits through call_tool, with \
+                 the arguments that its signature names."
+            }
+            false => {
+                "Only some of the available tools are listed. When none of them fits, call search_available_tools \
+                 with a few words about what you want to do, and look at the list again."
+            }
+        };
         prompt::section(how, categories)
     }
 }
 
-/// A number that depends on nothing but the tool and the seed.
-fn scattered(tool: &Tool, seed: u64) -> u64 {
-    naming::fnv1a(tool.id().bytes(), seed)
+/// The place of a tool in the order of `seed`. All orders are equally likely, and a tool that comes
+/// or goes does not move the others.
+fn shuffled(tool: &Tool, seed: u64) -> u64 {
+    mix(naming::fnv1a(tool.id().bytes(), 0) ^ mix(seed))
+}
+
+/// The output function of SplitMix64: each bit of the result depends on every bit of `x`, which is
+/// not so for FNV alone.
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
 }
 
 fn search(arguments: &Value, view: &View<'_>) -> Outcome {
@@ -124,33 +162,50 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     };
     let limit = if view.settings.max_tools_limit == 0 { usize::MAX } else { view.settings.max_tools_limit };
     let asked = Query::new(query).limit(limit).threshold(view.settings.search_threshold).least_confidence(0.0);
-    let mut matches = 0;
-    let mut hits = match view.rank(&asked) {
-        Ok(ranking) => {
-            matches = ranking.total;
-            named(&ranking.hits, view)
-        }
-        Err(QueryError::Empty) => Vec::new(),
+    let ranking = match view.rank(&asked) {
+        Ok(ranking) => ranking,
+        Err(QueryError::Empty) => Ranking::default(),
         Err(error) => return Outcome::error(error.to_string()),
     };
+    let mut hits = named(&ranking.hits, view);
     if hits.is_empty() {
         hits.extend(view.names.find(query).map(|tool| (Arc::clone(&tool), view.names.shown(&tool))));
     }
-    let searched = view.searched(query, matches, hits.iter().map(|(tool, _)| tool));
+    // A ranker that looks for the best alone does not know how many others reach the threshold.
+    let passing = if ranking.passing > limit || hits.len() < limit { ranking.passing } else { ranking.total };
+    let passing = passing.max(hits.len());
+    let mut searched = view.searched(query, ranking.total, hits.iter().map(|(tool, _)| tool));
+    searched.passing = passing;
     if hits.is_empty() {
         return Outcome::text(format!("No tools found matching '{query}'. Try a different search term."))
             .with_searched([searched]);
     }
+    let text = to_text(&hits, passing, view);
+    let outcome = Outcome::text(text).with_searched([searched]);
+    match view.settings.exposed {
+        _ if is_constant(view) => outcome,
+        Exposed::Replace => outcome.with_effect(Effect::Replace(hits)),
+        Exposed::Accumulate => outcome.with_effect(Effect::Load(hits)),
+    }
+}
+
+/// The hits as the document has them, and of how many the limit has left them.
+fn to_text(hits: &[(Arc<Tool>, String)], passing: usize, view: &View<'_>) -> String {
     let mut text = format!("Found {} matching tools:\n", hits.len());
     for (at, (tool, name)) in hits.iter().enumerate() {
         text.push_str(&format!("\n{}. {name}", at + 1));
         if !tool.description().is_empty() {
             text.push_str(&format!(" - {}", prompt::one_line(tool.description())));
         }
+        if is_constant(view) {
+            text.push_str(&format!("\n   {}", view.names.signature(tool).text));
+        }
     }
-    let effect = match view.settings.exposed {
-        Exposed::Replace => Effect::Replace(hits),
-        Exposed::Accumulate => Effect::Load(hits),
-    };
-    Outcome::text(text).with_effect(effect).with_searched([searched])
+    if passing > hits.len() {
+        text.push_str(&format!("\n\nshowing {} of {passing}", hits.len()));
+    }
+    text
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! The families of meta-tools.
 
 mod bridge;
+mod call_tool;
 mod code;
 mod explicit;
 mod gateway;
@@ -21,6 +22,9 @@ use crate::{
     settings::Settings,
 };
 
+/// The name of the search of `gateway`, which doors without sessions answer in any dialect.
+pub const GATEWAY_SEARCH: &str = gateway::SEARCH;
+
 /// What a dialect may look at to answer a call. It changes nothing.
 pub struct View<'a> {
     pub(crate) catalog: &'a Catalog,
@@ -34,6 +38,8 @@ pub struct View<'a> {
     pub(crate) is_shown: &'a dyn Fn(&str) -> bool,
     /// Whether the session shows this very tool, under whatever name.
     pub(crate) is_tool_shown: &'a dyn Fn(&Tool) -> bool,
+    /// The name under which the session shows this very tool.
+    pub(crate) shown_name: &'a dyn Fn(&Tool) -> Option<String>,
     /// Whether the tool of this name can be put away again.
     pub(crate) is_removable: &'a dyn Fn(&str) -> bool,
     /// Tools that are shown without having been loaded.
@@ -65,8 +71,8 @@ impl View<'_> {
         matches: usize,
         hits: impl IntoIterator<Item = &'t Arc<Tool>>,
     ) -> Searched {
-        let hits = hits.into_iter().cloned().collect();
-        Searched { query: query.to_owned(), tools: self.names.count(), matches, hits }
+        let hits: Vec<Arc<Tool>> = hits.into_iter().cloned().collect();
+        Searched { query: query.to_owned(), tools: self.names.count(), matches, passing: hits.len(), hits }
     }
 
     /// Ranks the deferred tools. `+word` makes a word required on every ranker, and a query
@@ -255,7 +261,7 @@ impl DialectName {
         match self {
             // Its search is itself one of the tools of a catalog file; a server's tool of that
             // name is another one.
-            Self::Ranked if tool.origin() == Origin::Mcp => &[ranked::SEARCH],
+            Self::Ranked if tool.origin() == Origin::Mcp => &[ranked::SEARCH, call_tool::CALL],
             dialect => dialect.meta_names(),
         }
     }

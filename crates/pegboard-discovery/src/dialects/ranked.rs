@@ -3,10 +3,15 @@
 use pegboard_core::{Hit, Query, QueryError};
 use serde_json::{Value, json};
 
-use super::{Dialect, MetaTool, View, named};
+use super::{
+    Dialect, MetaTool, View,
+    call_tool::{self, CALL},
+    named,
+};
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
+    settings::Hits,
 };
 
 pub(super) const SEARCH: &str = "tool_search";
@@ -29,7 +34,7 @@ impl Dialect for Ranked {
 
     fn meta_tools(&self, view: &View<'_>) -> Vec<ToolDefinition> {
         let (default, most) = (view.settings.default_limit, view.settings.max_limit);
-        vec![ToolDefinition {
+        let search = ToolDefinition {
             name: SEARCH.to_owned(),
             description: "Rank all registered tools for a task described in plain words, best first, with a score and \
                           a word on when to use each. Call it before you guess a tool's name."
@@ -45,22 +50,45 @@ impl Dialect for Ranked {
                 },
                 "required": ["query"]
             }),
-        }]
+        };
+        let call = is_constant(view).then(|| call_tool::definition(CALL, call_tool::DESCRIPTION));
+        [search].into_iter().chain(call).collect()
     }
 
-    fn meta_tool(&self, name: &str, _view: &View<'_>) -> Option<MetaTool> {
-        (name == SEARCH).then_some(MetaTool::Search)
+    fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool> {
+        match name {
+            SEARCH => Some(MetaTool::Search),
+            CALL if is_constant(view) => Some(MetaTool::Call),
+            _ => None,
+        }
     }
 
     fn call(&self, name: &str, arguments: &Value, view: &View<'_>) -> Option<Outcome> {
-        (name == SEARCH).then(|| search(arguments, view))
+        Some(match self.meta_tool(name, view)? {
+            MetaTool::Call => call_tool::call(arguments, SEARCH, view, |_| None),
+            _ => search(arguments, view),
+        })
     }
 
-    fn instructions(&self, _view: &View<'_>, categories: &[String]) -> String {
-        let how = "There are more tools than you can keep in mind. Describe your task to tool_search, then call the \
-                   tool that it ranks first, or the next one if that does not fit.";
+    fn instructions(&self, view: &View<'_>, categories: &[String]) -> String {
+        let how = match is_constant(view) {
+            true => {
+                "There are more tools than you can keep in mind. Describe your task to tool_search, then call the \
+                 tool that it ranks first, or the next one if that does not fit, through call_tool, with the \
+                 arguments that its signature names."
+            }
+            false => {
+                "There are more tools than you can keep in mind. Describe your task to tool_search, then call the \
+                 tool that it ranks first, or the next one if that does not fit."
+            }
+        };
         prompt::section(how, categories)
     }
+}
+
+/// Whether the list never changes, so that hits are called through `call_tool`.
+fn is_constant(view: &View<'_>) -> bool {
+    view.settings.hits == Hits::Callable
 }
 
 /// The caller's limit: a number, or text that is one. Anything else, and nothing at all,
@@ -107,8 +135,11 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     }
     let matches: Vec<Value> = hits.iter().map(to_match).collect();
     let metadata = json!({"query": query, "limit": limit, "total_candidates": candidates, "matches": matches});
-    let outcome = Outcome::text(to_text(&query, &hits)).with_metadata(metadata).with_searched([searched]);
-    if view.settings.ranked_loads { outcome.with_effect(Effect::Load(named(&hits, view))) } else { outcome }
+    let outcome = Outcome::text(to_text(&query, &hits, view)).with_metadata(metadata).with_searched([searched]);
+    match view.settings.hits {
+        Hits::Listed => outcome.with_effect(Effect::Load(named(&hits, view))),
+        Hits::AsDocumented | Hits::Callable => outcome,
+    }
 }
 
 /// What the ranker does not find, the name may.
@@ -128,7 +159,7 @@ fn to_match(hit: &Hit) -> Value {
     })
 }
 
-fn to_text(query: &str, hits: &[Hit]) -> String {
+fn to_text(query: &str, hits: &[Hit], view: &View<'_>) -> String {
     let mut text = format!("Best tools for '{query}' (ranked by relevance):");
     for (at, hit) in hits.iter().enumerate() {
         let description = match hit.tool.description() {
@@ -138,6 +169,9 @@ fn to_text(query: &str, hits: &[Hit]) -> String {
         text.push_str(&format!("\n{}. {} (score={:?}) — {description}", at + 1, hit.tool.name(), hit.score));
         if let Some(instructions) = hit.tool.prompt_instructions().filter(|text| !text.is_empty()) {
             text.push_str(&format!("\n   ↳ when to use: {instructions}"));
+        }
+        if is_constant(view) {
+            text.push_str(&format!("\n   {}", view.names.signature(&hit.tool).text));
         }
     }
     text

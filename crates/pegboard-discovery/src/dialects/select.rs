@@ -100,10 +100,11 @@ fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
     Ok(if matches.is_empty() { outcome } else { outcome.with_effect(Effect::Load(matches)) })
 }
 
-/// The deferred tool with exactly this name.
+/// The deferred tool with exactly this name, else the one that another spelling means.
 fn selected(name: &str, view: &View<'_>) -> Option<(Arc<Tool>, String)> {
-    let tools = view.names.exact(name);
-    let tool = tools.into_iter().find(|tool| !(view.is_static)(tool))?;
+    let is_deferred = |tool: &Arc<Tool>| !(view.is_static)(tool);
+    let exact = view.names.exact(name).into_iter().find(is_deferred);
+    let tool = exact.or_else(|| view.names.find(name).filter(is_deferred))?;
     let shown = view.names.shown(&tool);
     Some((tool, shown))
 }

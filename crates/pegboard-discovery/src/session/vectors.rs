@@ -86,7 +86,12 @@ mod tests {
             let wanted = query.vector().map(|vector| vector[0] as usize);
             let tool = wanted.and_then(|at| catalog.iter().nth(at));
             let hits = tool.map(|tool| pegboard_core::Hit { tool: Arc::clone(tool), score: 1.0, why: Vec::new() });
-            Ok(Ranking { total: usize::from(tool.is_some()), hits: hits.into_iter().collect(), ..Ranking::default() })
+            Ok(Ranking {
+                total: usize::from(tool.is_some()),
+                passing: usize::from(tool.is_some()),
+                hits: hits.into_iter().collect(),
+                ..Ranking::default()
+            })
         }
 
         fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {

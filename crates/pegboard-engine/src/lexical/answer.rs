@@ -64,7 +64,7 @@ impl Buffers {
         total += self.raise_named(text, worth, view);
         self.fused.sort_unstable_by(|a, b| compare(view, a, b));
         let mut hits: Vec<Hit> = self.fused.iter().take(limit).map(|candidate| hit(candidate, view)).collect();
-        cut(&mut hits, query);
+        let passing = cut(&mut hits, query);
         if query.explain {
             for hit in &mut hits {
                 let named = self.mention_of(&hit.tool);
@@ -72,7 +72,7 @@ impl Buffers {
             }
         }
         let confidence = Some(hits.first().map_or(0.0, |hit| hit.score));
-        let ranking = Ranking { hits, total, confidence, ..self.findings(text) };
+        let ranking = Ranking { hits, total, passing, confidence, ..self.findings(text) };
         // Of its own accord it withholds nothing: its scores are no probabilities.
         ranking.withheld_below(query.least_confidence.unwrap_or(0.0))
     }

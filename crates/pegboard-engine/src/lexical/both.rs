@@ -210,7 +210,7 @@ impl Buffers {
     ) -> Ranking {
         let best = &self.scorer.best;
         let mut hits: Vec<Hit> = best.iter().map(|candidate| hit(candidate, view)).collect();
-        cut(&mut hits, query);
+        let passing = cut(&mut hits, query);
         if query.explain {
             let blend = Blend::new(judged.best_lexical, &self.both.sources);
             for (hit, candidate) in hits.iter_mut().zip(best) {
@@ -225,7 +225,8 @@ impl Buffers {
         let says_nothing = self.plan.is_only_stop_words() && self.both.named.is_empty();
         let confidence = if says_nothing { 0.0 } else { confidence };
         let least = query.least_confidence.unwrap_or_else(|| bar(view, model, judged.meaning));
-        Ranking { hits, total: judged.total, confidence: Some(confidence), ..self.findings(text) }.withheld_below(least)
+        Ranking { hits, total: judged.total, passing, confidence: Some(confidence), ..self.findings(text) }
+            .withheld_below(least)
     }
 
     fn evidence(&self, best: &Candidate, view: &View<'_>, meaning: Meaning) -> Evidence {

@@ -63,10 +63,10 @@ fn rank_by_points<T>(
         b.score.total_cmp(&a.score).then_with(by_name)
     });
     let total = hits.len();
-    cut(&mut hits, query);
+    let passing = cut(&mut hits, query);
     let unmatched = keywords.iter().filter(|keyword| !keyword.is_matched);
     let unmatched = unmatched.map(|keyword| keyword.text.to_owned()).collect();
-    Ok(Ranking { hits, total, unmatched, ..Ranking::default() })
+    Ok(Ranking { hits, total, passing, unmatched, ..Ranking::default() })
 }
 
 /// A word of a query in the two keyword systems.

@@ -79,14 +79,14 @@ impl Ranker for Sequence {
         // Stable: equal scores stay in catalog order.
         hits.sort_by(|a, b| b.score.total_cmp(&a.score));
         let total = hits.len();
-        cut(&mut hits, query);
+        let passing = cut(&mut hits, query);
         let mut unmatched: Vec<String> = Vec::new();
         for (token, found) in tokens.iter().zip(token_found) {
             if !found && !unmatched.iter().any(|known| known == token) {
                 unmatched.push((*token).to_owned());
             }
         }
-        Ok(Ranking { hits, total, unmatched, ..Ranking::default() })
+        Ok(Ranking { hits, total, passing, unmatched, ..Ranking::default() })
     }
 }
 

@@ -122,7 +122,7 @@ impl Ranker for Habitual {
         // Those that are equal stay in the ranker's order.
         others.sort_by(|a, b| b.score.total_cmp(&a.score));
         keep_below_named(others);
-        cut(&mut ranking.hits, query);
+        ranking.passing = cut(&mut ranking.hits, query);
         ranking.withheld.truncate(query.limit);
         Ok(ranking)
     }

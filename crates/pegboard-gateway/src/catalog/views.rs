@@ -6,7 +6,7 @@ use std::{
 };
 
 use pegboard_core::Catalog;
-use pegboard_discovery::Session;
+use pegboard_discovery::{Hits, Session};
 
 use crate::{
     caller::{Caller, Viewer},
@@ -29,7 +29,7 @@ impl ToolView {
         let ranker = setup.ranker_for(shape.dialect, viewer.caller);
         let mut settings = setup.discovery.clone();
         settings.always_searchable |= shape.listing == Listing::Searchable;
-        settings.ranked_loads = !shape.is_constant;
+        settings.hits = if shape.is_constant { Hits::Callable } else { Hits::Listed };
         let tools = Session::expecting(shape.dialect, settings, catalog, selection.clone(), ranker);
         Self { tools: Mutex::new(if is_search_on { tools } else { tools.with_everything_listed() }) }
     }

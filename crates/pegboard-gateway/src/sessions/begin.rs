@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pegboard_discovery::DialectName;
+use pegboard_discovery::{DialectName, GATEWAY_SEARCH};
 use pegboard_upstream::{
     era::LEGACY_VERSIONS,
     json::{Raw, raw},
@@ -101,7 +101,7 @@ impl Sessions {
         // It sees the tools of this moment only, so they should be there.
         self.startup.ready(&setup).await;
         let searches = match operation {
-            Operation::CallTool(call) => DialectName::Gateway.meta_names().contains(&call.name.as_str()),
+            Operation::CallTool(call) => call.name == GATEWAY_SEARCH,
             _ => false,
         };
         let (profile, shape) = match searches {

@@ -105,8 +105,9 @@ pub(crate) fn log_searches(answer: &Answer, began: Instant) {
         tracing::info!(
             target: "pegboard::search",
             "🔍 Tool search query: {:?}\n   Index size: {} tools\n   Matches before threshold: {}\n   \
-             Matches after threshold: {}\n   Search time: {}ms",
-            searched.query, searched.tools, searched.matches, searched.hits.len(), began.elapsed().as_millis()
+             Matches after threshold: {}\n   Tools shown: {}\n   Search time: {}ms",
+            searched.query, searched.tools, searched.matches, searched.passing, searched.hits.len(),
+            began.elapsed().as_millis()
         );
     }
 }

@@ -49,11 +49,27 @@ async fn a_search_exposes_its_hits_to_its_own_session() {
 
 #[tokio::test]
 async fn clients_without_sessions_get_a_list_that_does_not_change() {
-    let world = World::new(vec![many().config("many")], gateway_settings()).await;
-    let listed = world.modern("tools/list", json!({})).await;
-    assert_eq!(names(&listed), ["search_tools", "call_tool"]);
-    world.modern("tools/call", json!({"name": "search_tools", "arguments": {"query": "audio"}})).await;
-    assert_eq!(world.modern("tools/list", json!({})).await, listed);
+    let check = async |dialect: DialectName, search: &str, meta: &[&str]| {
+        let settings = GatewaySettings { profile: Profile::Dialect(dialect), ..gateway_settings() };
+        let world = World::new(vec![many().config("many")], settings).await;
+        let listed = world.modern("tools/list", json!({})).await;
+        let shown = names(&listed);
+        assert_eq!(shown[shown.len() - meta.len()..], *meta, "{dialect:?}");
+        let found = world.modern("tools/call", json!({"name": search, "arguments": {"query": "audio"}})).await;
+        let text = found["result"]["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(text.contains("play_audio("), "{dialect:?}: the signature of what was found is missing: {text}");
+        let call = json!({"name": "call_tool", "arguments": {"name": "play_audio", "arguments": {}}});
+        let called = world.modern("tools/call", call).await;
+        assert_eq!(called["result"]["content"][0]["text"], "done", "{dialect:?}");
+        assert_eq!(world.modern("tools/list", json!({})).await, listed, "{dialect:?}");
+        shown.len()
+    };
+    let limited = check(DialectName::Gateway, "search_available_tools", &["call_tool", "search_available_tools"]).await;
+    assert_eq!(limited, 12, "the first ten tools, and two more");
+    assert_eq!(check(DialectName::Ranked, "tool_search", &["tool_search", "call_tool"]).await, 2);
+    for dialect in [DialectName::Bridge, DialectName::Explicit, DialectName::Select, DialectName::Schema] {
+        assert_eq!(check(dialect, "search_tools", &["search_tools", "call_tool"]).await, 2);
+    }
 }
 
 #[tokio::test]

@@ -155,7 +155,7 @@ mod tests {
             reminder_template: _,
             output_offloading: _,
             // Said elsewhere: `pegboard.validateArguments`.
-            ranked_loads: _,
+            hits: _,
             validation: _,
         } = Settings::default();
         assert_eq!(OPTIONS.keys.len(), 20);
