@@ -2,6 +2,7 @@
 
 mod lookalike;
 mod shown;
+mod spelling;
 
 use std::borrow::Cow;
 
@@ -10,6 +11,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 pub use self::{
     lookalike::{Likeness, lookalikes},
     shown::{ShownNames, Style, fnv1a, mend},
+    spelling::Spelling,
 };
 
 /// The form in which all spellings of one name are equal: `create_issue`,

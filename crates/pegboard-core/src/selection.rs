@@ -1,8 +1,14 @@
 //! Which tools a caller may see at all.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use crate::{Catalog, Tool, naming::fold};
+use crate::{
+    Catalog, Tool,
+    naming::{Spelling, fold, nearest},
+};
+
+/// Names that are proposed for a pattern that matches nothing.
+const NEAREST: usize = 3;
 
 /// Categories that steer a conversation instead of serving it, folded; no allow list
 /// hides them.
@@ -11,9 +17,11 @@ const ALWAYS_ALLOWED: [&str; 2] = ["structuredoutput", "human"];
 /// An allow list and a deny list over servers and tools, the same for list, search,
 /// describe and call.
 ///
-/// Patterns are `server`, `server:tool`, `server:*` or a bare tool name; `-`, `_` and
-/// case make no difference. An empty allow list allows everything; several allow
-/// entries are a union; deny wins over allow.
+/// Patterns are `server`, `server:tool`, `server:*` or a bare tool name, in any
+/// [spelling](Spelling). An empty allow list allows everything; several allow entries are a union;
+/// deny wins over allow, and a deny pattern hides every tool that it can mean. An allow pattern that
+/// is not a tool's exact name allows a tool only where it means a single one, once the selection is
+/// [settled](Self::settled) for a catalog.
 ///
 /// ```
 /// use pegboard_core::{Catalog, RawTool, Selection};
@@ -62,6 +70,48 @@ impl Selection {
     pub fn allow_tools(mut self, patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         patterns.into_iter().for_each(|pattern| self.allow.add(pattern.as_ref()));
         self
+    }
+
+    /// This selection for one catalog: of its allow patterns, those that are no tool's exact name
+    /// allow the one tool that they can mean, and nothing where there are several.
+    ///
+    /// ```
+    /// # use pegboard_core::{Catalog, RawTool, Selection};
+    /// let tool = |server: &str, name: &str| RawTool {
+    ///     name: format!("{server}___{name}"),
+    ///     upstream_name: Some(name.into()),
+    ///     server: Some(server.into()),
+    ///     ..RawTool::default()
+    /// };
+    /// let (catalog, _) = Catalog::from_tools(vec![tool("a", "search"), tool("b", "search"), tool("b", "send")]);
+    /// let count = |pattern: &str| Selection::everything().allow_tools([pattern]).settled(&catalog).count(&catalog);
+    /// assert_eq!(["a__search", "search", "send"].map(count), [1, 0, 1]);
+    /// ```
+    #[must_use]
+    pub fn settled(&self, catalog: &Catalog) -> Self {
+        let mut settled = self.clone();
+        if !self.allow.written.is_empty() {
+            let meant = self.allow.written.iter().flat_map(|pattern| meant_by(pattern, catalog).0);
+            settled.allow.ids = Some(meant.map(|tool| tool.id().to_owned()).collect());
+        }
+        settled.outer = self.outer.as_ref().map(|outer| Arc::new(outer.settled(catalog)));
+        settled
+    }
+
+    /// The allow patterns that allow nothing of `catalog`.
+    pub fn unmatched(&self, catalog: &Catalog) -> Vec<Unmatched> {
+        let mut unmatched: Vec<Unmatched> = Vec::new();
+        for pattern in &self.allow.written {
+            let (meant, several) = meant_by(pattern, catalog);
+            if meant.is_empty() {
+                let several: Vec<String> = several.iter().map(|tool| tool.name().to_owned()).collect();
+                let names = catalog.iter().flat_map(|tool| [tool.name(), tool.upstream_name()]);
+                let near = nearest(pattern, names, NEAREST).into_iter().map(str::to_owned);
+                let near = if several.is_empty() { near.collect() } else { Vec::new() };
+                unmatched.push(Unmatched { pattern: pattern.clone(), several, nearest: near });
+            }
+        }
+        unmatched
     }
 
     /// Hides the servers or tools that these patterns name.
@@ -178,12 +228,59 @@ fn is_always_allowed(category: &str) -> bool {
     ALWAYS_ALLOWED.contains(&category.strip_suffix("tools").unwrap_or(&category))
 }
 
+/// An allow pattern that allows nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmatched {
+    /// As it was written.
+    pub pattern: String,
+    /// The tools that it can mean, where they are several.
+    pub several: Vec<String>,
+    /// Names like it, where it can mean none.
+    pub nearest: Vec<String>,
+}
+
+impl fmt::Display for Unmatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.several.as_slice(), self.nearest.as_slice()) {
+            ([], []) => write!(f, "`{}` matches no tool", self.pattern),
+            ([], nearest) => write!(f, "`{}` matches no tool; nearest names: {}", self.pattern, nearest.join(", ")),
+            (several, _) => write!(f, "`{}` is ambiguous: {}", self.pattern, several.join(", ")),
+        }
+    }
+}
+
+/// The tools that an allow pattern allows, and those that it could mean where they are several.
+fn meant_by<'a>(pattern: &str, catalog: &'a Catalog) -> (Vec<&'a Arc<Tool>>, Vec<&'a Arc<Tool>>) {
+    let exact: Vec<&Arc<Tool>> = catalog.iter().filter(|tool| is_exactly(pattern, tool)).collect();
+    if !exact.is_empty() {
+        return (exact, Vec::new());
+    }
+    let mut patterns = Patterns::default();
+    patterns.add(pattern);
+    let spelling = Spelling::new(pattern);
+    let loose: Vec<&Arc<Tool>> = catalog.iter().filter(|tool| spelling.fits(tool) || patterns.matches(tool)).collect();
+    if loose.len() == 1 { (loose, Vec::new()) } else { (Vec::new(), loose) }
+}
+
+/// Whether a pattern is a name of `tool` to the letter.
+fn is_exactly(pattern: &str, tool: &Tool) -> bool {
+    let of_server = |server: &str| {
+        let name = pattern.strip_prefix(server).and_then(|rest| rest.strip_prefix(':'));
+        name.is_some_and(|name| name == tool.name() || name == tool.upstream_name())
+    };
+    pattern == tool.name() || pattern == tool.id() || tool.server_name().is_some_and(of_server)
+}
+
 /// Folded spellings. Ordered sets, so that two equal selections print alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Patterns {
     servers: BTreeSet<String>,
     tools: BTreeSet<(String, String)>,
     names: BTreeSet<String>,
+    /// The patterns of tools as they were written.
+    written: BTreeSet<String>,
+    /// The identities of the tools that those mean in one catalog.
+    ids: Option<BTreeSet<String>>,
 }
 
 impl Patterns {
@@ -194,9 +291,11 @@ impl Patterns {
             }
             Some((server, tool)) => {
                 self.tools.insert((fold(server), fold(tool)));
+                self.written.insert(pattern.to_owned());
             }
             None => {
                 self.names.insert(fold(pattern));
+                self.written.insert(pattern.to_owned());
             }
         }
     }
@@ -206,15 +305,23 @@ impl Patterns {
     }
 
     fn matches(&self, tool: &Tool) -> bool {
+        // Host programs group their own tools by category instead of by server.
+        let mut groups = [tool.server_name(), own_category(tool)].into_iter().flatten().map(fold);
+        if let Some(ids) = &self.ids {
+            return ids.contains(tool.id()) || groups.any(|group| self.servers.contains(&group));
+        }
         let (name, upstream_name) = (fold(tool.name()), fold(tool.upstream_name()));
         if self.names.contains(&name) || self.names.contains(&upstream_name) {
             return true;
         }
-        // Host programs group their own tools by category instead of by server.
-        [tool.server_name(), own_category(tool)].into_iter().flatten().any(|group| {
-            let group = fold(group);
+        groups.any(|group| {
             let has = |name: &String| self.tools.contains(&(group.clone(), name.clone()));
-            self.servers.contains(&group) || has(&name) || has(&upstream_name)
+            let qualified = format!("{group}{upstream_name}");
+            self.servers.contains(&group)
+                || has(&name)
+                || has(&upstream_name)
+                || self.names.contains(&qualified)
+                || self.names.contains(&format!("mcp{qualified}"))
         })
     }
 }

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use pegboard_core::{Catalog, Selection, Tool, naming};
+use pegboard_core::{
+    Catalog, Origin, Selection, Tool,
+    naming::{self, Spelling},
+};
 
 use crate::{dialects::DialectName, outcome::ToolDefinition, signature::signature, tokens::estimate_tokens};
 
@@ -24,8 +27,9 @@ pub(crate) struct Names {
     by_upstream_name: HashMap<Box<str>, Vec<Arc<Tool>>>,
     by_snake: HashMap<String, Vec<Arc<Tool>>>,
     by_alias: HashMap<Box<str>, Vec<Arc<Tool>>>,
-    /// By the form in which all spellings are equal; `None` where several tools share it.
-    by_folded: HashMap<Box<str>, Option<Arc<Tool>>>,
+    /// By the form in which all spellings of a name are equal: of their names here and at their
+    /// servers.
+    by_folded: HashMap<Box<str>, Vec<Arc<Tool>>>,
     /// The names that differ from the tools' own, by identity, and back.
     shown: HashMap<Box<str>, String>,
     by_shown: HashMap<String, Arc<Tool>>,
@@ -106,6 +110,7 @@ impl Names {
         }
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
             names.fold(tool.name(), tool);
+            names.fold(tool.upstream_name(), tool);
             if let Some(shown) = names.shown.get(tool.id()).cloned() {
                 names.fold(&shown, tool);
             }
@@ -115,15 +120,16 @@ impl Names {
 
     /// Lets `tool` be found by any spelling of `name`.
     fn fold(&mut self, name: &str, tool: &Arc<Tool>) {
-        let found = self.by_folded.entry(naming::fold(name).into()).or_insert_with(|| Some(Arc::clone(tool)));
-        if found.as_ref().is_some_and(|found| !Arc::ptr_eq(found, tool)) {
-            *found = None;
+        let found = self.by_folded.entry(naming::fold(name).into()).or_default();
+        if !found.iter().any(|other| Arc::ptr_eq(other, tool)) {
+            found.push(Arc::clone(tool));
         }
     }
 
     /// Gives `tool` a name of its own: with its server, and a number if that is taken too.
     fn qualify(&mut self, tool: &Arc<Tool>, reserved: &[&str]) {
         let base = match tool.server_name() {
+            Some(server) if tool.origin() == Origin::Mcp => format!("{server}___{}", tool.name()),
             Some(server) => format!("{server}__{}", tool.name()),
             None => tool.name().to_owned(),
         };
@@ -194,20 +200,52 @@ impl Names {
         known.map(|(_, target)| self.exact(target)).unwrap_or_default()
     }
 
-    /// The one tool that `name` means in any spelling, for calls.
+    /// The tools that `name` can mean in any spelling: exactly those of [`resolve`](Self::resolve)
+    /// where there are such.
+    pub(crate) fn candidates(&self, name: &str) -> Vec<Arc<Tool>> {
+        let resolved = self.resolve(name);
+        if !resolved.is_empty() || name.is_empty() || name.len() > MAX_NAME_BYTES {
+            return resolved;
+        }
+        let spelling = Spelling::new(name);
+        let mut found = self.by_folded.get(spelling.folded()).cloned().unwrap_or_default();
+        if found.len() == 1 {
+            return found;
+        }
+        // With its server, a name that several tools share may mean one of them.
+        let mut of_server: Vec<Arc<Tool>> = Vec::new();
+        for (server, name) in spelling.qualified() {
+            for tool in self.by_folded.get(name).into_iter().flatten() {
+                let is_of_server = tool.server_name().is_some_and(|of| naming::fold(of) == server);
+                if is_of_server && !of_server.iter().any(|other| Arc::ptr_eq(other, tool)) {
+                    of_server.push(Arc::clone(tool));
+                }
+            }
+        }
+        if !of_server.is_empty() {
+            found = of_server;
+        }
+        found
+    }
+
+    /// The one tool that `name` means in any spelling.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Tool>> {
-        if let [tool] = self.resolve(name).as_slice() {
-            return Some(Arc::clone(tool));
+        match self.candidates(name).as_slice() {
+            [tool] => Some(Arc::clone(tool)),
+            _ => None,
         }
-        if name.len() > MAX_NAME_BYTES {
-            return None;
-        }
-        self.by_folded.get(naming::fold(name).as_str()).cloned().flatten()
+    }
+
+    /// The tools that `name` means to a caller who may mean several: all with exactly this name,
+    /// else the one that a loose spelling means.
+    pub(crate) fn all_or_one(&self, name: &str) -> Vec<Arc<Tool>> {
+        let resolved = self.resolve(name);
+        if resolved.is_empty() { self.find(name).into_iter().collect() } else { resolved }
     }
 
     /// What to say about a name that means no single tool.
     pub(crate) fn unknown(&self, name: &str) -> String {
-        let several = self.resolve(name);
+        let several = self.candidates(name);
         if several.len() > 1 {
             let shown: Vec<String> = several.iter().map(|tool| self.shown(tool)).collect();
             return format!("`{}` is on several servers: {}", echo(name), shown.join(", "));
@@ -222,6 +260,10 @@ impl Names {
     pub(crate) fn nearest(&self, name: &str) -> Vec<String> {
         if name.len() > MAX_NAME_BYTES {
             return Vec::new();
+        }
+        let several = self.candidates(name);
+        if !several.is_empty() {
+            return several.iter().take(3).map(|tool| self.shown(tool)).collect();
         }
         let names = self.by_name.keys().chain(self.by_upstream_name.keys()).map(|name| &**name);
         let nearest = naming::nearest(name, names, 3);

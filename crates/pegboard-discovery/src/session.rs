@@ -30,7 +30,7 @@ use crate::{
     dialects::{Dialect, DialectName},
     host::HostTool,
     names::Names,
-    settings::Settings,
+    settings::{Hits, Settings},
     usage::Trail,
 };
 
@@ -40,6 +40,9 @@ pub struct Session {
     dialect: DialectName,
     settings: Settings,
     catalog: Catalog,
+    /// As it was given; it means what it means in the catalog of the moment.
+    asked: Selection,
+    /// The same, settled for the catalog.
     selection: Selection,
     ranker: Arc<dyn Ranker>,
     names: Arc<Names>,
@@ -85,16 +88,18 @@ impl Session {
         selection: Selection,
         ranker: Arc<dyn Ranker>,
     ) -> Self {
-        let selection = if settings.output_offloading {
+        let asked = if settings.output_offloading {
             selection.exempt(HostTool::OUTPUTS.map(HostTool::name))
         } else {
             selection
         };
+        let selection = asked.settled(&catalog);
         let names = Arc::new(Names::new(&catalog, &selection, Some(dialect)));
         let mut session = Self {
             dialect,
             settings,
             catalog,
+            asked,
             selection,
             ranker,
             names,
@@ -112,12 +117,22 @@ impl Session {
         session
     }
 
-    /// Makes these tools visible from the start. Names that no visible tool has are ignored.
+    /// Makes these tools visible from the start. Names that mean no visible tool do nothing;
+    /// [`unmatched_names`](Self::unmatched_names) has them.
     #[must_use]
     pub fn with_pre_discovered(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.pre_discovered.extend(names);
         self.fix();
         self
+    }
+
+    /// What is wrong with the names of pre-discovered tools and with the allow patterns of the
+    /// selection, in the catalog of now: each that means no tool, with the nearest names.
+    pub fn unmatched_names(&self) -> Vec<String> {
+        let names = self.pre_discovered.iter().filter(|name| self.names.all_or_one(name).is_empty());
+        let names = names.map(|name| self.names.unknown(name));
+        let patterns = self.asked.unmatched(&self.catalog);
+        names.chain(patterns.iter().map(ToString::to_string)).collect()
     }
 
     /// What the prompt says there is, instead of what the catalog tells.
@@ -194,7 +209,7 @@ impl Session {
     /// # Errors
     /// When the dialect needs tools and the narrower selection shows none.
     pub fn sub_session(&self, selection: Selection) -> Result<Self, SessionError> {
-        let selection = self.selection.narrowed_to(selection);
+        let selection = self.asked.narrowed_to(selection);
         let ranker = Arc::clone(&self.ranker);
         let session = Self::new(self.dialect, self.settings.clone(), self.catalog.clone(), selection, ranker)?;
         Ok(session.with_pre_discovered(self.pre_discovered.clone()))
@@ -202,7 +217,12 @@ impl Session {
 
     /// Whether no call changes what is seen, so that a [copy](Self::fork) answers like this one.
     pub fn is_constant(&self) -> bool {
-        self.dialect == DialectName::Bridge && self.loaded.shown().next().is_none() && self.exposed.is_none()
+        let is_constant = match self.dialect {
+            DialectName::Bridge => true,
+            DialectName::Gateway | DialectName::Ranked => self.settings.hits == Hits::Callable,
+            _ => false,
+        };
+        is_constant && self.loaded.shown().next().is_none() && self.exposed.is_none()
     }
 
     /// A conversation with the same settings and the same first list that has not begun. It
@@ -213,6 +233,7 @@ impl Session {
             dialect: self.dialect,
             settings: self.settings.clone(),
             catalog: self.catalog.clone(),
+            asked: self.asked.clone(),
             selection: self.selection.clone(),
             ranker: Arc::clone(&self.ranker),
             names: Arc::clone(&self.names),

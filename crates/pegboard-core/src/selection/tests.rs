@@ -81,6 +81,46 @@ fn either_name_of_a_tool_counts() {
 }
 
 #[test]
+fn spellings_of_allow_and_deny_patterns() {
+    let tools = ["git-hub/git-hub___CreateIssue=CreateIssue", "mail/mail___send=send", "chat/chat___send=send"];
+    let catalog = catalog(&tools);
+    let seen = |selection: &Selection| {
+        let selection = selection.settled(&catalog);
+        catalog.iter().filter(|tool| selection.allows(tool)).map(|tool| tool.id().to_owned()).collect::<Vec<_>>()
+    };
+    let create = catalog.iter().next().expect("a tool").id();
+    for pattern in [
+        "git-hub___CreateIssue",
+        "git-hub__CreateIssue",
+        "git-hub/CreateIssue",
+        "github:create_issue",
+        "git_hub.create-issue",
+        "mcp__github__create_issue",
+        "CreateIssue",
+        "createIssue",
+    ] {
+        assert_eq!(seen(&all().allow_tools([pattern])), [create], "{pattern}");
+        assert_eq!(seen(&all().deny([pattern])).len(), 2, "{pattern}");
+    }
+    // A bare name that two servers have allows neither, and denies both.
+    assert!(seen(&all().allow_tools(["send"])).is_empty());
+    assert_eq!(seen(&all().deny(["send"])), [create]);
+    assert_eq!(seen(&all().allow_tools(["send", "mail:send"])).len(), 1);
+    let told = |pattern: &str| {
+        let unmatched = all().allow_tools([pattern]).unmatched(&catalog);
+        unmatched.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(told("send"), "`send` is ambiguous: mail___send, chat___send");
+    assert_eq!(told("mail:sned"), "`mail:sned` matches no tool; nearest names: mail___send");
+    assert_eq!(told("nothing_at_all"), "`nothing_at_all` matches no tool");
+    assert_eq!(told("mail:*"), "");
+    assert_eq!(told("mail__send"), "");
+    // What narrows it is settled too.
+    let narrowed = all().allow_tools(["send"]).narrowed_to(all().allow_servers(["mail"]));
+    assert!(seen(&narrowed).is_empty());
+}
+
+#[test]
 fn deny_wins() {
     check(&all().deny(["mail"]), &["CreateIssue", "list_issues", "send_2", "clock", "ask"]);
     check(&all().deny(["mail:*"]), &["CreateIssue", "list_issues", "send_2", "clock", "ask"]);

@@ -145,9 +145,14 @@ impl Loaded {
 }
 
 impl Session {
-    /// Keeps a loaded tool from being evicted; whether it is loaded.
+    /// Keeps a loaded tool from being evicted, by any spelling of its name; whether it is loaded.
     pub fn pin(&mut self, name: &str) -> bool {
-        let loaded = self.loaded.tools.iter_mut().find(|loaded| loaded.shown.name() == name);
+        let found = self.names.find(name).filter(|_| !self.loaded.has(name));
+        let is_it = |loaded: &&mut LoadedTool| match &found {
+            Some(tool) => Arc::ptr_eq(&loaded.shown.tool, tool),
+            None => loaded.shown.name() == name,
+        };
+        let loaded = self.loaded.tools.iter_mut().find(is_it);
         loaded.map(|loaded| loaded.is_pinned = true).is_some()
     }
 

@@ -1,0 +1,69 @@
+//! The spellings of one name that all places which accept names accept.
+
+use super::fold;
+use crate::Tool;
+
+/// Separators between a server and its tool, in the ways that programs write them.
+const SEPARATORS: [&str; 5] = ["___", "__", "/", ":", "."];
+
+/// Places at which a name is split, for each separator.
+const MAX_SPLITS: usize = 8;
+
+/// The prefix that some programs put in front of the server.
+const PREFIX: &str = "mcp__";
+
+/// A name as a user or a model writes it: bare, with its server (`server___tool`, `server__tool`,
+/// `server/tool`, `server:tool`, `server.tool`, `mcp__server__tool`), in any case style.
+///
+/// ```
+/// use pegboard_core::naming::Spelling;
+///
+/// let spelling = Spelling::new("mcp__git-hub__createIssue");
+/// assert!(spelling.qualified().any(|(server, tool)| server == "github" && tool == "createissue"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Spelling {
+    folded: String,
+    /// Folded server and tool, for each place at which the name can be split.
+    qualified: Vec<(String, String)>,
+}
+
+impl Spelling {
+    /// The spelling of `name`.
+    pub fn new(name: &str) -> Self {
+        let mut qualified = Vec::new();
+        // A name has no spaces; a query has.
+        let is_name = !name.contains(char::is_whitespace);
+        for name in [Some(name), name.strip_prefix(PREFIX)].into_iter().flatten().filter(|_| is_name) {
+            for separator in SEPARATORS {
+                for (at, _) in name.match_indices(separator).take(MAX_SPLITS) {
+                    let parts = (fold(&name[..at]), fold(&name[at + separator.len()..]));
+                    if !parts.0.is_empty() && !parts.1.is_empty() && !qualified.contains(&parts) {
+                        qualified.push(parts);
+                    }
+                }
+            }
+        }
+        Self { folded: fold(name), qualified }
+    }
+
+    /// The whole name in the form in which all case styles are equal.
+    pub fn folded(&self) -> &str {
+        &self.folded
+    }
+
+    /// Server and tool in that form, for each place at which the name can be split.
+    pub fn qualified(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.qualified.iter().map(|(server, tool)| (server.as_str(), tool.as_str()))
+    }
+
+    /// Whether `tool` can be meant: by its name here or at its server, with or without the server.
+    pub fn fits(&self, tool: &Tool) -> bool {
+        let names = [fold(tool.name()), fold(tool.upstream_name())];
+        if names.contains(&self.folded) {
+            return true;
+        }
+        let Some(server) = tool.server_name().map(fold) else { return false };
+        self.qualified.iter().any(|(of, name)| *of == server && names.contains(name))
+    }
+}
