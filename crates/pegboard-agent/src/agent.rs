@@ -279,6 +279,18 @@ impl Agent {
         self.shared.glance().visible
     }
 
+    /// Whether there are tools that are hidden until they are searched for. Waits for a run that is
+    /// going on.
+    pub async fn has_deferred_tools(&self) -> bool {
+        self.shared.talk.lock().await.conversation.session().has_deferred_tools()
+    }
+
+    /// What is wrong with the names of pre-discovered tools and with the patterns of selected ones:
+    /// each that means no tool, with the nearest names. Waits for a run that is going on.
+    pub async fn unmatched_names(&self) -> Vec<String> {
+        self.shared.talk.lock().await.conversation.session().unmatched_names()
+    }
+
     /// How many tools may be found in all.
     pub fn tool_count(&self) -> usize {
         self.shared.glance().tools

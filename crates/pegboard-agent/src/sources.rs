@@ -1,14 +1,14 @@
 //! Where the agent's tools come from: servers, the host program, and itself.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap},
     fmt,
     sync::Arc,
 };
 
 use pegboard_core::{
     Catalog, Origin, RawTool, Selection, Server,
-    naming::{self, ShownNames, Style},
+    naming::{ShownNames, Style},
 };
 use pegboard_discovery::{HostTool, host::people::Kept};
 use pegboard_upstream::{Fleet, Item, ListKind, Upstream, json::Fields};
@@ -165,34 +165,33 @@ impl Sources {
         is_shown && server.can_call(item)
     }
 
-    /// Each tool's own name, as far as providers take it; with its server where something else
-    /// has it too. A name that was given stays given: the model may know it.
+    /// The names that the gateway shows too: `server___tool`, or the tool's own where one server is
+    /// configured. A name that was given stays given: the model may know it.
     fn names(&self, servers: &[(&Arc<Upstream>, Arc<Vec<Item>>)], kept: &[Vec<&Item>]) -> Vec<String> {
         let listed: Vec<(&str, &str)> = servers
             .iter()
             .zip(kept)
             .flat_map(|((server, _), items)| items.iter().map(|item| (server.name(), item.key.as_str())))
             .collect();
-        let given = |(server, key): (&str, &str)| self.given.get(server).and_then(|names| names.get(key));
-        // What is the agent's or the host program's never gives way to what a server says.
-        let mut taken: Vec<String> = self.reserved.iter().map(|name| (*name).to_owned()).collect();
+        let is_prefixed = servers.iter().filter(|(server, _)| server.config().is_enabled).count() > 1;
+        let full = Style::default();
+        let shown = ShownNames::new(&Style { is_prefixed, ..full.clone() }, listed.iter().copied());
+        // The names of the agent and of the host program never give way to those of a server.
+        let mut taken: BTreeSet<String> = self.reserved.iter().map(|name| (*name).to_owned()).collect();
         taken.extend(self.registry.names());
+        let given = |(server, key): (&str, &str)| self.given.get(server).and_then(|names| names.get(key));
         taken.extend(listed.iter().filter_map(|item| given(*item)).cloned());
-        taken.sort_unstable();
-        taken.dedup();
-        let mut uses: BTreeMap<String, usize> = taken.iter().map(|name| (name.clone(), 1)).collect();
-        let new: Vec<(&str, &str)> = listed.iter().copied().filter(|item| given(*item).is_none()).collect();
-        new.iter().for_each(|(_, key)| *uses.entry(naming::mend(key)).or_default() += 1);
-        let wanted = new.iter().map(|(server, key)| match uses.get(&naming::mend(key)) {
-            // Not every provider takes a name that begins with a digit.
-            Some(1) if key.starts_with(|c: char| c.is_alphabetic() || c == '_') => (*key).to_owned(),
-            _ => format!("{server}__{key}"),
-        });
-        let all: Vec<String> = taken.iter().cloned().chain(wanted).collect();
-        let style = Style { is_prefixed: false, ..Style::default() };
-        let shown = ShownNames::new(&style, all.iter().map(|name| ("", name.as_str())));
-        let mut made = shown.iter().skip(taken.len()).map(str::to_owned);
-        listed.iter().filter_map(|item| given(*item).cloned().or_else(|| made.next())).collect()
+        let mut names = Vec::with_capacity(listed.len());
+        for (item, shown) in listed.iter().zip(shown.iter()) {
+            let name = given(*item).cloned().unwrap_or_else(|| {
+                // Not every provider takes a name that begins with a digit.
+                let is_fine = shown.starts_with(|c: char| c.is_alphabetic() || c == '_') && !taken.contains(shown);
+                if is_fine { shown.to_owned() } else { free_name(&full, *item, &taken) }
+            });
+            taken.insert(name.clone());
+            names.push(name);
+        }
+        names
     }
 
     fn take_own(&mut self) {
@@ -230,6 +229,16 @@ impl Sources {
         });
         entries.collect()
     }
+}
+
+/// The full name of a tool, with digits where it is taken.
+fn free_name(style: &Style, item: (&str, &str), taken: &BTreeSet<String>) -> String {
+    let taken = taken.iter().map(|name| ("", name.as_str()));
+    // What comes first keeps its name.
+    let bare = Style { is_prefixed: false, ..style.clone() };
+    let full = ShownNames::new(style, [item]).shown(0).unwrap_or_default().to_owned();
+    let all = ShownNames::new(&bare, taken.chain([(item.0, full.as_str())]));
+    all.iter().last().unwrap_or_default().to_owned()
 }
 
 impl Part {

@@ -10,7 +10,9 @@ use pegboard_core::{
     naming::{self, Spelling},
 };
 
-use crate::{dialects::DialectName, outcome::ToolDefinition, signature::signature, tokens::estimate_tokens};
+use crate::{
+    dialects::DialectName, host::HostTool, outcome::ToolDefinition, signature::signature, tokens::estimate_tokens,
+};
 
 /// Names that programs of the `explicit` family use for one tool.
 const KNOWN_ALIASES: [(&str, &str); 2] =
@@ -33,7 +35,7 @@ pub(crate) struct Names {
     /// The names that differ from the tools' own, by identity, and back.
     shown: HashMap<Box<str>, String>,
     by_shown: HashMap<String, Arc<Tool>>,
-    /// How many tools may be seen.
+    /// How many tools may be seen, those aside that read outputs.
     count: usize,
     signatures: Cache<Signature>,
     definitions: Cache<ToolDefinition>,
@@ -91,7 +93,7 @@ impl Names {
             definitions: Cache::default(),
         };
         for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
-            names.count += 1;
+            names.count += usize::from(!HostTool::is_reader(tool));
             names.by_name.entry(tool.name().into()).or_default().push(Arc::clone(tool));
             if tool.upstream_name() != tool.name() {
                 names.by_upstream_name.entry(tool.upstream_name().into()).or_default().push(Arc::clone(tool));
@@ -151,7 +153,7 @@ impl Names {
         self.shown.get(tool.id()).cloned().unwrap_or_else(|| tool.name().to_owned())
     }
 
-    /// How many tools may be seen.
+    /// How many tools may be seen, those aside that read outputs: they are not the user's.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -186,26 +188,18 @@ impl Names {
         tools.filter(|tool| tool.id() == name).cloned().collect()
     }
 
-    /// The tools that `name` means: exactly, in another spelling, or by an alias.
-    pub(crate) fn resolve(&self, name: &str) -> Vec<Arc<Tool>> {
+    /// The tools that `name` can mean: those with exactly this name, else those with another
+    /// spelling of it or with this alias.
+    pub(crate) fn candidates(&self, name: &str) -> Vec<Arc<Tool>> {
         let exact = self.exact(name);
-        if !exact.is_empty() || name.is_empty() {
+        if !exact.is_empty() || name.is_empty() || name.len() > MAX_NAME_BYTES {
             return exact;
         }
-        let spelled = self.by_snake.get(&snake_case(name)).or_else(|| self.by_alias.get(name));
-        if let Some(tools) = spelled {
+        if let Some(tools) = self.by_snake.get(&snake_case(name)).or_else(|| self.by_alias.get(name)) {
             return tools.clone();
         }
-        let known = KNOWN_ALIASES.iter().find(|(alias, _)| *alias == name);
-        known.map(|(_, target)| self.exact(target)).unwrap_or_default()
-    }
-
-    /// The tools that `name` can mean in any spelling: exactly those of [`resolve`](Self::resolve)
-    /// where there are such.
-    pub(crate) fn candidates(&self, name: &str) -> Vec<Arc<Tool>> {
-        let resolved = self.resolve(name);
-        if !resolved.is_empty() || name.is_empty() || name.len() > MAX_NAME_BYTES {
-            return resolved;
+        if let Some((_, target)) = KNOWN_ALIASES.iter().find(|(alias, _)| *alias == name) {
+            return self.exact(target);
         }
         let spelling = Spelling::new(name);
         let mut found = self.by_folded.get(spelling.folded()).cloned().unwrap_or_default();
@@ -239,8 +233,8 @@ impl Names {
     /// The tools that `name` means to a caller who may mean several: all with exactly this name,
     /// else the one that a loose spelling means.
     pub(crate) fn all_or_one(&self, name: &str) -> Vec<Arc<Tool>> {
-        let resolved = self.resolve(name);
-        if resolved.is_empty() { self.find(name).into_iter().collect() } else { resolved }
+        let exact = self.exact(name);
+        if exact.is_empty() { self.find(name).into_iter().collect() } else { exact }
     }
 
     /// What to say about a name that means no single tool.

@@ -64,7 +64,7 @@ impl Session {
     /// A new conversation.
     ///
     /// # Errors
-    /// When the dialect needs tools and there are none.
+    /// When there is no tool to search for, in a dialect that has no answer for that.
     pub fn new(
         dialect: DialectName,
         settings: Settings,
@@ -73,10 +73,17 @@ impl Session {
         ranker: Arc<dyn Ranker>,
     ) -> Result<Self, SessionError> {
         let session = Self::expecting(dialect, settings, catalog, selection, ranker);
-        if dialect == DialectName::Select && session.selection.count(&session.catalog) == 0 {
+        // The others have an answer for that.
+        let needs_tools = matches!(dialect, DialectName::Select | DialectName::Explicit | DialectName::Bridge);
+        if needs_tools && !session.has_deferred_tools() {
             return Err(SessionError::NoTools);
         }
         Ok(session)
+    }
+
+    /// Whether there are tools that are hidden until they are searched for.
+    pub fn has_deferred_tools(&self) -> bool {
+        self.with_view(|view| view.deferred().any(|tool| !HostTool::is_reader(tool)))
     }
 
     /// [`new`](Self::new) over a catalog that may have no tools yet: they come by

@@ -2,7 +2,7 @@
 
 use pegboard_core::{Catalog, Selection};
 
-use crate::outcome::ToolDefinition;
+use crate::{host::HostTool, outcome::ToolDefinition};
 
 /// Roughly how many tokens a model of the current generation reads `text` as.
 ///
@@ -114,13 +114,14 @@ impl Exposure {
             Self::Never => return Decision { is_on: false, reason: "search is switched off".to_owned() },
             Self::Auto { max_tools, max_tokens } => (max_tools, max_tokens),
         };
-        let tools = selection.count(catalog);
+        // Tools that read offloaded outputs are not the user's.
+        let visible = || catalog.iter().filter(|tool| selection.allows(tool) && !HostTool::is_reader(tool));
+        let tools = visible().count();
         if tools > max_tools {
             return Decision { is_on: true, reason: format!("{tools} tools are more than {max_tools}") };
         }
-        let visible = catalog.iter().filter(|tool| selection.allows(tool));
         let tokens: usize =
-            visible.map(|tool| estimate_tokens(&ToolDefinition::of(tool, tool.name()).to_json().to_string())).sum();
+            visible().map(|tool| estimate_tokens(&ToolDefinition::of(tool, tool.name()).to_json().to_string())).sum();
         let is_on = tokens > max_tokens;
         let than = if is_on { "more than" } else { "within" };
         Decision {

@@ -98,6 +98,10 @@ fn build(ast: UserInputAst, parser: &QueryParser, prefixes: &impl Prefixes) -> R
         let query = parser.build_query_from_user_input_ast(ast).map_err(|_| ())?;
         if prefixes.can_run(&*query) { Ok(query) } else { Err(()) }
     };
+    if expander.leaves.is_empty() {
+        // Words to leave out, and none to find.
+        return Ok(Parsed { query: Box::new(EmptyQuery), pieces: Vec::new(), is_by_words: false });
+    }
     let query = runnable(ast)?;
     let mut pieces = Vec::with_capacity(expander.leaves.len());
     for leaf in expander.leaves {

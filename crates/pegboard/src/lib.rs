@@ -21,6 +21,7 @@ pub mod cli;
 mod clients;
 mod commands;
 mod config;
+mod configured;
 mod demo;
 mod embeddings;
 mod error;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pegboard_core::{Ranker, Selection};
-use pegboard_discovery::{DialectName, Holder, Session, Settings, host::people::kept_section};
+use pegboard_discovery::{DialectName, Hits, Holder, Session, Settings, host::people::kept_section};
 use pegboard_llm::{Conversation, ConversationError, Delivery};
 use pegboard_upstream::ListKind;
 
@@ -61,6 +61,7 @@ impl AgentBuilder {
         let mut settings = self.search.settings.clone();
         settings.output_offloading = has_outputs;
         settings.validation.is_on.get_or_insert(true);
+        settings.hits = Hits::Listed;
         // What the provider takes at most, less what is visible beside what is found.
         let most = self.model.provider.max_tools().saturating_sub(BESIDE);
         settings.max_loaded = if settings.max_loaded == 0 { most } else { settings.max_loaded.min(most) };

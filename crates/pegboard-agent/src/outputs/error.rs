@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use pegboard_discovery::host::arguments::ArgumentError;
+
 /// Why an output could not be put aside.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -63,20 +65,9 @@ impl OutputError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// A tool that does not read outputs.
-    #[error("`{0}` does not read outputs")]
-    Tool(&'static str),
-    /// A parameter is not given.
-    #[error("`{0}` is required")]
-    Missing(&'static str),
-    /// A parameter is not what it must be.
-    #[error("`{name}` must be {expected}")]
-    Type {
-        /// The parameter.
-        name: &'static str,
-        /// What it must be.
-        expected: &'static str,
-    },
+    /// The arguments are wrong.
+    #[error(transparent)]
+    Arguments(#[from] ArgumentError),
     /// A parameter is longer than it may be.
     #[error("`{name}` is longer than {limit} bytes")]
     TooLong {
@@ -85,12 +76,6 @@ pub enum ReadError {
         /// How long it may be.
         limit: usize,
     },
-    /// A range begins before the first character.
-    #[error("start must be 1 or greater")]
-    Start,
-    /// A range ends before it begins.
-    #[error("end must be greater than or equal to start")]
-    End,
     /// A range begins behind the last character.
     #[error("start {start} exceeds file length {length}")]
     Beyond {

@@ -29,7 +29,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod arguments;
 mod budget;
 mod error;
 mod names;
@@ -62,7 +61,7 @@ pub use error::{OutputError, ReadError};
 pub use settings::{OutputSettings, QueryLimits, SearchLimits};
 
 use crate::program::Program;
-use arguments::Request;
+use pegboard_discovery::host::arguments::{self, Request};
 use query::Query;
 use search::Bounds;
 use store::{Store, WriteError};

@@ -108,7 +108,7 @@ async fn selections() {
             .tool(CustomTool::new(def("write_workspace_file"), done).with_category("workspace"))
             .selected_servers(servers)
             .selected_tools(tools)
-            .pre_discovered(["read_workspace_file", "write_workspace_file", "github__fail", "mail__fail", "fail"])
+            .pre_discovered(["read_workspace_file", "write_workspace_file", "github___fail", "mail___fail", "fail"])
             .build()
             .await
             .expect("an agent");
@@ -116,11 +116,11 @@ async fn selections() {
         let found: Vec<&str> = visible.iter().skip(4).map(String::as_str).collect();
         assert_eq!(found, expected, "{servers:?} {tools:?}");
     };
-    let all = ["read_workspace_file", "write_workspace_file", "github__fail", "mail__fail"];
+    let all = ["read_workspace_file", "write_workspace_file", "github___fail", "mail___fail"];
     check(&[], &[], &all).await;
-    check(&["github"], &["workspace:read_workspace_file"], &["read_workspace_file", "github__fail"]).await;
+    check(&["github"], &["workspace:read_workspace_file"], &["read_workspace_file", "github___fail"]).await;
     check(&[], &["workspace:*"], &all[..2]).await;
-    check(&["mail"], &[], &["mail__fail"]).await;
+    check(&["mail"], &[], &["mail___fail"]).await;
 }
 
 #[tokio::test]
@@ -216,10 +216,10 @@ async fn servers_cannot_take_names_that_are_not_theirs() {
     for own in ["ping", "read_large_output", "search_large_output"] {
         assert_eq!(visible.iter().filter(|name| *name == own).count(), 1, "{visible:?}");
     }
-    visible.retain(|name| name.starts_with("odd__") || name == "search_tools");
+    visible.retain(|name| name.starts_with("odd___") || name == "search_tools");
     visible.sort_unstable();
     let expected =
-        ["odd__2fa_code", "odd__a_b", "odd__ask_human", "odd__ping", "odd__read_large_output", "search_tools"];
+        ["odd___2fa_code", "odd___a_b", "odd___ask_human", "odd___ping", "odd___read_large_output", "search_tools"];
     assert_eq!(visible[..1], expected[..1], "{visible:?}");
     assert!(expected[2..].iter().all(|name| visible.contains(&(*name).to_owned())), "{visible:?}");
     let gemini = regex::Regex::new("^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$").expect("a pattern");

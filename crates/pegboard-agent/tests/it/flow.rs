@@ -179,8 +179,10 @@ async fn one_conversation_across_runs() {
 #[tokio::test]
 async fn names_that_several_servers_have() {
     let provider = provider([
-        call("add_tool", json!({"tool_names": ["get_weather"]})),
-        call("north__get_weather", json!({"location": "Oslo"})),
+        call("add_tool", json!({"tool_names": ["get_weather", "north__get_weather"]})),
+        call("north___get_weather", json!({"location": "Oslo"})),
+        call("get_weather", json!({"location": "Rome"})),
+        call("mcp__south__get_weather", json!({"location": "Rome"})),
         say("Done."),
     ]);
     let weather = Weather::default();
@@ -188,9 +190,13 @@ async fn names_that_several_servers_have() {
     let agent = agent(&provider).servers(servers).build().await.expect("an agent");
     let (events, _) = run(&agent, "Weather?").await;
     let answered = results(&events);
-    assert!(answered[0].1.contains("Added tools: north__get_weather, south__get_weather"), "{answered:?}");
+    let added = "Added tools: north___get_weather\nNot found: get_weather\n\
+                 Nearest names: north___get_weather, south___get_weather";
+    assert_eq!(answered[0].1, added);
     assert_eq!(answered[1].1, "sunny in Oslo");
-    provider.assert_clean();
+    let ambiguous = "`get_weather` is on several servers: north___get_weather, south___get_weather";
+    assert_eq!((answered[2].1.as_str(), answered[2].2), (ambiguous, true));
+    assert_eq!(answered[3].1, "sunny in Rome");
 }
 
 #[tokio::test]

@@ -169,6 +169,8 @@ struct Added {
     missing: Vec<String>,
     nearest: Vec<String>,
     disambiguated: Vec<String>,
+    /// Those for which there is no room.
+    unloaded: Vec<String>,
 }
 
 impl Added {
@@ -197,6 +199,7 @@ impl Added {
         line("Not found", &self.missing);
         line("Disambiguated", &self.disambiguated);
         line("Nearest names", &self.nearest);
+        line("Not added, the limit of loaded tools is reached", &self.unloaded);
         lines.join("\n")
     }
 }
@@ -238,6 +241,9 @@ fn add(arguments: &Value, view: &View<'_>) -> Outcome {
             }
         }
     }
+    let (fitting, others) = view.loadable(std::mem::take(&mut added.tools));
+    added.tools = fitting;
+    added.unloaded = others.into_iter().map(|(_, name)| name).collect();
     let text = added.to_text();
     if added.tools.is_empty() {
         Outcome::text(text)

@@ -174,6 +174,9 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     // A ranker that looks for the best alone does not know how many others reach the threshold.
     let passing = if ranking.passing > limit || hits.len() < limit { ranking.passing } else { ranking.total };
     let passing = passing.max(hits.len());
+    if view.settings.exposed == Exposed::Accumulate && !is_constant(view) {
+        hits = view.loadable(hits).0;
+    }
     let mut searched = view.searched(query, ranking.total, hits.iter().map(|(tool, _)| tool));
     searched.passing = passing;
     if hits.is_empty() {

@@ -44,7 +44,12 @@ pub struct View<'a> {
     pub(crate) is_removable: &'a dyn Fn(&str) -> bool,
     /// Tools that are shown without having been loaded.
     pub(crate) is_static: &'a dyn Fn(&Tool) -> bool,
+    /// How many tools one call can load.
+    pub(crate) room: usize,
 }
+
+/// Tools with the names to show them under.
+pub(crate) type Named = Vec<(Arc<Tool>, String)>;
 
 impl View<'_> {
     /// The tools that the selection shows, in catalog order.
@@ -62,6 +67,18 @@ impl View<'_> {
     pub(crate) fn rank(&self, query: &Query<'_>) -> Result<Ranking, QueryError> {
         let query = query.vectors(Some(query.vectors.unwrap_or(self.vectors)));
         self.ranker.rank(&query, self.catalog, self.selection)
+    }
+
+    /// Those of `tools` that can be loaded at once, the first ones first, and the others. What is
+    /// loaded from before gives way to them.
+    pub(crate) fn loadable(&self, tools: Named) -> (Named, Named) {
+        let mut left = self.room;
+        tools.into_iter().partition(|(tool, _)| {
+            let takes = usize::from(!(self.is_static)(tool));
+            let fits = left >= takes;
+            left -= if fits { takes } else { 0 };
+            fits
+        })
     }
 
     /// What is noted of a search for `query` that shows these.

@@ -135,10 +135,20 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     }
     let matches: Vec<Value> = hits.iter().map(to_match).collect();
     let metadata = json!({"query": query, "limit": limit, "total_candidates": candidates, "matches": matches});
-    let outcome = Outcome::text(to_text(&query, &hits, view)).with_metadata(metadata).with_searched([searched]);
-    match view.settings.hits {
-        Hits::Listed => outcome.with_effect(Effect::Load(named(&hits, view))),
-        Hits::AsDocumented | Hits::Callable => outcome,
+    let mut text = to_text(&query, &hits, view);
+    let mut loaded = None;
+    if view.settings.hits == Hits::Listed {
+        let (fitting, others) = view.loadable(named(&hits, view));
+        if !others.is_empty() {
+            let names: Vec<String> = others.into_iter().map(|(_, name)| name).collect();
+            text.push_str(&format!("\nNot loaded, the limit of loaded tools is reached: {}", names.join(", ")));
+        }
+        loaded = Some(Effect::Load(fitting));
+    }
+    let outcome = Outcome::text(text).with_metadata(metadata).with_searched([searched]);
+    match loaded {
+        Some(effect) => outcome.with_effect(effect),
+        None => outcome,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::{Origin, QueryError, Tool};
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, MetaTool, View};
+use super::{Dialect, MetaTool, Named, View};
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
@@ -122,7 +122,7 @@ fn select(names: &str, view: &View<'_>, reply: &mut Map<String, Value>) -> Vec<(
     let mut found: Vec<(Arc<Tool>, String)> = Vec::new();
     let mut missing = Vec::new();
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        match view.names.exact(name).into_iter().next() {
+        match view.names.exact(name).into_iter().next().or_else(|| view.names.find(name)) {
             Some(tool) if found.iter().any(|(known, _)| known.id() == tool.id()) => {}
             Some(tool) => {
                 let shown = view.names.shown(&tool);
@@ -131,10 +131,20 @@ fn select(names: &str, view: &View<'_>, reply: &mut Map<String, Value>) -> Vec<(
             None => missing.push(name),
         }
     }
+    let (found, unloaded) = view.loadable(found);
     let matches: Vec<Value> = found.iter().map(|(tool, shown)| to_match(tool, shown, None)).collect();
     reply.insert("matches".into(), matches.into());
     reply.insert("missing".into(), missing.into());
+    note_unloaded(unloaded, reply);
     found
+}
+
+/// Names the tools for which there is no room.
+fn note_unloaded(unloaded: Named, reply: &mut Map<String, Value>) {
+    if !unloaded.is_empty() {
+        let names: Vec<String> = unloaded.into_iter().map(|(_, name)| name).collect();
+        reply.insert("not_loaded".into(), names.into());
+    }
 }
 
 fn keywords(
@@ -148,10 +158,11 @@ fn keywords(
         QueryError::NoTerms | QueryError::Empty => "ToolSearch: `query` has no scorable terms".to_owned(),
         error => format!("ToolSearch: {error}"),
     })?;
-    let shown: Vec<(Arc<Tool>, String)> = super::named(&hits, view);
+    let (shown, unloaded) = view.loadable(super::named(&hits, view));
     let matches: Vec<Value> =
         hits.iter().zip(&shown).map(|(hit, (tool, name))| to_match(tool, name, Some(hit.score))).collect();
     reply.insert("matches".into(), matches.into());
+    note_unloaded(unloaded, reply);
     Ok(shown)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pegboard_core::{QueryError, Tool};
 use serde_json::{Value, json};
 
-use super::{Dialect, MetaTool, View, named};
+use super::{Dialect, MetaTool, Named, View, named};
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
@@ -83,7 +83,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
     if query.is_empty() {
         return Err("query is required".to_owned());
     }
-    let matches: Vec<(Arc<Tool>, String)> = match query.strip_prefix("select:") {
+    let matches: Named = match query.strip_prefix("select:") {
         Some(names) => names.split(',').filter_map(|name| selected(name.trim(), view)).collect(),
         None => match view.rank_deferred(query, max_results) {
             Ok(hits) => named(&hits, view),
@@ -91,8 +91,13 @@ fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
             Err(error) => return Err(error.to_string()),
         },
     };
-    let names: Vec<&String> = matches.iter().map(|(_, name)| name).collect();
-    let mut outcome = Outcome::json(json!({"matches": names}));
+    let (matches, unloaded) = view.loadable(matches);
+    let names = |tools: &Named| tools.iter().map(|(_, name)| Value::from(name.as_str())).collect::<Vec<_>>();
+    let mut reply = json!({"matches": names(&matches)});
+    if !unloaded.is_empty() {
+        reply["not_loaded"] = names(&unloaded).into();
+    }
+    let mut outcome = Outcome::json(reply);
     // Whoever names a tool has not searched for it.
     if !query.starts_with("select:") {
         outcome.searched.push(view.searched(query, matches.len(), matches.iter().map(|(tool, _)| tool)));

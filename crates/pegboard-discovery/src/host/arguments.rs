@@ -1,41 +1,80 @@
-//! What models ask for: read leniently where it is clear, refused by name where not.
+//! The arguments of the tools that read offloaded outputs: read leniently where they are clear,
+//! refused by name where they are not.
 
-use pegboard_discovery::HostTool;
 use serde_json::Value;
 
-use super::error::ReadError;
+use super::HostTool;
 
 /// Matching lines that a search shows unless told otherwise, and at most.
 const DEFAULT_RESULTS: i64 = 50;
 const MAX_RESULTS: i64 = 1000;
 
+/// What is wrong with the arguments; the model reads it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArgumentError {
+    /// A tool that does not read outputs.
+    #[error("`{0}` does not read outputs")]
+    Tool(&'static str),
+    /// A parameter is not given.
+    #[error("`{0}` is required")]
+    Missing(&'static str),
+    /// A parameter is not what it must be.
+    #[error("`{name}` must be {expected}")]
+    Type {
+        /// The parameter.
+        name: &'static str,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// A range begins before the first character.
+    #[error("start must be 1 or greater")]
+    Start,
+    /// A range ends before it begins.
+    #[error("end must be greater than or equal to start")]
+    End,
+}
+
 /// What to do with an output.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    /// Characters from `start` on, to `end` where it is given; both count from one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Shows characters.
     Read {
+        /// The first, counted from one.
         start: u64,
+        /// The last, where one is given.
         end: Option<u64>,
     },
+    /// Shows the lines that match.
     Search {
+        /// A regular expression.
         pattern: String,
+        /// Whether upper and lower case differ.
         case_sensitive: bool,
+        /// Lines at most.
         max_results: usize,
     },
+    /// Shows what a filter gives.
     Query {
+        /// A jq filter.
         filter: String,
+        /// One line for each result.
         compact: bool,
+        /// Strings without quotes.
         raw: bool,
     },
 }
 
-/// The file and what to do with it.
-pub(super) fn parse(tool: HostTool, arguments: &Value) -> Result<(String, Request), ReadError> {
+/// The file, and what to do with it.
+///
+/// # Errors
+/// When an argument is missing or wrong.
+pub fn parse(tool: HostTool, arguments: &Value) -> Result<(String, Request), ArgumentError> {
     let operation = match tool {
         HostTool::ReadLargeOutput => "read",
         HostTool::QueryLargeOutput => "query",
         HostTool::SearchLargeOutput => required(arguments, "operation")?,
-        other => return Err(ReadError::Tool(other.name())),
+        other => return Err(ArgumentError::Tool(other.name())),
     };
     let filename = required(arguments, "filename")?.to_owned();
     let request = match operation {
@@ -50,20 +89,21 @@ pub(super) fn parse(tool: HostTool, arguments: &Value) -> Result<(String, Reques
             compact: flag(arguments, "compact")?,
             raw: flag(arguments, "raw")?,
         },
-        _ => return Err(ReadError::Type { name: "operation", expected: "`read`, `search` or `query`" }),
+        _ => return Err(ArgumentError::Type { name: "operation", expected: "`read`, `search` or `query`" }),
     };
     Ok((filename, request))
 }
 
-fn read(arguments: &Value) -> Result<Request, ReadError> {
+fn read(arguments: &Value) -> Result<Request, ArgumentError> {
     let start = integer(arguments, "start")?.unwrap_or(1);
     let end = integer(arguments, "end")?;
-    let start = u64::try_from(start).ok().filter(|start| *start >= 1).ok_or(ReadError::Start)?;
-    let end = end.map(|end| u64::try_from(end).ok().filter(|end| *end >= start).ok_or(ReadError::End)).transpose()?;
+    let start = u64::try_from(start).ok().filter(|start| *start >= 1).ok_or(ArgumentError::Start)?;
+    let end =
+        end.map(|end| u64::try_from(end).ok().filter(|end| *end >= start).ok_or(ArgumentError::End)).transpose()?;
     Ok(Request::Read { start, end })
 }
 
-fn max_results(arguments: &Value) -> Result<usize, ReadError> {
+fn max_results(arguments: &Value) -> Result<usize, ArgumentError> {
     let asked = integer(arguments, "max_results")?.unwrap_or(DEFAULT_RESULTS);
     Ok(usize::try_from(asked.clamp(1, MAX_RESULTS)).unwrap_or(1))
 }
@@ -73,25 +113,25 @@ fn given<'a>(arguments: &'a Value, name: &str) -> Option<&'a Value> {
     arguments.get(name).filter(|value| !value.is_null())
 }
 
-fn required<'a>(arguments: &'a Value, name: &'static str) -> Result<&'a str, ReadError> {
-    let value = given(arguments, name).ok_or(ReadError::Missing(name))?;
-    let text = value.as_str().ok_or(ReadError::Type { name, expected: "a string" })?;
-    if text.is_empty() { Err(ReadError::Missing(name)) } else { Ok(text) }
+fn required<'a>(arguments: &'a Value, name: &'static str) -> Result<&'a str, ArgumentError> {
+    let value = given(arguments, name).ok_or(ArgumentError::Missing(name))?;
+    let text = value.as_str().ok_or(ArgumentError::Type { name, expected: "a string" })?;
+    if text.is_empty() { Err(ArgumentError::Missing(name)) } else { Ok(text) }
 }
 
-fn flag(arguments: &Value, name: &'static str) -> Result<bool, ReadError> {
+fn flag(arguments: &Value, name: &'static str) -> Result<bool, ArgumentError> {
     match given(arguments, name) {
         None => Ok(false),
         Some(Value::Bool(value)) => Ok(*value),
         Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
         Some(Value::String(text)) if text.eq_ignore_ascii_case("false") => Ok(false),
-        Some(_) => Err(ReadError::Type { name, expected: "true or false" }),
+        Some(_) => Err(ArgumentError::Type { name, expected: "true or false" }),
     }
 }
 
 /// A whole number, also where it is spelled `5.0` or `"5"`. What is beyond all numbers is
 /// as good as the last of them.
-fn integer(arguments: &Value, name: &'static str) -> Result<Option<i64>, ReadError> {
+fn integer(arguments: &Value, name: &'static str) -> Result<Option<i64>, ArgumentError> {
     let Some(value) = given(arguments, name) else { return Ok(None) };
     let whole = |number: f64| (number.is_finite() && number.fract() == 0.0).then_some(number as i64);
     let number = match value {
@@ -102,7 +142,7 @@ fn integer(arguments: &Value, name: &'static str) -> Result<Option<i64>, ReadErr
         }
         _ => None,
     };
-    number.map(Some).ok_or(ReadError::Type { name, expected: "a whole number" })
+    number.map(Some).ok_or(ArgumentError::Type { name, expected: "a whole number" })
 }
 
 #[cfg(test)]

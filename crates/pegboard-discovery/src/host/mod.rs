@@ -1,11 +1,12 @@
 //! Tools that the host itself carries out: what they are called, what models are told of
 //! them, and what they say. Doing it is the host's.
 
+pub mod arguments;
 pub mod code;
 pub mod outputs;
 pub mod people;
 
-use pegboard_core::{Annotations, Origin, RawTool};
+use pegboard_core::{Annotations, Origin, RawTool, Tool};
 use serde_json::{Value, value::to_raw_value};
 
 use crate::outcome::ToolDefinition;
@@ -67,6 +68,11 @@ impl HostTool {
     /// The tool with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    /// Whether a tool of the catalog is one of [`OUTPUTS`](Self::OUTPUTS).
+    pub fn is_reader(tool: &Tool) -> bool {
+        tool.is_own() && Self::OUTPUTS.iter().any(|reader| reader.name() == tool.name())
     }
 
     /// What models are told of it.

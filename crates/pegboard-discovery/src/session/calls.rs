@@ -9,6 +9,7 @@ use super::Session;
 use crate::{
     arguments::CalledAs,
     dialects::View,
+    host::{self, HostTool, arguments::ArgumentError},
     names::echo,
     outcome::{Effect, Reply, Searched, ToolDefinition},
     usage::{Lead, Step},
@@ -67,6 +68,12 @@ impl Answer {
     fn refusal(reply: Reply) -> Self {
         Self { is_error: true, ..Self::of(reply) }
     }
+}
+
+/// What is wrong with the arguments of a tool that reads outputs: it has words of its own for that.
+fn wrong_for_reader(tool: &Tool, arguments: &Value) -> Option<ArgumentError> {
+    let reader = HostTool::from_name(tool.name()).filter(|_| HostTool::is_reader(tool))?;
+    host::arguments::parse(reader, arguments).err()
 }
 
 impl Session {
@@ -153,6 +160,11 @@ impl Session {
     fn invoke(&mut self, tool: &Arc<Tool>, arguments: Value, is_wrapped: bool, answer: &mut Answer) {
         let name = self.names.shown(tool);
         let called = CalledAs { name: &name, is_wrapped };
+        if let Some(error) = wrong_for_reader(tool, &arguments) {
+            answer.reply = Reply::Text(error.to_string());
+            (answer.is_error, answer.is_misfit) = (true, true);
+            return;
+        }
         let is_usual = self.dialect().checks_arguments();
         match self.settings.validation.refusal(tool, &arguments, is_usual, &called) {
             Some(text) => {

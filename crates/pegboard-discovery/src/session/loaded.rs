@@ -68,10 +68,14 @@ impl Loaded {
         self.shown().any(|shown| shown.name() == name)
     }
 
-    /// Loads a tool, unless it is visible anyway.
-    fn load(&mut self, tool: &Arc<Tool>, name: &str, is_visible: bool, names: &Names) {
-        self.clock += 1;
-        let used = self.clock;
+    /// How many tools one call can load where at most `most` are kept; 0 keeps all.
+    pub(super) fn room(&self, most: usize) -> usize {
+        let pinned = self.tools.iter().filter(|loaded| loaded.is_pinned).count();
+        if most == 0 { usize::MAX } else { most.saturating_sub(pinned) }
+    }
+
+    /// Loads a tool at this time of the clock, unless it is visible anyway.
+    fn load(&mut self, tool: &Arc<Tool>, name: &str, used: u64, is_visible: bool, names: &Names) {
         // The same tool under the same name: comparing addresses first is cheap.
         let is_it = |loaded: &&mut LoadedTool| Arc::ptr_eq(&loaded.shown.tool, tool) && loaded.shown.name() == name;
         match self.tools.iter_mut().find(is_it) {
@@ -161,10 +165,13 @@ impl Session {
         if !self.dialect().lists_catalog() {
             return Vec::new();
         }
-        for (tool, name) in tools {
+        // The first are the best, and give way last.
+        let times = (1..=tools.len() as u64).rev().map(|later| self.loaded.clock + later).collect::<Vec<_>>();
+        for ((tool, name), used) in tools.iter().zip(times) {
             let is_fixed = self.exposed.is_none() && self.fixed.tools().any(|shown| Arc::ptr_eq(&shown.tool, tool));
-            self.loaded.load(tool, name, is_fixed, &self.names);
+            self.loaded.load(tool, name, used, is_fixed, &self.names);
         }
+        self.loaded.clock += tools.len() as u64;
         self.loaded.evict(self.settings.max_loaded)
     }
 

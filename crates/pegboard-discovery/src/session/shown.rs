@@ -159,8 +159,7 @@ impl Session {
     /// Whether a tool is shown because of what it is for.
     fn is_always_on(&self, tool: &Tool) -> bool {
         let is_special = selection::is_always_on(tool);
-        let is_reader = HostTool::OUTPUTS.iter().any(|reader| reader.name() == tool.name());
-        let reads_outputs = self.settings.output_offloading && tool.is_own() && is_reader;
+        let reads_outputs = self.settings.output_offloading && HostTool::is_reader(tool);
         (is_special || reads_outputs) && self.selection.allows(tool)
     }
 }

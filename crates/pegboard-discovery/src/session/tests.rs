@@ -1,4 +1,5 @@
 mod code;
+mod spellings;
 
 use pegboard_core::RawTool;
 use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, RegexRanker, Sequence};

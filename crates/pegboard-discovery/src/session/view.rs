@@ -40,6 +40,7 @@ impl Session {
             shown_name: &shown_name,
             is_removable: &is_removable,
             is_static: &|tool| self.is_static(tool),
+            room: self.loaded.room(self.settings.max_loaded),
         })
     }
 }

@@ -38,6 +38,18 @@ pub(super) async fn start_up(gateway: Arc<Gateway>) {
     // Listing what there is takes a moment as well.
     let _ = tokio::time::timeout(limit + Duration::from_secs(1), all).await;
     gateway.startup.end();
+    log_unmatched(&gateway);
+}
+
+/// Names the patterns of selections that allow nothing: what they were meant for is hidden.
+fn log_unmatched(gateway: &Gateway) {
+    let (setup, catalog) = (gateway.setup(), gateway.catalog.catalog());
+    let of_tokens = setup.tokens.iter().map(|token| (token.name.as_str(), &token.selection));
+    for (token, selection) in of_tokens.chain([("", &setup.selection)]) {
+        for unmatched in selection.unmatched(&catalog) {
+            tracing::warn!(token, "selection: {unmatched}");
+        }
+    }
 }
 
 /// Lets servers that are known from before start a little later: programs that start all at

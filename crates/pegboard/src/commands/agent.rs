@@ -15,7 +15,7 @@ mod terminal;
 
 use std::io::{IsTerminal, stdin};
 
-use pegboard_agent::{Agent, AgentBuilder, RunError};
+use pegboard_agent::{Agent, AgentBuilder, Mode, RunError};
 use pegboard_discovery::Learner as _;
 use pegboard_llm::wire;
 
@@ -35,7 +35,7 @@ use self::{
 use super::serve::runtime;
 use crate::{
     Outcome,
-    error::CliError,
+    error::{CliError, warn},
     logging,
     progress::Progress,
     telemetry::{Off, Telemetry},
@@ -71,6 +71,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     };
     let signals = runtime.block_on(async { Signals::listen(Found::look()) });
     let Some(agent) = runtime.block_on(begin(builder, &signals))? else { return Ok(Outcome::Interrupted) };
+    runtime.block_on(check_tools(&agent, mode.0))?;
     let start = runtime.block_on(Start::of(&agent, name, mode.1));
     let shown = show.start(&start);
     let mut talk = Talk { agent, show, asked, signals, prices: args.prices };
@@ -90,6 +91,18 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     // A read of the terminal cannot be taken back everywhere; it must not keep us from ending.
     runtime.shutdown_background();
     ended
+}
+
+/// Says which names mean no tool, and refuses to search where there is nothing to search for.
+async fn check_tools(agent: &Agent, mode: Mode) -> Result<(), CliError> {
+    agent.unmatched_names().await.iter().for_each(|problem| warn(problem));
+    // A server that is away may have the tools.
+    let is_complete = agent.failures().is_empty();
+    if mode == Mode::ToolSearch && is_complete && !agent.has_deferred_tools().await {
+        agent.stop().await;
+        return Err(CliError::new("tools is required").hint("configure servers with tools, or choose another `--mode`"));
+    }
+    Ok(())
 }
 
 /// What to say; `None` when the person is asked for it, line by line.

@@ -1,22 +1,17 @@
 //! `pegboard catalog`.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::Args;
-use pegboard_upstream::{Fleet, FleetOptions, State, Upstream, config::ServerConfig, json::Fields};
+use pegboard_upstream::{Upstream, json::Fields};
 
-use super::serve::{runtime, supervisor};
 use crate::{
     Outcome,
     cli::options::LogArgs,
-    config::{self, state},
+    config, configured,
     error::{CliError, warn},
     logging, output,
-    progress::Progress,
 };
-
-/// Beyond what each server may take, for listing.
-const SLACK: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 pub(crate) struct CatalogArgs {
@@ -40,34 +35,14 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
             .hint("put them under `mcpServers`"));
     }
     logging::start(&args.log, "error", None)?;
-    let progress = Progress::waiting("starting servers");
-    let logins = config.state.resolve(args.state.as_deref()).as_deref().map(state::logins);
-    let longest = longest_start(&config.servers);
-    let (lines, failed) = runtime()?.block_on(async {
-        let options = FleetOptions { supervisor: supervisor(), logins, ..FleetOptions::default() };
-        let (fleet, _notices) = Fleet::start_with(config.servers, options);
-        fleet.settled(longest).await;
+    let (lines, failed) = configured::with_servers(config, args.state.as_deref(), |servers, _| {
         let mut lines = String::new();
-        let mut failed = Vec::new();
-        for server in fleet.servers().iter() {
-            match server.state() {
-                State::Ready => print(server, &mut lines),
-                State::Disabled => {}
-                State::Failed { reason, .. } => failed.push(format!("server `{}`: {reason}", server.name())),
-                _ => failed.push(format!("server `{}` did not get ready", server.name())),
-            }
-        }
-        fleet.stop().await;
-        (lines, failed)
-    });
-    drop(progress);
+        servers.iter().for_each(|server| print(server, &mut lines));
+        lines
+    })?;
     failed.iter().for_each(|failure| warn(failure));
     output::raw(lines.as_bytes())?;
     Ok(if failed.is_empty() { Outcome::Yes } else { Outcome::No })
-}
-
-fn longest_start(servers: &[ServerConfig]) -> Duration {
-    servers.iter().map(|server| server.timeouts.connect).max().unwrap_or_default() + SLACK
 }
 
 /// One line for each tool: all that its server says of it, and whose it is.

@@ -8,8 +8,8 @@ use std::{
     sync::Arc,
 };
 
-use pegboard_core::{Ranker, Selection};
-use pegboard_discovery::{Answer, Holder, Learner as _, Session, Settings, transcript::OpenAiChat};
+use pegboard_core::{Catalog, Origin, Ranker, Selection, Server};
+use pegboard_discovery::{Answer, Holder, HostTool, Learner as _, Session, Settings, transcript::OpenAiChat};
 use pegboard_engine::{Sequence, usage::HabitSettings};
 use serde_json::{Map, Value, json};
 
@@ -17,8 +17,9 @@ pub(crate) use self::args::SessionArgs;
 use crate::{
     Outcome, catalogs,
     config::{Config, state::StateFolder},
+    configured,
     embeddings::Asked,
-    error::CliError,
+    error::{CliError, warn},
     models, output,
     rankers::RankerName,
     usage::{self, Keeper},
@@ -98,14 +99,18 @@ fn skip_line(input: &mut impl BufRead) -> Result<(), CliError> {
 }
 
 fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> Result<Session, CliError> {
-    let catalog = match args.catalog.as_slice() {
-        [] => catalogs::demo()?,
-        files => catalogs::read(files, args.max_catalog_bytes)?,
-    };
-    let selection = Selection::everything()
+    let asked_for = Selection::everything()
         .allow_servers(&args.shown.servers)
         .allow_tools(&args.shown.tools)
         .deny(&args.shown.deny);
+    let (catalog, selection) = match (&args.config, args.catalog.as_slice()) {
+        (Some(path), _) => {
+            let (catalog, config) = configured::catalog(path, None)?;
+            (catalog, config.gateway.selection.narrowed_to(asked_for))
+        }
+        (None, []) => (catalogs::demo()?, asked_for),
+        (None, files) => (catalogs::read(files, args.max_catalog_bytes)?, asked_for),
+    };
     let mut settings = Settings::default();
     let mut token_bonus = None;
     for pair in &args.set {
@@ -117,6 +122,7 @@ fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> 
         }
         settings.set(key, &value).map_err(|error| CliError::new(error.to_string()))?;
     }
+    let catalog = if settings.output_offloading { with_readers(&catalog) } else { catalog };
     let name = args.ranker.unwrap_or_else(|| RankerName::of(args.dialect.0));
     let ranker: Arc<dyn Ranker> = match (name, token_bonus) {
         (RankerName::Sequence, Some(bonus)) => Arc::new(Sequence::new(bonus)),
@@ -132,9 +138,17 @@ fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> 
     };
     let session = Session::new(args.dialect.0, settings, catalog, selection, ranker);
     let session = session.map_err(|error| CliError::new(error.to_string()))?;
-    Ok(session
+    let session = session
         .with_pre_discovered(args.shown.pre_discovered.iter().cloned())
-        .with_categories(args.prompt_categories.iter().cloned()))
+        .with_categories(args.prompt_categories.iter().cloned());
+    session.unmatched_names().iter().for_each(|problem| warn(problem));
+    Ok(session)
+}
+
+/// The catalog with the tools that read offloaded outputs.
+fn with_readers(catalog: &Catalog) -> Catalog {
+    let host = Server { name: "pegboard".to_owned(), description: String::new(), origin: Origin::Host };
+    catalog.with_server(host, HostTool::OUTPUTS.map(HostTool::to_raw)).0
 }
 
 /// `KEY=JSON`; what is no JSON is taken as text.

@@ -21,6 +21,10 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) catalog: Vec<PathBuf>,
 
+    /// A configuration, whose servers are started for their tools; nothing is called
+    #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
+    pub(crate) config: Option<PathBuf>,
+
     /// Refuse catalog files that are larger
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().file_bytes)]
     pub(crate) max_catalog_bytes: usize,

@@ -82,19 +82,19 @@ async fn search_add_call_answer_with_real_servers_and_each_provider() {
             call("search_tools", json!({"query": "current time"})),
             call("add_tool", json!({"tool_names": ["get_current_time"]})),
             Turn::say([
-                Part::call("get_current_time", json!({"timezone": "UTC"})),
+                Part::call("time___get_current_time", json!({"timezone": "UTC"})),
                 Part::call("echo", json!({"message": "from the agent"})),
                 Part::call("get_current_time", json!({"timezone": "Nowhere/Land"})),
             ]),
             say("It is late."),
         ]);
-        let provider = Provider::start(script.forbid("get_current_time", 2).forbid("convert_time", 9));
+        let provider = Provider::start(script.forbid("time___get_current_time", 2).forbid("time___convert_time", 9));
         let agent = agent(model, &provider).mcp_config(&config).build().await.expect("an agent");
         assert_eq!(agent.failures(), [], "{model}");
         let results = run(&agent, "What time is it?").await;
         let about = format!("{model}: {results:?}");
         assert!(results[0].0.contains("get_current_time"), "{about}");
-        assert_eq!(results[1].0, "Added tools: get_current_time");
+        assert_eq!(results[1].0, "Added tools: time___get_current_time");
         let has = |text: &str, is_error: bool| {
             results.iter().any(|(said, failed)| said.contains(text) && *failed == is_error)
         };

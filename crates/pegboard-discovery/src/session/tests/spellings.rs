@@ -1,0 +1,134 @@
+//! Spellings of names, wherever a conversation takes one.
+
+use pegboard_core::{Origin, Server};
+
+use super::*;
+
+/// Two servers as a gateway shows them: `a___search`, `b___search`, `b___send`.
+fn configured() -> Catalog {
+    let mut catalog = Catalog::empty();
+    for (server, names) in [("a", &["search"][..]), ("b", &["search", "send"])] {
+        let tool = |name: &&str| RawTool {
+            name: format!("{server}___{name}"),
+            upstream_name: Some((*name).to_owned()),
+            description: format!("Does {name}"),
+            ..RawTool::default()
+        };
+        let whose = Server { name: server.to_owned(), description: String::new(), origin: Origin::Mcp };
+        catalog = catalog.with_server(whose, names.iter().map(tool)).0;
+    }
+    catalog
+}
+
+fn open(dialect: DialectName, settings: Settings) -> Session {
+    Session::new(dialect, settings, configured(), Selection::everything(), ranker(dialect)).expect("a session")
+}
+
+#[test]
+fn every_spelling_of_a_name_is_the_tool() {
+    for name in ["b___send", "b__send", "b/send", "b:send", "b.send", "mcp__b__send", "send", "Send", "B__SEND"] {
+        let mut session = open(DialectName::Explicit, Settings::default());
+        let target = session.call(name, &json!({})).target;
+        assert_eq!(target.and_then(|target| target.id).as_deref(), Some("b/b___send"), "called as {name}");
+        let added = session.call("add_tool", &json!({"tool_names": [name]})).reply.into_text();
+        assert_eq!(added, "Added tools: b___send", "added as {name}");
+        assert!(session.pin(name), "pinned as {name}");
+        let removed = session.call("remove_tool", &json!({"tool_names": [name]})).reply.into_text();
+        assert_eq!(removed, "Removed tools: b___send", "removed as {name}");
+        let mut session = open(DialectName::Select, Settings::default());
+        session.call("tool_search", &json!({"query": format!("select:{name}")}));
+        assert!(session.visible_names().contains(&"b___send".to_owned()), "selected as {name}");
+        let session = open(DialectName::Explicit, Settings::default()).with_pre_discovered([name.to_owned()]);
+        assert!(session.visible_names().contains(&"b___send".to_owned()), "shown from the start as {name}");
+        assert_eq!(session.unmatched_names(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_ambiguous_name_is_refused_with_the_full_names() {
+    let expected = "`search` is on several servers: a___search, b___search";
+    for dialect in DialectName::ALL {
+        let mut session = open(dialect, Settings::default());
+        let direct = session.call("search", &json!({}));
+        assert_eq!((direct.is_error, direct.reply.into_text().as_str()), (true, expected), "{dialect:?}");
+    }
+    let mut session = open(DialectName::Bridge, Settings::default());
+    let wrapped = session.call("call_tool", &json!({"name": "search"}));
+    assert_eq!((wrapped.is_error, wrapped.reply.into_text().as_str()), (true, expected));
+    let mut session = open(DialectName::Explicit, Settings::default());
+    let added = session.call("add_tool", &json!({"tool_names": ["search"]})).reply.into_text();
+    assert_eq!(added, "Not found: search\nNearest names: a___search, b___search");
+    let one = session.call("add_tool", &json!({"tool_names": ["search"], "server": "A"})).reply.into_text();
+    assert_eq!(one, "Added tools: a___search", "with its server it is one");
+}
+
+#[test]
+fn names_that_mean_nothing_are_reported() {
+    let names = ["sned", "search", "send"].map(str::to_owned);
+    let selection = Selection::everything().allow_tools(["a___search", "b:sned"]);
+    let dialect = DialectName::Explicit;
+    let session = Session::new(dialect, Settings::default(), configured(), selection, ranker(dialect));
+    let session = session.expect("a session").with_pre_discovered(names);
+    assert_eq!(
+        session.unmatched_names(),
+        [
+            "no tool `sned`; search for what you want to do",
+            "no tool `send`; search for what you want to do",
+            "`b:sned` matches no tool; nearest names: b___send"
+        ],
+        "what may not be seen is not proposed"
+    );
+}
+
+/// A catalog of ten tools that one word finds.
+fn ten() -> Catalog {
+    let tool = |at: usize| RawTool { name: format!("thing_{at}"), ..RawTool::default() };
+    Catalog::from_tools((0..10).map(tool).collect()).0
+}
+
+#[test]
+fn hits_of_a_search_give_way_to_nothing_older() {
+    let settings = Settings { max_loaded: 3, ..Settings::default() };
+    let dialect = DialectName::Select;
+    let mut session =
+        Session::new(dialect, settings, ten(), Selection::everything(), ranker(dialect)).expect("a session");
+    let loaded = |session: &Session| {
+        session.visible_names().into_iter().filter(|name| name != "tool_search").collect::<Vec<_>>().join(" ")
+    };
+    session.call("tool_search", &json!({"query": "select:thing_7,thing_8"}));
+    let answer = session.call("tool_search", &json!({"query": "select:thing_1,thing_2"}));
+    assert_eq!(
+        (loaded(&session).as_str(), answer.evicted.as_slice()),
+        ("thing_7 thing_1 thing_2", &["thing_8".to_owned()][..])
+    );
+    let answer = session.call("tool_search", &json!({"query": "select:thing_3,thing_4,thing_5,thing_6"}));
+    assert_eq!(loaded(&session), "thing_3 thing_4 thing_5");
+    let expected = json!({"matches": ["thing_3", "thing_4", "thing_5"], "not_loaded": ["thing_6"]});
+    assert_eq!(serde_json::from_str::<Value>(&answer.reply.into_text()).ok(), Some(expected));
+    assert!(session.pin("thing_4"));
+    let answer = session.call("tool_search", &json!({"query": "select:thing_7,thing_8,thing_9"}));
+    assert_eq!(loaded(&session), "thing_4 thing_7 thing_8", "a pinned tool stays");
+    assert!(answer.reply.into_text().contains(r#""not_loaded":["thing_9"]"#));
+}
+
+#[test]
+fn reading_tools_have_words_of_their_own() {
+    let readers = HostTool::OUTPUTS.map(HostTool::to_raw);
+    let host = Server { name: "pegboard".to_owned(), description: String::new(), origin: Origin::Host };
+    let catalog = ten().with_server(host, readers).0;
+    for dialect in DialectName::ALL {
+        let mut settings = Settings { output_offloading: true, ..Settings::default() };
+        settings.validation.is_on = Some(true);
+        let session = Session::new(dialect, settings, catalog.clone(), Selection::everything(), ranker(dialect));
+        let mut session = session.expect("a session");
+        let visible = session.visible_names();
+        assert!(
+            HostTool::OUTPUTS.iter().all(|tool| visible.contains(&tool.name().to_owned())),
+            "{dialect:?} {visible:?}"
+        );
+        let answer = session.call("read_large_output", &json!({"filename": "a", "start": 0}));
+        let text = answer.reply.into_text();
+        assert_eq!((answer.is_error, text.as_str()), (true, "start must be 1 or greater"), "{dialect:?}");
+        assert!(session.call("read_large_output", &json!({"filename": "a", "start": 1})).target.is_some());
+    }
+}

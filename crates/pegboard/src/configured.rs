@@ -1,0 +1,90 @@
+//! The tools of configured servers, for commands that start them only to list their tools.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use pegboard_core::{
+    Catalog, Origin, Server,
+    naming::{ShownNames, Style},
+};
+use pegboard_gateway::Prefixes;
+use pegboard_upstream::{Fleet, FleetOptions, Item, State, Upstream, config::ServerConfig};
+
+use crate::{
+    commands::serve::{runtime, supervisor},
+    config::{self, Config, state},
+    error::{CliError, warn},
+    progress::Progress,
+};
+
+/// Beyond what each server may take, for listing.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// Starts the servers of `config` and works with those that got ready; what became of the others is
+/// returned beside it.
+pub(crate) fn with_servers<T>(
+    config: Config,
+    state: Option<&str>,
+    work: impl FnOnce(&[Arc<Upstream>], &pegboard_gateway::GatewaySettings) -> T,
+) -> Result<(T, Vec<String>), CliError> {
+    let progress = Progress::waiting("starting servers");
+    let logins = config.state.resolve(state).as_deref().map(state::logins);
+    let longest = longest_start(&config.servers);
+    let outcome = runtime()?.block_on(async {
+        let options = FleetOptions { supervisor: supervisor(), logins, ..FleetOptions::default() };
+        let (fleet, _notices) = Fleet::start_with(config.servers, options);
+        fleet.settled(longest).await;
+        let (mut ready, mut failed) = (Vec::new(), Vec::new());
+        for server in fleet.servers().iter() {
+            match server.state() {
+                State::Ready => ready.push(Arc::clone(server)),
+                State::Disabled => {}
+                State::Failed { reason, .. } => failed.push(format!("server `{}`: {reason}", server.name())),
+                _ => failed.push(format!("server `{}` did not get ready", server.name())),
+            }
+        }
+        let done = work(&ready, &config.gateway);
+        fleet.stop().await;
+        (done, failed)
+    });
+    drop(progress);
+    Ok(outcome)
+}
+
+fn longest_start(servers: &[ServerConfig]) -> Duration {
+    servers.iter().map(|server| server.timeouts.connect).max().unwrap_or_default() + SLACK
+}
+
+/// The tools of the servers that a file configures, under the names that the gateway shows.
+pub(crate) fn catalog(path: &Path, state: Option<&str>) -> Result<(Catalog, Config), CliError> {
+    let config = config::read(path)?;
+    let count = config.servers.iter().filter(|server| server.is_enabled).count();
+    let (catalog, failed) = with_servers(config.clone(), state, |servers, settings| {
+        let is_prefixed = match settings.prefixes {
+            Prefixes::Always => true,
+            Prefixes::Never => false,
+            Prefixes::Auto => count > 1,
+        };
+        let style = Style { is_prefixed, ..settings.names.clone() };
+        let is_shown = |server: &Upstream, item: &Item| settings.policies.shows(server.name(), &item.key);
+        let lists: Vec<_> = servers.iter().map(|server| server.lists()).collect();
+        let kept: Vec<(&Arc<Upstream>, Vec<&Item>)> = servers
+            .iter()
+            .zip(&lists)
+            .map(|(server, lists)| (server, lists.tools.iter().filter(|item| is_shown(server, item)).collect()))
+            .collect();
+        let items = kept.iter().flat_map(|(server, items)| items.iter().map(|item| (server.name(), item.key.as_str())));
+        let names = ShownNames::new(&style, items);
+        let mut names = names.iter();
+        let mut catalog = Catalog::empty();
+        for (server, items) in &kept {
+            let tools: Vec<_> =
+                items.iter().zip(names.by_ref()).filter_map(|(item, shown)| item.to_tool(shown)).collect();
+            let description = server.description();
+            let server = Server { name: server.name().to_owned(), description, origin: Origin::Mcp };
+            catalog = catalog.with_server(server, tools).0;
+        }
+        catalog
+    })?;
+    failed.iter().for_each(|failure| warn(failure));
+    Ok((catalog, config))
+}
