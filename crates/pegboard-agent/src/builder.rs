@@ -22,7 +22,7 @@ use crate::{
     custom::{CustomTool, ToolDef, ToolHandler, ToolMeta},
     final_answer::FinalAnswer,
     outputs::OutputSettings,
-    people::{Approval, Human, Policy},
+    people::{Approval, Grants, Human, Policy},
     program::Program,
     settings::{Limits, Mode, Prices, ToolSearch},
     shell::ShellSettings,
@@ -52,6 +52,7 @@ pub struct AgentBuilder {
     program: Option<Program>,
     human: Option<Arc<dyn Human>>,
     approval: Approval,
+    grants: Grants,
     policy: Option<Arc<dyn Policy>>,
     final_answer: Option<FinalAnswer>,
     saved: Option<Value>,
@@ -88,6 +89,7 @@ impl AgentBuilder {
             program: None,
             human: None,
             approval: Approval::Never,
+            grants: Grants::default(),
             policy: None,
             final_answer: None,
             saved: None,
@@ -243,6 +245,12 @@ impl AgentBuilder {
     /// Which calls need that person's consent.
     pub fn approval(mut self, approval: Approval) -> Self {
         self.approval = approval;
+        self
+    }
+
+    /// Calls that need no further consent.
+    pub fn grants(mut self, grants: Grants) -> Self {
+        self.grants = grants;
         self
     }
 

@@ -23,7 +23,7 @@ use crate::{
     code::{Invoke, Invoked, Invoking},
     custom::{Output, Registry},
     outputs::Outputs,
-    people::{Approval, Human, Policy, Question, Request, Verdict},
+    people::{Approval, Grants, Human, Policy, Question, Request, Verdict},
     result,
     shell::Shell,
     trace,
@@ -60,6 +60,8 @@ pub(crate) struct Hands {
     pub(crate) shell: std::sync::OnceLock<Shell>,
     pub(crate) human: Option<Arc<dyn Human>>,
     pub(crate) approval: Approval,
+    /// Calls that were consented to beforehand.
+    pub(crate) grants: Grants,
     pub(crate) policy: Option<Arc<dyn Policy>>,
     /// What the person has allowed for good, by tool.
     allowed: Mutex<BTreeSet<String>>,
@@ -86,6 +88,7 @@ impl Hands {
             shell: std::sync::OnceLock::new(),
             human: None,
             approval: Approval::Never,
+            grants: Grants::default(),
             policy: None,
             allowed: Mutex::default(),
             asking: AsyncMutex::new(()),
@@ -164,7 +167,8 @@ impl Hands {
             None => is_command && self.approval != Approval::Never,
         };
         let key = target.id.as_deref().unwrap_or(&target.name);
-        if !is_needed || self.is_allowed(key) {
+        let is_granted = self.grants.covers(target.server.as_deref(), &target.name);
+        if !is_needed || is_granted || self.is_allowed(key) {
             return None;
         }
         let Some(human) = &self.human else {

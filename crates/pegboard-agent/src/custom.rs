@@ -130,6 +130,8 @@ pub struct ToolMeta {
     pub deferred: Option<bool>,
     /// A phrase that helps to find it.
     pub hint: Option<String>,
+    /// When to use it, for models that search.
+    pub prompt_instructions: Option<String>,
     /// The group that it belongs to. `structured_output` and `human` tools are always visible.
     pub category: Option<String>,
     /// What it says about its effects.
@@ -238,6 +240,13 @@ impl CustomTool {
         self
     }
 
+    /// With a word on when to use it, for models that search.
+    #[must_use]
+    pub fn with_prompt_instructions(mut self, text: impl Into<String>) -> Self {
+        self.meta.prompt_instructions = Some(text.into());
+        self
+    }
+
     /// Visible from the start.
     #[must_use]
     pub fn eager(mut self) -> Self {
@@ -275,6 +284,7 @@ impl CustomTool {
             origin: Origin::Host,
             category: self.meta.category.clone(),
             search_hint: self.meta.hint.clone(),
+            prompt_instructions: self.meta.prompt_instructions.clone(),
             deferred: self.meta.deferred,
             ..RawTool::default()
         }

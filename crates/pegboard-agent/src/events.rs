@@ -38,6 +38,9 @@ pub enum Event {
         is_error: bool,
         /// Where the whole of it is, if it was too large.
         offloaded: Option<PathBuf>,
+        /// What a search found, for user interfaces: the query and the matches with their scores,
+        /// where the dialect tells.
+        metadata: Option<Value>,
         /// How long it took.
         took: Duration,
     },

@@ -41,7 +41,7 @@ pub use final_answer::FINAL_ANSWER;
 pub use pegboard_discovery::{DialectName, Exposure};
 pub use pegboard_llm::{Choice, Client, Delivery, Model, wire::Usage};
 pub use pegboard_upstream::config::{Secret, ServerConfig, TransportConfig};
-pub use people::{Approval, Deciding, Human, Policy, Question, Request, Verdict};
+pub use people::{Approval, Deciding, Grants, Human, Policy, Question, Request, Verdict};
 pub use program::Program;
 pub use schemars;
 pub use settings::{Limits, Mode, Prices, ToolSearch};

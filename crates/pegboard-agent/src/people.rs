@@ -116,6 +116,57 @@ impl Policy for Policies {
     }
 }
 
+/// Calls that were consented to beforehand.
+///
+/// ```
+/// use pegboard_agent::Grants;
+///
+/// let grants = Grants::new(["github:create_*", "mail:*", "execute_shell_command"]);
+/// assert!(grants.covers(Some("github"), "create_issue") && grants.covers(None, "execute_shell_command"));
+/// assert!(!grants.covers(Some("github"), "delete_repository"));
+/// assert!(!grants.covers(Some("evil"), "execute_shell_command"), "a server needs its name in front");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants(Vec<(Option<String>, String)>);
+
+impl Grants {
+    /// Calls by their patterns: `SERVER:TOOL`, or the name of a tool of the host program. `*` stands
+    /// for any text, and the name of a tool is the one at its server.
+    pub fn new(patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let pattern = |pattern: &str| match pattern.split_once(':') {
+            Some((server, tool)) => (Some(server.to_owned()), tool.to_owned()),
+            None => (None, pattern.to_owned()),
+        };
+        Self(patterns.into_iter().map(|one| pattern(one.as_ref())).collect())
+    }
+
+    /// Whether a call of this tool is among them.
+    pub fn covers(&self, server: Option<&str>, tool: &str) -> bool {
+        self.0.iter().any(|(of, name)| {
+            let is_of = match (of, server) {
+                (Some(of), Some(server)) => fits(of, server),
+                (None, None) => true,
+                _ => false,
+            };
+            is_of && fits(name, tool)
+        })
+    }
+}
+
+/// Whether `text` fits a pattern in which `*` stands for any text.
+fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut last = None;
+    for part in parts {
+        if let Some(before) = last.replace(part) {
+            let Some(at) = rest.find(before) else { return false };
+            rest = &rest[at + before.len()..];
+        }
+    }
+    last.map_or(rest.is_empty(), |last: &str| rest.ends_with(last))
+}
+
 /// Which calls need a person's consent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Approval {

@@ -332,6 +332,7 @@ fn finished(result: &CallResult, offloaded: Option<PathBuf>, began: Instant) -> 
         text: result.text.clone(),
         is_error: result.is_error,
         offloaded,
+        metadata: None,
         took: began.elapsed(),
     }
 }

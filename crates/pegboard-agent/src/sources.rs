@@ -144,7 +144,9 @@ impl Sources {
                     let tool = item.to_tool(shown)?;
                     let policy = self.policy.as_ref();
                     let described = policy.and_then(|policy| policy.describes(server.name(), &tool.description));
-                    Some(RawTool { id, description: described.unwrap_or_else(|| tool.description.clone()), ..tool })
+                    let prompt_instructions = server.config().prompt_instructions.of(&item.key).map(str::to_owned);
+                    let description = described.unwrap_or_else(|| tool.description.clone());
+                    Some(RawTool { id, description, prompt_instructions, ..tool })
                 };
                 let raw = items.iter().zip(&part.names).filter_map(tool);
                 let whose = Server {

@@ -147,6 +147,10 @@ pub struct GatewaySettings {
     pub discovery: pegboard_discovery::Settings,
     /// Whether every search logs its query, the sizes and the time.
     pub is_search_logged: bool,
+    /// Tools that are visible from the start.
+    pub pre_discovered: Vec<String>,
+    /// What the prompt says there is, instead of what the servers tell.
+    pub prompt_categories: Vec<String>,
     /// What may be seen at all.
     pub selection: Selection,
     /// Who may come in; empty lets everybody in.
@@ -201,6 +205,8 @@ impl Default for GatewaySettings {
                 ..pegboard_discovery::Settings::default()
             },
             is_search_logged: false,
+            pre_discovered: Vec::new(),
+            prompt_categories: Vec::new(),
             selection: Selection::everything(),
             tokens: Vec::new(),
             limits: CallLimits::default(),

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use pegboard_core::{
-    Catalog, Origin, Server,
+    Catalog, Origin, RawTool, Server,
     naming::{ShownNames, Style},
 };
 use pegboard_gateway::Prefixes;
@@ -77,8 +77,12 @@ pub(crate) fn catalog(path: &Path, state: Option<&str>) -> Result<(Catalog, Conf
         let mut names = names.iter();
         let mut catalog = Catalog::empty();
         for (server, items) in &kept {
-            let tools: Vec<_> =
-                items.iter().zip(names.by_ref()).filter_map(|(item, shown)| item.to_tool(shown)).collect();
+            let instructions = &server.config().prompt_instructions;
+            let tool = |(item, shown): (&&Item, &str)| {
+                let prompt_instructions = instructions.of(&item.key).map(str::to_owned);
+                Some(RawTool { prompt_instructions, ..item.to_tool(shown)? })
+            };
+            let tools: Vec<_> = items.iter().zip(names.by_ref()).filter_map(tool).collect();
             let description = server.description();
             let server = Server { name: server.name().to_owned(), description, origin: Origin::Mcp };
             catalog = catalog.with_server(server, tools).0;

@@ -43,15 +43,15 @@ impl RankerName {
         Self::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default()
     }
 
-    /// A ranker with its default settings. Those that know meaning take it from `model`, or
+    /// A ranker with these settings. Those that know meaning take it from `model`, or
     /// from the one that is built in.
-    pub(crate) fn build(self, model: Option<&Arc<Model>>) -> Box<dyn Ranker> {
+    pub(crate) fn build(self, model: Option<&Arc<Model>>, token_bonus: Option<f64>) -> Box<dyn Ranker> {
         match self {
             Self::Hybrid => Box::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model)))),
             Self::Regex => Box::new(RegexRanker::default()),
             Self::Bm25 => Box::new(Bm25::default()),
             Self::Keyword => Box::new(Keyword::default()),
-            Self::Sequence => Box::new(Sequence::default()),
+            Self::Sequence => Box::new(token_bonus.map_or_else(Sequence::default, Sequence::new)),
             Self::Hinted => Box::new(Hinted::default()),
             Self::Lexical => Box::new(Lexical::default()),
         }
@@ -67,6 +67,7 @@ impl RankerName {
 pub(crate) fn shared_rankers(
     chosen: Option<RankerName>,
     model: Option<Arc<Model>>,
+    token_bonus: Option<f64>,
     embedder: Option<Arc<Embedder>>,
 ) -> pegboard_gateway::Rankers {
     let embedder = embedder.map(|embedder| (embedder, Handle::current()));
@@ -75,7 +76,7 @@ pub(crate) fn shared_rankers(
         let name = chosen.unwrap_or_else(|| RankerName::of(dialect));
         let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(made.entry(name).or_insert_with(|| {
-            let ranker: Arc<dyn Ranker> = Arc::from(name.build(model.as_ref()));
+            let ranker: Arc<dyn Ranker> = Arc::from(name.build(model.as_ref(), token_bonus));
             match &embedder {
                 Some((embedder, runtime)) => Embedded::under(ranker, embedder, runtime),
                 None => ranker,

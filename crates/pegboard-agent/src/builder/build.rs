@@ -129,6 +129,7 @@ impl AgentBuilder {
         hands.outputs = outputs;
         hands.human = self.human.take();
         hands.approval = self.approval;
+        hands.grants = self.grants.clone();
         hands.policy = self.policy.take();
         hands.tool_time = self.limits.tool_time;
         hands.output_bytes = self.limits.output_bytes;

@@ -55,6 +55,17 @@ fn a_schema_that_refers_to_itself_has_an_end() {
 }
 
 #[test]
+fn vague_descriptions() {
+    let conditions = r#"{"name": "get_weather", "description": "Returns data about conditions"}"#;
+    check(conditions, &["no-domain get_weather"]);
+    let thing = r#"{"name": "create_repo", "server": "github", "description": "Github repository thing"}"#;
+    let rules: Vec<Rule> =
+        report(&catalog(thing), Thresholds::default()).findings.iter().map(|finding| finding.rule).collect();
+    assert!(rules.contains(&Rule::NoAction), "{rules:?}");
+    check(r#"{"name": "get_weather", "description": "Get current weather conditions for a city or location"}"#, &[]);
+}
+
+#[test]
 fn descriptions() {
     check(r#"{"name": "create_issue"}"#, &["no-description create_issue"]);
     check(r#"{"name": "create_issue", "description": " \n"}"#, &["no-description create_issue"]);

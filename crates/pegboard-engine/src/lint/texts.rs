@@ -70,11 +70,30 @@ fn meaning(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     }
     let has_action = said.iter().any(|word| words.is_action(word)) || begins_with_verb(tool.description());
     if has_action {
-        return None;
+        return vague(look, at, tool);
     }
     let name = Words::of(tool.name()).join(" ");
     let suggestion = format!("begin the description with a verb: what is done with “{name}” (get, list, send, …)?");
     Some(look.finding(Rule::NoAction, at, "neither name nor description says what it does".to_owned(), suggestion))
+}
+
+/// A description that says nothing where the name does: models and searches read both.
+fn vague(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
+    let (words, said) = (&look.words, Words::of(tool.description()));
+    if said.iter().all(|word| words.is_generic(word) || words.is_vague(word)) {
+        let message = "its description could be any tool's: it names neither a thing nor a domain".to_owned();
+        let suggestion = "name the thing it acts on and its domain, in the words that people use for them".to_owned();
+        let finding = look.finding(Rule::NoDomain, at, message, suggestion);
+        return Some(Finding { severity: look.mildly(Rule::NoDomain, Severity::Warning), ..finding });
+    }
+    let has_action = said.iter().any(|word| words.is_action(word)) || begins_with_verb(tool.description());
+    if !has_action && said.iter().any(|word| words.is_vague(word)) {
+        let message = "its description does not say what it does".to_owned();
+        let suggestion = format!("begin it with a verb: “{} …”", beginning(tool));
+        let finding = look.finding(Rule::NoAction, at, message, suggestion);
+        return Some(Finding { severity: look.mildly(Rule::NoAction, Severity::Warning), ..finding });
+    }
+    None
 }
 
 /// Whether a text begins like `Frobnicates the …`, whatever that may be.

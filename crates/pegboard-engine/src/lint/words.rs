@@ -44,6 +44,9 @@ const GENERIC: &str = "action add all allow api argument available basic check c
     specific start stop string support system thing tool type update use used useful utility value various via view \
     write";
 
+/// Words that stand in the place of a thing, in descriptions.
+const VAGUE: &str = "aspect condition matter stuff thing whatever";
+
 /// Words by which a description says what comes back.
 const OUTPUTS: &str = "answer confirmation contain emit give include json array object output outcome produce reply report respond response \
      result return status url yield";
@@ -78,6 +81,7 @@ const ENGLISH: [&str; 15] =
 pub(super) struct Words {
     actions: FxHashSet<String>,
     generic: FxHashSet<String>,
+    vague: FxHashSet<String>,
     outputs: FxHashSet<String>,
     making: FxHashSet<String>,
     stemmer: Stemmer,
@@ -91,6 +95,7 @@ impl Default for Words {
         Self {
             actions: stems(ACTIONS),
             generic: stems(GENERIC),
+            vague: stems(VAGUE),
             outputs: stems(OUTPUTS),
             making: stems(MAKING),
             stemmer,
@@ -147,6 +152,11 @@ impl Words {
         is_stop_word(word)
             || word.bytes().all(|byte| byte.is_ascii_digit())
             || (!is_other && self.generic.contains(&*self.stemmer.stem(word)))
+    }
+
+    /// Whether a word stands in the place of a thing that it does not name.
+    pub(super) fn is_vague(&self, word: &str) -> bool {
+        self.vague.contains(&*self.stemmer.stem(word))
     }
 
     /// What a word of a name means, where several mean the same.

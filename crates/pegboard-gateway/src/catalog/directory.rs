@@ -145,22 +145,26 @@ impl Directory {
             let name: Arc<str> = server.name().into();
             let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
             let policies = &settings.policies;
+            let instructions = &server.config().prompt_instructions;
+            let tool = |item: &Item, shown: &str| {
+                let tool = tool(item, shown, &name, policies)?;
+                Some(RawTool { prompt_instructions: instructions.of(&item.key).map(str::to_owned), ..tool })
+            };
             let part = Part {
                 tools: Arc::clone(&lists.tools),
                 names: shown,
                 description: server.description(),
-                policy: format!("{:?}", policies.of(&name)),
+                policy: format!("{:?} {instructions:?}", policies.of(&name)),
             };
             self.mirror(&name, items);
             if !before.parts.get(&name).is_some_and(|old| old.is_same(&part)) {
-                let tools =
-                    items.iter().zip(&part.names).filter_map(|(item, shown)| tool(item, shown, &name, policies));
+                let tools = items.iter().zip(&part.names).filter_map(|(item, shown)| tool(item, shown));
                 let server = part.server(&name);
                 let (newer, warnings) = catalog.with_server(server, tools);
                 warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
                 catalog = newer;
             }
-            let away = held.iter().zip(names.by_ref()).filter_map(|(item, shown)| tool(item, shown, &name, policies));
+            let away = held.iter().zip(names.by_ref()).filter_map(|(item, shown)| tool(item, shown));
             let away = away.collect::<Vec<RawTool>>();
             if !away.is_empty() {
                 let (away, _) = Catalog::empty().with_server(part.server(&name), away);

@@ -30,7 +30,9 @@ impl ToolView {
         let mut settings = setup.discovery.clone();
         settings.always_searchable |= shape.listing == Listing::Searchable;
         settings.hits = if shape.is_constant { Hits::Callable } else { Hits::Listed };
-        let tools = Session::expecting(shape.dialect, settings, catalog, selection.clone(), ranker);
+        let tools = Session::expecting(shape.dialect, settings, catalog, selection.clone(), ranker)
+            .with_pre_discovered(setup.pre_discovered.iter().cloned())
+            .with_categories(setup.prompt_categories.iter().cloned());
         Self { tools: Mutex::new(if is_search_on { tools } else { tools.with_everything_listed() }) }
     }
 }

@@ -14,7 +14,7 @@ mod values;
 pub mod variables;
 pub mod web;
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
     breaker::BreakerSettings,
@@ -227,10 +227,28 @@ pub struct ServerConfig {
     pub secrets: Vec<Secret>,
     /// How to get a login, if it wants one.
     pub oauth: OAuthConfig,
+    /// When to use its tools, for models.
+    pub prompt_instructions: PromptInstructions,
     /// Variables of this process that its program inherits beyond the short list.
     pub inherit_env: Option<InheritEnv>,
     /// Variables of this process that its program never inherits.
     pub reserved: Reserved,
+}
+
+/// When to use the tools of a server, in the words of the user, for models that search.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptInstructions {
+    /// For all of its tools that have none of their own.
+    pub all: Option<String>,
+    /// For single tools, by their names at the server.
+    pub tools: BTreeMap<String, String>,
+}
+
+impl PromptInstructions {
+    /// When to use the tool of this name.
+    pub fn of(&self, tool: &str) -> Option<&str> {
+        self.tools.get(tool).or(self.all.as_ref()).map(String::as_str)
+    }
 }
 
 /// Whether a server that is a child process runs in a process (PID) namespace, so that
@@ -340,6 +358,7 @@ impl ServerConfig {
             new_servers: NewServers::default(),
             secrets: Vec::new(),
             oauth: OAuthConfig::default(),
+            prompt_instructions: PromptInstructions::default(),
             inherit_env: None,
             reserved: Reserved::default(),
         }

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, builder::PossibleValue};
-use pegboard_discovery::DialectName;
+use pegboard_discovery::{DialectName, Settings};
+use serde_json::Value;
+
+use crate::error::CliError;
 
 /// Where tools come from.
 #[derive(Debug, Args)]
@@ -116,4 +119,17 @@ pub(crate) enum LogFormat {
     Text,
     /// One JSON object a line
     Json,
+}
+
+/// Sets options of the dialects from `KEY=JSON` pairs; a value that is not JSON is a text.
+pub(crate) fn set_all(settings: &mut Settings, pairs: &[String]) -> Result<(), CliError> {
+    for pair in pairs {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(CliError::new(format!("`{pair}` is not of the form KEY=JSON"))
+                .hint("for instance `--set maxToolsLimit=20`"));
+        };
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        settings.set(key, &value).map_err(|error| CliError::new(error.to_string()))?;
+    }
+    Ok(())
 }

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     runtime.block_on(check_tools(&agent, mode.0))?;
     let start = runtime.block_on(Start::of(&agent, name, mode.1));
     let shown = show.start(&start);
-    let mut talk = Talk { agent, show, asked, signals, prices: args.prices };
+    let mut talk = Talk { agent, show, asked, signals, prices: args.prices, refused: Vec::new() };
     let ended = shown.and_then(|()| match prompt {
         Some(prompt) => runtime.block_on(once(prompt, &mut talk)),
         None => repl::run(&runtime, &mut talk),
@@ -130,9 +130,17 @@ async fn begin(builder: AgentBuilder, signals: &Signals) -> Result<Option<Agent>
 
 /// One prompt, and the end.
 async fn once(prompt: String, talk: &mut Talk) -> Result<Outcome, CliError> {
-    match talk.say(prompt).await? {
+    let ended = talk.say(prompt).await?;
+    if !talk.refused.is_empty() {
+        let grants = talk.refused.join(",");
+        CliError::new(format!("calls without consent were not made: {}", talk.refused.join(", ")))
+            .hint(format!("`--allow {grants}` grants these, `--yes` all"))
+            .print();
+    }
+    match ended {
         Ended::Answered(answer) => Ok(match answer.stop {
             wire::Stop::Refusal | wire::Stop::Length => Outcome::No,
+            _ if !talk.refused.is_empty() => Outcome::No,
             _ => Outcome::Yes,
         }),
         Ended::Failed(error @ RunError::Limit(_)) => {

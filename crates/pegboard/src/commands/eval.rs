@@ -34,7 +34,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
     }
     let model = models::read(args.model.model.as_deref())?;
     let asked = Asked::open(&args.embeddings, &Config::default())?.map(|asked| (asked, OnceCell::new()));
-    let rankers = names.iter().map(|name| measure(&*name.build(model.as_ref()), &data, asked.as_ref())).collect();
+    let rankers = names.iter().map(|name| measure(&*name.build(model.as_ref(), None), &data, asked.as_ref())).collect();
     let report = Report {
         data: args.data.display().to_string(),
         tools: data.catalog.len(),

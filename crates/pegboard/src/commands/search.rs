@@ -41,7 +41,9 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
     let progress = Progress::waiting("reading and indexing the catalog");
     let catalog = catalog(args, &config)?;
     let model = models::read(args.model.model.as_deref().or(config.model.as_deref()))?;
-    let ranker: Arc<dyn Ranker> = Arc::from(args.ranker.or(config.ranker).unwrap_or_default().build(model.as_ref()));
+    let ranker: Arc<dyn Ranker> = Arc::from(
+        args.ranker.or(config.ranker).unwrap_or_default().build(model.as_ref(), config.gateway.discovery.token_bonus),
+    );
     let ranker = match &args.usage {
         Some(caller) => with_habits(ranker, caller, args, &config)?,
         None => ranker,

@@ -127,7 +127,8 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     let embeddings = embeddings::chosen(&config);
     let embedder = embeddings::embedder(embeddings.clone(), state.as_deref());
     let model = FollowedModel::read(args.model.model.clone(), config.model)?;
-    let rankers = shared_rankers(config.ranker, model.model(), embedder.clone());
+    let bonus = config.gateway.discovery.token_bonus;
+    let rankers = shared_rankers(config.ranker, model.model(), bonus, embedder.clone());
     let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
     if let Some(telemetry) = &telemetry {
         telemetry.follow(&gateway);
@@ -145,6 +146,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
             gateway,
             door,
             ranker,
+            token_bonus: bonus,
             model,
             embeddings,
             embedder,

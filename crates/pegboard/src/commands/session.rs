@@ -10,12 +10,13 @@ use std::{
 
 use pegboard_core::{Catalog, Origin, Ranker, Selection, Server};
 use pegboard_discovery::{Answer, Holder, HostTool, Learner as _, Session, Settings, transcript::OpenAiChat};
-use pegboard_engine::{Sequence, usage::HabitSettings};
+use pegboard_engine::usage::HabitSettings;
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::args::SessionArgs;
 use crate::{
     Outcome, catalogs,
+    cli::options,
     config::{Config, state::StateFolder},
     configured,
     embeddings::Asked,
@@ -112,22 +113,11 @@ fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> 
         (None, files) => (catalogs::read(files, args.max_catalog_bytes)?, asked_for),
     };
     let mut settings = Settings::default();
-    let mut token_bonus = None;
-    for pair in &args.set {
-        let (key, value) = parse_setting(pair)?;
-        if key == "token_bonus" {
-            let bonus = value.as_f64().filter(|bonus| bonus.is_finite());
-            token_bonus = Some(bonus.ok_or_else(|| CliError::new("`token_bonus` must be a number"))?);
-            continue;
-        }
-        settings.set(key, &value).map_err(|error| CliError::new(error.to_string()))?;
-    }
+    options::set_all(&mut settings, &args.set)?;
     let catalog = if settings.output_offloading { with_readers(&catalog) } else { catalog };
     let name = args.ranker.unwrap_or_else(|| RankerName::of(args.dialect.0));
-    let ranker: Arc<dyn Ranker> = match (name, token_bonus) {
-        (RankerName::Sequence, Some(bonus)) => Arc::new(Sequence::new(bonus)),
-        (name, _) => Arc::from(name.build(models::read(args.model.model.as_deref())?.as_ref())),
-    };
+    let model = models::read(args.model.model.as_deref())?;
+    let ranker: Arc<dyn Ranker> = Arc::from(name.build(model.as_ref(), settings.token_bonus));
     let ranker = match asked {
         Some(asked) => asked.under(ranker, &catalog),
         None => ranker,
@@ -149,15 +139,6 @@ fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> 
 fn with_readers(catalog: &Catalog) -> Catalog {
     let host = Server { name: "pegboard".to_owned(), description: String::new(), origin: Origin::Host };
     catalog.with_server(host, HostTool::OUTPUTS.map(HostTool::to_raw)).0
-}
-
-/// `KEY=JSON`; what is no JSON is taken as text.
-fn parse_setting(pair: &str) -> Result<(&str, Value), CliError> {
-    let Some((key, value)) = pair.split_once('=') else {
-        return Err(CliError::new(format!("`{pair}` is not of the form KEY=JSON"))
-            .hint("for instance `--set maxToolsLimit=20`"));
-    };
-    Ok((key, serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()))))
 }
 
 /// Answers one request.

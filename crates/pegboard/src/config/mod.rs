@@ -29,6 +29,7 @@ use std::{
 use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::GatewaySettings;
 use pegboard_http::{ConnectionLimits, TrustedProxies};
+use pegboard_llm::Delivery;
 use pegboard_llm::embeddings::EndpointSettings;
 use pegboard_upstream::config::{
     ServerConfig,
@@ -55,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) model: Option<PathBuf>,
     /// `pegboard.limit`.
     pub(crate) limit: Option<usize>,
+    /// `pegboard.delivery`, for the agent.
+    pub(crate) delivery: Option<Delivery>,
     /// `searchThreshold` of an enabled `tool_search` middleware.
     pub(crate) threshold: Option<f64>,
     /// The MCP servers, in the order of the file; those that are switched off too.

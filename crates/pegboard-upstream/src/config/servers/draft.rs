@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use super::super::{
-    HttpKind, Limits, OAuthConfig, Pinning, ProcessNamespace, Secret, ServerConfig, Timeouts, TransportConfig,
+    HttpKind, Limits, OAuthConfig, Pinning, ProcessNamespace, PromptInstructions, Secret, ServerConfig, Timeouts,
+    TransportConfig,
     document::{Node, Problems},
     keys::Scope,
     variables::{Expanded, expand},
@@ -36,6 +37,7 @@ pub(super) struct Draft {
     pub(super) description: Option<String>,
     pub(super) oauth: OAuthConfig,
     pub(super) inherit_env: Option<InheritEnv>,
+    pub(super) prompt_instructions: PromptInstructions,
 }
 
 impl Draft {
@@ -56,6 +58,7 @@ impl Draft {
             secrets: self.secrets,
             oauth: self.oauth,
             inherit_env: self.inherit_env,
+            prompt_instructions: self.prompt_instructions,
             ..ServerConfig::new(entry.key(), transport)
         })
     }

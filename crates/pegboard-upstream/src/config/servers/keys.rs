@@ -271,6 +271,21 @@ const KEYS: &[Key<Draft>] = &[
     ),
 ];
 
+/// What fits under the name of a tool.
+const TOOL: Kind = Kind::Object(|| TOOL_SETTINGS.shape());
+
+/// Settings of one tool of a server.
+static TOOL_SETTINGS: Section<Option<String>> = Section::new(
+    "toolSettings",
+    "Settings of Pegboard for one tool of a server.",
+    &[Key::new(
+        "promptInstructions",
+        Kind::Text,
+        "When to use the tool, for models that search; in place of the server's `promptInstructions`.",
+        |node, text: &mut Option<String>, scope| *text = node.as_text(scope.problems).map(str::to_owned),
+    )],
+);
+
 /// Settings that are Pegboard's own and that no other client has.
 static OWN: Section<Draft> = Section::new(
     "serverSettings",
@@ -290,6 +305,28 @@ static OWN: Section<Draft> = Section::new(
          patterns such as `GITHUB_*`, or `true` for all. `false` and `[]` switch `pegboard.inheritEnv` off for it. \
          Variables that supply `pegboard.tokens` are never inherited.",
             |node, server: &mut Draft, scope| server.inherit_env = read_inherit_env(node, scope),
+        ),
+        Key::new(
+            "promptInstructions",
+            Kind::Text,
+            "When to use the tools of this server, for models that search: shown with a tool where the dialect shows \
+             such a text, and searched.",
+            |node, server: &mut Draft, scope| {
+                server.prompt_instructions.all = node.as_text(scope.problems).map(str::to_owned);
+            },
+        ),
+        Key::new(
+            "tools",
+            Kind::Map(&TOOL),
+            "Settings of single tools, by their names at the server.",
+            |node, server: &mut Draft, scope| {
+                for entry in node.as_object(scope.problems).unwrap_or_default() {
+                    let mut text = None;
+                    TOOL_SETTINGS.read(&entry, &mut text, scope);
+                    let tool = entry.key().to_owned();
+                    server.prompt_instructions.tools.extend(text.map(|text| (tool, text)));
+                }
+            },
         ),
         Key::new(
             "processNamespace",

@@ -4,6 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use pegboard_agent::{Approval, Mode, Prices, shell::SandboxPolicy};
+use pegboard_discovery::HostTool;
 use pegboard_llm::{Delivery, Provider};
 
 use crate::{
@@ -47,7 +48,15 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) shown: ShownArgs,
 
-    /// What the model is told to be
+    /// What the prompt says there is, instead of what the catalog tells
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    pub(crate) prompt_categories: Vec<String>,
+
+    /// An option of the dialect, such as `maxToolsLimit=20`
+    #[arg(long, value_name = "KEY=JSON")]
+    pub(crate) set: Vec<String>,
+
+    /// System prompt
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
 
@@ -58,6 +67,10 @@ pub(crate) struct AgentArgs {
     /// Which calls need your consent
     #[arg(long, value_name = "CALLS", default_value = "destructive")]
     pub(crate) approve: ApprovalName,
+
+    /// Calls that need no further consent, such as `github:create_issue` or `files:read_*`
+    #[arg(long, value_name = "SERVER:TOOL", value_delimiter = ',', value_parser = parse_grant)]
+    pub(crate) allow: Vec<String>,
 
     /// Allow every call; the same as `--approve never`
     #[arg(long, conflicts_with = "approve")]
@@ -229,6 +242,16 @@ impl ValueEnum for DeliveryName {
 /// The names of the providers, for people.
 pub(super) fn providers() -> String {
     Provider::ALL.map(Provider::as_str).join(", ")
+}
+
+/// Only commands have no server.
+fn parse_grant(text: &str) -> Result<String, String> {
+    let is_command = text == HostTool::ExecuteShellCommand.name();
+    match text.split_once(':') {
+        Some((server, tool)) if !server.is_empty() && !tool.is_empty() => Ok(text.to_owned()),
+        None if is_command => Ok(text.to_owned()),
+        _ => Err("SERVER:TOOL is expected, where `*` stands for any text; or `execute_shell_command`".to_owned()),
+    }
 }
 
 fn parse_amount(text: &str) -> Result<f64, String> {

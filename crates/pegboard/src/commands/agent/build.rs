@@ -7,7 +7,7 @@ use std::{
 };
 
 use pegboard_agent::{
-    Agent, AgentBuilder, Approval, BuildError, DialectName, Limits, Mode, ToolSearch, outputs::OutputSettings,
+    Agent, AgentBuilder, Approval, BuildError, DialectName, Grants, Limits, Mode, ToolSearch, outputs::OutputSettings,
     shell::ShellSettings,
 };
 use pegboard_core::{Ranker, Selection};
@@ -23,6 +23,7 @@ use super::{
     terminal,
 };
 use crate::{
+    cli::options,
     config::{
         self, Config,
         state::{self, StateFolder},
@@ -79,10 +80,11 @@ pub(super) fn builder(
         .selected_servers(&args.shown.servers)
         .selected_tools(&args.shown.tools)
         .denied(&args.shown.deny)
-        .pre_discovered(args.shown.pre_discovered.iter().cloned())
+        .pre_discovered(config.gateway.pre_discovered.iter().chain(&args.shown.pre_discovered).cloned())
         .limits(limits(args))
         .human(person)
-        .approval(approval);
+        .approval(approval)
+        .grants(Grants::new(&args.allow));
     if !terminal::is_attended() {
         // Nobody is there to answer; consent is refused, but nothing is asked for nothing.
         builder = builder.denied([format!("human:{}", HostTool::AskHuman.name())]);
@@ -143,8 +145,11 @@ fn tool_search(
     state: Option<&Path>,
     runtime: &Handle,
 ) -> Result<ToolSearch, CliError> {
+    let mut settings = config.gateway.discovery.clone();
+    options::set_all(&mut settings, &args.set)?;
     let ranker = args.ranker.or(config.ranker).unwrap_or_else(|| RankerName::of(dialect));
-    let mut ranker: Arc<dyn Ranker> = Arc::from(ranker.build(models::read(config.model.as_deref())?.as_ref()));
+    let mut ranker: Arc<dyn Ranker> =
+        Arc::from(ranker.build(models::read(config.model.as_deref())?.as_ref(), settings.token_bonus));
     let shown = Selection::everything().allow_servers(&args.shown.servers).allow_tools(&args.shown.tools);
     let shown = shown.deny(&args.shown.deny);
     let chosen = embeddings::chosen(config).map(|(settings, most)| (settings, most.narrowed_to(shown)));
@@ -154,9 +159,13 @@ fn tool_search(
     Ok(ToolSearch {
         dialect,
         ranker: Some(ranker),
-        settings: config.gateway.discovery.clone(),
-        delivery: args.delivery.map(|delivery| delivery.0),
+        settings,
+        delivery: args.delivery.map(|delivery| delivery.0).or(config.delivery),
         exposure: config.gateway.exposure,
+        categories: match args.prompt_categories.as_slice() {
+            [] => config.gateway.prompt_categories.clone(),
+            given => given.to_vec(),
+        },
         ..ToolSearch::default()
     })
 }

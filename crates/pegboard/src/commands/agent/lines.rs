@@ -84,9 +84,9 @@ fn to_json(event: Event) -> Option<Value> {
         Event::CallStarted { id, name, target, server, arguments } => json!({
             "event": "call", "id": id, "name": name, "target": target, "server": server, "arguments": arguments,
         }),
-        Event::CallFinished { id, name, text, is_error, offloaded, took } => json!({
+        Event::CallFinished { id, name, text, is_error, offloaded, metadata, took } => json!({
             "event": "result", "id": id, "name": name, "text": text, "is_error": is_error,
-            "offloaded": offloaded, "took_ms": millis(took),
+            "offloaded": offloaded, "metadata": metadata, "took_ms": millis(took),
         }),
         Event::ToolsChanged { visible } => json!({"event": "tools", "visible": visible}),
         Event::Turn { usage: of } => json!({"event": "turn", "usage": usage(of)}),

@@ -63,7 +63,7 @@ impl Ask {
                 let tool = visible(&request.tool);
                 format!(
                     "{STRONG}?{STRONG:#} may {STRONG}{whose}{tool}{STRONG:#} be called with\n{}  [y]es  [a]lways  \
-                     [n]o, or say why not: ",
+                     [n]o, or say why not (? for help): ",
                     arguments(&request.arguments)
                 )
             }
@@ -87,12 +87,17 @@ impl Ask {
         }
     }
 
-    /// Answers in the place of somebody who is not there; the tool that wanted consent.
-    pub(super) fn refuse(self) -> Option<String> {
+    /// Answers where no person is attached; the tool that wanted consent, and the pattern that would
+    /// grant it.
+    pub(super) fn refuse(self) -> Option<(String, String)> {
         match self {
             Self::Approve(request, reply) => {
                 let _ = reply.send(Verdict::Deny(NOBODY.to_owned()));
-                Some(request.tool)
+                let grant = match &request.server {
+                    Some(server) => format!("{server}:{}", request.tool),
+                    None => request.tool.clone(),
+                };
+                Some((request.tool, grant))
             }
             Self::Answer(_, reply) => {
                 let _ = reply.send(None);
@@ -105,7 +110,7 @@ impl Ask {
 fn verdict(typed: Option<&str>) -> Verdict {
     let Some(typed) = typed else { return Verdict::Deny("the person gave no answer".to_owned()) };
     match typed.trim().to_lowercase().as_str() {
-        "y" | "yes" => Verdict::Allow,
+        "y" | "yes" | "ok" | "okay" => Verdict::Allow,
         "a" | "always" => Verdict::AllowAlways,
         "" | "n" | "no" => Verdict::Deny("the person said no".to_owned()),
         _ => Verdict::Deny(format!("the person said: {}", typed.trim())),
@@ -200,7 +205,10 @@ mod tests {
         let check = |typed: Option<&str>, expected: Verdict| assert_eq!(verdict(typed), expected, "{typed:?}");
         check(Some("y\n"), Verdict::Allow);
         check(Some(" Yes "), Verdict::Allow);
+        check(Some("OK\n"), Verdict::Allow);
         check(Some("a\n"), Verdict::AllowAlways);
+        check(Some("Always"), Verdict::AllowAlways);
+        check(Some("No\n"), Verdict::Deny("the person said no".to_owned()));
         check(Some("n"), Verdict::Deny("the person said no".to_owned()));
         check(Some("\n"), Verdict::Deny("the person said no".to_owned()));
         check(Some("Use the test account\n"), Verdict::Deny("the person said: Use the test account".to_owned()));

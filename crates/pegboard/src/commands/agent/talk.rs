@@ -39,6 +39,8 @@ pub(super) struct Talk {
     pub(super) asked: mpsc::Receiver<Ask>,
     pub(super) signals: Signals,
     pub(super) prices: Option<Prices>,
+    /// Calls that were not made for lack of consent: `server:tool`.
+    pub(super) refused: Vec<String>,
 }
 
 impl Talk {
@@ -97,15 +99,33 @@ impl Talk {
             return Ok(None);
         }
         if !terminal::is_attended() {
-            return match ask.refuse() {
-                Some(tool) => self.show.refused(&tool).map(|()| None),
-                None => Ok(None),
-            };
+            if let Some((tool, grant)) = ask.refuse() {
+                self.show.refused(&tool)?;
+                if !self.refused.contains(&grant) {
+                    self.refused.push(grant);
+                }
+            }
+            return Ok(None);
         }
         if ask.is_consent() {
             terminal::forget_typed();
         }
-        self.show.question(&ask)?;
+        loop {
+            self.show.question(&ask)?;
+            match self.read_answer(&mut ask, listening).await? {
+                Read::Line(Some(line)) if ask.is_consent() && line.trim() == "?" => say(HELP),
+                Read::Line(line) => {
+                    ask.settle(line.as_deref());
+                    return Ok(None);
+                }
+                Read::Stopped(stop) => return Ok(Some((stop, ask))),
+                Read::Over => return Ok(None),
+            }
+        }
+    }
+
+    /// Waits for a line of the person, for the wish to stop, or until no answer is needed.
+    async fn read_answer(&mut self, ask: &mut Ask, listening: &mut Listening) -> Result<Read, CliError> {
         let is_over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&is_over);
         let mut reading = tokio::task::spawn_blocking(move || terminal::read_line(|| seen.load(Ordering::Relaxed)));
@@ -113,18 +133,31 @@ impl Talk {
             line = &mut reading => {
                 let line = line.map_err(std::io::Error::other).flatten();
                 let line = line.map_err(|error| CliError::new("cannot read the terminal").because(error))?;
-                ask.settle(line.as_deref());
-                return Ok(None);
+                return Ok(Read::Line(line));
             }
-            stop = listening.stopped() => Some(stop),
-            () = ask.over() => None,
+            stop = listening.stopped() => Read::Stopped(stop),
+            () = ask.over() => Read::Over,
         };
         is_over.store(true, Ordering::Relaxed);
         let _ = reading.await;
         say("");
-        Ok(stop.map(|stop| (stop, ask)))
+        Ok(stop)
     }
 }
+
+/// What came of a question.
+enum Read {
+    /// A line; none at the end of input.
+    Line(Option<String>),
+    /// The person wants to stop.
+    Stopped(Stop),
+    /// The answer is no longer needed.
+    Over,
+}
+
+/// The answers to a request for consent.
+const HELP: &str = "  y, yes, ok  call it this once\n  a, always   call it, and do not ask about this tool again\n  \
+                    n, no       do not call it; so does Enter\n  other text  do not call it, and tell the model why";
 
 fn count(event: &Event, spent: &mut Spent) {
     if let Event::Turn { usage } = event {

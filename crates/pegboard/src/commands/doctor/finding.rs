@@ -111,6 +111,8 @@ pub(super) enum Check {
     NameClash,
     /// More tools are shown at once than a provider takes
     TooManyTools,
+    /// `maxToolsLimit` is not what is recommended for this number of tools
+    ToolLimit,
 }
 
 impl Check {

@@ -1,9 +1,12 @@
 //! Servers beside each other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+};
 
 use pegboard_core::naming::{ShownNames, Style};
-use pegboard_discovery::Exposure;
+use pegboard_discovery::{DialectName, Exposure};
 use pegboard_gateway::{Prefixes, Profile};
 use pegboard_llm::Provider;
 use pegboard_upstream::Item;
@@ -42,6 +45,7 @@ pub(super) fn offered(patients: &[Patient], case: &Case, known: &[Finding]) -> V
     let style = Style { is_prefixed, ..case.config.gateway.names.clone() };
     findings.extend(mended_names(patients, &style));
     findings.extend(too_many(patients, case));
+    findings.extend(tool_limit(patients, case));
     findings
 }
 
@@ -117,6 +121,30 @@ fn mended_names(patients: &[Patient], style: &Style) -> Vec<Finding> {
 }
 
 /// More tools at once than providers take.
+/// A limit of listed tools that does not fit their number.
+fn tool_limit(patients: &[Patient], case: &Case) -> Option<Finding> {
+    let gateway = &case.config.gateway;
+    if gateway.profile != Profile::Dialect(DialectName::Gateway) || !gateway.discovery.enabled {
+        return None;
+    }
+    let tools: usize = patients.iter().map(|patient| patient.tools.len()).sum();
+    let limit = gateway.discovery.max_tools_limit;
+    let (fits, advice) = recommended(tools);
+    let message = format!("{}, and `maxToolsLimit` is {limit}", count(tools, "tool"));
+    let hint = format!("{advice} is recommended for that many");
+    (!fits.contains(&limit)).then(|| Finding::note(Check::ToolLimit, message, hint))
+}
+
+/// The limits that the document of `gateway` recommends for so many tools.
+fn recommended(tools: usize) -> (RangeInclusive<usize>, &'static str) {
+    match tools {
+        ..50 => (0..=0, "0, which lists all of them without a search,"),
+        50..100 => (50..=75, "50 to 75"),
+        100..500 => (50..=100, "50 to 100"),
+        500.. => (50..=50, "50"),
+    }
+}
+
 fn too_many(patients: &[Patient], case: &Case) -> Option<Finding> {
     let gateway = &case.config.gateway;
     let are_all_shown = gateway.profile == Profile::Passthrough || matches!(gateway.exposure, Exposure::Never);

@@ -38,6 +38,7 @@ pub(super) fn look(config: &Config) -> Option<Finding> {
 
 /// The ranker of a dialect, if it does not learn.
 fn idle_ranker(config: &Config, dialect: DialectName) -> Option<&'static str> {
-    let ranker = config.ranker.unwrap_or_else(|| RankerName::of(dialect)).build(None);
+    let ranker =
+        config.ranker.unwrap_or_else(|| RankerName::of(dialect)).build(None, config.gateway.discovery.token_bonus);
     (!Habitual::fits(&*ranker)).then(|| ranker.name())
 }

@@ -37,6 +37,8 @@ pub(super) struct Followed {
     /// Who is let in, if anybody can come.
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
+    /// What each literal hit adds, where the ranker knows that.
+    pub(super) token_bonus: Option<f64>,
     pub(super) embeddings: Option<Chosen>,
     /// What was made of that. It goes on under other rankers, with what it knows.
     pub(super) embedder: Option<Arc<Embedder>>,
@@ -147,14 +149,16 @@ impl Followed {
     async fn rankers(&mut self, config: &Config) -> Result<Option<Rankers>, String> {
         let is_other_model = self.model.follow(config.model.as_deref()).await?;
         let chosen = embeddings::chosen(config);
-        if config.ranker == self.ranker && !is_other_model && chosen == self.embeddings {
+        let bonus = config.gateway.discovery.token_bonus;
+        let is_same_ranker = config.ranker == self.ranker && bonus == self.token_bonus;
+        if is_same_ranker && !is_other_model && chosen == self.embeddings {
             return Ok(None);
         }
         if chosen != self.embeddings {
             self.embedder = embeddings::embedder(chosen.clone(), self.state.as_deref());
         }
-        (self.ranker, self.embeddings) = (config.ranker, chosen);
-        Ok(Some(shared_rankers(config.ranker, self.model.model(), self.embedder.clone())))
+        (self.ranker, self.token_bonus, self.embeddings) = (config.ranker, bonus, chosen);
+        Ok(Some(shared_rankers(config.ranker, self.model.model(), bonus, self.embedder.clone())))
     }
 
     /// Some things take another start.

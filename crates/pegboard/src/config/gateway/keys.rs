@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use pegboard_discovery::DialectName;
 use pegboard_gateway::{ClientProfile, Prefixes, Profile};
+use pegboard_llm::Delivery;
 use pegboard_upstream::config::{
     NewServers, Pinning, ProcessNamespace, breaker,
     document::Node,
@@ -27,6 +28,8 @@ use crate::rankers::RankerName;
 const RANKERS: &[&str] = &["hybrid", "regex", "bm25", "keyword", "sequence", "hinted", "lexical"];
 
 const PROFILES: &[&str] = &["explicit", "gateway", "select", "ranked", "schema", "bridge", "passthrough"];
+
+const DELIVERIES: &[&str] = &["inject", "reference", "native", "client-native", "constant"];
 
 const PREFIXES: &[&str] = &["auto", "always", "never"];
 
@@ -93,6 +96,33 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "When tools are hidden behind a search: `always`, `never`, or by number and size. `auto` is \
          `{\"maxTools\": 30, \"maxTokens\": 10000}`.",
         |node, draft, scope| draft.exposure = Some(exposure::read(node, scope)),
+    ),
+    Key::new(
+        "preDiscovered",
+        Kind::List(&Kind::Text),
+        "Tools that are visible from the start, in gateway and agent, by any spelling of their names.",
+        |node, draft: &mut Draft, scope| {
+            draft.config.gateway.pre_discovered = read_texts(node, scope);
+        },
+    )
+    .default("[]"),
+    Key::new(
+        "promptCategories",
+        Kind::List(&Kind::Text),
+        "What the prompt says there is to search for, in gateway and agent, instead of what the servers tell.",
+        |node, draft: &mut Draft, scope| {
+            draft.config.gateway.prompt_categories = read_texts(node, scope);
+        },
+    )
+    .default("[]"),
+    Key::new(
+        "delivery",
+        Kind::OneOf(DELIVERIES),
+        "How `pegboard agent` tells the model of tools that were found, in place of the best way that the model knows.",
+        |node, draft, scope| {
+            let name = node.as_one_of(DELIVERIES, scope.problems);
+            draft.config.delivery = Delivery::ALL.into_iter().find(|delivery| Some(delivery.as_str()) == name);
+        },
     ),
     Key::new(
         "selection",
