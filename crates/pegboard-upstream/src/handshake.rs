@@ -20,6 +20,7 @@ use crate::{
     transport::{
         Outbound,
         http::{ClientError, HttpClient, is_modern_refusal},
+        local::LocalClient,
         sse::{OpenError, SseClient},
         stdio::{self, Process, Program},
     },
@@ -257,8 +258,8 @@ pub(crate) async fn connect(
         TransportConfig::Local(local) => {
             let link = terms.link(Outbound::Local(Arc::clone(local)));
             let closing = Closing::new(&link);
-            link.settle_era(Era::Modern);
-            let hello = discover(&link).await.map_err(ConnectError::Refused)?;
+            local.connected(LocalClient::new(&link));
+            let hello = greet_local(&link).await?;
             Ok(Connected { link, hello: Arc::new(hello), process: None, closing })
         }
     }
@@ -360,6 +361,18 @@ async fn greet_over_http(link: &Arc<Link>, client: &Arc<HttpClient>, era: Option
     let (client, link) = (Arc::clone(client), Arc::clone(link));
     tokio::spawn(client.listen(link));
     Ok(hello)
+}
+
+/// Asks the modern question, and the legacy one if the server does not know it.
+async fn greet_local(link: &Arc<Link>) -> Result<Hello, ConnectError> {
+    match discover(link).await {
+        Ok(hello) => {
+            link.settle_era(Era::Modern);
+            Ok(hello)
+        }
+        Err(CallError::Rpc(error)) if error.code == RpcError::METHOD_NOT_FOUND => initialize(link).await,
+        Err(error) => Err(ConnectError::Refused(error)),
+    }
 }
 
 /// Whether a server that refuses our modern version names a legacy one instead.

@@ -57,5 +57,5 @@ pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};
 pub use redact::SecretFilter;
 pub use server::{BreakerReport, CallCounts, FailedStart, Report, State, Upstream};
 pub use talk::Talk;
-pub use transport::local::{Answering, LocalServer};
+pub use transport::local::{Answering, LocalClient, LocalServer};
 pub use turns::{Busy, OnBehalf, Turn, Turns};

@@ -97,12 +97,10 @@ impl Link {
     /// Takes in a question; `related` is the call on whose own stream it came.
     pub(super) fn asked(self: &Arc<Self>, id: &Id, method: String, params: Option<Raw>, related: Option<u64>) {
         let start = || {
-            let (call, caller) = self.calls.caller(related).unzip();
-            let asking = Asking::new(self, call);
+            let reply = self.reply(method, params, related);
             let (link, id) = (Arc::clone(self), id.clone());
             let task = tokio::spawn(async move {
-                let outcome = answer(&method, params, caller).await;
-                drop(asking);
+                let outcome = reply.await;
                 let line = Message::response(Some(&id), outcome.as_deref());
                 if let Err(error) = link.send(Outgoing::unanswered(line, "", link.era())).await {
                     tracing::debug!(server = %link.server, %error, "an answer could not be sent");
@@ -117,6 +115,22 @@ impl Link {
             Err(Unheard::Again) => {
                 tracing::warn!(server = %self.server, "a question that was asked already is not asked again");
             }
+        }
+    }
+
+    /// The answer to a question; `related` is the call on whose own stream it came.
+    pub(crate) fn reply(
+        self: &Arc<Self>,
+        method: String,
+        params: Option<Raw>,
+        related: Option<u64>,
+    ) -> impl Future<Output = Result<Raw, RpcError>> + Send + use<> {
+        let (call, caller) = self.calls.caller(related).unzip();
+        let asking = Asking::new(self, call);
+        async move {
+            let outcome = answer(&method, params, caller).await;
+            drop(asking);
+            outcome
         }
     }
 }
