@@ -1,17 +1,10 @@
 //! Calls on their way: rules, limits, failures, cancellation and shutdown.
 
-use pegboard_discovery::{
-    Exposure,
-    policy::{Middleware, NamePattern, Policies, SecurityRule},
-};
-use pegboard_gateway::{CallLimits, GatewaySettings};
+use pegboard_discovery::policy::{Middleware, NamePattern, Policies, SecurityRule};
+use pegboard_gateway::GatewaySettings;
 use serde_json::json;
 
-use super::world::{PATIENCE, Server, World};
-
-fn plain() -> GatewaySettings {
-    GatewaySettings { exposure: Exposure::Never, ..GatewaySettings::default() }
-}
+use super::world::{Server, World, plain};
 
 fn filter(allow: &[&str], deny: &[&str]) -> Middleware {
     let patterns = |names: &[&str]| names.iter().map(|name| NamePattern::new(name).expect("a pattern")).collect();
@@ -77,40 +70,6 @@ async fn failures_are_told_to_whom_they_concern() {
     assert!(result("link").await["result"].get("resultType").is_none(), "the form of this version");
     let modern = world.modern("tools/call", json!({"name": "fail", "arguments": {}})).await;
     assert_eq!((&modern["result"]["resultType"], &modern["result"]["isError"]), (&json!("complete"), &json!(true)));
-}
-
-#[tokio::test]
-async fn calls_in_a_minute() {
-    let limits = CallLimits { per_minute: 2, ..CallLimits::default() };
-    let world = World::new(vec![Server::new(&["echo"]).config("one")], GatewaySettings { limits, ..plain() }).await;
-    let (one, two) = (world.legacy().await, world.legacy().await);
-    assert_eq!([one.call("echo", "{}").await, two.call("echo", "{}").await], ["done", "done"]);
-    assert!(one.call("echo", "{}").await.contains("2 calls a minute"), "a new session is no new share");
-}
-
-#[tokio::test]
-async fn a_client_takes_a_request_back() {
-    let server = Server::new(&["wait"]);
-    let world = World::new(vec![server.config("one")], plain()).await;
-    let session = world.legacy().await;
-    let cancel = async {
-        while server.calls().is_empty() {
-            tokio::task::yield_now().await;
-        }
-        let params = json!({"requestId": 1});
-        let body = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
-        world.post(&[("mcp-session-id", session.id())], &body).await.0
-    };
-    let call = session.messages("tools/call", json!({"name": "wait"}));
-    let (messages, status) =
-        tokio::time::timeout(PATIENCE, async { tokio::join!(call, cancel) }).await.expect("in time");
-    assert_eq!((messages.len(), status), (0, 202), "there is nobody to answer");
-    let gone = async {
-        while server.dropped() == 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, gone).await.expect("the call is given up");
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ fn shown(outer: DialectName, name: &str) -> String {
 }
 
 /// Calls the leaf by its name once the outer gateway has heard of it.
-async fn call_when_listed(session: &Legacy<'_>) {
+async fn call_when_listed(session: &Legacy) {
     let listed = async {
         while session.call("leaf", EXACT).await != "done" {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -43,7 +43,7 @@ async fn call_when_listed(session: &Legacy<'_>) {
 }
 
 /// Calls the leaf behind the inner gateway as a client of the outer one can.
-async fn reach(session: &Legacy<'_>, outer: DialectName, inner: DialectName) {
+async fn reach(session: &Legacy, outer: DialectName, inner: DialectName) {
     let call = async |name: &str, arguments: &str| session.call(&shown(outer, name), arguments).await;
     match inner {
         DialectName::Bridge => {

@@ -4,7 +4,7 @@ use pegboard_discovery::{DialectName, Exposure, Settings};
 use pegboard_gateway::{ClientProfile, GatewaySettings, Profile};
 use serde_json::{Value, json};
 
-use super::world::{Legacy, Server, World, names, settings};
+use super::world::{Legacy, Server, World, methods, names, settings};
 
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
@@ -20,12 +20,7 @@ fn gateway_settings() -> GatewaySettings {
     GatewaySettings { discovery: Settings { max_tools_limit: 10, ..settings.discovery.clone() }, ..settings }
 }
 
-/// The methods of the notifications that came with an answer.
-fn told(messages: &[Value]) -> Vec<&str> {
-    messages.iter().filter_map(|message| message["method"].as_str()).collect()
-}
-
-async fn search(session: &Legacy<'_>, query: &str) -> Vec<Value> {
+async fn search(session: &Legacy, query: &str) -> Vec<Value> {
     let params = json!({"name": "search_available_tools", "arguments": {"query": query}});
     session.messages("tools/call", params).await
 }
@@ -37,13 +32,13 @@ async fn a_search_exposes_its_hits_to_its_own_session() {
     let before = one.names().await;
     assert_eq!((before.len(), before.last().map(String::as_str)), (11, Some("search_available_tools")));
     let found = search(&one, "audio").await;
-    assert_eq!(told(&found), [LIST_CHANGED], "on the request's own stream, as there is no other");
+    assert_eq!(methods(&found), [LIST_CHANGED], "on the request's own stream, as there is no other");
     assert!(found[1]["result"]["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("Found 1 ")));
     let after = one.names().await;
     assert_eq!(after, ["play_audio", "search_available_tools"]);
     assert_eq!(two.names().await, before, "another session saw it");
-    assert_eq!(told(&search(&one, "audio").await), Vec::<&str>::new(), "nothing changed");
-    assert_eq!(told(&search(&one, "zzzzqqqq").await), Vec::<&str>::new());
+    assert_eq!(methods(&search(&one, "audio").await), Vec::<&str>::new(), "nothing changed");
+    assert_eq!(methods(&search(&one, "zzzzqqqq").await), Vec::<&str>::new());
     assert_eq!(one.names().await, after);
 }
 

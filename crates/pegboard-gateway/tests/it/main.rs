@@ -6,8 +6,10 @@
 mod calls;
 mod chained;
 mod doors;
+mod eras;
 mod exposure;
 mod names;
+mod server;
 mod shares;
 mod tokens;
 mod world;

@@ -1,140 +1,36 @@
 //! Servers, a gateway and its clients.
 
 use std::{
-    fmt,
+    pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use axum::{
     Router,
-    body::{self, Body},
-    http::{Request, Response, header::HeaderMap},
+    body::{self, Body, HttpBody as _},
+    http::{Method, Request, Response, header::HeaderMap},
 };
 use pegboard_engine::Keyword;
 use pegboard_gateway::{Gateway, GatewaySettings, Profile};
 use pegboard_http::Principal;
-use pegboard_upstream::{
-    Answering, LocalServer,
-    config::{ServerConfig, TransportConfig},
-    json::{Fields, Raw, raw},
-    rpc::RpcError,
-};
+use pegboard_upstream::config::ServerConfig;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
+
+pub(crate) use super::server::{LARGE, Server, tool};
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of a large result.
-pub(crate) const LARGE: usize = 300 << 10;
-
 /// The largest body.
 const MAX_BODY: usize = 4 << 20;
 
-/// A server that offers tools by name, a prompt and a resource, and keeps what it is called with.
-/// Its tool `fail` fails, `refuse` is refused, `wait` never answers, `link` names a resource, and
-/// `large` has a result of [`LARGE`] bytes and a little more.
-pub(crate) struct Server {
-    tools: Vec<Value>,
-    calls: Mutex<Vec<(String, String)>>,
-    /// Calls that were given up.
-    dropped: Arc<AtomicUsize>,
-}
-
-/// Counts itself when it is dropped.
-struct Counted(Arc<AtomicUsize>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Server")
-    }
-}
-
-impl Server {
-    /// A server with tools of these names, which take any arguments.
-    pub(crate) fn new(names: &[&str]) -> Arc<Self> {
-        let tool = |name: &&str| json!({"name": name, "description": format!("Does what {name} says"), "inputSchema": {"type": "object"}});
-        Self::with(names.iter().map(tool).collect())
-    }
-
-    /// A server with tools of these definitions.
-    pub(crate) fn with(tools: Vec<Value>) -> Arc<Self> {
-        Arc::new(Self { tools, calls: Mutex::default(), dropped: Arc::default() })
-    }
-
-    /// How many calls were given up.
-    pub(crate) fn dropped(&self) -> usize {
-        self.dropped.load(Ordering::SeqCst)
-    }
-
-    async fn call(&self, params: Fields) -> Result<Raw, RpcError> {
-        let arguments = params.get("arguments").map(|arguments| arguments.get().to_owned());
-        let name = params.text("name").unwrap_or_default();
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push((name.clone(), arguments.unwrap_or_default()));
-        let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
-        match name.as_str() {
-            "fail" => Ok(raw(&json!({"content": [{"type": "text", "text": "it failed"}], "isError": true}))),
-            "refuse" => Err(RpcError::new(RpcError::INVALID_PARAMS, "no such thing")),
-            "wait" => {
-                let _counted = Counted(Arc::clone(&self.dropped));
-                std::future::pending().await
-            }
-            "large" => Ok(raw(&text(&"x".repeat(LARGE)))),
-            "link" => Ok(raw(&json!({"content": [{"type": "resource_link", "uri": "toy://text", "name": "text"}]}))),
-            _ => Ok(raw(&text("done"))),
-        }
-    }
-
-    /// How the gateway is told of it.
-    pub(crate) fn config(self: &Arc<Self>, name: &str) -> ServerConfig {
-        ServerConfig::new(name, TransportConfig::Local(Arc::clone(self) as Arc<dyn LocalServer>))
-    }
-
-    /// The calls so far: the tool, and its arguments as they were written.
-    pub(crate) fn calls(&self) -> Vec<(String, String)> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl LocalServer for Server {
-    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a> {
-        Box::pin(async move {
-            match method {
-                "server/discover" => {
-                    let capabilities = json!({"tools": {}, "prompts": {}, "resources": {}, "completions": {}});
-                    Ok(raw(&json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities})))
-                }
-                "tools/list" => Ok(raw(&json!({"tools": self.tools}))),
-                "tools/call" => self.call(Fields::of_optional(params.as_deref())).await,
-                "prompts/list" => Ok(raw(&json!({"prompts": [{"name": "greet"}]}))),
-                "prompts/get" => Ok(raw(&json!({"messages": [params]}))),
-                "resources/list" => Ok(raw(&json!({"resources": [{"uri": "toy://text", "name": "text"}]}))),
-                "resources/templates/list" => Ok(raw(&json!({"resourceTemplates": []}))),
-                "resources/read" => {
-                    let uri = Fields::of_optional(params.as_deref()).text("uri").unwrap_or_default();
-                    match uri.as_str() {
-                        "toy://text" => Ok(raw(&json!({"contents": [{"uri": uri, "text": "hello"}]}))),
-                        _ => Err(RpcError::new(RpcError::INVALID_PARAMS, "none").with_data(&json!({"uri": uri}))),
-                    }
-                }
-                "completion/complete" => Ok(raw(&json!({"completion": {"values": [params]}}))),
-                _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
-            }
-        })
-    }
-}
-
 /// A gateway and its routes.
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) gateway: Arc<Gateway>,
     router: Router,
@@ -145,6 +41,21 @@ pub(crate) fn settings(profile: Profile) -> GatewaySettings {
     GatewaySettings { profile, exposure: pegboard_discovery::Exposure::Always, ..GatewaySettings::default() }
 }
 
+/// Settings with which every client sees all tools.
+pub(crate) fn plain() -> GatewaySettings {
+    GatewaySettings { exposure: pegboard_discovery::Exposure::Never, ..GatewaySettings::default() }
+}
+
+/// Waits until a condition holds.
+pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let polled = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, polled).await.is_ok(), "{what}: not in time");
+}
+
 impl World {
     /// A gateway in front of these servers, once they are there.
     pub(crate) async fn new(servers: Vec<ServerConfig>, settings: GatewaySettings) -> Self {
@@ -153,6 +64,11 @@ impl World {
         gateway.ready().await;
         let router = gateway.router(MAX_BODY);
         Self { gateway, router }
+    }
+
+    /// The same gateway behind other routes.
+    pub(crate) fn at(&self, router: Router) -> Self {
+        Self { gateway: Arc::clone(&self.gateway), router }
     }
 
     /// [`post`](Self::post) with a token's holder.
@@ -167,14 +83,36 @@ impl World {
 
     /// Sends a request; the response, which is not read yet.
     pub(crate) async fn send(&self, holder: Option<usize>, headers: &[(&str, &str)], body: &Value) -> Response<Body> {
-        let mut request = Request::post("/mcp");
-        if !headers.iter().any(|(name, _)| *name == "accept") {
-            request = request.header("accept", "application/json, text/event-stream");
-        }
+        self.send_text(holder, headers, &body.to_string()).await
+    }
+
+    /// [`send`](Self::send) with a body as it is written.
+    pub(crate) async fn send_text(
+        &self,
+        holder: Option<usize>,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Response<Body> {
+        let accept = ("accept", "application/json, text/event-stream");
+        let is_given = headers.iter().any(|(name, _)| *name == "accept");
+        let headers: Vec<(&str, &str)> = headers.iter().copied().chain((!is_given).then_some(accept)).collect();
+        self.http(Method::POST, "/mcp", holder, &headers, body).await
+    }
+
+    /// Makes any HTTP request.
+    pub(crate) async fn http(
+        &self,
+        method: Method,
+        path: &str,
+        holder: Option<usize>,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Response<Body> {
+        let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let mut request = request.body(Body::from(body.to_string())).expect("a request");
+        let mut request = request.body(Body::from(body.to_owned())).expect("a request");
         if let Some(holder) = holder {
             request.extensions_mut().insert(Principal(holder));
         }
@@ -182,74 +120,245 @@ impl World {
         response
     }
 
+    /// Gets a page; its status and its text.
+    pub(crate) async fn get(&self, path: &str, holder: Option<usize>) -> (u16, String) {
+        let response = self.http(Method::GET, path, holder, &[], "").await;
+        (response.status().as_u16(), whole(response.into_body()).await)
+    }
+
+    /// One of the metrics.
+    pub(crate) async fn metric(&self, name: &str) -> u64 {
+        let (_, text) = self.get("/metrics", None).await;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value.unwrap_or_else(|| panic!("no `{name}` in:\n{text}"))
+    }
+
     /// Sends a request; the status, the headers, and all messages that came back.
     pub(crate) async fn post(&self, headers: &[(&str, &str)], body: &Value) -> (u16, HeaderMap, Vec<Value>) {
         self.post_as(None, headers, body).await
     }
 
-    /// Begins a session.
-    pub(crate) async fn legacy(&self) -> Legacy<'_> {
+    /// Begins a session of a client that cannot be asked anything.
+    pub(crate) async fn legacy(&self) -> Legacy {
+        self.legacy_with(None, "test", json!({})).await
+    }
+
+    /// [`legacy`](Self::legacy) for a token's holder.
+    pub(crate) async fn legacy_as(&self, holder: usize) -> Legacy {
+        self.legacy_with(Some(holder), "test", json!({})).await
+    }
+
+    /// Begins a session of a client of this name, with these capabilities.
+    pub(crate) async fn legacy_with(&self, holder: Option<usize>, client: &str, capabilities: Value) -> Legacy {
         let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}
+            "protocolVersion": "2025-11-25", "capabilities": capabilities,
+            "clientInfo": {"name": client, "version": "1"}
         });
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
-        let (_, headers, _) = self.post(&[], &body).await;
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let (_, headers, mut messages) = self.post_as(holder, &[], &body).await;
         let id = headers.get("mcp-session-id").expect("a session").to_str().expect("text").to_owned();
-        Legacy { world: self, id }
+        let hello = messages.pop().expect("a greeting")["result"].clone();
+        Legacy { world: self.clone(), holder, id, hello, next: AtomicU64::new(1) }
     }
 
     /// Makes a request of 2026-07-28; the response.
     pub(crate) async fn modern(&self, method: &str, params: Value) -> Value {
-        let name = params["name"].as_str().unwrap_or_default().to_owned();
-        self.modern_with(method, params, &[("mcp-name", &name)]).await
+        self.modern_with(method, params, &[]).await
     }
 
     /// [`modern`](Self::modern) with further headers.
-    pub(crate) async fn modern_with(&self, method: &str, mut params: Value, more: &[(&str, &str)]) -> Value {
-        params["_meta"] = json!({
+    pub(crate) async fn modern_with(&self, method: &str, params: Value, more: &[(&str, &str)]) -> Value {
+        self.modern_messages(None, method, params, more).await.2.pop().expect("a response")
+    }
+
+    /// Makes a request of 2026-07-28; the status, the headers, and everything that came, the
+    /// response last.
+    pub(crate) async fn modern_messages(
+        &self,
+        holder: Option<usize>,
+        method: &str,
+        params: Value,
+        more: &[(&str, &str)],
+    ) -> (u16, HeaderMap, Vec<Value>) {
+        read(self.modern_send(holder, 1, method, params, more).await).await
+    }
+
+    /// Sends a request of 2026-07-28 with this `id`; the response, which is not read yet. The
+    /// `_meta` in `params` adds to the usual one.
+    pub(crate) async fn modern_send(
+        &self,
+        holder: Option<usize>,
+        id: u64,
+        method: &str,
+        mut params: Value,
+        more: &[(&str, &str)],
+    ) -> Response<Body> {
+        let mut meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        if let (Some(meta), Some(given)) = (meta.as_object_mut(), params["_meta"].as_object()) {
+            meta.extend(given.clone());
+        }
+        params["_meta"] = meta;
+        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+        if !name.is_empty() {
+            headers.push(("mcp-name", &name));
+        }
         headers.extend(more);
-        self.post(&headers, &body).await.2.pop().expect("a response")
+        self.send(holder, &headers, &body).await
     }
+}
+
+/// The whole text of a body.
+async fn whole(body: Body) -> String {
+    let bytes = tokio::time::timeout(PATIENCE, body::to_bytes(body, usize::MAX)).await.expect("in time");
+    String::from_utf8(bytes.expect("a body").to_vec()).expect("text")
 }
 
 /// The status, the headers, and all messages of a response.
 pub(crate) async fn read(response: Response<Body>) -> (u16, HeaderMap, Vec<Value>) {
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    let bytes = body::to_bytes(response.into_body(), usize::MAX).await.expect("a body");
-    let text = String::from_utf8(bytes.to_vec()).expect("text");
+    let text = whole(response.into_body()).await;
     let is_stream = headers.get("content-type").is_some_and(|kind| kind == "text/event-stream");
     let lines = text.lines().filter_map(|line| if is_stream { line.strip_prefix("data: ") } else { Some(line) });
     (status, headers, lines.map(|line| serde_json::from_str(line).expect("JSON")).collect())
 }
 
-/// A client with a session.
-pub(crate) struct Legacy<'a> {
-    world: &'a World,
-    id: String,
+/// The messages of a stream, one by one.
+pub(crate) struct Events {
+    body: Body,
+    buffer: String,
 }
 
-impl Legacy<'_> {
+impl Events {
+    pub(crate) fn new(response: Response<Body>) -> Self {
+        Self { body: response.into_body(), buffer: String::new() }
+    }
+
+    /// The next message; `None` at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        let next = async {
+            loop {
+                while let Some((line, rest)) = self.buffer.split_once('\n') {
+                    let data = line.strip_prefix("data: ").map(|data| serde_json::from_str(data).expect("JSON"));
+                    self.buffer = rest.to_owned();
+                    if data.is_some() {
+                        return data;
+                    }
+                }
+                let frame = std::future::poll_fn(|context| Pin::new(&mut self.body).poll_frame(context)).await?;
+                let bytes = frame.expect("a body").into_data().expect("data");
+                self.buffer.push_str(std::str::from_utf8(&bytes).expect("text"));
+            }
+        };
+        tokio::time::timeout(PATIENCE, next).await.expect("a message in time")
+    }
+
+    /// The next message.
+    pub(crate) async fn message(&mut self) -> Value {
+        self.next().await.expect("a message")
+    }
+
+    /// Waits for a notification; others before it are left out.
+    pub(crate) async fn wait_for(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.message().await;
+            if message["method"] == method {
+                return message;
+            }
+        }
+    }
+}
+
+/// A client with a session. Its requests have the ids 1, 2 and so on.
+pub(crate) struct Legacy {
+    world: World,
+    holder: Option<usize>,
+    id: String,
+    /// The answer to `initialize`.
+    pub(crate) hello: Value,
+    next: AtomicU64,
+}
+
+impl Legacy {
     /// The session's name.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
+    /// The same client with another gateway in the place of the first.
+    pub(crate) fn moved_to(self, world: &World) -> Self {
+        Self { world: world.clone(), ..self }
+    }
+
+    /// Sends a message in this session; the response, which is not read yet.
+    pub(crate) async fn send(&self, body: &Value) -> Response<Body> {
+        self.world.send(self.holder, &[("mcp-session-id", &self.id)], body).await
+    }
+
+    /// Makes a request; the response, which is not read yet.
+    async fn begin(&self, method: &str, params: Value) -> Response<Body> {
+        let id = self.next.fetch_add(1, Ordering::SeqCst);
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await
+    }
+
     /// Makes a request; everything that came, the response last.
     pub(crate) async fn messages(&self, method: &str, params: Value) -> Vec<Value> {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        self.world.post(&[("mcp-session-id", &self.id)], &body).await.2
+        read(self.begin(method, params).await).await.2
     }
 
     /// Makes a request; the response.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Value {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        self.world.post(&[("mcp-session-id", &self.id)], &body).await.2.pop().expect("a response")
+        self.messages(method, params).await.pop().expect("a response")
+    }
+
+    /// Makes a request; the HTTP status.
+    pub(crate) async fn status(&self, method: &str, params: Value) -> u16 {
+        self.begin(method, params).await.status().as_u16()
+    }
+
+    /// Makes a request during which the server asks; `answer` makes the results. The response.
+    pub(crate) async fn request_answering(
+        &self,
+        method: &str,
+        params: Value,
+        answer: impl Fn(&Value) -> Value,
+    ) -> Value {
+        let mut events = Events::new(self.begin(method, params).await);
+        loop {
+            let message = events.message().await;
+            match (message.get("method"), message.get("id")) {
+                (None, Some(_)) => return message,
+                (Some(_), Some(id)) => {
+                    let reply = json!({"jsonrpc": "2.0", "id": id, "result": answer(&message)});
+                    assert_eq!(self.send(&reply).await.status().as_u16(), 202);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends a notification; the HTTP status.
+    pub(crate) async fn notify(&self, method: &str, params: Value) -> u16 {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await.status().as_u16()
+    }
+
+    /// Opens the stream of the session.
+    pub(crate) async fn stream(&self) -> Events {
+        let headers = [("accept", "text/event-stream"), ("mcp-session-id", self.id.as_str())];
+        let response = self.world.http(Method::GET, "/mcp", self.holder, &headers, "").await;
+        assert_eq!(response.status().as_u16(), 200);
+        Events::new(response)
+    }
+
+    /// Ends the session; the HTTP status.
+    pub(crate) async fn end(&self) -> u16 {
+        let headers = [("mcp-session-id", self.id.as_str())];
+        self.world.http(Method::DELETE, "/mcp", self.holder, &headers, "").await.status().as_u16()
     }
 
     /// The names of the tools that are listed.
@@ -259,19 +368,13 @@ impl Legacy<'_> {
 
     /// Calls a tool with arguments as they are written; the text of the result.
     pub(crate) async fn call(&self, tool: &str, arguments: &str) -> String {
+        let id = self.next.fetch_add(1, Ordering::SeqCst);
         let body = format!(
-            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments}}}}}"#
         );
-        let request = Request::post("/mcp")
-            .header("accept", "application/json")
-            .header("mcp-session-id", &self.id)
-            .body(Body::from(body))
-            .expect("a request");
-        let Ok(response) = self.world.router.clone().oneshot(request).await;
-        let bytes = body::to_bytes(response.into_body(), usize::MAX).await.expect("a body");
-        let response: Value = serde_json::from_slice(&bytes).expect("JSON");
-        let text = response["result"]["content"][0]["text"].as_str().map(str::to_owned);
-        text.unwrap_or_else(|| response.to_string())
+        let headers = [("accept", "application/json"), ("mcp-session-id", self.id.as_str())];
+        let response = self.world.send_text(self.holder, &headers, &body).await;
+        text(&read(response).await.2.pop().expect("a response"))
     }
 }
 
@@ -279,4 +382,15 @@ impl Legacy<'_> {
 pub(crate) fn names(response: &Value) -> Vec<String> {
     let tools = response["result"]["tools"].as_array().cloned().unwrap_or_default();
     tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// The text of a tool's result, or the whole response if there is none.
+pub(crate) fn text(response: &Value) -> String {
+    let text = response["result"]["content"][0]["text"].as_str().map(str::to_owned);
+    text.unwrap_or_else(|| response.to_string())
+}
+
+/// The methods of the notifications that came with an answer.
+pub(crate) fn methods(messages: &[Value]) -> Vec<&str> {
+    messages.iter().filter_map(|message| message["method"].as_str()).collect()
 }

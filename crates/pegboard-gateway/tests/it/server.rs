@@ -1,0 +1,297 @@
+//! A server inside the process.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use pegboard_upstream::{
+    Answering, LocalClient, LocalServer,
+    config::{ServerConfig, TransportConfig},
+    era::Era,
+    json::{Fields, Raw, raw},
+    rpc::RpcError,
+};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+/// Bytes of a large result.
+pub(crate) const LARGE: usize = 300 << 10;
+
+/// A server that offers tools by name, a prompt and a resource, and keeps what it is called with.
+///
+/// Some names mean something: `fail` fails, `refuse` is refused, `wait` waits for
+/// [`release`](Server::release), `link` names a resource, `large` has a result of [`LARGE`] bytes
+/// and a little more, `meta` returns the `_meta` of its call, `ask` and `sample` ask the client,
+/// `progress` and `log` send three notifications each, and `exit` ends the server.
+pub(crate) struct Server {
+    era: Era,
+    tools: Mutex<Vec<Value>>,
+    prompts: Mutex<Vec<String>>,
+    calls: Mutex<Vec<(String, String)>>,
+    /// Calls that were given up.
+    dropped: Arc<AtomicUsize>,
+    /// How often it was started.
+    starts: AtomicUsize,
+    /// Calls of `wait` that may end.
+    released: Semaphore,
+    client: Mutex<Option<LocalClient>>,
+    /// Resources whose updates are wanted.
+    watched: Mutex<BTreeSet<String>>,
+}
+
+/// Counts itself when it is dropped early.
+struct Counted(Option<Arc<AtomicUsize>>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(count) = &self.0 {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Server")
+    }
+}
+
+/// The definition of a tool that takes any arguments.
+pub(crate) fn tool(name: &str, description: &str) -> Value {
+    json!({"name": name, "description": description, "inputSchema": {"type": "object"}})
+}
+
+impl Server {
+    /// A server with tools of these names, which take any arguments.
+    pub(crate) fn new(names: &[&str]) -> Arc<Self> {
+        Self::of(Era::Modern, names)
+    }
+
+    /// [`new`](Self::new) with a server of this era.
+    pub(crate) fn of(era: Era, names: &[&str]) -> Arc<Self> {
+        Self::make(era, names.iter().map(|name| tool(name, &format!("Does what {name} says"))).collect())
+    }
+
+    /// A server with tools of these definitions.
+    pub(crate) fn with(tools: Vec<Value>) -> Arc<Self> {
+        Self::make(Era::Modern, tools)
+    }
+
+    fn make(era: Era, tools: Vec<Value>) -> Arc<Self> {
+        Arc::new(Self {
+            era,
+            tools: Mutex::new(tools),
+            prompts: Mutex::new(vec!["greet".to_owned()]),
+            calls: Mutex::default(),
+            dropped: Arc::default(),
+            starts: AtomicUsize::new(0),
+            released: Semaphore::new(0),
+            client: Mutex::default(),
+            watched: Mutex::default(),
+        })
+    }
+
+    /// How many calls were given up.
+    pub(crate) fn dropped(&self) -> usize {
+        self.dropped.load(Ordering::SeqCst)
+    }
+
+    /// How often it was started.
+    pub(crate) fn starts(&self) -> usize {
+        self.starts.load(Ordering::SeqCst)
+    }
+
+    /// The configuration of this server under a name.
+    pub(crate) fn config(self: &Arc<Self>, name: &str) -> ServerConfig {
+        ServerConfig::new(name, TransportConfig::Local(Arc::clone(self) as Arc<dyn LocalServer>))
+    }
+
+    /// The calls so far: the tool, and its arguments as they were written.
+    pub(crate) fn calls(&self) -> Vec<(String, String)> {
+        lock(&self.calls).clone()
+    }
+
+    /// The names of the tools that were called so far.
+    pub(crate) fn called(&self) -> Vec<String> {
+        self.calls().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Lets so many calls of `wait` end.
+    pub(crate) fn release(&self, calls: usize) {
+        self.released.add_permits(calls);
+    }
+
+    /// Changes the tools, and notifies the client.
+    pub(crate) fn set_tools(&self, tools: Vec<Value>) {
+        *lock(&self.tools) = tools;
+        self.notify("notifications/tools/list_changed", &json!({}));
+    }
+
+    /// Adds a tool, and notifies the client.
+    pub(crate) fn add_tool(&self, name: &str) {
+        let mut tools = lock(&self.tools).clone();
+        tools.push(tool(name, &format!("Does what {name} says")));
+        self.set_tools(tools);
+    }
+
+    /// Changes the prompts, and notifies the client.
+    pub(crate) fn set_prompts(&self, names: &[&str]) {
+        *lock(&self.prompts) = names.iter().map(|name| (*name).to_owned()).collect();
+        self.notify("notifications/prompts/list_changed", &json!({}));
+    }
+
+    /// Notifies the client that a resource has changed; `false` if it is not watched.
+    pub(crate) fn update(&self, uri: &str) -> bool {
+        let is_watched = lock(&self.watched).contains(uri);
+        if is_watched {
+            self.notify("notifications/resources/updated", &json!({"uri": uri}));
+        }
+        is_watched
+    }
+
+    /// Sends a notification.
+    pub(crate) fn notify(&self, method: &str, params: &Value) {
+        self.client().notify(method, Some(raw(params)));
+    }
+
+    fn client(&self) -> LocalClient {
+        lock(&self.client).clone().expect("it is connected")
+    }
+
+    async fn call(&self, params: Fields) -> Result<Raw, RpcError> {
+        let arguments = params.get("arguments").map(|arguments| arguments.get().to_owned());
+        let name = params.text("name").unwrap_or_default();
+        lock(&self.calls).push((name.clone(), arguments.unwrap_or_default()));
+        match name.as_str() {
+            "fail" => Ok(raw(&json!({"content": [{"type": "text", "text": "it failed"}], "isError": true}))),
+            "refuse" => Err(RpcError::new(RpcError::INVALID_PARAMS, "no such thing")),
+            "wait" => self.wait().await,
+            "large" => Ok(text(&"x".repeat(LARGE))),
+            "link" => Ok(raw(&json!({"content": [{"type": "resource_link", "uri": "toy://text", "name": "text"}]}))),
+            "meta" => Ok(text(params.get("_meta").map(|meta| meta.get()).unwrap_or_default())),
+            "ask" => self.ask("elicitation/create", &json!({"message": "who?"}), &params).await,
+            "sample" => self.ask("sampling/createMessage", &json!({"messages": [], "maxTokens": 1}), &params).await,
+            "progress" => {
+                let token: Value = params.object("_meta").unwrap_or_default().read("progressToken").unwrap_or_default();
+                for progress in 1..=3 {
+                    self.notify("notifications/progress", &json!({"progressToken": token, "progress": progress}));
+                }
+                Ok(text("done"))
+            }
+            "log" => {
+                for level in ["debug", "info", "error"] {
+                    self.notify("notifications/message", &json!({"level": level, "data": "working"}));
+                }
+                Ok(text("done"))
+            }
+            "exit" => {
+                self.client().close("it has ended");
+                std::future::pending().await
+            }
+            _ => Ok(text("done")),
+        }
+    }
+
+    async fn wait(&self) -> Result<Raw, RpcError> {
+        let mut counted = Counted(Some(Arc::clone(&self.dropped)));
+        self.released.acquire().await.expect("it is never closed").forget();
+        counted.0 = None;
+        Ok(text("done"))
+    }
+
+    /// Asks the client in the way of the era; the result holds the answer.
+    async fn ask(&self, method: &str, question: &Value, params: &Fields) -> Result<Raw, RpcError> {
+        let answer = match (self.era, params.object("inputResponses")) {
+            (Era::Legacy, _) => self.client().ask(method, Some(raw(question))).await?,
+            (Era::Modern, Some(responses)) => {
+                assert_eq!(params.text("requestState").as_deref(), Some("asked"));
+                responses.get("question").map(ToOwned::to_owned).expect("an answer")
+            }
+            (Era::Modern, None) => {
+                let requests = json!({"question": {"method": method, "params": question}});
+                let result =
+                    json!({"resultType": "input_required", "inputRequests": requests, "requestState": "asked"});
+                return Ok(raw(&result));
+            }
+        };
+        Ok(text(answer.get()))
+    }
+
+    /// What it says of itself in its era.
+    fn greet(&self) -> Raw {
+        self.starts.fetch_add(1, Ordering::SeqCst);
+        let capabilities = json!({
+            "tools": {"listChanged": true}, "prompts": {"listChanged": true}, "resources": {"subscribe": true}, "completions": {},
+            "logging": {}
+        });
+        match self.era {
+            Era::Modern => raw(&json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities})),
+            Era::Legacy => {
+                let info = json!({"name": "server", "version": "1"});
+                raw(&json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}))
+            }
+        }
+    }
+
+    /// Agrees to everything that the client wants to know.
+    async fn listen(&self, params: &Fields) -> Result<Raw, RpcError> {
+        let wanted = params.object("notifications").unwrap_or_default();
+        *lock(&self.watched) = wanted.read("resourceSubscriptions").unwrap_or_default();
+        self.notify("notifications/subscriptions/acknowledged", &json!({"notifications": wanted}));
+        std::future::pending().await
+    }
+}
+
+impl LocalServer for Server {
+    fn connected(&self, client: LocalClient) {
+        *lock(&self.client) = Some(client);
+    }
+
+    fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a> {
+        Box::pin(async move {
+            let fields = Fields::of_optional(params.as_deref());
+            let uri = || fields.text("uri").unwrap_or_default();
+            match (method, self.era) {
+                ("server/discover", Era::Modern) | ("initialize", Era::Legacy) => Ok(self.greet()),
+                ("tools/list", _) => Ok(raw(&json!({"tools": *lock(&self.tools)}))),
+                ("tools/call", _) => self.call(fields).await,
+                ("prompts/list", _) => {
+                    let prompts: Vec<Value> = lock(&self.prompts).iter().map(|name| json!({"name": name})).collect();
+                    Ok(raw(&json!({"prompts": prompts})))
+                }
+                ("prompts/get", _) => Ok(raw(&json!({"messages": [params]}))),
+                ("resources/list", _) => Ok(raw(&json!({"resources": [{"uri": "toy://text", "name": "text"}]}))),
+                ("resources/templates/list", _) => Ok(raw(&json!({"resourceTemplates": []}))),
+                ("resources/read", _) => match uri().as_str() {
+                    "toy://text" => Ok(raw(&json!({"contents": [{"uri": uri(), "text": "hello"}]}))),
+                    _ => Err(RpcError::new(RpcError::INVALID_PARAMS, "none").with_data(&json!({"uri": uri()}))),
+                },
+                ("completion/complete", _) => Ok(raw(&json!({"completion": {"values": [params]}}))),
+                ("subscriptions/listen", Era::Modern) => self.listen(&fields).await,
+                ("resources/subscribe", Era::Legacy) => {
+                    lock(&self.watched).insert(uri());
+                    Ok(raw(&json!({})))
+                }
+                ("resources/unsubscribe", Era::Legacy) => {
+                    lock(&self.watched).remove(&uri());
+                    Ok(raw(&json!({})))
+                }
+                ("logging/setLevel", Era::Legacy) => Ok(raw(&json!({}))),
+                _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
+            }
+        })
+    }
+}
+
+fn text(text: &str) -> Raw {
+    raw(&json!({"content": [{"type": "text", "text": text}]}))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
