@@ -8,6 +8,7 @@ mod chained;
 mod doors;
 mod eras;
 mod exposure;
+mod limits;
 mod names;
 mod server;
 mod shares;
