@@ -13,4 +13,5 @@ mod names;
 mod server;
 mod shares;
 mod tokens;
+mod usage;
 mod world;

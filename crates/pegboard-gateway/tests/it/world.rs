@@ -14,6 +14,7 @@ use axum::{
     body::{self, Body, HttpBody as _},
     http::{Method, Request, Response, header::HeaderMap},
 };
+use pegboard_core::Ranker;
 use pegboard_engine::Keyword;
 use pegboard_gateway::{Gateway, GatewaySettings, Profile};
 use pegboard_http::Principal;
@@ -59,8 +60,12 @@ pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
 impl World {
     /// A gateway in front of these servers, once they are there.
     pub(crate) async fn new(servers: Vec<ServerConfig>, settings: GatewaySettings) -> Self {
-        let ranker: Arc<Keyword> = Arc::default();
-        let gateway = Gateway::start(servers, settings, Arc::new(move |_| Arc::clone(&ranker) as _), Vec::new());
+        Self::ranked(servers, settings, Arc::<Keyword>::default()).await
+    }
+
+    /// [`new`](Self::new) with another ranker.
+    pub(crate) async fn ranked(servers: Vec<ServerConfig>, settings: GatewaySettings, ranker: Arc<dyn Ranker>) -> Self {
+        let gateway = Gateway::start(servers, settings, Arc::new(move |_| Arc::clone(&ranker)), Vec::new());
         gateway.ready().await;
         let router = gateway.router(MAX_BODY);
         Self { gateway, router }

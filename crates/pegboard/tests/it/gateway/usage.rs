@@ -1,10 +1,10 @@
-//! Learning from use: what one caller learns, and what nobody else gets to know.
+//! Habits in their file. Who learns what is tested in `pegboard-gateway`.
 
 use std::{fs, path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Legacy, PATIENCE, Served, command, fixture_path, modern_with, text};
+use super::{Legacy, PATIENCE, Served, command, fixture_path, text};
 use crate::harness::Folder;
 
 /// What is asked for all the time; words alone find `create_issue` first.
@@ -140,82 +140,22 @@ async fn end(mut served: Served) {
 }
 
 #[tokio::test]
-async fn what_one_token_learns_is_no_others_business() {
+async fn habits_outlive_a_restart_and_hold_no_secrets() {
     let stage = Stage::new("tokens");
     let served = stage.serve(json!(true)).await;
     let (ann, bob) = (begin(&served, "secret-token-of-ann").await, begin(&served, "secret-token-of-bob").await);
     let before = search(&bob, QUERY).await;
     assert_eq!(before[..2], [ISSUE, TICKET]);
-    practise(&ann, QUERY, TICKET).await;
-    practise(&ann, "create issue", TICKET).await;
-    assert_eq!(search(&ann, QUERY).await[0], TICKET, "her own conversation");
-    assert_eq!(search(&begin(&served, "secret-token-of-ann").await, "opening issues").await[0], TICKET, "her next one");
-    assert_eq!(search(&bob, QUERY).await, before);
-    assert_eq!(search(&begin(&served, "secret-token-of-bob").await, QUERY).await, before);
-    // Whatever she is used to, a name is a name.
-    for named in ["create_issue", "create issue", "desk/create_issue", "please use `create_issue`"] {
-        assert_eq!(search(&ann, named).await[0], ISSUE, "{named}");
-    }
-    let habits = ["ann: creat issu: desk/create_ticket", "ann: issu open: desk/create_ticket"];
-    stage.wait_until_learned(&habits.map(|habit| (habit, TIMES))).await;
+    practise(&ann, "open an issue with secret-token-of-bob and hunter-pass-phrase", TICKET).await;
+    assert_eq!(search(&ann, QUERY).await[0], TICKET);
+    stage.wait_until_learned(&[("ann: issu open: desk/create_ticket", TIMES)]).await;
     end(served).await;
 
     let written = fs::read_to_string(stage.file()).expect("a file");
-    assert!(!written.contains("secret-") && !written.contains(QUERY), "{written}");
+    assert!(!["secret-", "hunter-", QUERY].iter().any(|text| written.contains(text)), "{written}");
     let served = stage.serve(json!({"halfLifeDays": 60})).await;
-    assert_eq!(search(&begin(&served, "secret-token-of-ann").await, QUERY).await[0], TICKET, "after a restart");
+    assert_eq!(search(&begin(&served, "secret-token-of-ann").await, QUERY).await[0], TICKET);
     assert_eq!(search(&begin(&served, "secret-token-of-bob").await, QUERY).await, before);
-}
-
-#[tokio::test]
-async fn what_failed_or_was_not_searched_for_is_not_learned() {
-    let stage = Stage::new("nothing");
-    let served = stage.serve(json!(true)).await;
-    let ann = begin(&served, "secret-token-of-ann").await;
-    call(&ann, TICKET).await;
-    search(&ann, "send a mail").await;
-    call(&ann, "list_issues").await;
-    search(&ann, QUERY).await;
-    let refused = ann.call("call_tool", json!({"name": "create_tickets_x", "arguments": {}})).await;
-    assert_eq!(refused.result()["isError"], true);
-    // The last thing that is learned is the only one.
-    practise(&ann, "send a mail", "send_mail").await;
-    stage.wait_until_learned(&[("ann: mail send: desk/send_mail", TIMES)]).await;
-}
-
-/// What a request without a session finds or calls, for the holder of a token.
-async fn modern_call(served: &Served, token: &str, tool: &str, arguments: Value) -> String {
-    let params = json!({"name": tool, "arguments": arguments});
-    let bearer = format!("Bearer {token}");
-    text(&modern_with(&served.url, "tools/call", params, &json!({}), &[("authorization", &bearer)]).await)
-}
-
-#[tokio::test]
-async fn requests_without_sessions_have_the_habits_of_their_token() {
-    let stage = Stage::new("modern");
-    let served = stage.serve(json!(true)).await;
-    let first_of = async |token: &str| {
-        let found = modern_call(&served, token, "search_tools", json!({"query": QUERY})).await;
-        if found.find(ISSUE) < found.find(TICKET) { ISSUE } else { TICKET }
-    };
-    for _ in 0..TIMES {
-        // Bob looks for the same, and calls nothing.
-        assert_eq!(first_of("secret-token-of-bob").await, ISSUE);
-        first_of("secret-token-of-ann").await;
-        modern_call(&served, "secret-token-of-ann", "call_tool", json!({"name": TICKET, "arguments": {}})).await;
-    }
-    assert_eq!(first_of("secret-token-of-ann").await, TICKET);
-    assert_eq!(first_of("secret-token-of-bob").await, ISSUE);
-    stage.wait_until_learned(&[("ann: issu open: desk/create_ticket", TIMES)]).await;
-}
-
-#[tokio::test]
-async fn secrets_in_queries_are_not_kept() {
-    let stage = Stage::new("secrets");
-    let served = stage.serve(json!(true)).await;
-    let ann = begin(&served, "secret-token-of-ann").await;
-    practise(&ann, "open issue with secret-token-of-bob and hunter-pass-phrase", TICKET).await;
-    stage.wait_until_learned(&[("ann: issu open: desk/create_ticket", TIMES)]).await;
 }
 
 #[tokio::test]
