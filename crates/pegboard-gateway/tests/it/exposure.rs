@@ -43,6 +43,37 @@ async fn a_search_exposes_its_hits_to_its_own_session() {
 }
 
 #[tokio::test]
+async fn an_open_stream_gets_each_change_once() {
+    let server = many();
+    server.add_tool("show_image");
+    let world = World::new(vec![server.config("many")], gateway_settings()).await;
+    let session = world.legacy().await;
+    let mut stream = session.stream().await;
+    assert_eq!(methods(&search(&session, "image").await), Vec::<&str>::new());
+    assert_eq!(stream.message().await["method"], LIST_CHANGED);
+    assert_eq!(session.names().await, ["show_image", "search_available_tools"]);
+    search(&session, "audio").await;
+    assert_eq!(stream.message().await["method"], LIST_CHANGED, "the second message is the second change");
+    assert_eq!(session.names().await, ["play_audio", "search_available_tools"]);
+}
+
+#[tokio::test]
+async fn a_change_at_a_server_reaches_lists_searches_and_sessions() {
+    let server = Server::new(&["echo"]);
+    let world = World::new(vec![server.config("one")], settings(Profile::Dialect(DialectName::Bridge))).await;
+    let session = world.legacy().await;
+    let mut stream = session.stream().await;
+    let first = session.request("tools/list", json!({})).await;
+    server.add_tool("polish_brass");
+    assert_eq!(stream.message().await["method"], LIST_CHANGED, "the search tool counts the tools behind it");
+    let second = session.request("tools/list", json!({})).await;
+    assert_ne!(first["result"], second["result"]);
+    let found = session.call("search_tools", r#"{"query":"polish brass"}"#).await;
+    assert!(found.contains("polish_brass("), "{found}");
+    assert_eq!(session.call("polish_brass", "{}").await, "done");
+}
+
+#[tokio::test]
 async fn clients_without_sessions_get_a_list_that_does_not_change() {
     let check = async |dialect: DialectName, search: &str, meta: &[&str]| {
         let settings = GatewaySettings { profile: Profile::Dialect(dialect), ..gateway_settings() };
@@ -111,6 +142,7 @@ async fn lists_come_in_pages() {
     assert_eq!((names(&first).len(), first["result"]["nextCursor"].as_str()), (40, Some("40")));
     let second = session.request("tools/list", json!({"cursor": "40"})).await;
     assert_eq!((names(&second).len(), second["result"].get("nextCursor")), (21, None));
+    assert_eq!(names(&second).last().map(String::as_str), Some("play_audio"), "the server has pages too");
     for wrong in [json!("nonsense"), json!("0"), json!("61"), json!(7)] {
         let refused = session.request("tools/list", json!({"cursor": wrong})).await;
         assert_eq!(refused["error"]["code"], -32602, "{wrong}");
@@ -135,13 +167,21 @@ async fn names_carry_their_server_when_there_are_several() {
         assert_eq!(session.call(name, "{}").await, "done", "{name}");
     }
     assert!(session.call("ecoh", "{}").await.contains("one___echo"));
+    let prompts = session.request("prompts/list", json!({})).await;
+    assert_eq!(prompts["result"]["prompts"][0]["name"], "one___greet");
+    let resources = session.request("resources/list", json!({})).await;
+    assert_eq!(resources["result"]["resources"][0]["uri"], "one+toy://text");
     let prompt = session.request("prompts/get", json!({"name": "one___greet"})).await;
     assert_eq!(prompt["result"]["messages"][0]["name"], "greet");
     let unknown = session.request("prompts/get", json!({"name": "one___gret"})).await;
     assert!(unknown["error"]["message"].as_str().is_some_and(|text| text.contains("one___greet")));
-    for uri in ["one+toy://text", "one___toy://text"] {
+    for (uri, shown) in [
+        ("one+toy://text", "one+toy://text"),
+        ("one___toy://text", "one+toy://text"),
+        ("one+toy://numbers/5", "one+toy://numbers/5"),
+    ] {
         let read = session.request("resources/read", json!({"uri": uri})).await;
-        assert_eq!(read["result"]["contents"][0]["uri"], "one+toy://text", "{uri}");
+        assert_eq!(read["result"]["contents"][0]["uri"], shown, "{uri}");
     }
     let reference =
         json!({"ref": {"type": "ref/prompt", "name": "one___greet"}, "argument": {"name": "a", "value": ""}});

@@ -19,10 +19,14 @@ use pegboard_upstream::{
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+/// Tools that are listed at once.
+const PAGE: usize = 25;
+
 /// Bytes of a large result.
 pub(crate) const LARGE: usize = 300 << 10;
 
-/// A server that offers tools by name, a prompt and a resource, and keeps what it is called with.
+/// A server that offers tools by name, a prompt and resources, and keeps what it is called with.
+/// Its tools are listed in pages.
 ///
 /// Some names mean something: `fail` fails, `refuse` is refused, `wait` waits for
 /// [`release`](Server::release), `link` names a resource, `large` has a result of [`LARGE`] bytes
@@ -154,9 +158,11 @@ impl Server {
         is_watched
     }
 
-    /// Sends a notification.
+    /// Sends a notification to the client, if it is there.
     pub(crate) fn notify(&self, method: &str, params: &Value) {
-        self.client().notify(method, Some(raw(params)));
+        if let Some(client) = lock(&self.client).clone() {
+            client.notify(method, Some(raw(params)));
+        }
     }
 
     fn client(&self) -> LocalClient {
@@ -238,6 +244,17 @@ impl Server {
         }
     }
 
+    /// The tools from a cursor on, in pages of [`PAGE`].
+    fn page(&self, cursor: &str) -> Raw {
+        let from = cursor.parse().unwrap_or(0);
+        let tools = lock(&self.tools);
+        let mut page = json!({"tools": tools.iter().skip(from).take(PAGE).collect::<Vec<_>>()});
+        if from + PAGE < tools.len() {
+            page["nextCursor"] = json!((from + PAGE).to_string());
+        }
+        raw(&page)
+    }
+
     /// Agrees to everything that the client wants to know.
     async fn listen(&self, params: &Fields) -> Result<Raw, RpcError> {
         let wanted = params.object("notifications").unwrap_or_default();
@@ -255,10 +272,11 @@ impl LocalServer for Server {
     fn answer<'a>(&'a self, method: &'a str, params: Option<Raw>) -> Answering<'a> {
         Box::pin(async move {
             let fields = Fields::of_optional(params.as_deref());
+            let template = json!({"uriTemplate": "toy://numbers/{number}", "name": "number"});
             let uri = || fields.text("uri").unwrap_or_default();
             match (method, self.era) {
                 ("server/discover", Era::Modern) | ("initialize", Era::Legacy) => Ok(self.greet()),
-                ("tools/list", _) => Ok(raw(&json!({"tools": *lock(&self.tools)}))),
+                ("tools/list", _) => Ok(self.page(&fields.text("cursor").unwrap_or_default())),
                 ("tools/call", _) => self.call(fields).await,
                 ("prompts/list", _) => {
                     let prompts: Vec<Value> = lock(&self.prompts).iter().map(|name| json!({"name": name})).collect();
@@ -266,9 +284,11 @@ impl LocalServer for Server {
                 }
                 ("prompts/get", _) => Ok(raw(&json!({"messages": [params]}))),
                 ("resources/list", _) => Ok(raw(&json!({"resources": [{"uri": "toy://text", "name": "text"}]}))),
-                ("resources/templates/list", _) => Ok(raw(&json!({"resourceTemplates": []}))),
+                ("resources/templates/list", _) => Ok(raw(&json!({"resourceTemplates": [template]}))),
                 ("resources/read", _) => match uri().as_str() {
-                    "toy://text" => Ok(raw(&json!({"contents": [{"uri": uri(), "text": "hello"}]}))),
+                    "toy://text" | "toy://numbers/5" => {
+                        Ok(raw(&json!({"contents": [{"uri": uri(), "text": "hello"}]})))
+                    }
                     _ => Err(RpcError::new(RpcError::INVALID_PARAMS, "none").with_data(&json!({"uri": uri()}))),
                 },
                 ("completion/complete", _) => Ok(raw(&json!({"completion": {"values": [params]}}))),
