@@ -10,6 +10,7 @@ mod eras;
 mod exposure;
 mod limits;
 mod names;
+mod returning;
 mod server;
 mod shares;
 mod tokens;

@@ -11,13 +11,13 @@ use super::world::{Server, World, names};
 pub(crate) const ADMIN: usize = 0;
 pub(crate) const GUEST: usize = 1;
 
+/// A token of this name.
+pub(crate) fn token(name: &str, selection: Selection) -> Token {
+    let secret = Secret::new(format!("secret-token-of-{name}"));
+    Token { name: name.to_owned(), secret, selection, limits: None }
+}
+
 pub(crate) fn tokens() -> Vec<Token> {
-    let token = |name: &str, selection| Token {
-        name: name.to_owned(),
-        secret: Secret::new(format!("secret-token-of-{name}")),
-        selection,
-        limits: None,
-    };
     let guest = Selection::everything().allow_servers(["one"]).deny(["one:secret"]);
     vec![token("admin", Selection::everything()), token("guest", guest)]
 }

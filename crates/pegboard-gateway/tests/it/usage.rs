@@ -11,11 +11,13 @@ use pegboard_engine::{
     Hybrid,
     usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson},
 };
-use pegboard_gateway::{GatewaySettings, Profile, Token};
-use pegboard_upstream::config::Secret;
+use pegboard_gateway::{GatewaySettings, Profile};
 use serde_json::{Value, json};
 
-use super::world::{Legacy, Server, World, settings, text, tool, until};
+use super::{
+    tokens::token,
+    world::{Legacy, Server, World, settings, text, tool, until},
+};
 
 /// What is searched for; words alone find `create_issue` first.
 const QUERY: &str = "open an issue";
@@ -92,14 +94,8 @@ fn server() -> Arc<Server> {
 }
 
 fn with_learner(memory: Option<&Memory>) -> GatewaySettings {
-    let token = |name: &str| Token {
-        name: name.to_owned(),
-        secret: Secret::new(format!("secret-token-of-{name}")),
-        selection: Selection::everything(),
-        limits: None,
-    };
     GatewaySettings {
-        tokens: vec![token("ann"), token("bob")],
+        tokens: ["ann", "bob"].map(|name| token(name, Selection::everything())).to_vec(),
         learner: memory.map(|memory| Arc::new(memory.clone()) as Arc<dyn Learner>),
         ..settings(Profile::Dialect(DialectName::Bridge))
     }

@@ -300,6 +300,11 @@ impl Legacy {
         Self { world: world.clone(), ..self }
     }
 
+    /// The same client as another holder of a token.
+    pub(crate) fn held_by(self, holder: usize) -> Self {
+        Self { holder: Some(holder), ..self }
+    }
+
     /// Sends a message in this session; the response, which is not read yet.
     pub(crate) async fn send(&self, body: &Value) -> Response<Body> {
         self.world.send(self.holder, &[("mcp-session-id", &self.id)], body).await
