@@ -10,6 +10,7 @@ mod eras;
 mod exposure;
 mod limits;
 mod names;
+mod reloading;
 mod returning;
 mod server;
 mod shares;
