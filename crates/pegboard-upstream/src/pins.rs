@@ -105,7 +105,7 @@ impl Pins {
     /// What a server's file of approvals looks like from outside.
     pub(crate) fn stamp(&self, config: &ServerConfig) -> Option<Stamp> {
         let files = self.files()?;
-        files.stamp(&files.id(config)?)
+        files.stamp(&files.id(config))
     }
 
     /// Everything that waits for approval, by server and tool.
@@ -168,7 +168,7 @@ impl Pins {
 
 impl Files {
     fn review(&self, config: &ServerConfig, offered: &[Item], may_write: bool) -> io::Result<Review> {
-        let Some(id) = self.id(config) else { return Ok(Review::default()) };
+        let id = self.id(config);
         // Before it is read: a change meanwhile is seen the next time.
         let mut stamp = self.stamp(&id);
         let approved = match self.approved(&id) {

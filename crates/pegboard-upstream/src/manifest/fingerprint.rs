@@ -51,16 +51,14 @@ impl Fingerprint {
 
     /// The fingerprint of who a server is, and not of what it is let in with: its name, and its
     /// program with the arguments or its address. Another token makes no other server of it.
-    pub(crate) fn of_identity(config: &ServerConfig, key: &Key) -> Option<Self> {
-        let parts = identity(config)?;
-        Some(Self(key.sign("identity", parts.iter().map(Vec::as_slice))))
+    pub(crate) fn of_identity(config: &ServerConfig, key: &Key) -> Self {
+        Self(key.sign("identity", identity(config).iter().map(Vec::as_slice)))
     }
 
     /// The fingerprint of a server's program with its arguments, or of its address: the same
     /// whatever the server is called.
-    pub(crate) fn of_place(config: &ServerConfig, key: &Key) -> Option<Self> {
-        let parts = identity(config)?;
-        Some(Self(key.sign("place", parts.iter().skip(1).map(Vec::as_slice))))
+    pub(crate) fn of_place(config: &ServerConfig, key: &Key) -> Self {
+        Self(key.sign("place", identity(config).iter().skip(1).map(Vec::as_slice)))
     }
 
     /// Its bytes, for what is bound to it.
@@ -75,7 +73,7 @@ impl Fingerprint {
 }
 
 /// The name of a server, and then its program with the arguments or its address.
-fn identity(config: &ServerConfig) -> Option<Vec<Vec<u8>>> {
+fn identity(config: &ServerConfig) -> Vec<Vec<u8>> {
     // What was filled in, and not all of the environment: a word that stands there too must
     // not make another server of this one.
     let plain = match &config.transport {
@@ -95,9 +93,10 @@ fn identity(config: &ServerConfig) -> Option<Vec<Vec<u8>>> {
             parts.extend(cwd.as_ref().map(|cwd| cwd.as_os_str().as_encoded_bytes().to_vec()));
         }
         TransportConfig::Http { url, .. } => parts.extend([b"http".to_vec(), hidden(url)]),
-        TransportConfig::Local(_) => return None,
+        // Another local server is not the same one under another name.
+        TransportConfig::Local(_) => parts.extend([b"local".to_vec(), hidden(&config.name)]),
     }
-    Some(parts)
+    parts
 }
 
 /// In the order of their names: a file that is sorted anew is the same file.

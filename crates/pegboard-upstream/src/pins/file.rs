@@ -104,14 +104,14 @@ impl ApprovedTool {
 
 impl Approved {
     /// Approvals of these tools.
-    pub(super) fn new<'a>(config: &ServerConfig, place: Option<String>, tools: impl Iterator<Item = &'a Item>) -> Self {
+    pub(super) fn new<'a>(config: &ServerConfig, place: String, tools: impl Iterator<Item = &'a Item>) -> Self {
         let mut tools: Vec<ApprovedTool> = tools.map(ApprovedTool::new).collect();
         tools.sort_by(|one, other| one.name.cmp(&other.name));
-        Self { server: config.name.clone(), source: source(config), place, starts_held: false, tools }
+        Self { server: config.name.clone(), source: source(config), place: Some(place), starts_held: false, tools }
     }
 
     /// The approvals of a server of which nothing was approved, which keeps it held.
-    pub(super) fn nothing(config: &ServerConfig, place: Option<String>) -> Self {
+    pub(super) fn nothing(config: &ServerConfig, place: String) -> Self {
         Self { starts_held: true, ..Self::new(config, place, std::iter::empty()) }
     }
 
@@ -176,13 +176,13 @@ impl Files {
     }
 
     /// By what the files of a server are found; servers inside this process have none.
-    pub(super) fn id(&self, config: &ServerConfig) -> Option<String> {
-        Fingerprint::of_identity(config, self.approved.key()).map(|print| print.to_string())
+    pub(super) fn id(&self, config: &ServerConfig) -> String {
+        Fingerprint::of_identity(config, self.approved.key()).to_string()
     }
 
     /// The fingerprint of where a server comes from.
-    pub(super) fn place(&self, config: &ServerConfig) -> Option<String> {
-        Fingerprint::of_place(config, self.approved.key()).map(|print| print.to_string())
+    pub(super) fn place(&self, config: &ServerConfig) -> String {
+        Fingerprint::of_place(config, self.approved.key()).to_string()
     }
 
     /// Of which servers there are approvals, each with when they were last written.

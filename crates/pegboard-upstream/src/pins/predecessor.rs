@@ -90,7 +90,7 @@ impl Files {
                 continue;
             };
             // Older files tell the source in words alone.
-            let is_place = if summary.place.is_some() { summary.place == place } else { summary.source == source };
+            let is_place = summary.place.as_ref().map_or(summary.source == source, |own| *own == place);
             let is_like = config.new_servers == NewServers::Approve && summary.names == names;
             if !is_place && !is_like {
                 continue;
@@ -149,7 +149,7 @@ impl Files {
 fn merged(
     approved: &[(Reverse<SystemTime>, String, Approved)],
     config: &ServerConfig,
-    place: Option<String>,
+    place: String,
     offered: &[Item],
 ) -> Approved {
     let last = approved.first().map(|(_, _, last)| last.clone()).unwrap_or_default();

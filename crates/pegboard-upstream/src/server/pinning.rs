@@ -37,8 +37,9 @@ impl Upstream {
 
     /// Where its approvals are kept, if anybody looks at them.
     fn approvals(&self) -> Option<&Arc<Pins>> {
-        // What is part of this program changes with it alone.
-        let is_own = matches!(self.config.transport, TransportConfig::Local(_));
+        // A server that is part of this program changes with it alone; it is pinned only where
+        // that is set.
+        let is_own = matches!(self.config.transport, TransportConfig::Local(_)) && self.config.pinning.is_none();
         let is_pinned = self.config.is_enabled && !is_own && self.config.pinning() != Pinning::Off;
         self.crew.pins.as_ref().filter(|_| is_pinned)
     }

@@ -134,7 +134,7 @@ async fn who_is_not_held() {
 }
 
 #[tokio::test]
-async fn what_is_part_of_this_program_is_not_pinned() {
+async fn a_server_that_is_part_of_this_program_is_pinned_only_where_that_is_set() {
     #[derive(Debug)]
     struct Own;
     impl crate::transport::local::LocalServer for Own {
@@ -143,8 +143,14 @@ async fn what_is_part_of_this_program_is_not_pinned() {
         }
     }
     let place = Place::new("own");
-    let server = place.server(|config| config.transport = TransportConfig::Local(Arc::new(Own)));
-    assert!(server.approvals().is_none() && !server.holds_unseen());
+    let server = |pinning| {
+        place.server(|config| {
+            (config.transport, config.pinning) = (TransportConfig::Local(Arc::new(Own)), pinning);
+        })
+    };
+    let usual = server(None);
+    assert!(usual.approvals().is_none() && !usual.holds_unseen());
+    assert!(server(Some(Pinning::Hold)).holds_unseen());
 }
 
 #[tokio::test]
