@@ -157,3 +157,17 @@ fn shown(name: &ToolName) -> String {
         name.tool.chars().flat_map(|c| if c.is_ascii() { vec![c] } else { c.escape_unicode().collect() }).collect();
     text::brief(&format!("{}/{tool}", name.server), 160)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_that_look_alike_are_escaped() {
+        let check = |tool: &str, expected: &str| {
+            assert_eq!(shown(&ToolName { server: "thief".to_owned(), tool: tool.to_owned() }), expected);
+        };
+        check("transfer_money", "thief/transfer_money");
+        check("transfer_m\u{43e}ney", "thief/transfer_m\\u{43e}ney");
+    }
+}

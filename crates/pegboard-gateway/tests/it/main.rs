@@ -10,6 +10,7 @@ mod eras;
 mod exposure;
 mod limits;
 mod names;
+mod pins;
 mod reloading;
 mod returning;
 mod server;

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, SystemTime},
 };
 
@@ -13,19 +13,15 @@ use serde_json::json;
 
 use super::{
     tokens::token,
-    world::{Legacy, Server, World, settings},
+    world::{Folder, Legacy, Server, World, settings},
 };
 
-/// A folder of one test, removed at the end.
-struct Folder(PathBuf);
+/// A folder of sessions.
+struct Kept(Folder);
 
-impl Folder {
+impl Kept {
     fn new(test: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("returning-{test}"));
-        // Left over from a run that was killed.
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("a temporary folder");
-        Self(path)
+        Self(Folder::new(&format!("returning-{test}")))
     }
 
     /// A gateway that keeps its sessions here.
@@ -33,20 +29,14 @@ impl Folder {
         let many: Vec<String> = (0..60).map(|number| format!("tool_{number:02}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let servers = vec![Server::new(&["echo", "wait"]).config("one"), Server::new(&many).config("two")];
-        World::new(servers, GatewaySettings { sessions: Some(self.0.clone()), ..settings }).await
+        World::new(servers, GatewaySettings { sessions: Some(self.0.path().to_owned()), ..settings }).await
     }
 
     /// The files of the sessions.
     fn files(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let entries = fs::read_dir(self.0.path()).into_iter().flatten().flatten();
         let files = entries.map(|entry| entry.path());
         files.filter(|path| path.extension().is_some_and(|ending| ending == "session")).collect()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -68,7 +58,7 @@ async fn load(session: &Legacy, dialect: DialectName) {
 #[tokio::test]
 async fn loaded_tools_are_there_after_a_restart_and_after_a_crash() {
     for dialect in [DialectName::Explicit, DialectName::Select, DialectName::Gateway] {
-        let folder = Folder::new(dialect.as_str());
+        let folder = Kept::new(dialect.as_str());
         let first = folder.world(of(dialect)).await;
         let session = first.legacy().await;
         let bare = session.names().await;
@@ -96,7 +86,7 @@ async fn loaded_tools_are_there_after_a_restart_and_after_a_crash() {
 
 #[tokio::test]
 async fn a_session_is_kept_for_the_token_that_began_it() {
-    let folder = Folder::new("tokens");
+    let folder = Kept::new("tokens");
     let with = |tokens| GatewaySettings { tokens, ..of(DialectName::Explicit) };
     let (ann, bob) = (token("ann", Selection::everything()), token("bob", Selection::everything()));
     let world = folder.world(with(vec![ann.clone(), bob.clone()])).await;
@@ -129,7 +119,7 @@ async fn a_session_is_kept_for_the_token_that_began_it() {
 
 #[tokio::test]
 async fn a_session_that_is_damaged_old_or_unknown_is_not_found() {
-    let folder = Folder::new("damaged");
+    let folder = Kept::new("damaged");
     let world = folder.world(of(DialectName::Explicit)).await;
     let session = world.legacy().await;
     let id = session.id().to_owned();
@@ -166,7 +156,7 @@ async fn a_session_that_is_damaged_old_or_unknown_is_not_found() {
 
 #[tokio::test]
 async fn sessions_that_made_room_come_back() {
-    let folder = Folder::new("room");
+    let folder = Kept::new("room");
     let world = folder.world(GatewaySettings { max_sessions: 2, ..of(DialectName::Explicit) }).await;
     let first = world.legacy().await;
     load(&first, DialectName::Explicit).await;

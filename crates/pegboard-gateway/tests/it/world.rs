@@ -1,6 +1,8 @@
 //! Servers, a gateway and its clients.
 
 use std::{
+    fs,
+    path::{Path, PathBuf},
     pin::Pin,
     sync::{
         Arc,
@@ -45,6 +47,29 @@ pub(crate) fn settings(profile: Profile) -> GatewaySettings {
 /// Settings with which every client sees all tools.
 pub(crate) fn plain() -> GatewaySettings {
     GatewaySettings { exposure: pegboard_discovery::Exposure::Never, ..GatewaySettings::default() }
+}
+
+/// A folder of one test, removed at the end.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(test: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        // Left over from a run that was killed.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a temporary folder");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Waits until a condition holds.
