@@ -11,6 +11,7 @@ mod exposure;
 mod limits;
 mod names;
 mod pins;
+mod record;
 mod reloading;
 mod returning;
 mod server;
