@@ -17,5 +17,6 @@ mod returning;
 mod server;
 mod shares;
 mod tokens;
+mod traces;
 mod usage;
 mod world;

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use super::{
     Legacy, Served, client, fixture, fixture_path,
     listener::{Collector, Got, Listener, Said, attribute, hex},
-    modern_with,
 };
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -197,24 +196,6 @@ async fn starts_searches_and_failures_are_spans() {
 }
 
 #[tokio::test]
-async fn without_a_collector_the_client_stays_the_parent() {
-    let config = json!({"mcpServers": {"pipe": fixture(&["--extras"])}, "pegboard": {"exposure": "never"}});
-    let served = Served::start("no-collector", &config).await;
-    let check = async |own: Value, expected: Value| {
-        let reply = served.modern("tools/call", json!({"name": "echo", "_meta": own})).await;
-        assert_eq!(reply.result()["x-vendor"]["meta"]["traceparent"], expected, "{own}");
-    };
-    check(json!({"traceparent": parent()}), json!(parent())).await;
-    // What is not well-formed goes no further.
-    check(json!({"traceparent": "nonsense"}), Value::Null).await;
-    check(json!({"traceparent": {"a": 1}}), Value::Null).await;
-    let headers = [("traceparent", parent())].map(|(name, value)| (name, value.leak() as &str));
-    let reply = modern_with(&served.url, "tools/call", json!({"name": "echo"}), &json!({}), &headers).await;
-    assert_eq!(reply.result()["x-vendor"]["meta"]["traceparent"], parent());
-    served.logged(&format!("trace=\"{TRACE}\"")).await;
-}
-
-#[tokio::test]
 async fn numbers_are_those_of_the_page() {
     let collector = Collector::start().await;
     let config = json!({"mcpServers": {"pipe": fixture(&["--extras"])}, "pegboard": {"exposure": "never"}});
@@ -383,6 +364,8 @@ async fn the_log_as_text() {
         ),
         "{line}"
     );
+    served.modern("tools/call", json!({"name": "echo", "_meta": {"traceparent": parent()}})).await.result();
+    served.logged(&format!("trace=\"{TRACE}\"")).await;
     served.logged("cleared").await;
     served.logged("\"early\": forged early").await;
     served.signal("TERM");
