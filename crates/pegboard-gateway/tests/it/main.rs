@@ -5,6 +5,7 @@
 
 mod calls;
 mod chained;
+mod control;
 mod doors;
 mod eras;
 mod exposure;
