@@ -1,10 +1,13 @@
 //! Calls on their way: rules, limits, failures, cancellation and shutdown.
 
-use pegboard_discovery::policy::{Middleware, NamePattern, Policies, SecurityRule};
-use pegboard_gateway::GatewaySettings;
+use pegboard_discovery::{
+    DialectName,
+    policy::{Middleware, NamePattern, Policies, SecurityRule},
+};
+use pegboard_gateway::{GatewaySettings, Profile};
 use serde_json::json;
 
-use super::world::{Server, World, plain};
+use super::world::{Server, World, plain, read, settings, until};
 
 fn filter(allow: &[&str], deny: &[&str]) -> Middleware {
     let patterns = |names: &[&str]| names.iter().map(|name| NamePattern::new(name).expect("a pattern")).collect();
@@ -78,15 +81,45 @@ async fn a_shutdown_cuts_calls() {
     let world = World::new(vec![server.config("one")], plain()).await;
     let session = world.legacy().await;
     let cut = async {
-        while server.calls().len() < 2 {
-            tokio::task::yield_now().await;
-        }
+        until("all run", async || server.calls().len() == 3).await;
         world.gateway.cut_calls();
     };
     let legacy = session.request("tools/call", json!({"name": "wait"}));
     let modern = world.modern("tools/call", json!({"name": "wait", "arguments": {}}));
-    let (legacy, modern, ()) = tokio::join!(legacy, modern, cut);
-    for answer in [legacy, modern] {
-        assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("shutting down")), "{answer}");
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": "a", "method": "ping"},
+        {"jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": {"name": "wait"}}
+    ]);
+    let (legacy, modern, batch, ()) = tokio::join!(legacy, modern, session.send(&batch), cut);
+    let batch = read(batch).await.2.pop().unwrap_or_default();
+    assert_eq!((&batch[0]["id"], &batch[0]["result"]), (&json!("a"), &json!({})));
+    let expected = "server `one`: the gateway is shutting down; the call was cut and may or may not have taken effect";
+    for answer in [&legacy, &modern, &batch[1]] {
+        assert_eq!((&answer["error"]["code"], &answer["error"]["message"]), (&json!(-32603), &json!(expected)));
     }
+}
+
+#[tokio::test]
+async fn keys_that_are_given_twice_are_refused() {
+    let rule = SecurityRule {
+        name: "rm".to_owned(),
+        pattern: regex::Regex::new("rm -rf").expect("a pattern"),
+        message: "no".to_owned(),
+    };
+    let general = vec![filter(&[], &["secret"]), Middleware::Security { rules: vec![rule], is_logged: false }];
+    let policies = Policies { general, by_server: Vec::new() };
+    let server = Server::new(&["echo", "secret"]);
+    let bridge = settings(Profile::Dialect(DialectName::Bridge));
+    let world = World::new(vec![server.config("one")], GatewaySettings { policies, ..bridge }).await;
+    for params in [
+        r#"{"name":"echo","arguments":{},"name":"secret"}"#,
+        r#"{"name":"echo","arguments":{"message":"fine"},"arguments":{"message":"rm -rf /"}}"#,
+        r#"{"name":"echo","arguments":{"message":"fine","message":"rm -rf /"}}"#,
+        r#"{"name":"call_tool","arguments":{"name":"echo","arguments":{"m":"rm -rf /"},"arguments":{"m":1}}}"#,
+    ] {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        let answer = read(world.send_text(None, &[], &body).await).await.2.pop().unwrap_or_default();
+        assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
+    }
+    assert!(server.calls().is_empty());
 }

@@ -1,4 +1,5 @@
-//! The door for clients that start us themselves, and the demo.
+//! The door for clients that start us themselves, and the demo. What is said on a pipe is tested in
+//! `pegboard-gateway`.
 
 use std::process::Stdio;
 
@@ -59,40 +60,20 @@ impl Piped {
 }
 
 #[tokio::test]
-async fn a_pipe_speaks_both_eras() {
-    let config = json!({
-        "mcpServers": {"fixture": fixture(&["--extras", "--tools", "60"])},
-        "middleware": [{"type": "tool_search", "config": {"maxToolsLimit": 5}}]
-    });
-    let mut pipe = Piped::start("eras", Some(&config));
-    pipe.send("nonsense").await;
-    assert_eq!(pipe.next().await["error"]["code"], -32700);
-    let (early, _) = pipe.request(json!(1), "tools/list", json!({})).await;
-    assert_eq!(early["error"]["code"], -32600);
-    let meta = super::client::modern_meta(&json!({"elicitation": {}}));
-    let (modern, _) = pipe.request(json!("a"), "tools/list", json!({"_meta": meta})).await;
-    assert_eq!(modern["result"]["tools"][0]["name"], "search_tools");
-    let (unsupported, _) = pipe
-        .request(
-            json!("b"),
-            "tools/list",
-            json!({"_meta": {
-                "io.modelcontextprotocol/protocolVersion": "2030-01-01",
-                "io.modelcontextprotocol/clientCapabilities": {}
-            }}),
-        )
-        .await;
-    assert_eq!(unsupported["error"]["code"], -32022);
-    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "x", "version": "1"}});
-    let (hello, _) = pipe.request(json!(2), "initialize", hello).await;
-    assert_eq!(hello["result"]["protocolVersion"], "2025-06-18");
+async fn a_pipe_that_ends_is_answered_first() {
+    let config = json!({"mcpServers": {"fixture": fixture(&["--extras"])}, "pegboard": {"exposure": "never"}});
+    let mut pipe = Piped::start("ends", Some(&config));
+    let hello =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
+    pipe.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string()).await;
     pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-    let search = json!({"name": "search_available_tools", "arguments": {"query": "audio"}});
-    let (found, before) = pipe.request(json!(3), "tools/call", search).await;
-    assert!(found["result"]["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("Found ")));
-    assert_eq!(before.len(), 1, "one notification, before the result: {before:?}");
-    assert_eq!(before[0]["method"], "notifications/tools/list_changed");
+    pipe.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#).await;
     drop(pipe.input);
+    let mut ids = Vec::new();
+    while let Some(line) = pipe.output.next_line().await.expect("a line") {
+        ids.push(serde_json::from_str::<Value>(&line).expect("JSON")["id"].clone());
+    }
+    assert_eq!(ids, [1, 2]);
     let status = tokio::time::timeout(PATIENCE, pipe.child.wait()).await.expect("it ends").expect("a status");
     assert!(status.success());
 }
@@ -137,20 +118,6 @@ async fn a_catalog_of_running_servers_can_be_searched() {
 }
 
 #[tokio::test]
-async fn a_pipe_that_ends_is_answered_first() {
-    let mut pipe = Piped::start("ends", None);
-    pipe.send(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#).await;
-    pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-    pipe.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#).await;
-    drop(pipe.input);
-    let mut ids = Vec::new();
-    while let Some(line) = pipe.output.next_line().await.expect("a line") {
-        ids.push(serde_json::from_str::<Value>(&line).expect("JSON")["id"].clone());
-    }
-    assert_eq!(ids, [1, 2]);
-}
-
-#[tokio::test]
 async fn a_pipe_that_stays_open_does_not_keep_us() {
     let mut pipe = Piped::start("stays", None);
     let meta = super::client::modern_meta(&json!({}));
@@ -176,41 +143,14 @@ async fn what_cannot_be_logged_or_served_is_said() {
     assert!(port.contains("something listens there already"), "{port}");
 }
 
-/// A call that is cancelled while it waits for its turn, and one that does not fit.
 #[tokio::test]
-async fn calls_on_a_pipe_are_checked_and_take_turns() {
-    let mut server = fixture(&["--extras"]);
-    server["maxConcurrent"] = 1.into();
-    let config = json!({"mcpServers": {"fixture": server}, "pegboard": {"exposure": "never"}});
-    let mut pipe = Piped::start("turns", Some(&config));
-    let hello =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    pipe.request(json!("hello"), "initialize", hello).await;
-    pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-    let wrong = json!({"name": "slow", "arguments": {"ms": []}});
-    let (wrong, _) = pipe.request(json!(1), "tools/call", wrong).await;
-    assert_eq!(wrong["result"]["isError"], true);
-    let said = wrong["result"]["content"][0]["text"].as_str().unwrap_or_default();
-    assert!(said.starts_with("`slow` was not called: /ms must be an integer, not []\nschema: "), "{said}");
-    let slow = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "slow", "arguments": {"ms": 60_000}}});
-    let cancel = |id: u64| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
-    for line in [slow(2), slow(3), cancel(3), cancel(2)] {
-        pipe.send(&line.to_string()).await;
-    }
-    let echo = json!({"name": "echo", "arguments": {"is": "there"}});
-    let (answer, _) = pipe.request(json!(4), "tools/call", echo).await;
-    assert_eq!(answer["result"]["content"][0]["text"], "{\"is\":\"there\"}");
-}
-
-#[tokio::test]
-async fn calls_that_a_shutdown_cuts_get_an_error() {
+async fn calls_that_outlast_the_shutdown_deadline_are_cut() {
     let expected =
         "server `fixture`: the gateway is shutting down; the call was cut and may or may not have taken effect";
     let config = json!({
         "mcpServers": {"fixture": fixture(&["--extras"])},
         "pegboard": {"exposure": "never", "shutdownDeadline": "100ms"}
     });
-    let call = json!({"name": "slow", "arguments": {"ms": 600_000}});
     // On a pipe.
     let mut pipe = Piped::start("cut", Some(&config));
     let meta = super::client::modern_meta(&json!({}));
@@ -221,38 +161,19 @@ async fn calls_that_a_shutdown_cuts_get_an_error() {
     pipe.request(json!(3), "tools/list", json!({"_meta": meta})).await;
     super::kill(pipe.child.id().expect("it runs"), "TERM");
     let cut = pipe.next().await;
-    assert_eq!(
-        (&cut["id"], &cut["error"]["code"], &cut["error"]["message"]),
-        (&json!(2), &json!(-32603), &json!(expected))
-    );
-    // Over HTTP, in both eras.
+    assert_eq!((&cut["id"], &cut["error"]["message"]), (&json!(2), &json!(expected)));
+    // Over HTTP.
     let mut served = Served::start("cut", &config).await;
-    let session = served.legacy().await;
-    let batch = json!([
-        {"jsonrpc": "2.0", "id": "a", "method": "ping"},
-        {"jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": call}
-    ]);
-    let batch =
-        super::client::http().post(&served.url).header("mcp-session-id", &session.session).body(batch.to_string());
-    let (legacy, modern) = (session.request("tools/call", call.clone()), served.modern("tools/call", call));
+    let call = served.modern("tools/call", json!({"name": "slow", "arguments": {"ms": 600_000}}));
     let stopped = async {
-        let running = |log: &String| log.matches("slow: started").count() == 3;
-        let mut log = served.log.clone();
-        tokio::time::timeout(PATIENCE, log.wait_for(running)).await.expect("all run").expect("a log");
+        served.logged("slow: started").await;
         served.signal("TERM");
     };
-    let (legacy, modern, batch, ()) = tokio::join!(legacy, modern, batch.send(), stopped);
-    for reply in [legacy, modern] {
-        assert_eq!(reply.error(), (-32603, expected.to_owned()));
-    }
-    let batch: Value = batch.expect("an answer").json().await.expect("a list");
-    assert_eq!(
-        (&batch[0]["id"], &batch[0]["result"], &batch[1]["error"]["message"]),
-        (&json!("a"), &json!({}), &json!(expected))
-    );
+    let (cut, ()) = tokio::join!(call, stopped);
+    assert_eq!(cut.error(), (-32603, expected.to_owned()));
     served.logged("call cut by shutdown").await;
     served.ended().await;
-    assert_eq!(served.log().matches("call cut by shutdown").count(), 3, "{}", served.log());
+    assert_eq!(served.log().matches("call cut by shutdown").count(), 1, "{}", served.log());
 }
 
 #[tokio::test]
