@@ -12,6 +12,7 @@ mod exposure;
 mod limits;
 mod names;
 mod pins;
+mod probes;
 mod record;
 mod reloading;
 mod returning;

@@ -6,7 +6,7 @@ use pegboard_gateway::{GatewaySettings, Token};
 use pegboard_upstream::config::Secret;
 use serde_json::{Value, json};
 
-use super::world::{Server, World, names};
+use super::world::{Events, Server, World, names};
 
 pub(crate) const ADMIN: usize = 0;
 pub(crate) const GUEST: usize = 1;
@@ -57,9 +57,18 @@ async fn what_is_hidden_from_a_holder_does_not_exist() {
     assert_eq!(prompts["result"]["prompts"].as_array().map(Vec::len), Some(1));
     let (_, read) = ask(&world, Some(GUEST), &session, "resources/read", json!({"uri": "two+toy://text"})).await;
     assert_eq!(read["error"]["code"], -32002);
-    let session = begin(&world, ADMIN).await;
-    let (_, listed) = ask(&world, Some(ADMIN), &session, "tools/list", json!({})).await;
-    assert_eq!(names(&listed).len(), 3);
+    let hello = world.legacy_as(GUEST).await.hello;
+    assert!(!hello.to_string().contains("two"), "{hello}");
+    let params = json!({"notifications": {"resourceSubscriptions": ["two+toy://text", "one+toy://text"]}});
+    let mut events = Events::new(world.modern_send(Some(GUEST), 1, "subscriptions/listen", params, &[]).await);
+    let agreed = &events.message().await["params"]["notifications"];
+    assert_eq!(agreed["resourceSubscriptions"], json!(["one+toy://text"]));
+    let scope = async |holder| {
+        let (_, _, messages) = world.modern_messages(Some(holder), "tools/list", json!({}), &[]).await;
+        (names(&messages[0]).len(), messages[0]["result"]["cacheScope"].clone())
+    };
+    assert_eq!(scope(GUEST).await, (1, json!("private")));
+    assert_eq!(scope(ADMIN).await, (3, json!("private")));
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
-//! Who may come in, and how much they may send.
+//! Which requests the listener lets in. What callers then see is tested in `pegboard-gateway`.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Legacy, Served, command, fixture, modern_with, names};
 
 #[tokio::test]
-async fn tokens_open_the_door_and_narrow_the_view() {
+async fn tokens_open_the_door() {
     let config = json!({
         "mcpServers": {"one": fixture(&["--extras"]), "two": fixture(&["--extras"])},
         "pegboard": {
@@ -19,8 +19,16 @@ async fn tokens_open_the_door_and_narrow_the_view() {
     let served = Served::start("tokens", &config).await;
     let plain = served.modern("tools/list", json!({})).await;
     assert_eq!((plain.status, &plain.headers["www-authenticate"]), (401, &"Bearer".parse().expect("a header")));
-    let health = super::client::http().get(served.url.replace("/mcp", "/health")).send().await.expect("an answer");
-    assert_eq!(health.status().as_u16(), 200);
+    let get = async |path: &str, token: Option<&str>| {
+        let request = super::client::http().get(served.url.replace("/mcp", path));
+        let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
+        let response = request.send().await.expect("an answer");
+        (response.status().as_u16(), response.text().await.expect("a body"))
+    };
+    assert_eq!(get("/health", None).await, (200, json!({"status": "ok"}).to_string()));
+    assert_eq!(get("/health", Some("secret-token-of-eve")).await.0, 401);
+    assert_eq!(get("/metrics", None).await.0, 401);
+    assert_eq!(get("/metrics", Some("secret-token-of-ann")).await.0, 200);
     let tools = async |token: &str| {
         let session = Legacy::begin_as(&served.url, "test", json!({}), Some(token)).await;
         (names(&session.request("tools/list", json!({})).await, "tools"), session)
@@ -28,38 +36,9 @@ async fn tokens_open_the_door_and_narrow_the_view() {
     assert!(tools("secret-token-of-ann").await.0.len() > 60);
     let (listed, bob) = tools("secret-token-of-bob").await;
     assert_eq!(listed, ["one___echo"]);
-    assert!(!bob.hello.to_string().contains("two"), "{}", bob.hello);
-    let listen = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
-        "_meta": super::client::modern_meta(&json!({})),
-        "notifications": {"resourceSubscriptions": ["two+test://watched-resource"]}
-    }});
-    let listen = super::client::http()
-        .post(&served.url)
-        .bearer_auth("secret-token-of-bob")
-        .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "subscriptions/listen")
-        .body(listen.to_string());
-    let mut events = super::client::Events::new(listen.send().await.expect("an answer"));
-    assert_eq!(events.message().await["params"]["notifications"]["resourceSubscriptions"], json!([]));
-    for hidden in ["two___echo", "one___slow"] {
-        let refused = bob.call(hidden, json!({})).await;
-        let told = refused.response.to_string();
-        assert!(told.contains("no tool") && !told.contains("one___slow,"), "{told}");
-    }
-    assert_eq!(names(&bob.request("prompts/list", json!({})).await, "prompts"), Vec::<String>::new());
-    assert_eq!(bob.request("resources/read", json!({"uri": "two+test://static-text"})).await.error().0, -32002);
     let stolen = super::client::http().post(&served.url).header("mcp-session-id", &bob.session);
     let stolen = stolen.bearer_auth("secret-token-of-ann").body(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-    assert_eq!(stolen.send().await.expect("an answer").status().as_u16(), 404, "a session of somebody else");
-    let private = modern_with(
-        &served.url,
-        "tools/list",
-        json!({}),
-        &json!({}),
-        &[("authorization", "Bearer secret-token-of-bob")],
-    )
-    .await;
-    assert_eq!(private.result()["cacheScope"], "private");
+    assert_eq!(stolen.send().await.expect("an answer").status().as_u16(), 404, "the session of another token");
     assert!(!served.log().contains("secret-"), "a secret in the log");
 }
 
@@ -72,7 +51,7 @@ async fn public_addresses_want_tokens() {
 }
 
 #[tokio::test]
-async fn foreign_hosts_origins_and_bodies_are_refused() {
+async fn foreign_hosts_origins_and_long_bodies_are_refused() {
     let config = json!({
         "mcpServers": {"fixture": fixture(&[])},
         "pegboard": {"maxBodyBytes": 2000}
@@ -91,28 +70,7 @@ async fn foreign_hosts_origins_and_bodies_are_refused() {
     check(&[("host", "evil.example.com")], ping, 403).await;
     check(&[("origin", "http://evil.example.com")], ping, 403).await;
     check(&[("origin", "http://localhost:3000")], ping, 200).await;
-    check(&[("mcp-session-id", "unknown")], ping, 404).await;
     check(&[], &format!("{ping}{}", " ".repeat(3000)), 413).await;
-    check(&[], "{", 400).await;
-    check(&[], "[]", 400).await;
-    check(&[("mcp-protocol-version", "v999")], ping, 400).await;
-    for method in ["GET", "DELETE", "PUT"] {
-        let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
-        let response = super::client::http().request(method, &served.url).send().await.expect("an answer");
-        assert_eq!(response.status().as_u16(), 405);
-    }
-}
-
-#[tokio::test]
-async fn sessions_end_when_told_and_make_room() {
-    let config = json!({"mcpServers": {"fixture": fixture(&[])}, "pegboard": {"maxSessions": 2}});
-    let served = Served::start("room", &config).await;
-    let first = served.legacy().await;
-    assert_eq!(first.end().await, 200);
-    assert_eq!(first.request("ping", json!({})).await.status, 404);
-    let (oldest, _second) = (served.legacy().await, served.legacy().await);
-    let _third = served.legacy().await;
-    assert_eq!(oldest.request("ping", json!({})).await.status, 404, "it made room");
 }
 
 #[tokio::test]
@@ -144,29 +102,6 @@ async fn pages_of_allowed_origins_may_ask() {
 }
 
 #[tokio::test]
-async fn what_two_readers_would_read_differently_is_refused() {
-    let config = json!({
-        "mcpServers": {"fixture": fixture(&["--extras"])},
-        "middleware": [
-            {"type": "tool_filter", "config": {"deny": ["test_simple_text"]}},
-            {"type": "security", "config": {"rules": [{"name": "rm", "pattern": "rm -rf", "message": "no"}]}}
-        ],
-        "pegboard": {"dialect": "bridge"}
-    });
-    let served = Served::start("twice", &config).await;
-    let check = async |params: &str| {
-        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
-        let answer = super::client::http().post(&served.url).body(body).send().await.expect("an answer");
-        let answer = answer.text().await.expect("a body");
-        assert!(answer.contains("-32602"), "{params}: {answer}");
-    };
-    check(r#"{"name":"echo","arguments":{},"name":"test_simple_text"}"#).await;
-    check(r#"{"name":"echo","arguments":{"message":"fine"},"arguments":{"message":"rm -rf /"}}"#).await;
-    check(r#"{"name":"echo","arguments":{"message":"fine","message":"rm -rf /"}}"#).await;
-    check(r#"{"name":"call_tool","arguments":{"name":"echo","arguments":{"m":"rm -rf /"},"arguments":{"m":1}}}"#).await;
-}
-
-#[tokio::test]
 async fn secrets_in_addresses_stay_there() {
     let config = json!({
         "mcpServers": {"far": {"url": "http://127.0.0.1:9/mcp?key=tell-nobody"}, "near": fixture(&[])},
@@ -184,77 +119,6 @@ async fn secrets_in_addresses_stay_there() {
         let ours: Vec<&str> = told.lines().filter(|line| !line.contains("connecting to")).collect();
         assert!(!ours.concat().contains("tell-nobody"), "{ours:?}");
     }
-}
-
-#[tokio::test]
-async fn numbers_for_whoever_collects_them() {
-    let config = json!({
-        "mcpServers": {"fixture": fixture(&["--extras", "--tools", "200"])},
-        "pegboard": {"dialect": "bridge", "tokens": [
-            {"name": "me", "token": "alpha-alpha-alpha"}, {"name": "guest", "token": "beta-beta-beta-beta", "selection": {"tools": ["fixture:echo"]}}
-        ]}
-    });
-    let served = Served::start("metrics", &config).await;
-    let get = async |path: &str, token: Option<&str>| {
-        let request = super::client::http().get(served.url.replace("/mcp", path));
-        let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
-        let response = request.send().await.expect("an answer");
-        (response.status().as_u16(), response.text().await.expect("a body"))
-    };
-    let session = Legacy::begin_as(&served.url, "test", json!({}), Some("alpha-alpha-alpha")).await;
-    session.request("tools/list", json!({})).await;
-    session.call("search_tools", json!({"query": "echo"})).await;
-    session.call("search_tools", json!({"query": "zzzqqq"})).await;
-    session.call("call_tool", json!({"name": "echo", "arguments": {"a": 1}})).await;
-    session.call("call_tool", json!({"name": "slow", "arguments": {}})).await;
-    assert_eq!(get("/ready", None).await.0, 200);
-    assert_eq!(get("/metrics", None).await.0, 401, "names of servers are for those who may see them");
-    assert_eq!(
-        get("/metrics", Some("beta-beta-beta-beta")).await,
-        (403, String::new()),
-        "the numbers are of all servers"
-    );
-    let (status, text) = get("/metrics", Some("alpha-alpha-alpha")).await;
-    assert_eq!(status, 200);
-    for line in [
-        "pegboard_sessions 1",
-        "pegboard_servers{state=\"ready\"} 1",
-        "pegboard_searches_total{outcome=\"hit\"} 1",
-        "pegboard_searches_total{outcome=\"miss\"} 1",
-        "pegboard_calls_total{server=\"fixture\",outcome=\"ok\"} 1",
-    ] {
-        assert!(text.lines().any(|one| one == line), "no `{line}` in:\n{text}");
-    }
-    let saved = text.lines().find_map(|line| line.strip_prefix("pegboard_tokens_saved_total "));
-    let saved: u64 = saved.and_then(|saved| saved.parse().ok()).expect("a number");
-    assert!(saved > 1_000, "{saved}");
-}
-
-#[tokio::test]
-async fn without_a_token_health_is_liveness_alone() {
-    let config = json!({
-        "mcpServers": {"one": fixture(&["--extras"])},
-        "pegboard": {"tokens": [
-            {"name": "ann", "token": "secret-token-of-ann"},
-            {"name": "bob", "token": "secret-token-of-bob", "selection": {"tools": ["one:echo"]}}
-        ]}
-    });
-    let served = Served::start("liveness", &config).await;
-    Legacy::begin_as(&served.url, "test", json!({}), Some("secret-token-of-ann")).await;
-    let get = async |path: &str, token: Option<&str>| {
-        let request = super::client::http().get(served.url.replace("/mcp", path));
-        let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
-        let response = request.send().await.expect("an answer");
-        (response.status().as_u16(), response.json::<Value>().await.unwrap_or_default())
-    };
-    for token in [None, Some("secret-token-of-bob")] {
-        assert_eq!(get("/health", token).await, (200, json!({"status": "ok"})));
-        assert_eq!(get("/ready", token).await, (200, json!({"ready": true})));
-    }
-    let (status, health) = get("/health", Some("secret-token-of-ann")).await;
-    assert_eq!((status, &health["servers"], &health["sessions"]), (200, &json!(1), &json!(1)));
-    assert_eq!(get("/ready", Some("secret-token-of-ann")).await, (200, json!({"ready": true, "starting": 0})));
-    assert_eq!(get("/health", Some("secret-token-of-eve")).await.0, 401);
 }
 
 #[tokio::test]

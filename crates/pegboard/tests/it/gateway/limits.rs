@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Served, fixture, text};
+use super::{Served, fixture, names, text};
 
 #[tokio::test]
 async fn limits_of_the_configuration_hold() {
@@ -13,10 +13,12 @@ async fn limits_of_the_configuration_hold() {
     lenient["validateArguments"] = json!(false);
     let config = json!({
         "mcpServers": {"small": small, "lenient": lenient},
-        "pegboard": {"exposure": "never", "limits": {"callsPerMinute": 4}}
+        "pegboard": {"exposure": "never", "pageSize": 3, "limits": {"callsPerMinute": 4}}
     });
     let served = Served::start("limits", &config).await;
     let session = served.legacy().await;
+    let page = session.request("tools/list", json!({})).await;
+    assert_eq!((names(&page, "tools").len(), &page.result()["nextCursor"]), (3, &json!("3")));
     let wrong = json!({"ms": "soon"});
     let refused = text(&session.call("small___slow", wrong.clone()).await);
     assert!(refused.contains("was not called: /ms must be an integer"), "{refused}");
