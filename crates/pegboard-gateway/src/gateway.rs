@@ -20,7 +20,7 @@ use crate::{
     catalog::CatalogView,
     control::{self, Control},
     doors::{Entrance, http, stdio},
-    forward::{calls::Forwarder, suspended::SuspendedCalls},
+    forward::calls::Forwarder,
     greetings::Greetings,
     limits::Limits,
     lookalikes::{self, Lookalike, Lookalikes},
@@ -110,14 +110,13 @@ impl Gateway {
             Arc::clone(&subscriptions),
             Arc::clone(&greetings),
         ));
-        let forwarder = Arc::new(Forwarder {
-            fleet: Arc::clone(&fleet),
-            setups: Arc::clone(&setups),
-            limits: Arc::clone(&limits),
-            metrics: Arc::clone(&metrics),
-            suspended: SuspendedCalls::default(),
-            shutdown: Arc::clone(&shutdown),
-        });
+        let forwarder = Arc::new(Forwarder::new(
+            Arc::clone(&fleet),
+            Arc::clone(&setups),
+            Arc::clone(&limits),
+            Arc::clone(&metrics),
+            Arc::clone(&shutdown),
+        ));
         let control = Arc::new(Control::new(
             Arc::clone(&catalog),
             Arc::clone(&sessions),

@@ -76,13 +76,23 @@ struct Ended {
 pub(crate) struct Forwarder {
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) setups: Arc<Setups>,
-    pub(crate) limits: Arc<Limits>,
+    limits: Arc<Limits>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) suspended: SuspendedCalls,
-    pub(crate) shutdown: Arc<Shutdown>,
+    suspended: SuspendedCalls,
+    shutdown: Arc<Shutdown>,
 }
 
 impl Forwarder {
+    pub(crate) fn new(
+        fleet: Arc<Fleet>,
+        setups: Arc<Setups>,
+        limits: Arc<Limits>,
+        metrics: Arc<Metrics>,
+        shutdown: Arc<Shutdown>,
+    ) -> Self {
+        Self { fleet, setups, limits, metrics, suspended: SuspendedCalls::default(), shutdown }
+    }
+
     /// Makes a call on behalf of a client, and sees it through.
     ///
     /// # Errors
@@ -103,6 +113,11 @@ impl Forwarder {
             self.metrics.refused(refused);
         }
         outcome
+    }
+
+    /// How many calls wait for the input of their clients.
+    pub(crate) fn suspended_calls(&self) -> usize {
+        self.suspended.count()
     }
 
     async fn see_through(&self, exchange: &Exchange, forward: Forward) -> Result<Forwarded, ForwardError> {
