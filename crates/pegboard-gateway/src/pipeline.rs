@@ -323,3 +323,6 @@ impl Pipeline {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

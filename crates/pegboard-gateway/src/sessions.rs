@@ -301,3 +301,6 @@ impl ClientSession {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -166,3 +166,6 @@ impl Drop for Leaving {
         self.subscriptions.unfollow_all(std::mem::take(&mut self.uris));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,117 @@
 //! Parts to test others with.
 
-use std::sync::Arc;
+/// The server of the integration tests.
+#[allow(dead_code, reason = "integration tests need more of it")]
+#[path = "../tests/it/server.rs"]
+mod server;
+
+use std::{sync::Arc, time::Duration};
 
 use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection};
-use pegboard_upstream::{json::raw, trace::TraceContext};
+use pegboard_upstream::{Fleet, config::ServerConfig, json::raw, trace::TraceContext};
 use serde_json::json;
 
+pub(crate) use self::server::Server;
 use crate::{
     caller::{Caller, Viewer},
-    catalog::CatalogView,
+    catalog::{CatalogView, directory::Directory},
     exchange::Exchange,
+    forward::calls::Forwarder,
+    greetings::Greetings,
+    limits::Limits,
     lock,
-    sessions::{Beginning, ClientSession},
+    metrics::Metrics,
+    sessions::{Beginning, ClientSession, Sessions},
     settings::{GatewaySettings, Profile, Rankers},
     setup::Setups,
     shares::Party,
+    startup::{Shutdown, Startup},
+    subscriptions::Subscriptions,
 };
+
+/// How long anything may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until a condition holds.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let polled = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, polled).await.is_ok(), "{what}: not in time");
+}
+
+/// What every part is made from: servers that run, what they offer, and settings.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) setups: Arc<Setups>,
+    pub(crate) catalog: Arc<CatalogView>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) startup: Arc<Startup>,
+    pub(crate) shutdown: Arc<Shutdown>,
+}
+
+impl Ground {
+    /// The ground of these servers, once they are there.
+    pub(crate) async fn new(servers: Vec<ServerConfig>, settings: GatewaySettings) -> Self {
+        let (fleet, _notices) = Fleet::start(servers, Vec::new());
+        fleet.listed(PATIENCE).await;
+        let ground = Self {
+            fleet: Arc::new(fleet),
+            setups: setups(settings),
+            catalog: Arc::default(),
+            metrics: Arc::default(),
+            limits: Arc::default(),
+            startup: Arc::default(),
+            shutdown: Arc::default(),
+        };
+        ground.startup.end();
+        ground.take_in();
+        ground
+    }
+
+    /// Takes in what the servers offer now; what is different.
+    pub(crate) fn take_in(&self) -> crate::catalog::directory::Difference {
+        let before = self.catalog.directory();
+        let directory = Directory::new(&self.fleet, &self.setups.current(), &before);
+        let difference = directory.difference(&before);
+        self.catalog.replace(Arc::new(directory));
+        self.catalog.forget_views();
+        difference
+    }
+
+    pub(crate) fn subscriptions(&self) -> Arc<Subscriptions> {
+        let (fleet, setups) = (Arc::clone(&self.fleet), Arc::clone(&self.setups));
+        Arc::new(Subscriptions::new(fleet, setups, Arc::clone(&self.catalog), Arc::clone(&self.shutdown)))
+    }
+
+    pub(crate) fn greetings(&self) -> Arc<Greetings> {
+        Arc::new(Greetings { fleet: Arc::clone(&self.fleet), catalog: Arc::clone(&self.catalog) })
+    }
+
+    pub(crate) fn sessions(&self, subscriptions: &Arc<Subscriptions>) -> Arc<Sessions> {
+        let (setups, startup) = (Arc::clone(&self.setups), Arc::clone(&self.startup));
+        Arc::new(Sessions::new(None, setups, startup, Arc::clone(subscriptions), self.greetings()))
+    }
+
+    pub(crate) fn forwarder(&self) -> Arc<Forwarder> {
+        Arc::new(Forwarder::new(
+            Arc::clone(&self.fleet),
+            Arc::clone(&self.setups),
+            Arc::clone(&self.limits),
+            Arc::clone(&self.metrics),
+            Arc::clone(&self.shutdown),
+        ))
+    }
+
+    /// What a caller may see.
+    pub(crate) fn viewer(&self, caller: Caller) -> Viewer {
+        self.setups.viewer(caller).expect("a caller")
+    }
+}
 
 /// A ranker that finds nothing.
 #[derive(Debug)]

@@ -264,3 +264,6 @@ fn answer(status: StatusCode, value: &Value) -> Response<Body> {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
+
+#[cfg(test)]
+mod tests;

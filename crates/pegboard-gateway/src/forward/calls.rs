@@ -356,3 +356,6 @@ pub(crate) fn is_input_required(result: &Raw) -> bool {
     result.get().contains("\"input_required\"")
         && Fields::of(result).and_then(|fields| fields.text("resultType")).as_deref() == Some("input_required")
 }
+
+#[cfg(test)]
+mod tests;

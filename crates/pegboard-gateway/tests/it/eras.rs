@@ -200,7 +200,8 @@ async fn listening_is_acknowledged_tagged_and_filtered() {
         until("the prompt is listed", has_both).await;
         server.add_tool("brand_new");
         check(&events.message().await, "notifications/tools/list_changed");
-        until("the resource is watched", async || server.update("toy://text")).await;
+        until("the resource is watched", async || server.watched() == ["toy://text"]).await;
+        assert!(server.update("toy://text"));
         let updated = events.message().await;
         check(&updated, "notifications/resources/updated");
         assert_eq!(updated["params"]["uri"], "toy://text");

@@ -133,7 +133,7 @@ async fn a_session_that_is_damaged_old_or_unknown_is_not_found() {
     };
     let write = |bytes: &[u8]| fs::write(&file, bytes).expect("written");
     let mark = |time| {
-        fs::OpenOptions::new().append(true).open(&file).and_then(|file| file.set_modified(time)).expect("marked")
+        fs::OpenOptions::new().append(true).open(&file).and_then(|file| file.set_modified(time)).expect("marked");
     };
     write(&good[..good.len() - 1]);
     assert_eq!(found(&id).await, 404, "cut");

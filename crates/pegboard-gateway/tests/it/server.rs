@@ -158,6 +158,11 @@ impl Server {
         is_watched
     }
 
+    /// The resources whose updates are wanted.
+    pub(crate) fn watched(&self) -> Vec<String> {
+        lock(&self.watched).iter().cloned().collect()
+    }
+
     /// Sends a notification to the client, if it is there.
     pub(crate) fn notify(&self, method: &str, params: &Value) {
         if let Some(client) = lock(&self.client).clone() {

@@ -1,0 +1,83 @@
+//! Subscriptions alone.
+
+use pegboard_upstream::era::Era;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::{
+    GatewaySettings,
+    caller::Caller,
+    testing::{self, Ground, PATIENCE, Server, until},
+};
+
+const URI: &str = "toy://text";
+
+/// The next message of a listener.
+async fn next(messages: &mut mpsc::Receiver<String>) -> Value {
+    let line = tokio::time::timeout(PATIENCE, messages.recv()).await.expect("in time").expect("a message");
+    serde_json::from_str(&line).expect("JSON")
+}
+
+#[tokio::test]
+async fn a_resource_is_watched_until_the_last_client_leaves() {
+    for era in [Era::Legacy, Era::Modern] {
+        let server = Server::of(era, &[]);
+        let ground = Ground::new(vec![server.config("one")], GatewaySettings::default()).await;
+        let subscriptions = ground.subscriptions();
+        subscriptions.follow(URI).await;
+        subscriptions.follow(URI).await;
+        assert_eq!(server.watched(), [URI], "{era:?}");
+        subscriptions.unfollow(URI).await;
+        assert_eq!(server.watched(), [URI], "{era:?}: another client is left");
+        subscriptions.unfollow_all([URI.to_owned()]);
+        until("it is watched no longer", || server.watched().is_empty()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_listener_gets_what_it_asked_for() {
+    let server = Server::new(&["echo"]);
+    let ground = Ground::new(vec![server.config("one")], GatewaySettings::default()).await;
+    let subscriptions = ground.subscriptions();
+    let (outlet, mut messages) = mpsc::channel(8);
+    let exchange = Exchange { outlet, ..testing::exchange(Caller::Anybody, None) };
+    let wanted = Listen { flags: vec!["toolsListChanged"], uris: Some(vec![URI.to_owned()]) };
+    let listening = Arc::clone(&subscriptions);
+    let listening = tokio::spawn(async move { listening.listen(&exchange, &Id::from(7), wanted).await });
+    let agreed = json!({"toolsListChanged": true, "resourceSubscriptions": [URI]});
+    let first = next(&mut messages).await;
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(first["params"]["notifications"], agreed);
+    subscriptions.changed("notifications/prompts/list_changed", |_| true);
+    subscriptions.changed("notifications/tools/list_changed", |_| false);
+    subscriptions.changed("notifications/tools/list_changed", |_| true);
+    subscriptions.updated(|uri| uri == "toy://other", &Fields::new());
+    subscriptions.updated(|uri| uri == URI, &Fields::new());
+    let (changed, updated) = (next(&mut messages).await, next(&mut messages).await);
+    assert_eq!(changed["method"], "notifications/tools/list_changed");
+    assert_eq!(
+        (&updated["method"], &updated["params"]["uri"]),
+        (&"notifications/resources/updated".into(), &URI.into())
+    );
+    for message in [first, changed, updated] {
+        assert_eq!(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7);
+    }
+    until("it is watched", || server.watched() == [URI]).await;
+    drop(messages);
+    listening.await.expect("it ends").expect("it was served");
+    until("it is watched no longer", || server.watched().is_empty()).await;
+}
+
+#[tokio::test]
+async fn listeners_end_with_the_gateway() {
+    let ground = Ground::new(Vec::new(), GatewaySettings::default()).await;
+    let subscriptions = ground.subscriptions();
+    let (outlet, _messages) = mpsc::channel(1);
+    let exchange = Exchange { outlet, ..testing::exchange(Caller::Anybody, None) };
+    let (id, wanted) = (Id::from(1), Listen { flags: Vec::new(), uris: None });
+    let listening = subscriptions.listen(&exchange, &id, wanted);
+    ground.shutdown.stopping.send_replace(true);
+    let ended = tokio::time::timeout(PATIENCE, listening).await.expect("in time");
+    assert!(ended.is_ok());
+}
