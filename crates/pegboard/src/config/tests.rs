@@ -115,6 +115,32 @@ fn whoever_names_a_dialect_wants_it_always() {
 }
 
 #[test]
+fn limits_of_callers_servers_and_lists() {
+    let shown = |config: &Config| {
+        let gateway = &config.gateway;
+        let validation = &gateway.discovery.validation;
+        let servers: Vec<_> = config.servers.iter().map(|server| server.limits).collect();
+        format!(
+            "{:?} {} {} {:?} {:?} {servers:?}",
+            gateway.limits, gateway.page_size, gateway.max_sessions, validation.is_on, validation.servers
+        )
+    };
+    check("{}", shown, "CallLimits { concurrent: 0, per_minute: 0 } 0 1000 Some(true) {} []");
+    let section = r#""pegboard": {
+        "limits": {"maxConcurrent": 3, "callsPerMinute": 2}, "pageSize": 40, "maxSessions": 5, "validateArguments": false
+    }"#;
+    let expected = "CallLimits { concurrent: 3, per_minute: 2 } 40 5 Some(false) {} []";
+    check(&format!("{{{section}}}"), shown, expected);
+    let server = r#"{"mcpServers": {"one": {
+        "command": "x", "maxConcurrent": 1, "maxArgumentBytes": 1000, "maxResultBytes": 2000, "validateArguments": false
+    }}}"#;
+    let limits = "Limits { concurrent: 1, argument_bytes: 1000, result_bytes: 2000 }";
+    let expected =
+        format!("CallLimits {{ concurrent: 0, per_minute: 0 }} 0 1000 Some(true) {{\"one\": false}} [{limits}]");
+    check(server, shown, &expected);
+}
+
+#[test]
 fn a_search_sets_the_options_of_its_dialect() {
     let options = |config: &Config| {
         let gateway = &config.gateway;

@@ -11,7 +11,6 @@ mod exposure;
 mod faults;
 mod guards;
 mod hostile;
-mod limits;
 pub(crate) mod listener;
 mod mcproxy;
 mod passing;
