@@ -1,5 +1,7 @@
 //! The control API.
 
+use std::time::Duration;
+
 use axum::http::Method;
 use pegboard_core::Selection;
 use pegboard_discovery::DialectName;
@@ -13,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::{
     tokens::token,
-    world::{Server, World, plain, settings, until},
+    world::{PATIENCE, Server, World, plain, read, settings, until},
 };
 
 /// The control API of a gateway.
@@ -27,7 +29,7 @@ impl Desk {
     /// The status code and the document.
     async fn ask(&self, method: Method, path: &str, holder: Option<usize>, headers: &[(&str, &str)]) -> (u16, Value) {
         let response = self.0.http(method, &format!("/control/{path}"), holder, headers, "{}").await;
-        let (status, mut document) = (response.status().as_u16(), super::world::read(response).await.2);
+        let (status, mut document) = (response.status().as_u16(), read(response).await.2);
         (status, document.pop().unwrap_or_default())
     }
 
@@ -35,6 +37,20 @@ impl Desk {
         let (status, document) = self.ask(Method::GET, "status", holder, &[]).await;
         assert_eq!(status, 200, "{document}");
         document
+    }
+
+    /// Waits for a status in which a server is in this state.
+    async fn status_with(&self, server: usize, state: &str) -> Value {
+        let polled = async {
+            loop {
+                let status = self.status(None).await;
+                if status["servers"][server]["state"] == state {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, polled).await.expect("in time")
     }
 
     /// Asks for a change, with further headers.
@@ -82,8 +98,7 @@ async fn the_status_shows_servers_sessions_and_totals() {
     session.names().await;
     assert!(session.call("search_tools", r#"{"query":"echo"}"#).await.contains("one___echo("));
     assert_eq!(session.call("call_tool", r#"{"name":"one___echo","arguments":{}}"#).await, "done");
-    until("a server failed", async || desk.status(None).await["servers"][1]["state"] == "failed").await;
-    let status = desk.status(None).await;
+    let status = desk.status_with(1, "failed").await;
     assert_eq!((&status["format"], names(&status)), (&json!(1), vec!["one", "broken", "off"]));
     assert_eq!(status["gateway"]["endpoint"], "http://127.0.0.1:1/mcp");
     assert_eq!(status["gateway"]["pid"], std::process::id());
