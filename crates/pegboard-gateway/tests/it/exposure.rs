@@ -195,9 +195,10 @@ async fn a_missing_resource_has_the_code_of_each_version() {
     let session = world.legacy().await;
     let legacy = session.request("resources/read", json!({"uri": "toy://none"})).await;
     assert_eq!(legacy["error"]["code"], -32002);
-    let body = json!({"uri": "toy://none"});
-    let headers = [("mcp-name", "toy://none")];
-    let modern = world.modern_with("resources/read", body, &headers).await;
+    let (status, _, mut messages) =
+        world.modern_messages(None, "resources/read", json!({"uri": "toy://none"}), &[]).await;
+    let modern = messages.pop().expect("a response");
+    assert_eq!(status, 400);
     assert_eq!(
         (modern["error"]["code"].as_i64(), &modern["error"]["data"]["uri"]),
         (Some(-32602), &json!("toy://none"))

@@ -11,6 +11,7 @@ mod eras;
 mod exposure;
 mod limits;
 mod names;
+mod passing;
 mod pins;
 mod probes;
 mod record;

@@ -25,12 +25,21 @@ const PAGE: usize = 25;
 /// Bytes of a large result.
 pub(crate) const LARGE: usize = 300 << 10;
 
+/// The result of the tool `vendor`: content of all kinds, an unknown field, and numbers that a JSON
+/// library would write in another way.
+pub(crate) const VENDOR: &str = concat!(
+    r#"{"x-vendor":{"z":1.0,"a":[1e2,123456789012345678901234567890],"m":{"y":null,"x":0.10}},"#,
+    r#""content":[{"type":"text","text":"\u00e9"},{"type":"image","data":"","mimeType":"image/png"},"#,
+    r#"{"type":"audio","data":"","mimeType":"audio/wav"},"#,
+    r#"{"type":"resource","resource":{"uri":"toy://other","text":"x"}}]}"#
+);
+
 /// A server that offers tools by name, a prompt and resources, and keeps what it is called with.
 /// Its tools are listed in pages.
 ///
 /// Some names mean something: `fail` fails, `refuse` is refused, `wait` waits for
 /// [`release`](Server::release), `link` names a resource, `large` has a result of [`LARGE`] bytes
-/// and a little more, `meta` returns the `_meta` of its call, `ask` and `sample` ask the client,
+/// and a little more, `vendor` has the result [`VENDOR`], `meta` returns the `_meta` of its call, `ask` and `sample` ask the client,
 /// `progress` and `log` send three notifications each, and `exit` ends the server.
 pub(crate) struct Server {
     era: Era,
@@ -78,15 +87,16 @@ impl Server {
 
     /// [`new`](Self::new) with a server of this era.
     pub(crate) fn of(era: Era, names: &[&str]) -> Arc<Self> {
-        Self::make(era, names.iter().map(|name| tool(name, &format!("Does what {name} says"))).collect())
+        Self::made(era, names.iter().map(|name| tool(name, &format!("Does what {name} says"))).collect())
     }
 
     /// A server with tools of these definitions.
     pub(crate) fn with(tools: Vec<Value>) -> Arc<Self> {
-        Self::make(Era::Modern, tools)
+        Self::made(Era::Modern, tools)
     }
 
-    fn make(era: Era, tools: Vec<Value>) -> Arc<Self> {
+    /// A server of this era with tools of these definitions.
+    pub(crate) fn made(era: Era, tools: Vec<Value>) -> Arc<Self> {
         Arc::new(Self {
             era,
             tools: Mutex::new(tools),
@@ -182,6 +192,7 @@ impl Server {
             "fail" => Ok(raw(&json!({"content": [{"type": "text", "text": "it failed"}], "isError": true}))),
             "refuse" => Err(RpcError::new(RpcError::INVALID_PARAMS, "no such thing")),
             "wait" => self.wait().await,
+            "vendor" => Ok(serde_json::from_str(VENDOR).expect("JSON")),
             "large" => Ok(text(&"x".repeat(LARGE))),
             "link" => Ok(raw(&json!({"content": [{"type": "resource_link", "uri": "toy://text", "name": "text"}]}))),
             "meta" => Ok(text(params.get("_meta").map(|meta| meta.get()).unwrap_or_default())),

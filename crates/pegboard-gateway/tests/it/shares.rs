@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pegboard_discovery::Exposure;
 use pegboard_gateway::GatewaySettings;
+use pegboard_upstream::era::Era;
 use serde_json::{Value, json};
 
 use super::{
@@ -102,4 +103,86 @@ async fn a_holder_leaves_a_quarter_of_a_server_to_others() {
     assert_eq!(outcome(&answer), Ok(4), "{answer}");
     let reached: Vec<_> = server.calls().into_iter().map(|(name, _)| name).collect();
     assert_eq!(reached, ["wait", "wait", "wait", "echo"]);
+}
+
+#[tokio::test]
+async fn long_texts_are_refused() {
+    let world = World::new(vec![Server::new(&["echo"]).config("one")], settings()).await;
+    let session = world.legacy_as(GUEST).await;
+    let long = |prefix: &str, length: usize| format!("{prefix}{}", "u".repeat(length - prefix.len()));
+    let check = async |method: &str, params: Value, expected: &str| {
+        let error = session.request(method, params).await["error"].clone();
+        assert_eq!((&error["code"], &error["message"]), (&json!(-32602), &json!(expected)), "{method}");
+    };
+    let uri = "`uri` is 3900000 bytes, over the limit of 8192";
+    for method in ["resources/subscribe", "resources/read"] {
+        check(method, json!({"uri": long("toy://", 3_900_000)}), uri).await;
+    }
+    let reference = json!({"type": "ref/resource", "uri": long("toy://", 9000)});
+    let params = json!({"ref": reference, "argument": {"name": "a", "value": "b"}});
+    check("completion/complete", params, "`uri` is 9000 bytes, over the limit of 8192").await;
+    let name = "`name` is 2000 bytes, over the limit of 1024";
+    check("tools/call", json!({"name": long("", 2000), "arguments": {}}), name).await;
+    check("prompts/get", json!({"name": long("", 2000)}), name).await;
+    check("tools/list", json!({"cursor": long("", 2000)}), "`cursor` is 2002 bytes, over the limit of 1024").await;
+    let progress = json!({"name": "echo", "_meta": {"progressToken": long("", 2000)}});
+    check("tools/call", progress, "`progressToken` is 2002 bytes, over the limit of 1024").await;
+    // Requests without a session have the same bounds.
+    let message = async |method: &str, params: Value| {
+        let mut messages = world.modern_messages(Some(GUEST), method, params, &[]).await.2;
+        messages.pop().unwrap_or_default()["error"]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    let uris: Vec<String> = (0..50).map(|number| long(&format!("toy://{number}/"), 8000)).collect();
+    let listen = json!({"notifications": {"resourceSubscriptions": uris}});
+    let expected = "too many subscriptions: their URIs exceed 262144 bytes";
+    assert_eq!(message("subscriptions/listen", listen).await, expected);
+    let capabilities = json!({"experimental": {"long": long("", 40_000)}});
+    let meta = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
+    let refused = message("tools/list", json!({"_meta": meta})).await;
+    assert!(refused.starts_with("`capabilities` is 400"), "{refused}");
+}
+
+#[tokio::test]
+async fn all_sessions_of_a_token_have_a_bound_of_subscriptions() {
+    let world = World::new(vec![Server::of(Era::Legacy, &["echo"]).config("one")], settings()).await;
+    let mut taken = 0;
+    let mut sessions = Vec::new();
+    let message = 'all: loop {
+        let session = world.legacy_as(GUEST).await;
+        for number in 0..25 {
+            let uri = format!("toy://{}/{number}/{}", sessions.len(), "u".repeat(8000));
+            let reply = session.request("resources/subscribe", json!({"uri": uri})).await;
+            if let Some(error) = reply.get("error") {
+                break 'all error["message"].clone();
+            }
+            taken += uri.len();
+        }
+        sessions.push(session);
+    };
+    assert_eq!(message, "too many subscriptions: the URIs of all your sessions exceed 1048576 bytes");
+    assert!((900_000..1_048_576).contains(&taken), "{taken}");
+    // Another caller is not concerned, and a session that ends gives back what it had.
+    let subscribe = json!({"uri": "toy://text"});
+    let other = world.legacy_as(ADMIN).await;
+    assert_eq!(other.request("resources/subscribe", subscribe.clone()).await["result"], json!({}));
+    assert_eq!(sessions[0].end().await, 200);
+    let session = world.legacy_as(GUEST).await;
+    assert_eq!(session.request("resources/subscribe", subscribe).await["result"], json!({}));
+}
+
+#[tokio::test]
+async fn a_token_makes_room_for_its_own_sessions() {
+    let servers = vec![Server::new(&["echo"]).config("one")];
+    let world = World::new(servers, GatewaySettings { max_sessions: 8, ..settings() }).await;
+    let other = world.legacy_as(ADMIN).await;
+    let mut own = Vec::new();
+    for _ in 0..20 {
+        own.push(world.legacy_as(GUEST).await);
+    }
+    assert_eq!(other.status("ping", json!({})).await, 200);
+    let mut alive = 0;
+    for session in &own {
+        alive += usize::from(session.status("ping", json!({})).await == 200);
+    }
+    assert_eq!(alive, 3, "two, and the one that came last");
 }

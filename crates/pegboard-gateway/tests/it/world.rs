@@ -24,7 +24,7 @@ use pegboard_upstream::config::ServerConfig;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-pub(crate) use super::server::{LARGE, Server, tool};
+pub(crate) use super::server::{LARGE, Server, VENDOR, tool};
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -244,7 +244,7 @@ impl World {
 }
 
 /// The whole text of a body.
-async fn whole(body: Body) -> String {
+pub(crate) async fn whole(body: Body) -> String {
     let bytes = tokio::time::timeout(PATIENCE, body::to_bytes(body, usize::MAX)).await.expect("in time");
     String::from_utf8(bytes.expect("a body").to_vec()).expect("text")
 }

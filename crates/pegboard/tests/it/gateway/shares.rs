@@ -1,4 +1,4 @@
-//! Connections, streams and memory that one caller cannot take from the others.
+//! Connections, streams and memory that one caller cannot take from the others, at the listener.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -228,84 +228,6 @@ async fn limits_without_tokens_are_those_of_an_address() {
         passed += usize::from(behind(&served, &format!("192.0.2.{number}")).await);
     }
     assert_eq!(passed, 3);
-}
-
-#[tokio::test]
-async fn long_texts_are_not_kept() {
-    let served = Served::start("long-texts", &config(&json!({}))).await;
-    let session = Legacy::begin_as(&served.url, "low", json!({}), Some(LOW)).await;
-    let long = |prefix: &str, length: usize| format!("{prefix}{}", "u".repeat(length - prefix.len()));
-    let check = async |method: &str, params: Value, expected: &str| {
-        let (code, message) = session.request(method, params).await.error();
-        assert_eq!((code, message.as_str()), (-32602, expected), "{method}");
-    };
-    let uri = "`uri` is 3900000 bytes, over the limit of 8192";
-    for _ in 0..50 {
-        check("resources/subscribe", json!({"uri": long("test://", 3_900_000)}), uri).await;
-    }
-    check("resources/read", json!({"uri": long("test://", 3_900_000)}), uri).await;
-    let reference = json!({"type": "ref/resource", "uri": long("test://", 9000)});
-    let params = json!({"ref": reference, "argument": {"name": "a", "value": "b"}});
-    check("completion/complete", params, "`uri` is 9000 bytes, over the limit of 8192").await;
-    let name = "`name` is 2000 bytes, over the limit of 1024";
-    check("tools/call", json!({"name": long("", 2000), "arguments": {}}), name).await;
-    check("prompts/get", json!({"name": long("", 2000)}), name).await;
-    check("tools/list", json!({"cursor": long("", 2000)}), "`cursor` is 2002 bytes, over the limit of 1024").await;
-    let progress = json!({"name": "echo", "_meta": {"progressToken": long("", 2000)}});
-    check("tools/call", progress, "`progressToken` is 2002 bytes, over the limit of 1024").await;
-    // Those of a modern listener have the same bounds.
-    let uris: Vec<String> = (0..50).map(|number| long(&format!("test://{number}/"), 8000)).collect();
-    let params = json!({"notifications": {"resourceSubscriptions": uris}});
-    let bearer = format!("Bearer {LOW}");
-    let headers = [("authorization", bearer.as_str())];
-    let refused = modern_with(&served.url, "subscriptions/listen", params, &json!({}), &headers).await;
-    assert_eq!(refused.error().1, "too many subscriptions: their URIs exceed 262144 bytes");
-    let capabilities = json!({"experimental": {"long": long("", 40_000)}});
-    let refused = modern_with(&served.url, "tools/list", json!({}), &capabilities, &headers).await;
-    assert!(refused.error().1.starts_with("`capabilities` is 400"), "{refused:?}");
-}
-
-#[tokio::test]
-async fn all_sessions_of_a_token_have_a_bound_of_subscriptions() {
-    let served = Served::start("subscription-bytes", &config(&json!({}))).await;
-    let mut taken = 0;
-    let mut sessions = Vec::new();
-    let message = 'all: loop {
-        let session = Legacy::begin_as(&served.url, "low", json!({}), Some(LOW)).await;
-        for number in 0..25 {
-            let uri = format!("test://{}/{number}/{}", sessions.len(), "u".repeat(8000));
-            let reply = session.request("resources/subscribe", json!({"uri": uri})).await;
-            if reply.response.get("error").is_some() {
-                break 'all reply.error().1;
-            }
-            taken += uri.len();
-        }
-        sessions.push(session);
-    };
-    assert_eq!(message, "too many subscriptions: the URIs of all your sessions exceed 1048576 bytes");
-    assert!((900_000..1_048_576).contains(&taken), "{taken}");
-    // Another caller is not concerned, and a session that ends gives back what it had.
-    let other = Legacy::begin_as(&served.url, "ann", json!({}), Some(ANN)).await;
-    other.request("resources/subscribe", json!({"uri": "test://static-text"})).await.result();
-    assert_eq!(sessions[0].end().await, 200);
-    let session = Legacy::begin_as(&served.url, "low", json!({}), Some(LOW)).await;
-    session.request("resources/subscribe", json!({"uri": "test://static-text"})).await.result();
-}
-
-#[tokio::test]
-async fn a_token_makes_room_for_its_own_sessions() {
-    let served = Served::start("session-share", &config(&json!({"maxSessions": 8}))).await;
-    let ann = Legacy::begin_as(&served.url, "ann", json!({}), Some(ANN)).await;
-    let mut low = Vec::new();
-    for _ in 0..20 {
-        low.push(Legacy::begin_as(&served.url, "low", json!({}), Some(LOW)).await);
-    }
-    assert_eq!(ann.request("ping", json!({})).await.status, 200);
-    let mut alive = 0;
-    for session in &low {
-        alive += usize::from(session.request("ping", json!({})).await.status == 200);
-    }
-    assert_eq!(alive, 3, "two, and the one that came last");
 }
 
 #[tokio::test]
