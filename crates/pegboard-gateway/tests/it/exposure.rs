@@ -4,7 +4,7 @@ use pegboard_discovery::{DialectName, Exposure, Settings};
 use pegboard_gateway::{ClientProfile, GatewaySettings, Profile};
 use serde_json::{Value, json};
 
-use super::world::{Legacy, Server, World, methods, names, settings};
+use super::world::{Legacy, Server, World, methods, names, plain, settings};
 
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
@@ -203,4 +203,23 @@ async fn a_missing_resource_has_the_code_of_each_version() {
         (modern["error"]["code"].as_i64(), &modern["error"]["data"]["uri"]),
         (Some(-32602), &json!("toy://none"))
     );
+}
+
+#[tokio::test]
+async fn definitions_of_the_wrong_types_are_corrected() {
+    let tools = vec![
+        json!({"name": "kind", "inputSchema": {"type": "string"}}),
+        json!({"name": "kinds", "inputSchema": {"type": ["object", "null"]}, "description": 5}),
+        json!({"name": "list", "inputSchema": {"type": "object", "properties": [], "required": null}}),
+        json!({"name": "words", "inputSchema": {"type": "object"}, "annotations": "none", "title": {}, "_meta": 1}),
+    ];
+    let world = World::new(vec![Server::with(tools).config("one")], plain()).await;
+    let listed = world.legacy().await.request("tools/list", json!({})).await;
+    assert_eq!(names(&listed), ["kind", "kinds", "list", "words"]);
+    for tool in listed["result"]["tools"].as_array().expect("a list") {
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        let is_gone = |key: &str| tool.get(key).is_none() && tool["inputSchema"].get(key).is_none();
+        assert!(["annotations", "title", "_meta", "properties", "required"].iter().all(|key| is_gone(key)), "{tool}");
+        assert!(tool.get("description").is_none_or(Value::is_string), "{tool}");
+    }
 }

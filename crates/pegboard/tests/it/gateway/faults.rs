@@ -165,32 +165,6 @@ async fn a_call_that_takes_too_long_is_given_up_and_taken_back() {
 }
 
 #[tokio::test]
-async fn tools_that_strict_clients_would_choke_on_are_mended() {
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken-tools");
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let file = folder.join("tools.jsonl");
-    let tools = [
-        json!({"name": "kind", "inputSchema": {"type": "string"}}),
-        json!({"name": "kinds", "inputSchema": {"type": ["object", "null"]}, "description": 5}),
-        json!({"name": "list", "inputSchema": {"type": "object", "properties": [], "required": null}}),
-        json!({"name": "words", "inputSchema": {"type": "object"}, "annotations": "none", "title": {}, "_meta": 1}),
-    ];
-    std::fs::write(&file, tools.map(|tool| tool.to_string()).join("\n")).expect("a temporary file");
-    let server = fixture(&["--catalog", file.to_str().expect("a path")]);
-    let served = Served::start("mended", &config(&json!({"fixture": server}))).await;
-    let listed = served.legacy().await.request("tools/list", json!({})).await;
-    let listed = listed.result()["tools"].as_array().expect("a list");
-    for name in ["kind", "kinds", "list", "words"] {
-        let tool = listed.iter().find(|tool| tool["name"] == name).expect("listed");
-        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
-        let is_gone = |key: &str| tool.get(key).is_none() && tool["inputSchema"].get(key).is_none();
-        assert!(["annotations", "title", "_meta", "properties", "required"].iter().all(|key| is_gone(key)), "{tool}");
-        assert!(tool.get("description").is_none_or(Value::is_string), "{tool}");
-    }
-    served.logged("has the wrong type and is left out").await;
-}
-
-#[tokio::test]
 async fn the_clock_stands_still_while_somebody_is_asked() {
     let mut server = fixture(&["--era", "legacy"]);
     server["timeout"] = json!("2s");
