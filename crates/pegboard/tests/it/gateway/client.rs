@@ -217,12 +217,6 @@ impl Legacy {
         assert_eq!(response.status().as_u16(), 200);
         Events::new(response)
     }
-
-    /// Ends the conversation; the status.
-    pub(crate) async fn end(&self) -> u16 {
-        let request = self.http.delete(&self.url).header("mcp-session-id", &self.session);
-        request.send().await.expect("an answer").status().as_u16()
-    }
 }
 
 /// What a modern request says in `_meta`.
