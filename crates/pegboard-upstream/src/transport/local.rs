@@ -63,3 +63,92 @@ impl LocalClient {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Mutex, PoisonError},
+        time::Duration,
+    };
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        config::{ServerConfig, TransportConfig},
+        connection::{Call, CallError, Event},
+        era::Era,
+        fleet::Fleet,
+        json::{Fields, raw},
+    };
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A server of 2025-11-25, whose tool asks.
+    #[derive(Debug, Default)]
+    struct Old {
+        client: Mutex<Option<LocalClient>>,
+    }
+
+    impl Old {
+        fn client(&self) -> LocalClient {
+            self.client.lock().unwrap_or_else(PoisonError::into_inner).clone().expect("it is connected")
+        }
+    }
+
+    impl LocalServer for Old {
+        fn answer<'a>(&'a self, method: &'a str, _: Option<Raw>) -> Answering<'a> {
+            Box::pin(async move {
+                match method {
+                    "initialize" => {
+                        let capabilities = json!({"tools": {"listChanged": true}});
+                        Ok(raw(&json!({"protocolVersion": "2025-11-25", "capabilities": capabilities})))
+                    }
+                    "tools/list" => Ok(raw(&json!({"tools": [{"name": "a", "inputSchema": {"type": "object"}}]}))),
+                    "tools/call" => self.client().ask("elicitation/create", None).await,
+                    _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "no such thing")),
+                }
+            })
+        }
+
+        fn connected(&self, client: LocalClient) {
+            *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_old_server_is_greeted_asks_notifies_and_ends() {
+        let server = Arc::new(Old::default());
+        let config = ServerConfig::new("old", TransportConfig::Local(Arc::clone(&server) as Arc<dyn LocalServer>));
+        let (fleet, mut notices) = Fleet::start(vec![config], Vec::new());
+        fleet.listed(PATIENCE).await;
+        let upstream = &fleet.servers()[0];
+        assert_eq!(upstream.hello().map(|hello| hello.era), Some(Era::Legacy));
+
+        let (events, mut heard) = tokio::sync::mpsc::channel(1);
+        let call = || Call { events: Some(events.clone()), ..Call::new("tools/call", Fields::new(), PATIENCE) };
+        let answer = async {
+            let Some(Event::Request { method, reply, .. }) = heard.recv().await else { panic!("no question") };
+            assert_eq!(method, "elicitation/create");
+            reply.send(Ok(raw(&json!("an answer")))).expect("it waits");
+        };
+        let (called, ()) = tokio::join!(upstream.call(|_| call()), answer);
+        assert_eq!(called.expect("a result").get(), "\"an answer\"");
+
+        server.client().notify("notifications/resources/updated", Some(raw(&json!({"uri": "a:b"}))));
+        let (name, notice) = notices.recv().await.expect("a notice");
+        assert_eq!((&*name, notice.method.as_str()), ("old", "notifications/resources/updated"));
+
+        let client = server.client();
+        let ended = async {
+            while heard.recv().await.is_some() {
+                client.close("it has ended");
+            }
+        };
+        let cut = tokio::select! {
+            cut = upstream.call(|_| call()) => cut,
+            () = ended => panic!("the call goes on"),
+        };
+        assert!(matches!(&cut, Err(CallError::Closed(reason)) if &**reason == "it has ended"), "{cut:?}");
+    }
+}
