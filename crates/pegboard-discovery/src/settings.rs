@@ -58,8 +58,8 @@ pub struct Settings {
     pub max_limit: usize,
     /// `ranked`: hits when the caller does not say.
     pub default_limit: usize,
-    /// `ranked`: what each literal hit adds to a tool's score; `None`: as the ranker has it.
-    pub token_bonus: Option<f64>,
+    /// `ranked`: what each literal hit adds to a tool's score.
+    pub token_bonus: f64,
     /// `gateway`, `ranked`: where hits go. Not an option of the dialect: the host decides.
     pub hits: Hits,
     /// `bridge`: separate call tools for reading, writing and destroying.
@@ -102,7 +102,7 @@ impl Default for Settings {
             seed: 0,
             max_limit: 10,
             default_limit: 5,
-            token_bonus: None,
+            token_bonus: 0.12,
             hits: Hits::default(),
             split_by_risk: false,
             hits_per_query: 5,
@@ -185,7 +185,7 @@ impl Settings {
             "default_limit" => self.default_limit = count()?.max(1),
             "token_bonus" => {
                 let bonus = value.as_f64().filter(|bonus| bonus.is_finite());
-                self.token_bonus = Some(bonus.ok_or_else(|| wrong("a number"))?);
+                self.token_bonus = bonus.ok_or_else(|| wrong("a number"))?;
             }
             "split_by_risk" => self.split_by_risk = flag()?,
             "hits_per_query" => self.hits_per_query = count()?.max(1),

@@ -45,13 +45,13 @@ impl RankerName {
 
     /// A ranker with these settings. Those that know meaning take it from `model`, or
     /// from the one that is built in.
-    pub(crate) fn build(self, model: Option<&Arc<Model>>, token_bonus: Option<f64>) -> Box<dyn Ranker> {
+    pub(crate) fn build(self, model: Option<&Arc<Model>>, token_bonus: f64) -> Box<dyn Ranker> {
         match self {
             Self::Hybrid => Box::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model)))),
             Self::Regex => Box::new(RegexRanker::default()),
             Self::Bm25 => Box::new(Bm25::default()),
             Self::Keyword => Box::new(Keyword::default()),
-            Self::Sequence => Box::new(token_bonus.map_or_else(Sequence::default, Sequence::new)),
+            Self::Sequence => Box::new(Sequence::new(token_bonus)),
             Self::Hinted => Box::new(Hinted::default()),
             Self::Lexical => Box::new(Lexical::default()),
         }
@@ -67,7 +67,7 @@ impl RankerName {
 pub(crate) fn shared_rankers(
     chosen: Option<RankerName>,
     model: Option<Arc<Model>>,
-    token_bonus: Option<f64>,
+    token_bonus: f64,
     embedder: Option<Arc<Embedder>>,
 ) -> pegboard_gateway::Rankers {
     let embedder = embedder.map(|embedder| (embedder, Handle::current()));

@@ -80,18 +80,19 @@ fn meaning(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
 /// A description that says nothing where the name does: models and searches read both.
 fn vague(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     let (words, said) = (&look.words, Words::of(tool.description()));
-    if said.iter().all(|word| words.is_generic(word) || words.is_vague(word)) {
+    let is_vague = said.iter().any(|word| words.is_vague(word));
+    if is_vague && said.iter().all(|word| words.is_generic(word) || words.is_vague(word) || word == "about") {
         let message = "its description could be any tool's: it names neither a thing nor a domain".to_owned();
         let suggestion = "name the thing it acts on and its domain, in the words that people use for them".to_owned();
         let finding = look.finding(Rule::NoDomain, at, message, suggestion);
-        return Some(Finding { severity: look.mildly(Rule::NoDomain, Severity::Warning), ..finding });
+        return Some(Finding { severity: look.mildly(Rule::NoDomain, Severity::Note), ..finding });
     }
     let has_action = said.iter().any(|word| words.is_action(word)) || begins_with_verb(tool.description());
-    if !has_action && said.iter().any(|word| words.is_vague(word)) {
+    if !has_action && is_vague {
         let message = "its description does not say what it does".to_owned();
         let suggestion = format!("begin it with a verb: “{} …”", beginning(tool));
         let finding = look.finding(Rule::NoAction, at, message, suggestion);
-        return Some(Finding { severity: look.mildly(Rule::NoAction, Severity::Warning), ..finding });
+        return Some(Finding { severity: look.mildly(Rule::NoAction, Severity::Note), ..finding });
     }
     None
 }

@@ -148,7 +148,8 @@ impl Words {
     /// Whether a word would fit any tool.
     pub(super) fn is_generic(&self, word: &str) -> bool {
         // `customer` and `tooling` have the stems of `custom` and `tool`, and are things.
-        let is_other = (word.ends_with("er") || word.ends_with("ing")) && !["existing", "helper"].contains(&word);
+        let is_other = (word.ends_with("er") || word.ends_with("ing"))
+            && !["existing", "helper", "something", "string", "thing"].contains(&word);
         is_stop_word(word)
             || word.bytes().all(|byte| byte.is_ascii_digit())
             || (!is_other && self.generic.contains(&*self.stemmer.stem(word)))

@@ -3,8 +3,7 @@
 use pegboard_core::Selection;
 use pegboard_discovery::Exposure;
 use pegboard_http::Principal;
-use pegboard_upstream::{config::Secret, json::Fields, trace::TraceContext};
-use tokio::sync::mpsc;
+use pegboard_upstream::{config::Secret, json::Fields, queue, trace::TraceContext};
 
 use super::*;
 use crate::{
@@ -35,7 +34,7 @@ fn pipeline(ground: &Ground) -> Pipeline {
 fn request(caller: Caller, session: SessionRef, method: &str, params: &Value) -> Result<Request, RpcError> {
     let methods = if matches!(session, SessionRef::Stateless) { Methods::OfRequests } else { Methods::OfSessions };
     let operation = Operation::parse(methods, method, Fields::of(&raw(params)).expect("an object"))?;
-    let outlet = mpsc::channel(8).0;
+    let outlet = queue::channel(8).0;
     let trace = TraceContext::default();
     let client = Client { address: None, capabilities: None, log_level: None, progress: None, outlet, trace };
     Ok(Request { id: Id::from(1), caller, session, operation, client })

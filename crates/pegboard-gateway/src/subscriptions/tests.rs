@@ -1,8 +1,8 @@
 //! Subscriptions alone.
 
 use pegboard_upstream::era::Era;
+use pegboard_upstream::queue;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 const URI: &str = "toy://text";
 
 /// The next message of a listener.
-async fn next(messages: &mut mpsc::Receiver<String>) -> Value {
+async fn next(messages: &mut queue::Receiver<String>) -> Value {
     let line = tokio::time::timeout(PATIENCE, messages.recv()).await.expect("in time").expect("a message");
     serde_json::from_str(&line).expect("JSON")
 }
@@ -40,7 +40,7 @@ async fn a_listener_gets_what_it_asked_for() {
     let server = Server::new(&["echo"]);
     let ground = Ground::new(vec![server.config("one")], GatewaySettings::default()).await;
     let subscriptions = ground.subscriptions();
-    let (outlet, mut messages) = mpsc::channel(8);
+    let (outlet, mut messages) = queue::channel(8);
     let exchange = Exchange { outlet, ..testing::exchange(Caller::Anybody, None) };
     let wanted = Listen { flags: vec!["toolsListChanged"], uris: Some(vec![URI.to_owned()]) };
     let listening = Arc::clone(&subscriptions);
@@ -73,7 +73,7 @@ async fn a_listener_gets_what_it_asked_for() {
 async fn listeners_end_with_the_gateway() {
     let ground = Ground::new(Vec::new(), GatewaySettings::default()).await;
     let subscriptions = ground.subscriptions();
-    let (outlet, _messages) = mpsc::channel(1);
+    let (outlet, _messages) = queue::channel(1);
     let exchange = Exchange { outlet, ..testing::exchange(Caller::Anybody, None) };
     let (id, wanted) = (Id::from(1), Listen { flags: Vec::new(), uris: None });
     let listening = subscriptions.listen(&exchange, &id, wanted);

@@ -34,13 +34,17 @@ pub(crate) const VENDOR: &str = concat!(
     r#"{"type":"resource","resource":{"uri":"toy://other","text":"x"}}]}"#
 );
 
+/// Notifications of the tool `noisy`, of 64 KiB each.
+pub(crate) const NOISE: usize = 40;
+
 /// A server that offers tools by name, a prompt and resources, and keeps what it is called with.
 /// Its tools are listed in pages.
 ///
 /// Some names mean something: `fail` fails, `refuse` is refused, `wait` waits for
 /// [`release`](Server::release), `link` names a resource, `large` has a result of [`LARGE`] bytes
 /// and a little more, `vendor` has the result [`VENDOR`], `meta` returns the `_meta` of its call, `ask` and `sample` ask the client,
-/// `progress` and `log` send three notifications each, and `exit` ends the server.
+/// `progress` and `log` send three notifications each, `noisy` [`NOISE`] large ones before a large
+/// result, and `exit` ends the server.
 pub(crate) struct Server {
     era: Era,
     tools: Mutex<Vec<Value>>,
@@ -204,6 +208,15 @@ impl Server {
                     self.notify("notifications/progress", &json!({"progressToken": token, "progress": progress}));
                 }
                 Ok(text("done"))
+            }
+            "noisy" => {
+                let token: Value = params.object("_meta").unwrap_or_default().read("progressToken").unwrap_or_default();
+                for progress in 1..=NOISE {
+                    let message = "x".repeat(64 << 10);
+                    let params = json!({"progressToken": token, "progress": progress, "message": message});
+                    self.notify("notifications/progress", &params);
+                }
+                Ok(text(&"x".repeat(LARGE)))
             }
             "log" => {
                 for level in ["debug", "info", "error"] {

@@ -8,6 +8,7 @@ use pegboard_upstream::era::Era;
 use serde_json::{Value, json};
 
 use super::{
+    server::NOISE,
     tokens::{ADMIN, GUEST, tokens},
     world::{LARGE, PATIENCE, Server, World, read},
 };
@@ -185,4 +186,30 @@ async fn a_token_makes_room_for_its_own_sessions() {
         alive += usize::from(session.status("ping", json!({})).await == 200);
     }
     assert_eq!(alive, 3, "two, and the one that came last");
+}
+
+#[tokio::test]
+async fn messages_that_are_not_read_are_bounded_and_the_result_behind_them_counts() {
+    let world = World::new(vec![Server::new(&["noisy", "large"]).config("one")], settings()).await;
+    let mut noisy = call(1, "noisy");
+    noisy["params"]["_meta"] = json!({"progressToken": 7});
+    let mut unread = Vec::new();
+    for _ in 0..4 {
+        unread.push(world.send(Some(GUEST), &[], &noisy).await);
+    }
+    // The streams have begun; their results arrive while nothing is read.
+    let refused = async {
+        while outcome(&world.post_as(Some(GUEST), &[], &call(1, "large")).await.2.pop().unwrap_or_default()).is_ok() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, refused).await.expect("results that nothing reads count");
+    for response in unread {
+        let (_, _, messages) = read(response).await;
+        let (answer, progress) = messages.split_last().expect("an answer");
+        assert_eq!(outcome(answer), Ok(LARGE));
+        assert!(!progress.is_empty() && progress.len() < NOISE, "{} messages were kept", progress.len());
+    }
+    let again = world.post_as(Some(GUEST), &[], &call(1, "large")).await.2.pop().unwrap_or_default();
+    assert_eq!(outcome(&again), Ok(LARGE), "what was read is given back");
 }

@@ -43,6 +43,8 @@ pub enum Kind {
     Port,
     /// A number from 0 to 1.
     Share,
+    /// Any number.
+    Number,
     /// Seconds, or a text with a unit.
     Duration {
         /// Whether no time at all makes sense.
@@ -89,6 +91,7 @@ impl Kind {
             Self::Count { least } => format!("a whole number from {least} on"),
             Self::Port => "a port, 1 to 65535".into(),
             Self::Share => "a number from 0 to 1".into(),
+            Self::Number => "a number".into(),
             Self::Duration { may_be_zero: true } => "a number of seconds, or a text such as `30s` or `5m`".into(),
             Self::Duration { .. } => "a number of seconds above 0, or a text such as `30s` or `5m`".into(),
             Self::Timeout => {

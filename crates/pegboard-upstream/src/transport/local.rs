@@ -125,7 +125,7 @@ mod tests {
         let upstream = &fleet.servers()[0];
         assert_eq!(upstream.hello().map(|hello| hello.era), Some(Era::Legacy));
 
-        let (events, mut heard) = tokio::sync::mpsc::channel(1);
+        let (events, mut heard) = crate::queue::channel(1);
         let call = || Call { events: Some(events.clone()), ..Call::new("tools/call", Fields::new(), PATIENCE) };
         let answer = async {
             let Some(Event::Request { method, reply, .. }) = heard.recv().await else { panic!("no question") };

@@ -6,6 +6,7 @@ mod record;
 use std::{cell::OnceCell, collections::HashMap, path::Path, time::Instant};
 
 use pegboard_core::{Catalog, Limits, Query, Ranker, Selection, Vectors};
+use pegboard_discovery::Settings;
 use pegboard_engine::metrics::{Quality, percentile};
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 
@@ -34,7 +35,10 @@ pub(crate) fn run(args: &EvalArgs) -> Result<Outcome, CliError> {
     }
     let model = models::read(args.model.model.as_deref())?;
     let asked = Asked::open(&args.embeddings, &Config::default())?.map(|asked| (asked, OnceCell::new()));
-    let rankers = names.iter().map(|name| measure(&*name.build(model.as_ref(), None), &data, asked.as_ref())).collect();
+    let rankers = names
+        .iter()
+        .map(|name| measure(&*name.build(model.as_ref(), Settings::default().token_bonus), &data, asked.as_ref()))
+        .collect();
     let report = Report {
         data: args.data.display().to_string(),
         tools: data.catalog.len(),

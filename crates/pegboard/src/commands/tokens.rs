@@ -77,7 +77,7 @@ impl Report {
         let queries = queries(catalog);
         let mut rows = Vec::new();
         for dialect in DialectName::ALL {
-            let ranker = Arc::from(RankerName::of(dialect).build(None, None));
+            let ranker = Arc::from(RankerName::of(dialect).build(None, Settings::default().token_bonus));
             let everything = Selection::everything();
             let session = Session::new(dialect, Settings::default(), catalog.clone(), everything, ranker);
             let mut session = session.map_err(|error| CliError::new(error.to_string()))?;

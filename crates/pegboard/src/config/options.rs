@@ -53,7 +53,7 @@ pub(super) static OPTIONS: Section<Settings> = Section::new(
         Key::new("seed", COUNT, "`gateway`: what the order `random` is made of.", set_option).default("0"),
         Key::new("max_limit", COUNT, "`ranked`: the most hits that may be asked for.", set_option).default("10"),
         Key::new("default_limit", COUNT, "`ranked`: hits when nothing is asked for.", set_option).default("5"),
-        Key::new("token_bonus", Kind::Share, "`ranked`: what each literal hit adds to a tool's score.", set_option)
+        Key::new("token_bonus", Kind::Number, "`ranked`: what each literal hit adds to a tool's score.", set_option)
             .default("0.12"),
         Key::new(
             "split_by_risk",

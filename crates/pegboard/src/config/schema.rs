@@ -41,6 +41,7 @@ impl Definitions {
             Kind::Count { least } => json!({"type": "integer", "minimum": least}),
             Kind::Port => json!({"type": "integer", "minimum": 1, "maximum": 65535}),
             Kind::Share => json!({"type": "number", "minimum": 0, "maximum": 1}),
+            Kind::Number => json!({"type": "number"}),
             Kind::Duration { may_be_zero } => time(may_be_zero, 31_536_000),
             Kind::Timeout => time(false, 31_536_000_000),
             Kind::Scalar => json!({"type": ["string", "number", "boolean", "null"]}),

@@ -295,7 +295,10 @@ fn places() -> Vec<Place> {
     let child = |name: &str, parent: &Shape| -> Shape {
         let kind = parent.keys.iter().find(|key| key.name == name).expect("a key").kind;
         match kind {
-            Kind::Object(shape) | Kind::List(&Kind::Object(shape)) | Kind::Either(&[_, Kind::Object(shape)]) => shape(),
+            Kind::Object(shape)
+            | Kind::List(&Kind::Object(shape))
+            | Kind::Map(&Kind::Object(shape))
+            | Kind::Either(&[_, Kind::Object(shape)]) => shape(),
             _ => panic!("`{name}` is no object"),
         }
     };
@@ -339,6 +342,11 @@ fn places() -> Vec<Place> {
             child("pegboard", &servers::shape()),
             json!({}),
             |it| json!({"mcpServers": {"s": {"command": "x", "pegboard": it}}}),
+        ),
+        place(
+            child("tools", &child("pegboard", &servers::shape())),
+            json!({}),
+            |it| json!({"mcpServers": {"s": {"command": "x", "pegboard": {"tools": {"t": it}}}}}),
         ),
         place(
             child("tokens", &pegboard),

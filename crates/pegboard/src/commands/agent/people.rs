@@ -63,7 +63,7 @@ impl Ask {
                 let tool = visible(&request.tool);
                 format!(
                     "{STRONG}?{STRONG:#} may {STRONG}{whose}{tool}{STRONG:#} be called with\n{}  [y]es  [a]lways  \
-                     [n]o, or say why not (? for help): ",
+                     [n]o  [?], or say why not: ",
                     arguments(&request.arguments)
                 )
             }

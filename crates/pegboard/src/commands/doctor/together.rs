@@ -132,7 +132,7 @@ fn tool_limit(patients: &[Patient], case: &Case) -> Option<Finding> {
     let (fits, advice) = recommended(tools);
     let message = format!("{}, and `maxToolsLimit` is {limit}", count(tools, "tool"));
     let hint = format!("{advice} is recommended for that many");
-    (!fits.contains(&limit)).then(|| Finding::note(Check::ToolLimit, message, hint))
+    (tools > 0 && !fits.contains(&limit)).then(|| Finding::note(Check::ToolLimit, message, hint))
 }
 
 /// The limits that the document of `gateway` recommends for so many tools.

@@ -38,7 +38,7 @@ pub(super) struct Followed {
     pub(super) door: Option<Doorkeeper>,
     pub(super) ranker: Option<RankerName>,
     /// What each literal hit adds, where the ranker knows that.
-    pub(super) token_bonus: Option<f64>,
+    pub(super) token_bonus: f64,
     pub(super) embeddings: Option<Chosen>,
     /// What was made of that. It goes on under other rankers, with what it knows.
     pub(super) embedder: Option<Arc<Embedder>>,

@@ -281,9 +281,18 @@ fn nobody_consents_without_a_terminal() {
     assert!(place.told(1).contains("nobody to ask"));
     // Who cannot be asked is not offered to be.
     assert!(!place.told(0).contains("ask_human"));
-    let place = Place::new("consent-yes", script());
-    let output = place.ask(&["Delete the notes", "--yes"]);
-    assert!(!place.told(1).contains("nobody to ask"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1));
+    for consent in [&["--yes"][..], &["--allow", "files:delete_*"]] {
+        let place = Place::new("consent-given", script());
+        let output = place.ask(&[&["Delete the notes"], consent].concat());
+        assert!(!place.told(1).contains("nobody to ask"), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(0), "{consent:?}");
+    }
+    let place = Place::new("consent-other", script());
+    let output = place.ask(&["Delete the notes", "--allow", "files:read_*"]);
+    assert_eq!(output.status.code(), Some(1), "another tool was granted");
+    let output = place.ask(&["Delete the notes", "--allow", "delete_file"]);
+    assert!(stderr(&output).contains("SERVER:TOOL is expected"), "{}", stderr(&output));
 }
 
 #[test]
