@@ -153,6 +153,13 @@ impl Names {
         self.shown.get(tool.id()).cloned().unwrap_or_else(|| tool.name().to_owned())
     }
 
+    /// Whether another server has a tool of the same name.
+    pub(crate) fn is_shared(&self, tool: &Tool) -> bool {
+        let name = tool.upstream_name();
+        let named = self.by_name.get(name).into_iter().chain(self.by_upstream_name.get(name)).flatten();
+        named.into_iter().any(|other| other.server_name() != tool.server_name())
+    }
+
     /// How many tools may be seen, those aside that read outputs: they are not the user's.
     pub(crate) fn count(&self) -> usize {
         self.count

@@ -143,7 +143,13 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         return Outcome::json(json!({"found": 0, "tools": [], "message": "No tools found matching the pattern"}))
             .with_searched([searched]);
     }
-    let entry = |tool: &Arc<Tool>| json!({"name": view.names.shown(tool), "description": tool.description()});
+    let entry = |tool: &Arc<Tool>| {
+        let mut entry = json!({"name": view.names.shown(tool), "description": tool.description()});
+        if let Some(server) = tool.server_name().filter(|_| view.names.is_shared(tool)) {
+            entry["server"] = server.into();
+        }
+        entry
+    };
     Outcome::json(json!({
         "found": tools.len(),
         "tools": tools.iter().map(entry).collect::<Vec<_>>(),

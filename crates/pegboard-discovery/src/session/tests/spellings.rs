@@ -63,6 +63,15 @@ fn an_ambiguous_name_is_refused_with_the_full_names() {
 }
 
 #[test]
+fn hits_name_their_server_where_two_share_a_name() {
+    let mut session = open(DialectName::Explicit, Settings::default());
+    let found = session.call("search_tools", &json!({"query": "Does"})).reply.into_text();
+    let found: Value = serde_json::from_str(&found).expect("JSON");
+    let servers: Vec<&Value> = found["tools"].as_array().into_iter().flatten().map(|hit| &hit["server"]).collect();
+    assert_eq!(servers, [&json!("a"), &json!("b"), &Value::Null]);
+}
+
+#[test]
 fn names_that_mean_nothing_are_reported() {
     let names = ["sned", "search", "send"].map(str::to_owned);
     let selection = Selection::everything().allow_tools(["a___search", "b:sned"]);
