@@ -2,6 +2,7 @@
 
 use pegboard_discovery::{DialectName, Exposure};
 use pegboard_gateway::{GatewaySettings, Profile};
+use pegboard_upstream::config::PromptInstructions;
 use serde_json::{Value, json};
 
 use super::world::{Server, World, names, settings};
@@ -77,4 +78,21 @@ async fn meta_tools_that_are_not_listed_answer_those_who_know_them() {
     assert_eq!(session.names().await, ["send_mail"]);
     assert!(session.call("search_tools", r#"{"query":"send mail"}"#).await.contains("send_mail("));
     assert_eq!(session.call("call_tool", r#"{"name":"send_mail"}"#).await, "done");
+}
+
+#[tokio::test]
+async fn instructions_of_the_configuration_are_shown() {
+    let mut config = Server::new(&["echo", "other"]).config("one");
+    config.prompt_instructions = PromptInstructions {
+        all: Some("for anything here".to_owned()),
+        tools: [("echo".to_owned(), "when a parrot is needed".to_owned())].into(),
+    };
+    let world = World::new(vec![config], settings(Profile::Dialect(DialectName::Ranked))).await;
+    let session = world.legacy().await;
+    let found = session.call("tool_search", r#"{"query":"echo"}"#).await;
+    assert!(found.contains("↳ when to use: when a parrot is needed"), "{found}");
+    let found = session.call("tool_search", r#"{"query":"other"}"#).await;
+    assert!(found.contains("↳ when to use: for anything here"), "{found}");
+    let first = world.legacy().await;
+    assert!(!first.names().await.contains(&"echo".to_owned()));
 }

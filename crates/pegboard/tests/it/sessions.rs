@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cases::{Case, cases},
+    gateway::fixture,
     harness::Folder,
 };
 
@@ -442,4 +443,34 @@ fn token_figures_and_their_estimate() {
     assert!(figure("/dialects/bridge/first_list") <= 300.0);
     assert!(figure("/dialects/bridge/answer_p50") <= 300.0);
     assert!(figure("/complete_signatures") >= 0.95 * figure("/tools"));
+}
+
+#[test]
+fn the_tools_of_configured_servers() {
+    let folder = Folder::new("session-config");
+    let servers = json!({"one": fixture(&["--tools", "3"]), "two": fixture(&["--tools", "3"])});
+    folder.file("pegboard.json", json!({"mcpServers": servers}).to_string());
+    let args =
+        ["session", "--config", "pegboard.json", "--dialect", "explicit", "--pre-discovered", "one__test_audio,no"];
+    let input = call("show_all_tools", &json!({})).to_string();
+    let output = folder.run_with_input(&args, input.as_bytes());
+    let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    assert!(text.contains("one___") && text.contains("two___"), "{text}");
+    assert!(error.contains("no tool `no`"), "{error}");
+}
+
+#[test]
+fn reading_tools_are_shown_in_every_dialect() {
+    let tools = json!([{"name": "a", "description": "alpha"}]);
+    for dialect in ["explicit", "gateway", "select", "ranked", "schema", "bridge"] {
+        let args = ["--dialect", dialect, "--set", "output_offloading=true"];
+        let wrong = call("read_large_output", &json!({"filename": "x", "start": 0}));
+        let answers = drive(dialect, &tools, &args, &[json!({"op": "list"}), wrong]);
+        let visible = sorted(&answers[0]["visible"]);
+        for reader in ["read_large_output", "search_large_output", "query_large_output"] {
+            assert!(visible.contains(&reader.to_owned()), "{dialect}: {visible:?}");
+        }
+        assert!(answers[1].to_string().contains("start must be 1 or greater"), "{dialect}: {}", answers[1]);
+    }
 }
