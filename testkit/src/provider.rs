@@ -34,6 +34,7 @@
 //! ```
 
 mod ask;
+mod cache;
 mod checks;
 pub(crate) mod embeddings;
 mod encode;

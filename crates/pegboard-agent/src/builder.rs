@@ -9,7 +9,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use pegboard_core::Selection;
 use pegboard_discovery::{HostTool, Learner};
-use pegboard_llm::Model;
+use pegboard_llm::{Model, wire::PromptCache};
 use pegboard_upstream::{auth::Logins, config::ServerConfig};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -34,6 +34,8 @@ pub struct AgentBuilder {
     model: Model,
     client: Option<Arc<dyn ModelClient>>,
     system: Option<String>,
+    cache: PromptCache,
+    extra: serde_json::Map<String, Value>,
     config: Option<PathBuf>,
     pins: Option<PathBuf>,
     servers: Vec<ServerConfig>,
@@ -71,6 +73,8 @@ impl AgentBuilder {
             model,
             client: None,
             system: None,
+            cache: PromptCache::default(),
+            extra: serde_json::Map::new(),
             config: None,
             pins: None,
             servers: Vec::new(),
@@ -106,6 +110,20 @@ impl AgentBuilder {
     /// What the model is told to be.
     pub fn system(mut self, text: impl Into<String>) -> Self {
         self.system = Some(text.into());
+        self
+    }
+
+    /// What requests mark for the provider's prompt cache; by default everything that the next
+    /// request will begin with.
+    pub fn cache(mut self, cache: PromptCache) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// Fields of the body of every request beside the agent's own, such as `temperature`. They
+    /// take precedence.
+    pub fn extra(mut self, fields: serde_json::Map<String, Value>) -> Self {
+        self.extra.extend(fields);
         self
     }
 

@@ -39,7 +39,10 @@ pub use custom::{Answering, CustomTool, Output, RegisterError, Registry, ToolDef
 pub use events::Event;
 pub use final_answer::FINAL_ANSWER;
 pub use pegboard_discovery::{DialectName, Exposure};
-pub use pegboard_llm::{Choice, Client, Delivery, Model, wire::Usage};
+pub use pegboard_llm::{
+    Choice, Client, Delivery, Model,
+    wire::{PromptCache, Usage},
+};
 pub use pegboard_upstream::config::{Secret, ServerConfig, TransportConfig};
 pub use people::{Approval, Deciding, Grants, Human, Policy, Question, Request, Verdict};
 pub use program::Program;

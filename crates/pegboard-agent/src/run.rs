@@ -341,6 +341,7 @@ pub(crate) fn add(a: Usage, b: Usage) -> Usage {
     Usage {
         input: a.input.saturating_add(b.input),
         cached: a.cached.saturating_add(b.cached),
+        cache_written: a.cache_written.saturating_add(b.cache_written),
         output: a.output.saturating_add(b.output),
     }
 }

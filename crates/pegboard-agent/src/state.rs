@@ -228,7 +228,12 @@ impl Talk {
             "pending": self.pending.iter().map(pending).collect::<Vec<_>>(),
             "is_unanswered": self.is_unanswered,
             "asked": self.asked,
-            "spent": {"input": self.spent.input, "cached": self.spent.cached, "output": self.spent.output},
+            "spent": {
+                "input": self.spent.input,
+                "cached": self.spent.cached,
+                "cache_written": self.spent.cache_written,
+                "output": self.spent.output,
+            },
             "context": self.context,
         })
     }
@@ -252,6 +257,7 @@ impl Talk {
         self.spent = Usage {
             input: number(&spent["input"]),
             cached: number(&spent["cached"]),
+            cache_written: number(&spent["cache_written"]),
             output: number(&spent["output"]),
         };
         self.context = number(&saved["context"]);

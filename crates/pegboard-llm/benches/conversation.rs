@@ -3,6 +3,9 @@
 //! `cargo xtask bench-llm [CATALOG]`. Counted are o200k tokens of the compact JSON of all tool
 //! definitions that are sent, and the share of each request that is still a prefix of the next
 //! one, in the order in which providers cache: tools that are not deferred, system, messages.
+//! What of all requests is read from the provider's cache, written to it and neither, is counted
+//! by the scripted provider of the test kit, whose cache works by the rules of the real ones; its
+//! tokens are four bytes each.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::{sync::Arc, time::Instant};
@@ -11,9 +14,11 @@ use pegboard_core::{Catalog, Limits, Selection, load};
 use pegboard_discovery::{DialectName, Session, Settings, ToolDefinition};
 use pegboard_engine::{Hinted, Hybrid, Keyword};
 use pegboard_llm::{
-    Called, Conversation, Delivery, Model,
-    wire::{CallResult, Request, Stop, ToolCall, Turn, Usage, Wire},
+    Called, Client, Conversation, Delivery, Model, Provider,
+    wire::{CallResult, Request, Usage},
 };
+use pegboard_testkit::provider::{self, Part, Script, Search};
+use pegboard_upstream::config::Secret;
 use serde_json::{Value, json};
 use tiktoken_rs::CoreBPE;
 
@@ -41,6 +46,8 @@ struct Row {
     tokens: usize,
     /// The smallest share of a request that the next one kept.
     kept: f64,
+    /// What the provider counted over all requests.
+    usage: Usage,
     /// The time that one turn took us, in microseconds, on the median.
     overhead: f64,
 }
@@ -59,20 +66,24 @@ fn main() {
     let all = count(&bpe, &definitions) * TURNS;
     println!("{} tools, {TURNS} turns; all of them in every turn: {all} tokens", catalog.len());
     println!(
-        "{:<10} {:<14} {:<28} {:>12} {:>9} {:>10} {:>9}",
-        "DIALECT", "DELIVERY", "MODEL", "TOOL TOKENS", "FEWER", "PREFIX", "µs/TURN"
+        "{:<10} {:<14} {:<28} {:>12} {:>9} {:>10} {:>11} {:>9} {:>9} {:>9}",
+        "DIALECT", "DELIVERY", "MODEL", "TOOL TOKENS", "FEWER", "PREFIX", "READ", "WRITTEN", "UNCACHED", "µs/TURN"
     );
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     for (dialect, delivery, model) in pairings() {
-        let row = measure(&catalog, &bpe, dialect, delivery, model);
+        let row = runtime.block_on(measure(&catalog, &bpe, dialect, delivery, model));
         let fewer = 100.0 * (1.0 - row.tokens as f64 / all as f64);
         println!(
-            "{:<10} {:<14} {:<28} {:>12} {:>7.2} % {:>8.1} % {:>9.0}",
+            "{:<10} {:<14} {:<28} {:>12} {:>7.2} % {:>8.1} % {:>11} {:>9} {:>9} {:>9.0}",
             row.dialect.as_str(),
             row.delivery.as_str(),
             row.model,
             row.tokens,
             fewer,
             100.0 * row.kept,
+            row.usage.cached,
+            row.usage.cache_written,
+            row.usage.input - row.usage.cached - row.usage.cache_written,
             row.overhead
         );
     }
@@ -121,14 +132,20 @@ fn session(catalog: &Catalog, dialect: DialectName) -> Session {
     Session::new(dialect, Settings::default(), catalog, Selection::everything(), ranker).expect("a session")
 }
 
-fn measure(catalog: &Catalog, bpe: &CoreBPE, dialect: DialectName, delivery: Delivery, model: &'static str) -> Row {
+async fn measure(
+    catalog: &Catalog,
+    bpe: &CoreBPE,
+    dialect: DialectName,
+    delivery: Delivery,
+    model: &'static str,
+) -> Row {
     let parsed = Model::parse(model).expect("a model");
+    let provider = provider::Provider::start(Script::default());
+    let client = client(&parsed, provider.url());
     let session = session(catalog, dialect);
     let mut conversation = Conversation::new(parsed, session, Some(delivery)).expect("a conversation");
-    let wire = conversation.wire();
     conversation.say("Do ten things for me.");
-    let (mut tokens, mut kept, mut times) = (0, 1.0_f64, Vec::new());
-    let mut before: Option<String> = None;
+    let (mut tokens, mut times, mut usage) = (0, Vec::new(), Usage::default());
     let mut counted: Option<(Vec<Value>, usize)> = None;
     for turn in 0..TURNS {
         let began = Instant::now();
@@ -142,25 +159,38 @@ fn measure(catalog: &Catalog, bpe: &CoreBPE, dialect: DialectName, delivery: Del
         };
         tokens += cost;
         counted = Some((sent, cost));
-        let prefix = prefix(&request);
-        if let Some(before) = &before {
-            let common = before.bytes().zip(prefix.bytes()).take_while(|(a, b)| a == b).count();
-            kept = kept.min(common as f64 / before.len() as f64);
-        }
-        before = Some(prefix);
-        let call = next_call(&conversation, dialect, delivery, turn);
+        provider.go_on([provider::Turn::say(next_parts(&conversation, dialect, delivery, turn))]);
+        let said = client.send(&request).await.unwrap_or_else(|error| panic!("{model} {delivery}: {error}"));
+        usage.input += said.usage.input;
+        usage.cached += said.usage.cached;
+        usage.cache_written += said.usage.cache_written;
         let began = Instant::now();
-        conversation.heard(&said(wire, &call));
-        let result = match conversation.call(&call) {
+        conversation.heard(&said);
+        let answer = |call| match conversation.call(call) {
             Called::Answered(result) => result,
-            Called::Invoke(_) => CallResult { call, text: "done".into(), is_error: false, references: Vec::new() },
+            Called::Invoke(_) => {
+                CallResult { call: call.clone(), text: "done".into(), is_error: false, references: Vec::new() }
+            }
         };
-        conversation.answer(&[result]);
+        let results: Vec<CallResult> = said.calls.iter().map(answer).collect();
+        conversation.answer(&results);
         spent += began.elapsed();
         times.push(spent.as_secs_f64() * 1e6);
     }
     times.sort_by(f64::total_cmp);
-    Row { dialect, delivery, model, tokens, kept, overhead: times[times.len() / 2] }
+    let kept = provider.requests().iter().filter_map(|request| request.prefix_share).fold(1.0, f64::min);
+    Row { dialect, delivery, model, tokens, kept, usage, overhead: times[times.len() / 2] }
+}
+
+fn client(model: &Model, url: &str) -> Client {
+    let base = match model.provider {
+        Provider::Anthropic => url.to_owned(),
+        Provider::OpenAi | Provider::OpenAiResponses => format!("{url}/v1"),
+        Provider::Gemini => format!("{url}/v1beta"),
+        Provider::MiniMax => format!("{url}/minimax/anthropic"),
+        Provider::MiniMaxChat => format!("{url}/minimax/v1"),
+    };
+    Client::new(model.provider, Secret::new("a-key")).expect("a client").with_base_url(base)
 }
 
 /// All definitions that a request carries, those in the answers of searches included.
@@ -170,51 +200,28 @@ fn definitions(request: &Request) -> Vec<Value> {
     request.tools.iter().cloned().chain(in_answers).collect()
 }
 
-/// A request in the order in which it is cached.
-fn prefix(request: &Request) -> String {
-    let tools = request.tools.iter().filter(|tool| tool.get("defer_loading").is_none()).map(Value::to_string);
-    let messages = request.messages.iter().map(Value::to_string);
-    tools.chain(request.system.clone()).chain(messages).collect::<Vec<_>>().join("\n")
-}
-
-/// What the model wants next: a search, then a call of what was found last.
-fn next_call(conversation: &Conversation, dialect: DialectName, delivery: Delivery, turn: usize) -> ToolCall {
-    let id = format!("call-{turn}");
+/// What the model says next: a search, then a call of what was found last.
+fn next_parts(conversation: &Conversation, dialect: DialectName, delivery: Delivery, turn: usize) -> Vec<Part> {
+    let query = QUERIES[(turn / 2) % QUERIES.len()];
+    let arguments = json!({"query": query});
     let found = conversation.session().visible_names().pop().unwrap_or_default();
-    let query = json!({"query": QUERIES[(turn / 2) % QUERIES.len()]});
-    let (name, arguments, is_search) = match (turn % 2, dialect) {
-        (0, DialectName::Bridge) => ("search_tools".to_owned(), query, false),
-        (0, DialectName::Schema) => ("ToolSearch".to_owned(), query, delivery == Delivery::ClientNative),
-        (0, _) => ("tool_search".to_owned(), query, delivery == Delivery::ClientNative),
-        (_, DialectName::Bridge) => ("call_tool".to_owned(), json!({"name": "create_issue", "arguments": {}}), false),
-        _ => (found, json!({}), false),
-    };
-    ToolCall { id, name, arguments, is_search }
-}
-
-/// What a model of this wire says when it wants a tool called.
-fn said(wire: Wire, call: &ToolCall) -> Turn {
-    let (id, name, arguments) = (&call.id, &call.name, &call.arguments);
-    let echo = match wire {
-        Wire::Anthropic => {
-            json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": arguments}]})
+    let part = match (turn % 2, dialect, delivery) {
+        (_, _, Delivery::Native) => {
+            // The provider searches; what it finds is what our search would find.
+            let answer = conversation.session().fork().call("tool_search", &arguments);
+            let found = answer.reply.to_json()["matches"][0].as_str().unwrap_or_default().to_owned();
+            let search = Search { query: Some(query.to_owned()), matches: vec![found.clone()], ..Search::default() };
+            let call = Part::call(found, json!({}));
+            return if turn.is_multiple_of(2) { vec![Part::Search(search), call] } else { vec![call] };
         }
-        Wire::Chat => json!({"role": "assistant", "tool_calls": [
-            {"id": id, "type": "function", "function": {"name": name, "arguments": arguments.to_string()}}
-        ]}),
-        Wire::Responses if call.is_search => {
-            json!({"type": "tool_search_call", "call_id": id, "execution": "client", "arguments": arguments})
+        (0, _, Delivery::ClientNative) => {
+            Part::Search(Search { client: true, arguments: Some(arguments), ..Search::default() })
         }
-        Wire::Responses => json!({
-            "type": "function_call", "call_id": id, "name": name, "arguments": arguments.to_string(), "namespace": name
-        }),
-        Wire::Gemini => json!({"role": "model", "parts": [{"functionCall": {"name": name, "args": arguments}}]}),
+        (0, DialectName::Bridge, _) => Part::call("search_tools", arguments),
+        (0, DialectName::Schema, _) => Part::call("ToolSearch", arguments),
+        (0, _, _) => Part::call("tool_search", arguments),
+        (_, DialectName::Bridge, _) => Part::call("call_tool", json!({"name": "create_issue", "arguments": {}})),
+        _ => Part::call(found, json!({})),
     };
-    Turn {
-        text: String::new(),
-        calls: vec![call.clone()],
-        stop: Stop::Tools,
-        usage: Usage::default(),
-        echo: vec![echo],
-    }
+    vec![part]
 }

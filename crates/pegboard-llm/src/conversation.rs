@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use pegboard_core::{Vectors, vectors::Soon};
 use pegboard_discovery::{Session, Target, ToolDefinition};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     bonds::Bonds,
@@ -17,7 +17,7 @@ use crate::{
     rules::{self, RuleError},
     shelf::{Needs, Shelf},
     transcript::{Messages, called_without_reference},
-    wire::{CallResult, Request, ToolCall, ToolChoice, Turn, Wire},
+    wire::{CallResult, PromptCache, Request, ToolCall, ToolChoice, Turn, Wire},
 };
 
 /// Why a conversation cannot begin.
@@ -56,6 +56,9 @@ pub struct Conversation {
     messages: Vec<Value>,
     tool_choice: ToolChoice,
     max_tokens: Option<u64>,
+    cache: PromptCache,
+    /// Fields that every request gets beside ours.
+    extra: Map<String, Value>,
     bonds: Bonds,
     /// So many messages are sent without the thoughts in them.
     without_thoughts: usize,
@@ -113,6 +116,8 @@ impl Conversation {
             messages: Vec::new(),
             tool_choice: ToolChoice::Auto,
             max_tokens: None,
+            cache: PromptCache::default(),
+            extra: Map::new(),
             bonds: Bonds::default(),
             without_thoughts: 0,
             instructions: None,
@@ -132,6 +137,22 @@ impl Conversation {
     #[must_use]
     pub fn with_max_tokens(mut self, most: u64) -> Self {
         self.max_tokens = Some(most);
+        self
+    }
+
+    /// Sets what requests mark for the provider's prompt cache; by default everything that the
+    /// next request will begin with.
+    #[must_use]
+    pub fn with_cache(mut self, cache: PromptCache) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// Adds fields to the body of every request, such as `temperature` or `metadata`. They take
+    /// precedence over the fields that the conversation sets.
+    #[must_use]
+    pub fn with_extra(mut self, fields: Map<String, Value>) -> Self {
+        self.extra.extend(fields);
         self
     }
 
@@ -266,7 +287,8 @@ impl Conversation {
             tool_choice: self.tool_choice.clone(),
             max_tokens: self.max_tokens,
             is_streamed,
-            extra: serde_json::Map::new(),
+            cache: self.cache,
+            extra: self.extra.clone(),
         };
         rules::check(&self.model, self.wire(), &request)?;
         Ok(request)

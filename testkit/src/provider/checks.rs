@@ -1,5 +1,6 @@
 //! What providers refuse, and what tests watch for besides.
 
+mod cache;
 mod choice;
 mod pairs;
 mod required;
@@ -36,6 +37,8 @@ pub enum Check {
     ToolReference,
     /// Anthropic: no `cache_control` on a deferred tool.
     DeferredCacheControl,
+    /// Anthropic and MiniMax: at most four `cache_control`s, none on thoughts or empty text.
+    CacheControl,
     /// Anthropic: no `defer_loading: null`.
     NullDeferral,
     /// Anthropic: the fixed name of the provider's search tool.
@@ -82,7 +85,7 @@ pub enum Check {
 
 impl Check {
     /// All of them, with the words for them in a script.
-    pub const ALL: [(Check, &str); 28] = [
+    pub const ALL: [(Check, &str); 29] = [
         (Check::Required, "required"),
         (Check::Auth, "auth"),
         (Check::Endpoint, "endpoint"),
@@ -90,6 +93,7 @@ impl Check {
         (Check::AllDeferred, "all_deferred"),
         (Check::ToolReference, "tool_reference"),
         (Check::DeferredCacheControl, "deferred_cache_control"),
+        (Check::CacheControl, "cache_control"),
         (Check::NullDeferral, "null_deferral"),
         (Check::SearchToolName, "search_tool_name"),
         (Check::ServerToolResult, "server_tool_result"),
@@ -180,6 +184,7 @@ pub(crate) fn run(ask: &Ask, memory: &Memory, script: &Script, prompt: &Prompt, 
     system::check(&mut checker);
     match ask.route.wire {
         Wire::Messages => {
+            cache::check(&mut checker);
             pairs::messages::check(&mut checker);
             thinking::check(&mut checker);
         }

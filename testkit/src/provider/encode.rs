@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 
 use super::{
     ask::Ask,
+    cache::Charge,
     errors::{self, Complaint},
     events::{Event, with_noise},
     ids::Ids,
+    prompt::Prompt,
     route::{Action, Vendor, Wire},
     script::{Noise, Output, Part, Refusal, Search, Sending, Stop, Usage},
 };
@@ -53,7 +55,8 @@ pub(crate) fn encode(
     output: &Output,
     sending: &Sending,
     ids: &mut Ids,
-    prompt: usize,
+    prompt: &Prompt,
+    charge: Charge,
 ) -> Result<Encoded, String> {
     let id = ids.next(match ask.route.wire {
         Wire::Messages => "msg_",
@@ -61,7 +64,7 @@ pub(crate) fn encode(
         Wire::Responses => "resp_",
         Wire::Gemini => "response-",
     });
-    let usage = output.usage.unwrap_or_else(|| estimate(output, prompt));
+    let usage = output.usage.unwrap_or_else(|| estimate(output, prompt, charge));
     let stop = output.stop.clone().unwrap_or_else(|| natural_stop(ask, output));
     let mut speech = Speech { ask, output, sending, ids, usage, stop, id };
     let said = match ask.route.wire {
@@ -83,7 +86,7 @@ pub(crate) fn tokens(bytes: usize) -> u64 {
     bytes as u64 / 4 + 1
 }
 
-fn estimate(output: &Output, prompt: usize) -> Usage {
+fn estimate(output: &Output, prompt: &Prompt, charge: Charge) -> Usage {
     let length = |part: &Part| match part {
         Part::Text(text) | Part::Thinking { text, .. } => text.len(),
         Part::Call(call) => call.name.len() + call.arguments.to_string().len(),
@@ -92,10 +95,12 @@ fn estimate(output: &Output, prompt: usize) -> Usage {
     };
     let thoughts = output.parts.iter().filter(|part| matches!(part, Part::Thinking { .. })).map(length).sum::<usize>();
     Usage {
-        input: tokens(prompt),
+        input: tokens(prompt.bytes.len()),
+        // Rounded together, so that they never come to more than was read.
+        cache_read: charge.read as u64 / 4,
+        cache_write: (charge.read + charge.written) as u64 / 4 - charge.read as u64 / 4,
         output: tokens(output.parts.iter().map(length).sum()),
         reasoning: if thoughts > 0 { tokens(thoughts) } else { 0 },
-        ..Usage::default()
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     ask::{self, Ask},
+    cache::Cache,
     checks::{self, Check, Violation},
     embeddings,
     encode::{Body, encode, tokens},
@@ -29,6 +30,7 @@ pub(crate) struct State {
     fault: usize,
     ids: Ids,
     memory: Memory,
+    cache: Cache,
     pub(crate) recorded: Vec<Recorded>,
     /// The number of the first of them; earlier ones belong to another script.
     first: usize,
@@ -199,7 +201,8 @@ impl State {
 
     fn speak(&mut self, ask: &Ask, prompt: Prompt, output: &Output) -> (Reply, Sending) {
         let sending = output.sending.clone().unwrap_or_else(|| self.script.sending.clone());
-        match encode(ask, output, &sending, &mut self.ids, prompt.bytes.len()) {
+        let charge = self.cache.charge(ask, &prompt);
+        match encode(ask, output, &sending, &mut self.ids, &prompt, charge) {
             Ok(encoded) => {
                 self.memory.note(ask, prompt, &encoded.said, &encoded.id);
                 let kind = match &encoded.body {

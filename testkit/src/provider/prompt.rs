@@ -14,6 +14,10 @@ use super::{
 pub(crate) struct Prompt {
     pub(crate) bytes: Vec<u8>,
     pub(crate) thoughts: Vec<Thought>,
+    /// How many bytes there are at the end of each tool, block or message.
+    pub(crate) ends: Vec<usize>,
+    /// Which of these ends carry a cache marker.
+    pub(crate) marks: Vec<usize>,
     /// Whose words the last ones are; consecutive messages of one role are one turn.
     role: String,
 }
@@ -38,8 +42,15 @@ impl Prompt {
             match ask.route.wire {
                 Wire::Messages => prompt.add_turn(&message["role"], &message["content"], index, &ask.tools),
                 Wire::Gemini => prompt.add_turn(&message["role"], &message["parts"], index, &[]),
-                Wire::Chat | Wire::Responses => prompt.add(message),
+                Wire::Chat | Wire::Responses => {
+                    prompt.add(message);
+                    prompt.end(false);
+                }
             }
+        }
+        // A marker of the whole request stands for one on its last block.
+        if is_marked(ask.body) && !prompt.ends.is_empty() {
+            prompt.marks.push(prompt.ends.len() - 1);
         }
         prompt
     }
@@ -52,19 +63,36 @@ impl Prompt {
 
     fn add_tools(&mut self, ask: &Ask) {
         match ask.route.wire {
-            Wire::Responses => items(&ask.body["tools"]).iter().for_each(|tool| self.add(&up_front(tool))),
-            _ => ask.tools.iter().filter(|tool| !tool.deferred).for_each(|tool| self.add(&plain(tool.definition))),
+            Wire::Responses => {
+                for tool in items(&ask.body["tools"]) {
+                    self.add(&up_front(tool));
+                    self.end(false);
+                }
+            }
+            _ => {
+                for tool in ask.tools.iter().filter(|tool| !tool.deferred) {
+                    self.add(&plain(tool.definition));
+                    self.end(is_marked(tool.definition));
+                }
+            }
         }
     }
 
     fn add_system(&mut self, ask: &Ask) {
         match ask.route.wire {
-            Wire::Messages => blocks(&ask.body["system"]).iter().for_each(|block| self.add(&plain(block))),
+            Wire::Messages => {
+                for block in blocks(&ask.body["system"]) {
+                    self.add(&plain(&block));
+                    self.end(is_marked(&block));
+                }
+                return;
+            }
             Wire::Responses => self.add(&ask.body["instructions"]),
             Wire::Gemini => self.add(either(ask.body, "systemInstruction", "system_instruction")),
             // The system's words are the first of its messages.
-            Wire::Chat => {}
+            Wire::Chat => return,
         }
+        self.end(false);
     }
 
     /// Adds the blocks of one message. Those that the model is about to say are added in the
@@ -86,6 +114,15 @@ impl Prompt {
                 let expanded = tools.iter().find(|tool| tool.deferred && tool.name == name);
                 expanded.into_iter().for_each(|tool| self.add(&plain(tool.definition)));
             }
+            self.end(marks(block) > 0);
+        }
+    }
+
+    /// Ends a tool, block or message.
+    fn end(&mut self, is_marked: bool) {
+        self.ends.push(self.bytes.len());
+        if is_marked {
+            self.marks.push(self.ends.len() - 1);
         }
     }
 
@@ -113,6 +150,16 @@ pub(crate) fn references(block: &Value) -> impl Iterator<Item = &str> {
     let references = found.iter().chain(told).chain(added).filter(|reference| reference["type"] == "tool_reference");
     // In a change of the tools the key is another one than in results.
     references.filter_map(|reference| reference.get("tool_name").or(reference.get("name"))?.as_str())
+}
+
+/// Whether a definition or block carries a cache marker.
+pub(crate) fn is_marked(value: &Value) -> bool {
+    value.get("cache_control").is_some_and(|marker| !marker.is_null())
+}
+
+/// The cache markers of a block: its own and those of the blocks in it.
+pub(crate) fn marks(block: &Value) -> usize {
+    usize::from(is_marked(block)) + items(&block["content"]).iter().map(marks).sum::<usize>()
 }
 
 /// A definition or block without its cache marker.

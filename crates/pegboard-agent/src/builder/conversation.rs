@@ -45,7 +45,8 @@ impl AgentBuilder {
         let session = Session::expecting(dialect, settings, catalog, selection.clone(), ranker)
             .with_pre_discovered(self.pre_discovered.clone())
             .with_categories(self.search.categories.clone());
-        let mut conversation = Conversation::expecting(self.model.clone(), session, wish)?;
+        let conversation = Conversation::expecting(self.model.clone(), session, wish)?;
+        let mut conversation = conversation.with_cache(self.cache).with_extra(self.extra.clone());
         let system = self.system_text(mode, sources);
         if !system.is_empty() {
             conversation = conversation.with_system(system);

@@ -56,7 +56,7 @@ async fn tokens_and_cost() {
 #[tokio::test]
 async fn prices() {
     let prices = Prices { input: 3.0, cached: 0.3, output: 15.0 };
-    let usage = pegboard_agent::Usage { input: 1_000_000, cached: 500_000, output: 100_000 };
+    let usage = pegboard_agent::Usage { input: 1_000_000, cached: 500_000, output: 100_000, ..Default::default() };
     assert!((prices.cost(usage) - (1.5 + 0.15 + 1.5)).abs() < 1e-9);
 }
 

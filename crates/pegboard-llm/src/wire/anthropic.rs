@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, body::Body,
-    forget_cut, items, number, text, told,
+    cache, forget_cut, items, number, text, told,
 };
 
 /// The wire wants a bound on every answer.
@@ -21,10 +21,11 @@ fn max_tokens(model: &str) -> u64 {
 
 pub(super) fn body(request: &Request, is_streamed: bool) -> Body<'_> {
     let mut body = Body::new();
+    let breakpoints = cache::breakpoints(request);
     body.insert("model", request.model.clone());
     body.insert("max_tokens", request.max_tokens.unwrap_or_else(|| max_tokens(&request.model)));
     if !request.tools.is_empty() {
-        body.list("tools", &request.tools);
+        body.list_with("tools", &request.tools, breakpoints.tools);
         match &request.tool_choice {
             ToolChoice::Auto => {}
             ToolChoice::None => body.insert("tool_choice", json!({"type": "none"})),
@@ -33,9 +34,9 @@ pub(super) fn body(request: &Request, is_streamed: bool) -> Body<'_> {
         }
     }
     if let Some(system) = &request.system {
-        body.insert("system", system.clone());
+        body.insert("system", breakpoints.system.unwrap_or_else(|| system.clone().into()));
     }
-    body.list("messages", &request.messages);
+    body.list_with("messages", &request.messages, breakpoints.messages);
     if is_streamed {
         body.insert("stream", true);
     }
@@ -104,6 +105,7 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
                 .saturating_add(number(answer, "/usage/cache_read_input_tokens"))
                 .saturating_add(number(answer, "/usage/cache_creation_input_tokens")),
             cached: number(answer, "/usage/cache_read_input_tokens"),
+            cache_written: number(answer, "/usage/cache_creation_input_tokens"),
             output: number(answer, "/usage/output_tokens"),
         },
         echo: vec![json!({"role": "assistant", "content": content})],

@@ -14,6 +14,8 @@ enum Field<'a> {
     Value(Cow<'a, Value>),
     /// A list, with an optional first item.
     List(Option<Value>, &'a [Value]),
+    /// A list in which other items stand in the places of some.
+    Patched(&'a [Value], Vec<(usize, Value)>),
     /// A list of one object, which has a list under this key.
     Nested(&'static str, &'a [Value]),
 }
@@ -34,6 +36,11 @@ impl<'a> Body<'a> {
     /// [`list`](Self::list) with something in front.
     pub(super) fn list_behind(&mut self, key: &'static str, first: Option<Value>, list: &'a [Value]) {
         self.0.push((key.into(), Field::List(first, list)));
+    }
+
+    /// [`list`](Self::list) with `other` items in some places.
+    pub(super) fn list_with(&mut self, key: &'static str, list: &'a [Value], other: Vec<(usize, Value)>) {
+        self.0.push((key.into(), Field::Patched(list, other)));
     }
 
     pub(super) fn nested(&mut self, key: &'static str, inner: &'static str, list: &'a [Value]) {
@@ -67,6 +74,10 @@ impl Serialize for Field<'_> {
         match self {
             Self::Value(value) => value.serialize(serializer),
             Self::List(first, list) => serializer.collect_seq(first.iter().chain(*list)),
+            Self::Patched(list, other) => serializer.collect_seq(list.iter().enumerate().map(|(at, item)| {
+                let other = other.iter().find(|(place, _)| *place == at);
+                other.map_or(item, |(_, other)| other)
+            })),
             Self::Nested(key, list) => serializer.collect_seq([std::collections::BTreeMap::from([(key, list)])]),
         }
     }
@@ -87,9 +98,10 @@ mod tests {
         body.list("c", &list);
         body.list_behind("d", Some(json!(0)), &list);
         body.nested("e", "inner", &list);
+        body.list_with("f", &list, vec![(1, json!(3))]);
         body.extend(extra.as_object().expect("an object"));
         let text = serde_json::to_string(&body).expect("JSON");
-        let expected = r#"{"a":1,"b":"other","c":[1,2],"d":[0,1,2],"e":[{"inner":[1,2]}],"z":null}"#;
+        let expected = r#"{"a":1,"b":"other","c":[1,2],"d":[0,1,2],"e":[{"inner":[1,2]}],"f":[1,3],"z":null}"#;
         assert_eq!(text, expected);
     }
 }

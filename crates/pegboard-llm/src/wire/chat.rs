@@ -95,6 +95,7 @@ fn usage(answer: &Value) -> Usage {
     Usage {
         input: number(answer, "/usage/prompt_tokens"),
         cached: number(answer, "/usage/prompt_tokens_details/cached_tokens"),
+        cache_written: number(answer, "/usage/prompt_tokens_details/cache_write_tokens"),
         output: number(answer, "/usage/completion_tokens"),
     }
 }

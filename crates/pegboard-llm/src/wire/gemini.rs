@@ -99,6 +99,7 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
         usage: Usage {
             input: number(answer, "/usageMetadata/promptTokenCount"),
             cached: number(answer, "/usageMetadata/cachedContentTokenCount"),
+            cache_written: 0,
             output: number(answer, "/usageMetadata/candidatesTokenCount")
                 .saturating_add(number(answer, "/usageMetadata/thoughtsTokenCount")),
         },

@@ -6,6 +6,7 @@
 
 mod anthropic;
 mod body;
+mod cache;
 mod chat;
 mod gemini;
 mod responses;
@@ -70,6 +71,8 @@ pub struct Usage {
     pub input: u64,
     /// Of those, tokens that came from a cache.
     pub cached: u64,
+    /// Of those, tokens that were written to a cache, where the provider counts them.
+    pub cache_written: u64,
     /// Tokens that were written.
     pub output: u64,
 }
@@ -128,6 +131,17 @@ pub enum ToolChoice {
     Tool(String),
 }
 
+/// Whether a request marks what its provider is to cache. Anthropic caches nothing without such
+/// marks, and MiniMax less; the other providers cache by themselves and get none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PromptCache {
+    /// Breakpoints at the end of the tools, of the system prompt and of the conversation.
+    #[default]
+    Breakpoints,
+    /// No marks.
+    Off,
+}
+
 /// Everything that a request says.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
@@ -145,6 +159,8 @@ pub struct Request {
     pub max_tokens: Option<u64>,
     /// Whether the answer comes piece by piece.
     pub is_streamed: bool,
+    /// What the provider is to cache.
+    pub cache: PromptCache,
     /// Further fields of the body; they win over ours.
     pub extra: Map<String, Value>,
 }

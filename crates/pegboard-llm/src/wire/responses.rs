@@ -96,6 +96,7 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
         usage: Usage {
             input: number(answer, "/usage/input_tokens"),
             cached: number(answer, "/usage/input_tokens_details/cached_tokens"),
+            cache_written: number(answer, "/usage/input_tokens_details/cache_write_tokens"),
             output: number(answer, "/usage/output_tokens"),
         },
         // Items go back as they came, namespaces and encrypted thoughts included.

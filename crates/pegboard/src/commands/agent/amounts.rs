@@ -72,7 +72,7 @@ mod tests {
         assert_eq!([None, Some(0.00123), Some(2.5)].map(cost), ["cost unknown (--prices)", "cost 0.0012", "cost 2.50"]);
         let spent = Spent {
             turns: 1,
-            usage: Usage { input: 1200, cached: 1000, output: 5 },
+            usage: Usage { input: 1200, cached: 1000, output: 5, ..Usage::default() },
             took: Duration::from_millis(5),
             ..Spent::default()
         };

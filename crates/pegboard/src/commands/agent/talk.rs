@@ -166,6 +166,7 @@ fn count(event: &Event, spent: &mut Spent) {
         spent.usage = Usage {
             input: all.input + usage.input,
             cached: all.cached + usage.cached,
+            cache_written: all.cache_written + usage.cache_written,
             output: all.output + usage.output,
         };
     }

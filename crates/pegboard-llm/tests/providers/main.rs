@@ -1,5 +1,7 @@
 //! Conversations with a scripted provider that refuses what the real ones refuse.
 
+mod cache;
+
 use std::{sync::Arc, time::Duration};
 
 use pegboard_core::{Catalog, RawTool, Selection};
@@ -8,7 +10,7 @@ use pegboard_engine::Keyword;
 use pegboard_llm::{
     Called, Client, Conversation, Delivery, Model, Provider, SendError, client,
     embeddings::{Embeddings, EndpointSettings},
-    wire::{CallResult, Delta, Stop, Turn, WireError},
+    wire::{CallResult, Delta, Stop, ToolCall, Turn, Usage, WireError},
 };
 use pegboard_testkit::provider::{self, Fault, Part, Refusal, Script, Search, Sending};
 use pegboard_upstream::config::Secret;
@@ -84,6 +86,19 @@ fn script(dialect: DialectName, delivery: Delivery) -> Script {
     Script::new(turns).forbid("send_mail", 9).forbid(hidden, known_from)
 }
 
+/// Answers a call; the weather is always the same.
+fn carry_out(conversation: &mut Conversation, call: &ToolCall) -> CallResult {
+    match conversation.call(call) {
+        Called::Answered(result) => result,
+        Called::Invoke(target) => CallResult {
+            call: call.clone(),
+            text: format!("sunny in {}", target.arguments["city"].as_str().unwrap_or("nowhere")),
+            is_error: false,
+            references: Vec::new(),
+        },
+    }
+}
+
 /// Runs a conversation to its end; what was answered, and what was told on the way.
 async fn converse(conversation: &mut Conversation, client: &Client, is_streamed: bool) -> (Turn, String) {
     let mut told = String::new();
@@ -104,16 +119,7 @@ async fn converse(conversation: &mut Conversation, client: &Client, is_streamed:
         if turn.stop != Stop::Tools {
             return (turn, told);
         }
-        let answer = |call| match conversation.call(call) {
-            Called::Answered(result) => result,
-            Called::Invoke(target) => CallResult {
-                call: call.clone(),
-                text: format!("sunny in {}", target.arguments["city"].as_str().unwrap_or("nowhere")),
-                is_error: false,
-                references: Vec::new(),
-            },
-        };
-        let results: Vec<CallResult> = turn.calls.iter().map(answer).collect();
+        let results: Vec<CallResult> = turn.calls.iter().map(|call| carry_out(conversation, call)).collect();
         conversation.answer(&results);
     }
 }
