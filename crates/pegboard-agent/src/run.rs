@@ -277,7 +277,8 @@ impl Shared {
 
 /// What a call means: an answer at once, or something to be done.
 fn resolve(talk: &mut Talk, call: &ToolCall, is_cut: bool, vectors: &Vectors) -> Called {
-    if is_cut || call.arguments.is_null() {
+    let is_named = !call.name.is_empty() || call.is_search;
+    if is_named && (is_cut || call.arguments.is_null()) {
         let why = if is_cut { "were cut off, since the turn was too long" } else { "are not JSON" };
         let text = format!("the arguments of `{}` {why}; nothing was called", call.name);
         return Called::Answered(CallResult { call: call.clone(), text, is_error: true, references: Vec::new() });

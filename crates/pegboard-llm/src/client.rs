@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     conversation::Conversation,
     model::Provider,
-    refusal,
+    page, refusal,
     rules::RuleError,
     wire::{Delta, Request, Turn, Wire, WireError},
 };
@@ -19,6 +19,9 @@ const MAX_ANSWER: usize = 64 << 20;
 
 /// So many bytes a streamed answer may take: it says the same in many more words.
 const MAX_STREAM: usize = 4 * MAX_ANSWER;
+
+/// So much of a stream is kept to say what it is if it holds no event.
+const MAX_HEAD: usize = 4096;
 
 /// So much of a refusal is told.
 const MAX_REFUSAL: usize = 2000;
@@ -86,6 +89,15 @@ pub enum SendError {
     /// What it sent is no turn.
     #[error(transparent)]
     Wire(#[from] WireError),
+    /// The answer is an HTML page.
+    #[error("the provider answered with an HTML page (`{title}`), not with JSON; check the base URL")]
+    Page {
+        /// Its title.
+        title: String,
+    },
+    /// The answer has no body.
+    #[error("the provider answered with an empty body")]
+    Empty,
     /// What it sent is no answer at all.
     #[error("the answer is unusable: {0}")]
     Garbled(String),
@@ -107,7 +119,7 @@ impl SendError {
     fn is_passing(&self) -> bool {
         match self {
             Self::Refused { status, .. } => matches!(status, 408 | 409 | 429 | 500..=599),
-            Self::Unreachable(_) => true,
+            Self::Unreachable(_) | Self::Empty | Self::Wire(WireError::Cut) => true,
             Self::Wire(WireError::Reported { kind, .. }) => kind == "overloaded_error",
             _ => false,
         }
@@ -132,7 +144,7 @@ pub struct Client {
     http: reqwest::Client,
     provider: Provider,
     base_url: String,
-    key: Secret,
+    key: Option<Secret>,
     headers: Vec<(String, Secret)>,
     settings: Settings,
 }
@@ -143,6 +155,18 @@ impl Client {
     /// # Errors
     /// When HTTP cannot be set up.
     pub fn new(provider: Provider, key: Secret) -> Result<Self, ClientError> {
+        Self::with_key(provider, Some(key))
+    }
+
+    /// A client without a key, for endpoints that ask for none.
+    ///
+    /// # Errors
+    /// When HTTP cannot be set up.
+    pub fn without_key(provider: Provider) -> Result<Self, ClientError> {
+        Self::with_key(provider, None)
+    }
+
+    fn with_key(provider: Provider, key: Option<Secret>) -> Result<Self, ClientError> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().connect_timeout(Duration::from_secs(15)).tcp_nodelay(true);
         let http =
@@ -151,18 +175,32 @@ impl Client {
         Ok(Self { http, provider, base_url, key, headers: Vec::new(), settings: Settings::default() })
     }
 
-    /// A client with key and address from the environment.
+    /// A client with key and base URL from the environment variables that
+    /// [`Provider::variables`] names. An OpenAI-compatible endpoint of another base URL may do
+    /// without a key: a local model has none.
     ///
     /// # Errors
     /// When there is no key.
     pub fn from_env(provider: Provider) -> Result<Self, ClientError> {
-        let (keys, base) = provider.variables();
-        let set = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
-        let missing = ClientError::NoKey { provider: provider.as_str(), variable: keys[0] };
-        let key = keys.iter().find_map(set).ok_or(missing)?;
-        let client = Self::new(provider, Secret::new(key))?;
-        Ok(match set(&base) {
-            Some(url) => client.with_base_url(url),
+        Self::from_variables(provider, |name| env::var(name).ok())
+    }
+
+    fn from_variables(provider: Provider, value: impl Fn(&str) -> Option<String>) -> Result<Self, ClientError> {
+        let variables = provider.variables();
+        let set = |name: &&str| value(name).filter(|value| !value.is_empty());
+        let base = variables.base_urls.iter().find_map(|name| Some((*name, set(name)?)));
+        let may_lack_key = matches!(provider, Provider::OpenAi | Provider::OpenAiResponses) && base.is_some();
+        let key = variables.keys.iter().find_map(set).map(Secret::new);
+        if key.is_none() && !may_lack_key {
+            return Err(ClientError::NoKey { provider: provider.as_str(), variable: variables.keys[0] });
+        }
+        let client = Self::with_key(provider, key)?;
+        Ok(match base {
+            // Google's own programs put the version behind it.
+            Some(("GOOGLE_GEMINI_BASE_URL", url)) if !ends_in_version(&url) => {
+                client.with_base_url(format!("{}/v1beta", url.trim_end_matches('/')))
+            }
+            Some((_, url)) => client.with_base_url(url),
             None => client,
         })
     }
@@ -196,8 +234,9 @@ impl Client {
         self.deliver(request, request.is_streamed, &mut |_| {}).await
     }
 
-    /// Makes a request and tells of every piece of the answer. Once a piece was told, a
-    /// failure is not tried again.
+    /// Makes a request and tells of every piece of the answer. Once text or thoughts were told,
+    /// a failure is not tried again; before that a stream that was cut is, so that the same
+    /// [`Delta::Call`] may be told twice. A call counts only when the whole turn is there.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -215,7 +254,13 @@ impl Client {
         let mut failures = 0;
         loop {
             let mut tell = |delta| {
-                has_told = true;
+                let is_shown = match &delta {
+                    // Some endpoints begin with an empty piece.
+                    Delta::Text(text) | Delta::Thinking(text) if text.is_empty() => return,
+                    Delta::Text(_) | Delta::Thinking(_) => true,
+                    Delta::Call(_) => false,
+                };
+                has_told |= is_shown;
                 tell(delta);
             };
             match self.once(request, is_streamed, &mut tell).await {
@@ -314,12 +359,12 @@ impl Client {
                 headers.insert(name, value);
             }
         };
-        let key = self.key.expose();
+        if self.provider.wire() == Wire::Anthropic {
+            put("anthropic-version", "2023-06-01".to_owned());
+        }
+        let Some(key) = self.key.as_ref().map(Secret::expose) else { return headers };
         match self.provider {
-            Provider::Anthropic | Provider::MiniMax => {
-                put("x-api-key", key.to_owned());
-                put("anthropic-version", "2023-06-01".to_owned());
-            }
+            Provider::Anthropic | Provider::MiniMax => put("x-api-key", key.to_owned()),
             Provider::Gemini => put("x-goog-api-key", key.to_owned()),
             Provider::OpenAi | Provider::OpenAiResponses | Provider::MiniMaxChat => {
                 put("authorization", format!("Bearer {key}"));
@@ -334,9 +379,7 @@ impl Client {
 
     async fn refusal(&self, status: StatusCode, response: Response) -> SendError {
         let body = self.whole_text(response).await.unwrap_or_default();
-        let value: Value = serde_json::from_str(&body).unwrap_or_default();
-        let message = value.pointer("/error/message").and_then(Value::as_str).unwrap_or(&body);
-        SendError::Refused { status: status.as_u16(), message: message.chars().take(MAX_REFUSAL).collect() }
+        SendError::Refused { status: status.as_u16(), message: refusal_message(&body) }
     }
 
     async fn whole_text(&self, mut response: Response) -> Result<String, SendError> {
@@ -352,7 +395,7 @@ impl Client {
 
     async fn whole(&self, response: Response) -> Result<Value, SendError> {
         let body = self.whole_text(response).await?;
-        serde_json::from_str(&body).map_err(|error| SendError::Garbled(error.to_string()))
+        serde_json::from_str(&body).map_err(|error| not_json(&body, &error))
     }
 
     async fn collect(
@@ -363,10 +406,18 @@ impl Client {
     ) -> Result<Value, SendError> {
         let mut collector = wire.collector();
         let mut reader = EventReader::new(MAX_ANSWER);
-        let mut total = 0;
+        let (mut total, mut head, mut has_events) = (0, Vec::new(), false);
         // A connection that breaks ends the answer; whether it was whole the collector knows.
-        while let Ok(Some(chunk)) = self.in_time(response.chunk()).await? {
+        let is_broken = loop {
+            let chunk = match self.in_time(response.chunk()).await? {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break false,
+                Err(_) => break true,
+            };
             total += chunk.len();
+            if head.len() < MAX_HEAD {
+                head.extend_from_slice(&chunk);
+            }
             if total > MAX_STREAM {
                 return Err(SendError::Garbled(format!("it is larger than {MAX_STREAM} bytes")));
             }
@@ -377,11 +428,52 @@ impl Client {
                 };
                 // Some endpoints name their events in the data alone.
                 let kind = data.get("type").and_then(Value::as_str).unwrap_or(&event.kind).to_owned();
+                has_events = true;
                 collector.event(&kind, &data)?.into_iter().for_each(&mut *tell);
+            }
+        };
+        if !has_events {
+            let head = String::from_utf8_lossy(&head);
+            if head.trim().is_empty() && !is_broken {
+                return Err(SendError::Empty);
+            }
+            if let Some(title) = page::title(&head) {
+                return Err(SendError::Page { title });
             }
         }
         Ok(collector.finish()?)
     }
+}
+
+/// Whether the path of an address ends in a version of the API, such as `v1beta`.
+fn ends_in_version(url: &str) -> bool {
+    let last = url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+/// Why a whole answer is not JSON.
+fn not_json(body: &str, error: &serde_json::Error) -> SendError {
+    if body.trim().is_empty() {
+        return SendError::Empty;
+    }
+    match page::title(body) {
+        Some(title) => SendError::Page { title },
+        None => SendError::Garbled(error.to_string()),
+    }
+}
+
+/// What the body of a refusal says. Compatible endpoints put it into one field or another.
+fn refusal_message(body: &str) -> String {
+    if body.trim().is_empty() {
+        return "(empty body)".to_owned();
+    }
+    if let Some(title) = page::title(body) {
+        return format!("an HTML page (`{title}`)");
+    }
+    let value: Value = serde_json::from_str(body).unwrap_or_default();
+    let message = ["/error/message", "/error", "/message", "/detail"];
+    let message = message.iter().find_map(|place| value.pointer(place)?.as_str()).unwrap_or(body);
+    message.chars().take(MAX_REFUSAL).collect()
 }
 
 /// An address may hold a secret; the error is told without it.
@@ -394,4 +486,49 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|n| n.is_finite());
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"))?;
     Some(Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_from_variables() {
+        let check = |provider: Provider, variables: &[(&str, &str)], expected: Result<(&str, bool), &str>| {
+            let value = |name: &str| Some(variables.iter().find(|(key, _)| *key == name)?.1.to_owned());
+            let client = Client::from_variables(provider, value);
+            let found = client.map(|client| (client.base_url, client.key.is_some())).map_err(|error| error.to_string());
+            assert_eq!(found, expected.map(|(url, key)| (url.to_owned(), key)).map_err(str::to_owned), "{variables:?}");
+        };
+        check(Provider::OpenAi, &[("OPENAI_API_KEY", "k")], Ok(("https://api.openai.com/v1", true)));
+        check(Provider::OpenAi, &[], Err("no key for openai: `OPENAI_API_KEY` is not set"));
+        check(Provider::OpenAi, &[("OPENAI_BASE_URL", "http://[::1]:11434/v1/")], Ok(("http://[::1]:11434/v1", false)));
+        check(
+            Provider::Anthropic,
+            &[("ANTHROPIC_BASE_URL", "http://proxy")],
+            Err("no key for anthropic: `ANTHROPIC_API_KEY` is not set"),
+        );
+        let gemini = |name: &str, url: &str, expected: &str| {
+            check(Provider::Gemini, &[("GOOGLE_API_KEY", "k"), (name, url)], Ok((expected, true)));
+        };
+        gemini("GEMINI_BASE_URL", "http://proxy/v1", "http://proxy/v1");
+        gemini("GOOGLE_GEMINI_BASE_URL", "http://proxy/", "http://proxy/v1beta");
+        gemini("GOOGLE_GEMINI_BASE_URL", "http://proxy/v1", "http://proxy/v1");
+        let both = [("MINIMAX_API_KEY", "k"), ("MINIMAX_BASE_URL", "http://a"), ("MINIMAX_CHAT_BASE_URL", "http://b")];
+        check(Provider::MiniMax, &both, Ok(("http://a", true)));
+        check(Provider::MiniMaxChat, &both, Ok(("http://b", true)));
+        check(Provider::MiniMaxChat, &both[..2], Ok(("https://api.minimax.io/v1", true)));
+    }
+
+    #[test]
+    fn what_refusals_say() {
+        let check = |body: &str, expected: &str| assert_eq!(refusal_message(body), expected, "{body}");
+        check(r#"{"error": {"message": "no such model"}}"#, "no such model");
+        check(r#"{"error": "model 'x' not found"}"#, "model 'x' not found");
+        check(r#"{"object": "error", "message": "too long"}"#, "too long");
+        check(r#"{"detail": "Not Found"}"#, "Not Found");
+        check("upstream connect error", "upstream connect error");
+        check(" ", "(empty body)");
+        check("<html><title>502 Bad Gateway</title></html>", "an HTML page (`502 Bad Gateway`)");
+    }
 }

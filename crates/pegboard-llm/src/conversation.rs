@@ -366,6 +366,11 @@ impl Conversation {
 
     /// [`call`](Self::call) with the vectors that [`vectors_for`](Self::vectors_for) brought.
     pub fn call_with(&mut self, call: &ToolCall, vectors: &Vectors) -> Called {
+        if call.name.is_empty() && !call.is_search {
+            let text = "the call has no tool name, so nothing was called; repeat it with the name of a tool";
+            let text = text.to_owned();
+            return Called::Answered(CallResult { call: call.clone(), text, is_error: true, references: Vec::new() });
+        }
         let before: HashSet<String> = self.session.visible_names().into_iter().collect();
         let name = self.name_of(call).to_owned();
         let answer = self.session.call_with(&name, &call.arguments, vectors);

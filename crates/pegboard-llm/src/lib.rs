@@ -19,6 +19,7 @@ pub mod fuzzing;
 pub mod hooks;
 mod mend;
 pub mod model;
+mod page;
 mod refusal;
 pub mod rules;
 pub mod schemas;

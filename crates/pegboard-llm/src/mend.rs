@@ -142,7 +142,8 @@ fn tame(name: &str) -> String {
 
 /// Gives `value[key]` a name that is taken back.
 fn tame_name(value: &mut Value, key: &str) -> bool {
-    let wild = value.get(key).and_then(Value::as_str).filter(|name| !is_name(name)).map(tame);
+    let name = value.get(key).and_then(Value::as_str).unwrap_or_default();
+    let wild = (!is_name(name)).then(|| tame(name));
     match wild {
         Some(name) => {
             value[key] = name.into();

@@ -59,14 +59,20 @@ impl Provider {
         }
     }
 
-    /// The variables that hold its key, the first one that is set counts; and the one that
-    /// holds another address.
-    pub fn variables(self) -> (&'static [&'static str], &'static str) {
+    /// The environment variables that hold its key and another base URL.
+    pub fn variables(self) -> Variables {
         match self {
-            Self::Anthropic => (&["ANTHROPIC_API_KEY"], "ANTHROPIC_BASE_URL"),
-            Self::OpenAi | Self::OpenAiResponses => (&["OPENAI_API_KEY"], "OPENAI_BASE_URL"),
-            Self::Gemini => (&["GEMINI_API_KEY", "GOOGLE_API_KEY"], "GEMINI_BASE_URL"),
-            Self::MiniMax | Self::MiniMaxChat => (&["MINIMAX_API_KEY"], "MINIMAX_BASE_URL"),
+            Self::Anthropic => Variables { keys: &["ANTHROPIC_API_KEY"], base_urls: &["ANTHROPIC_BASE_URL"] },
+            Self::OpenAi | Self::OpenAiResponses => {
+                Variables { keys: &["OPENAI_API_KEY"], base_urls: &["OPENAI_BASE_URL"] }
+            }
+            Self::Gemini => Variables {
+                keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+                base_urls: &["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"],
+            },
+            // The two endpoints have different paths, so that one base URL cannot serve both.
+            Self::MiniMax => Variables { keys: &["MINIMAX_API_KEY"], base_urls: &["MINIMAX_BASE_URL"] },
+            Self::MiniMaxChat => Variables { keys: &["MINIMAX_API_KEY"], base_urls: &["MINIMAX_CHAT_BASE_URL"] },
         }
     }
 
@@ -79,6 +85,15 @@ impl Provider {
             _ => 10_000,
         }
     }
+}
+
+/// The environment variables of a provider. Of several, the first one that is set counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variables {
+    /// Those that hold the key.
+    pub keys: &'static [&'static str],
+    /// Those that hold another base URL.
+    pub base_urls: &'static [&'static str],
 }
 
 /// A model of a provider.

@@ -266,7 +266,11 @@ fn fail_with(route: &Route, refusal: &Refusal) -> Reply {
     let retry_after = refusal.retry_after.as_deref();
     let complaint = Complaint { status: refusal.status, message, at: None, retry_after };
     let body = refusal.body.clone().unwrap_or_else(|| errors::body(route.vendor, route.wire, &complaint));
-    let mut headers = vec![("content-type", "application/json".into())];
+    let (kind, body) = match &refusal.text {
+        Some(text) => ("text/html; charset=utf-8", text.clone()),
+        None => ("application/json", body.to_string()),
+    };
+    let mut headers = vec![("content-type", kind.into())];
     headers.extend(retry_after.map(|seconds| ("retry-after", seconds.into())));
-    Reply::Send { status: refusal.status, headers, body: Body::Whole(body.to_string().into_bytes()) }
+    Reply::Send { status: refusal.status, headers, body: Body::Whole(body.into_bytes()) }
 }

@@ -343,6 +343,8 @@ pub struct Refusal {
     pub retry_after: Option<String>,
     /// The whole body, in place of the provider's shape.
     pub body: Option<Value>,
+    /// The whole body as it stands, which need not be JSON; wins over `body`.
+    pub text: Option<String>,
 }
 
 /// What some models refuse. An entry is a name, or the beginning of one before a `*`.

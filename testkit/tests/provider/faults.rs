@@ -24,7 +24,8 @@ fn text() -> Turn {
 
 #[test]
 fn statuses_come_with_the_providers_error() {
-    let refusal = Refusal { status: 429, message: Some("slow down".into()), retry_after: Some("7".into()), body: None };
+    let refusal =
+        Refusal { status: 429, message: Some("slow down".into()), retry_after: Some("7".into()), ..Refusal::default() };
     let script = Script::new([Turn::Fail(Fault::Status(refusal)), Turn::status(529), text()]);
     for (path, pointer, kinds) in [
         (MESSAGES, "/error/type", ["rate_limit_error", "overloaded_error"]),

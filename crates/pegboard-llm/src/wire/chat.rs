@@ -1,5 +1,7 @@
 //! OpenAI Chat Completions, and everything compatible with it.
 
+use std::collections::HashMap;
+
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value, json};
 
@@ -61,9 +63,8 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
         arguments: arguments(call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default()),
         is_search: false,
     };
-    // A call that was cut before its name is none.
-    let is_named = |call: &&Value| call.pointer("/function/name").is_some_and(|name| name != "");
-    let mut calls: Vec<ToolCall> = items(message, "tool_calls").filter(is_named).map(call).collect();
+    let said = said_calls(message, text(choice, "finish_reason") == "length");
+    let mut calls: Vec<ToolCall> = said.iter().map(call).collect();
     let stop = match text(choice, "finish_reason") {
         "stop" => Stop::End,
         "tool_calls" | "function_call" => Stop::Tools,
@@ -78,7 +79,7 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
     }
     let mut echo = message.clone();
     if let Some(Value::Array(calls)) = echo.get_mut("tool_calls") {
-        calls.retain(|call| is_named(&call));
+        *calls = said;
     }
     if let Some(fields) = echo.as_object_mut() {
         // Said to us, and refused when said back.
@@ -89,6 +90,19 @@ pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
         fields.entry("role").or_insert_with(|| "assistant".into());
     }
     Ok(Turn { text: text(message, "content").to_owned(), calls, stop, usage: usage(answer), echo: vec![echo] })
+}
+
+/// The calls of a message that can be answered. One without a name is, so that the model learns
+/// of it, unless it has no number either or was cut before its name.
+fn said_calls(message: &Value, is_cut: bool) -> Vec<Value> {
+    let is_named =
+        |call: &Value| call.pointer("/function/name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
+    let can_be_answered = |call: &&Value| is_named(call) || !text(call, "id").is_empty();
+    let mut calls: Vec<Value> = items(message, "tool_calls").filter(can_be_answered).cloned().collect();
+    if is_cut && calls.last().is_some_and(|last| !is_named(last)) {
+        calls.pop();
+    }
+    calls
 }
 
 fn usage(answer: &Value) -> Usage {
@@ -106,6 +120,8 @@ pub(super) struct Streamed {
     answer: Value,
     message: Map<String, Value>,
     calls: Vec<Value>,
+    /// The place of the newest call of each index.
+    places: HashMap<u64, usize>,
     finish_reason: Value,
 }
 
@@ -145,12 +161,23 @@ impl Streamed {
     fn call(&mut self, piece: &Value) -> Option<String> {
         /// More calls in one turn than any model makes.
         const MOST: usize = 1024;
-        let at = usize::try_from(number(piece, "/index")).ok().filter(|at| *at < MOST)?;
-        while self.calls.len() <= at {
-            self.calls.push(json!({"id": "", "type": "function", "function": {"name": "", "arguments": ""}}));
-        }
+        let (index, id) = (number(piece, "/index"), text(piece, "id"));
+        // Some endpoints give all calls of a turn the same index, or none.
+        let is_other = |at: &usize| {
+            let known = text(&self.calls[*at], "id");
+            !id.is_empty() && !known.is_empty() && known != id
+        };
+        let at = match self.places.get(&index).copied().filter(|at| !is_other(at)) {
+            Some(at) => at,
+            None if self.calls.len() >= MOST => return None,
+            None => {
+                self.calls.push(json!({"id": "", "type": "function", "function": {"name": "", "arguments": ""}}));
+                self.places.insert(index, self.calls.len() - 1);
+                self.calls.len() - 1
+            }
+        };
         let call = &mut self.calls[at];
-        if let Some(id) = piece.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()) {
+        if !id.is_empty() {
             call["id"] = id.into();
         }
         let mut name = None;

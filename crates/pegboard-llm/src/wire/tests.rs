@@ -61,3 +61,38 @@ fn counts_have_an_end() {
     let candidates = json!([{"content": {"parts": []}, "finishReason": "STOP"}]);
     check(Wire::Gemini, &[json!({"candidates": candidates, "usageMetadata": usage})], &format!(" 0/0/{most}"));
 }
+
+/// The names and arguments of the calls that pieces of Chat Completions make.
+#[test]
+fn calls_are_told_apart_by_index_and_by_number() {
+    let check = |pieces: &[Value], finish: &str, expected: &[(&str, Value)]| {
+        let mut collector = Wire::Chat.collector();
+        let end = json!({"choices": [{"delta": {}, "finish_reason": finish}]});
+        for piece in pieces {
+            let data = json!({"choices": [{"delta": {"tool_calls": [piece]}}]});
+            collector.event("", &data).expect("an event");
+        }
+        collector.event("", &end).expect("an event");
+        let turn = Wire::Chat.turn(&collector.finish().expect("an answer")).expect("a turn");
+        let found: Vec<(&str, Value)> =
+            turn.calls.iter().map(|call| (call.name.as_str(), call.arguments.clone())).collect();
+        assert_eq!(found, expected, "{pieces:?}");
+    };
+    let piece = |index: Value, id: &str, name: &str, arguments: &str| json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});
+    let usual = [
+        piece(json!(0), "1", "a", ""),
+        piece(json!(0), "", "", "{\"x\":"),
+        piece(json!(1), "2", "b", "{}"),
+        piece(json!(0), "", "", "1}"),
+    ];
+    check(&usual, "tool_calls", &[("a", json!({"x": 1})), ("b", json!({}))]);
+    // Local servers give every call the same index, or none, or begin with one.
+    for index in [json!(0), Value::Null] {
+        let same = [piece(index.clone(), "1", "a", "{\"x\":1}"), piece(index, "2", "b", "{\"y\":2}")];
+        check(&same, "stop", &[("a", json!({"x": 1})), ("b", json!({"y": 2}))]);
+    }
+    check(&[piece(json!(1), "1", "a", "{}")], "tool_calls", &[("a", json!({}))]);
+    check(&[piece(json!(0), "1", "", "{}")], "tool_calls", &[("", json!({}))]);
+    check(&[piece(json!(0), "1", "", "")], "length", &[]);
+    check(&[piece(json!(0), "", "", "{}")], "tool_calls", &[]);
+}

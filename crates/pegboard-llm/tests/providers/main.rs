@@ -1,6 +1,7 @@
 //! Conversations with a scripted provider that refuses what the real ones refuse.
 
 mod cache;
+mod streams;
 
 use std::{sync::Arc, time::Duration};
 

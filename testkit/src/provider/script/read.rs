@@ -38,6 +38,7 @@ impl Script {
     /// let script = serde_json::json!({
     ///     "turns": [
     ///         {"fault": {"status": 429, "retry_after": "1", "message": "slow down", "body": null}},
+    ///         {"fault": {"status": 502, "text": "<html></html>"}},
     ///         {"fault": "drop"},
     ///         {"fault": "stall"},
     ///         {"fault": {"stall_ms": 100}},
@@ -235,6 +236,7 @@ fn read_refusal(fields: &mut Fields) -> Read<Refusal> {
         })?,
         message: fields.read("message", text)?,
         retry_after: fields.read("retry_after", text)?,
+        text: fields.read("text", text)?,
         body: fields.read("body", |at| Ok(at.value.clone()))?,
     })
 }
