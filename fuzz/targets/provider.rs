@@ -84,12 +84,7 @@ fn check_conversation(model: Model, turn: &Turn) {
 }
 
 fn answered(conversation: &mut Conversation, call: &ToolCall) -> CallResult {
-    let result = |text: &str, is_error| CallResult {
-        call: call.clone(),
-        text: text.to_owned(),
-        is_error,
-        references: Vec::new(),
-    };
+    let result = |text: &str, is_error| CallResult { is_error, ..CallResult::text(call.clone(), text) };
     if call.arguments.is_null() {
         return result("cut off; nothing was called", true);
     }

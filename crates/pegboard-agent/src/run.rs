@@ -249,7 +249,7 @@ impl Shared {
                 text = format!("the output has {} bytes, more than {most} tokens; ask for less", text.len());
                 is_error = true;
             }
-            let result = CallResult { call, text, is_error, references: Vec::new() };
+            let result = CallResult { is_error, ..CallResult::text(call, text) };
             tell_of(&tell, || finished(&result, kept, began));
             result
         }
@@ -281,7 +281,7 @@ fn resolve(talk: &mut Talk, call: &ToolCall, is_cut: bool, vectors: &Vectors) ->
     if is_named && (is_cut || call.arguments.is_null()) {
         let why = if is_cut { "were cut off, since the turn was too long" } else { "are not JSON" };
         let text = format!("the arguments of `{}` {why}; nothing was called", call.name);
-        return Called::Answered(CallResult { call: call.clone(), text, is_error: true, references: Vec::new() });
+        return Called::Answered(CallResult::error(call.clone(), text));
     }
     talk.conversation.call_with(call, vectors)
 }

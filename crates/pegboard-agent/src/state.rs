@@ -186,8 +186,7 @@ impl Talk {
 
     /// Puts the results of all calls into the conversation. A call without one is given up.
     pub(crate) fn answer(&mut self) {
-        let given_up =
-            |call: ToolCall| CallResult { call, text: GIVEN_UP.to_owned(), is_error: true, references: Vec::new() };
+        let given_up = |call: ToolCall| CallResult::error(call, GIVEN_UP);
         let pending = std::mem::take(&mut self.pending).into_iter();
         let results: Vec<CallResult> = pending.map(|(call, noted)| noted.unwrap_or_else(|| given_up(call))).collect();
         if !results.is_empty() {
@@ -216,6 +215,7 @@ impl Talk {
                 "text": noted.map(|result| &result.text),
                 "is_error": noted.map(|result| result.is_error),
                 "references": noted.map(|result| &result.references),
+                "note": noted.and_then(|result| result.note.as_ref()),
             })
         };
         json!({
@@ -278,6 +278,7 @@ fn read_pending(saved: &Value) -> (ToolCall, Option<CallResult>) {
         text: text.to_owned(),
         is_error: saved["is_error"] == true,
         references: saved["references"].as_array().cloned().unwrap_or_default(),
+        note: saved["note"].as_str().map(str::to_owned),
     });
     (call, noted)
 }

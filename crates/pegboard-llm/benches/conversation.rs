@@ -168,9 +168,7 @@ async fn measure(
         conversation.heard(&said);
         let answer = |call| match conversation.call(call) {
             Called::Answered(result) => result,
-            Called::Invoke(_) => {
-                CallResult { call: call.clone(), text: "done".into(), is_error: false, references: Vec::new() }
-            }
+            Called::Invoke(_) => CallResult::text(call.clone(), "done"),
         };
         let results: Vec<CallResult> = said.calls.iter().map(answer).collect();
         conversation.answer(&results);

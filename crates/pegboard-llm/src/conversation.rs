@@ -368,8 +368,7 @@ impl Conversation {
     pub fn call_with(&mut self, call: &ToolCall, vectors: &Vectors) -> Called {
         if call.name.is_empty() && !call.is_search {
             let text = "the call has no tool name, so nothing was called; repeat it with the name of a tool";
-            let text = text.to_owned();
-            return Called::Answered(CallResult { call: call.clone(), text, is_error: true, references: Vec::new() });
+            return Called::Answered(CallResult::error(call.clone(), text));
         }
         let before: HashSet<String> = self.session.visible_names().into_iter().collect();
         let name = self.name_of(call).to_owned();
@@ -379,15 +378,17 @@ impl Conversation {
         }
         let found: Vec<std::sync::Arc<ToolDefinition>> =
             self.session.visible().into_iter().filter(|tool| !before.contains(&tool.name)).collect();
-        let references = match self.choice.delivery {
+        let references: Option<Vec<Value>> = match self.choice.delivery {
             Delivery::Reference => {
-                found.iter().map(|tool| json!({"type": "tool_reference", "tool_name": tool.name})).collect()
+                Some(found.iter().map(|tool| json!({"type": "tool_reference", "tool_name": tool.name})).collect())
             }
-            Delivery::ClientNative if call.is_search => found.iter().map(|tool| self.wire().tool(tool)).collect(),
-            _ => Vec::new(),
+            Delivery::ClientNative if call.is_search => Some(found.iter().map(|tool| self.wire().tool(tool)).collect()),
+            _ => None,
         };
-        let text = answer.reply.to_text();
-        Called::Answered(CallResult { call: call.clone(), text, is_error: answer.is_error, references })
+        let note = references.as_ref().and_then(|_| delivery::note(&answer, &found));
+        let (text, is_error) = (answer.reply.to_text(), answer.is_error);
+        let references = references.unwrap_or_default();
+        Called::Answered(CallResult { call: call.clone(), text, is_error, references, note })
     }
 
     /// Puts the answers to all calls of a turn into the conversation.

@@ -1,8 +1,9 @@
 //! How a provider is told of tools that were found.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use pegboard_discovery::DialectName;
+use pegboard_discovery::{Answer, DialectName, Reply, ToolDefinition};
+use serde_json::Value;
 
 use crate::model::{Model, Provider};
 
@@ -135,6 +136,24 @@ pub(crate) fn fallback(delivery: Delivery, provider: Provider) -> Option<Choice>
             Some(Choice { delivery: Delivery::Inject, reason })
         }
     }
+}
+
+/// What an answer says beside the definitions of `found`, which reach the model in the wire's
+/// own way; `None` where that is everything. Definitions are not said twice.
+pub(crate) fn note(answer: &Answer, found: &[Arc<ToolDefinition>]) -> Option<String> {
+    let Reply::Json(reply) = &answer.reply else { return Some(answer.reply.to_text()) };
+    let mut reply = reply.clone();
+    let missing = reply.get("missing").and_then(Value::as_array).is_some_and(|missing| !missing.is_empty());
+    let Some(matches) = reply.get_mut("matches").and_then(Value::as_array_mut) else { return Some(reply.to_string()) };
+    let name = |hit: &Value| hit.as_str().or_else(|| hit.get("name")?.as_str()).unwrap_or_default().to_owned();
+    let is_found = |hit: &Value| found.iter().any(|tool| tool.name == name(hit));
+    if !answer.is_error && !missing && matches.iter().all(is_found) {
+        return None;
+    }
+    for hit in matches.iter_mut().filter_map(Value::as_object_mut) {
+        hit.retain(|key, _| !matches!(key.as_str(), "description" | "parameters"));
+    }
+    Some(reply.to_string())
 }
 
 #[cfg(test)]

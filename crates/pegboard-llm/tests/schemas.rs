@@ -231,7 +231,7 @@ fn take_in(about: &str, conversation: &mut Conversation, answer: &Value) {
         Called::Answered(result) => result,
         Called::Invoke(target) => {
             assert_eq!(target.name, "get_weather", "{about}");
-            CallResult { call: call.clone(), text: "sunny".into(), is_error: false, references: Vec::new() }
+            CallResult::text(call.clone(), "sunny")
         }
     };
     assert!(!result.is_error, "{about}: {result:?}");

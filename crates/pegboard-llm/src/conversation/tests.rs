@@ -122,7 +122,7 @@ fn check(model: &str, dialect: DialectName, wish: Option<Delivery>, expected: De
     conversation.heard(&turn(wire, &call));
     let Called::Invoke(target) = conversation.call(&call) else { panic!("{about}: a tool is to be called") };
     assert_eq!((target.server.as_deref(), target.name.as_str()), (Some("weather"), "get_weather"));
-    let result = CallResult { call, text: "sunny".into(), is_error: false, references: Vec::new() };
+    let result = CallResult::text(call, "sunny");
     conversation.answer(&[result]);
     let third = conversation.request(false).unwrap_or_else(|error| panic!("{about}: {error}"));
     let (before, after) = (prefix(&second), prefix(&third));

@@ -58,10 +58,11 @@ pub(super) fn user(text: &str) -> Value {
 /// All results of a turn go into one message, or the wire refuses it.
 pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
     let block = |result: &CallResult| {
-        let content: Value = if result.references.is_empty() {
-            json!([{"type": "text", "text": told(result)}])
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let content: Vec<Value> = if result.references.is_empty() {
+            vec![text(told(result))]
         } else {
-            result.references.clone().into()
+            result.references.iter().cloned().chain(result.note.as_deref().map(text)).collect()
         };
         let mut block = json!({"type": "tool_result", "tool_use_id": result.call.id, "content": content});
         if result.is_error {

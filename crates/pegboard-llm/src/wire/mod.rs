@@ -115,6 +115,21 @@ pub struct CallResult {
     pub is_error: bool,
     /// Tools that the answer makes known, where the wire can say so.
     pub references: Vec<Value>,
+    /// What the model must read beside the references: hits that it knows already, what is
+    /// missing, an error. `None` where the references say everything.
+    pub note: Option<String>,
+}
+
+impl CallResult {
+    /// A result that is nothing but text.
+    pub fn text(call: ToolCall, text: impl Into<String>) -> Self {
+        Self { call, text: text.into(), is_error: false, references: Vec::new(), note: None }
+    }
+
+    /// A failure.
+    pub fn error(call: ToolCall, text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::text(call, text) }
+    }
 }
 
 /// Which tool a model must use.

@@ -52,6 +52,8 @@ pub(super) fn user(text: &str) -> Value {
     json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 }
 
+/// The outputs of all calls, and behind them what the outputs of searches cannot say: they hold
+/// definitions and no text.
 pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
     let item = |result: &CallResult| {
         if result.call.is_search {
@@ -65,7 +67,13 @@ pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
         }
         json!({"type": "function_call_output", "call_id": result.call.id, "output": told(result)})
     };
-    results.iter().map(item).collect()
+    let note = |result: &CallResult| {
+        let text = if result.references.is_empty() { Some(told(result)) } else { None };
+        let text = result.note.as_deref().or(text).filter(|_| result.call.is_search)?;
+        let text = format!("Result of the tool search `{}`: {text}", result.call.id);
+        Some(json!({"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}))
+    };
+    results.iter().map(item).chain(results.iter().filter_map(note)).collect()
 }
 
 pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {

@@ -98,6 +98,7 @@ impl Talk {
             text: text.to_owned(),
             is_error,
             references: Vec::new(),
+            note: None,
         };
         let answer = |call: &ToolCall| match call.arguments.is_null() {
             true => result(call, "cut off; nothing was called", true),

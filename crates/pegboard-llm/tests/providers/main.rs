@@ -1,6 +1,7 @@
 //! Conversations with a scripted provider that refuses what the real ones refuse.
 
 mod cache;
+mod deliveries;
 mod streams;
 
 use std::{sync::Arc, time::Duration};
@@ -11,7 +12,7 @@ use pegboard_engine::Keyword;
 use pegboard_llm::{
     Called, Client, Conversation, Delivery, Model, Provider, SendError, client,
     embeddings::{Embeddings, EndpointSettings},
-    wire::{CallResult, Delta, Stop, ToolCall, Turn, Usage, WireError},
+    wire::{CallResult, Delta, Stop, ToolCall, Turn, Usage, Wire, WireError},
 };
 use pegboard_testkit::provider::{self, Fault, Part, Refusal, Script, Search, Sending};
 use pegboard_upstream::config::Secret;
@@ -91,12 +92,10 @@ fn script(dialect: DialectName, delivery: Delivery) -> Script {
 fn carry_out(conversation: &mut Conversation, call: &ToolCall) -> CallResult {
     match conversation.call(call) {
         Called::Answered(result) => result,
-        Called::Invoke(target) => CallResult {
-            call: call.clone(),
-            text: format!("sunny in {}", target.arguments["city"].as_str().unwrap_or("nowhere")),
-            is_error: false,
-            references: Vec::new(),
-        },
+        Called::Invoke(target) => {
+            let city = target.arguments["city"].as_str().unwrap_or("nowhere");
+            CallResult::text(call.clone(), format!("sunny in {city}"))
+        }
     }
 }
 
