@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     bonds::Bonds,
     delivery::{self, Choice, Delivery, DeliveryError},
+    instructions::instructions,
     mend::{self, Terms},
     model::Model,
     rules::{self, RuleError},
@@ -78,6 +79,7 @@ pub(crate) struct Standing {
     messages: Vec<Value>,
     bonds: Bonds,
     without_thoughts: usize,
+    instructions: Option<String>,
 }
 
 impl Conversation {
@@ -333,7 +335,8 @@ impl Conversation {
     /// What the model is told to be, and how it finds tools. Worked out once: what a provider
     /// has cached behind it must stay.
     fn full_system(&mut self) -> Option<String> {
-        let how = self.instructions.get_or_insert_with(|| self.session.prompt()).clone();
+        let (session, delivery, wire) = (&self.session, self.choice.delivery, self.model.provider.wire());
+        let how = self.instructions.get_or_insert_with(|| instructions(session, wire, delivery)).clone();
         let parts = [self.system.clone().unwrap_or_default(), how];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         (!parts.is_empty()).then(|| parts.join("\n\n"))
@@ -403,6 +406,8 @@ impl Conversation {
         tracing::warn!(model = %self.model, delivery = %choice.delivery, reason = choice.reason, "another delivery");
         self.choice = choice;
         self.shelf = Shelf::new(self.wire(), self.choice.delivery);
+        // Other tools are in the request now.
+        self.instructions = None;
         true
     }
 
@@ -420,6 +425,7 @@ impl Conversation {
             messages: self.messages.clone(),
             bonds: self.bonds.clone(),
             without_thoughts: self.without_thoughts,
+            instructions: self.instructions.clone(),
         }
     }
 
@@ -430,6 +436,7 @@ impl Conversation {
         self.messages = standing.messages;
         self.bonds = standing.bonds;
         self.without_thoughts = standing.without_thoughts;
+        self.instructions = standing.instructions;
     }
 }
 

@@ -17,6 +17,7 @@ pub mod embeddings;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod hooks;
+mod instructions;
 mod mend;
 pub mod model;
 mod page;

@@ -17,7 +17,7 @@ use crate::{delivery::Delivery, mend, rules, wire::Wire};
 const PLACEHOLDER: &str = "deferred_tools_placeholder";
 
 /// The name that Anthropic gives its own search.
-const ANTHROPIC_SEARCH: &str = "tool_search_tool_bm25";
+pub(crate) const ANTHROPIC_SEARCH: &str = "tool_search_tool_bm25";
 
 /// What is said of a tool that a history refers to and that nobody offers any more.
 const GONE: &str = "No longer available: do not call it.";

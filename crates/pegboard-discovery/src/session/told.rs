@@ -21,11 +21,20 @@ pub struct Native {
 impl Session {
     /// What the system prompt says about finding tools.
     pub fn prompt(&self) -> String {
+        self.prompt_of(|categories| self.with_view(|view| self.dialect().instructions(view, categories)))
+    }
+
+    /// [`prompt`](Self::prompt) for a provider that searches by itself: `how` says how to use its
+    /// search, in place of what the dialect says about its meta-tools.
+    pub fn native_prompt(&self, how: &str) -> String {
+        self.prompt_of(|categories| prompt::section(how, categories))
+    }
+
+    fn prompt_of(&self, instructions: impl Fn(&[String]) -> String) -> String {
         let categories = match self.categories.as_slice() {
             [] => prompt::categories(&self.catalog, &self.selection),
             given => given.to_vec(),
         };
-        let instructions = |categories: &[String]| self.with_view(|view| self.dialect().instructions(view, categories));
         if let Some(template) = &self.settings.prompt_template {
             let listed: Vec<String> = categories.iter().map(|category| format!("- {category}")).collect();
             return prompt::fill(

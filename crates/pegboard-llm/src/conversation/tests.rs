@@ -248,3 +248,35 @@ fn a_forced_tool_is_sent_at_once() {
         assert!(forced[0].get("defer_loading").is_none(), "{model} {delivery}");
     }
 }
+
+/// The system prompt names a search that is in the request, and no other.
+#[test]
+fn the_prompt_describes_what_the_request_holds() {
+    use Delivery::{ClientNative, Inject, Native, Reference};
+    use DialectName::{Bridge, Explicit, Schema, Select};
+    const SEARCHES: [&str; 5] = ["tool_search_tool_bm25", "ToolSearch", "search_tools", "add_tool", "call_tool"];
+    let check = |model: &str, dialect: DialectName, delivery: Delivery, named: &[&str]| {
+        let about = format!("{model} {dialect:?} {delivery}");
+        let mut conversation = conversation(model, dialect, Some(delivery));
+        conversation.say("hi");
+        let system = conversation.request(false).expect("a request").system.expect("a system prompt");
+        let found: Vec<&str> = SEARCHES.into_iter().filter(|name| system.contains(name)).collect();
+        let others: Vec<&str> = named.iter().copied().filter(|name| SEARCHES.contains(name)).collect();
+        assert_eq!(found, others, "{about}: {system}");
+        assert!(named.iter().all(|name| system.contains(name)), "{about}: {system}");
+        assert!(system.starts_with("Be brief.\n\n"), "{about}");
+        if delivery == Native {
+            assert!(conversation.fall_back());
+            let system = conversation.request(false).expect("a request").system.expect("a system prompt");
+            assert!(system.contains(conversation.session().search_name().expect("a search")), "{about}: {system}");
+        }
+    };
+    for dialect in [Select, Schema, Bridge, Explicit] {
+        check("anthropic/claude-opus-4-8", dialect, Native, &["tool_search_tool_bm25"]);
+        check("openai-responses/gpt-5.4", dialect, Native, &["tool_search"]);
+    }
+    check("openai-responses/gpt-5.4", Schema, ClientNative, &["tool_search(select:"]);
+    check("openai-responses/gpt-5.4", Select, ClientNative, &["tool_search"]);
+    check("anthropic/claude-opus-4-8", Schema, Reference, &["ToolSearch"]);
+    check("openai-responses/gpt-5.4", Schema, Inject, &["ToolSearch"]);
+}
