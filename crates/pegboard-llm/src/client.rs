@@ -300,7 +300,10 @@ impl Client {
             }
         }
         let before = conversation.standing();
-        if error.speaks_of(self.provider, refusal::blames_delivery) && conversation.fall_back() {
+        // A model that may not know a delivery at all may refuse it in any words.
+        let is_about_delivery =
+            conversation.choice().is_tentative || error.speaks_of(self.provider, refusal::blames_delivery);
+        if is_about_delivery && conversation.fall_back() {
             match self.attempt(conversation, &mut tell).await {
                 Ok(turn) => return Ok(turn),
                 Err(_) => conversation.stand_again(before),

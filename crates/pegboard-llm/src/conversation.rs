@@ -106,7 +106,7 @@ impl Conversation {
                 return Err(ConversationError::DuplicateTool(tool.name.clone()));
             }
         }
-        let choice = delivery::choose(&model, session.dialect_name(), wish)?;
+        let choice = delivery::choose_for(&model, &session, wish)?;
         tracing::debug!(model = %model, delivery = %choice.delivery, reason = choice.reason, "a conversation begins");
         let shelf = Shelf::new(model.provider.wire(), choice.delivery);
         Ok(Self {
@@ -349,6 +349,7 @@ impl Conversation {
         }
         self.messages.extend(turn.echo.iter().cloned());
         self.is_heard = true;
+        self.choice.is_tentative = false;
     }
 
     /// Answers a call, or says which tool to call for it.

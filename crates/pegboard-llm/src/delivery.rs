@@ -2,10 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
-use pegboard_discovery::{Answer, DialectName, Reply, ToolDefinition};
+use pegboard_discovery::{Answer, DialectName, Reply, Session, ToolDefinition};
 use serde_json::Value;
 
-use crate::model::{Model, Provider};
+use crate::{
+    model::{Model, Provider, Support},
+    wire::Wire,
+};
 
 /// How a provider is told of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +56,10 @@ pub struct Choice {
     pub delivery: Delivery,
     /// The reason, for logs and for people.
     pub reason: String,
+    /// What may go wrong with a delivery that was asked for.
+    pub warning: Option<String>,
+    /// Whether the model may turn out not to understand it; not any more once it has answered.
+    pub(crate) is_tentative: bool,
 }
 
 /// A delivery that cannot be had.
@@ -79,38 +86,71 @@ fn is_constant(dialect: DialectName) -> bool {
     matches!(dialect, DialectName::Bridge | DialectName::Ranked | DialectName::Code)
 }
 
-/// Why a delivery cannot be had, if it cannot.
-fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<&'static str> {
+/// What speaks against a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    /// The wire or the dialect cannot express it.
+    Impossible(&'static str),
+    /// The model is not known to understand it.
+    Unverified(&'static str),
+}
+
+/// What speaks against a delivery, if anything does.
+fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<Obstacle> {
+    use Obstacle::{Impossible, Unverified};
+    let wire = model.provider.wire();
+    let is_unknown = |support: Support| support == Support::Unknown;
     match delivery {
         Delivery::Inject => None,
-        Delivery::Constant if !is_constant(dialect) => Some("the list of this dialect changes"),
-        Delivery::Constant => None,
-        Delivery::Reference if !model.knows_references() => Some("the model does not know references to tools"),
-        Delivery::Reference if is_constant(dialect) => Some("nothing is ever loaded"),
-        Delivery::Reference => None,
-        Delivery::ClientNative if !model.knows_client_search() => {
-            Some("the model has no search that a client carries out")
+        Delivery::Constant => (!is_constant(dialect)).then_some(Impossible("the list of this dialect changes")),
+        Delivery::Reference if wire != Wire::Anthropic => {
+            Some(Impossible("only Anthropic's wire has references to tools"))
         }
-        Delivery::ClientNative if !loads_by_search(dialect) => Some("a search of this dialect loads nothing"),
-        Delivery::ClientNative => None,
-        Delivery::Native if !model.knows_references() && !model.knows_client_search() => {
-            Some("the model has no search of its own")
+        Delivery::Reference if is_constant(dialect) => Some(Impossible("this dialect loads nothing")),
+        Delivery::Reference => {
+            let reason = "the model is not known to understand references to tools";
+            is_unknown(model.knows_references()).then_some(Unverified(reason))
         }
-        Delivery::Native if dialect == DialectName::Code => Some("programs call the tools, not the model"),
-        Delivery::Native => None,
+        Delivery::ClientNative if wire != Wire::Responses => {
+            Some(Impossible("only OpenAI Responses has a search that a client carries out"))
+        }
+        Delivery::ClientNative if !loads_by_search(dialect) => {
+            Some(Impossible("a search of this dialect loads nothing"))
+        }
+        Delivery::ClientNative => {
+            let reason = "the model is not known to have a search that a client carries out";
+            is_unknown(model.knows_client_search()).then_some(Unverified(reason))
+        }
+        Delivery::Native if !matches!(wire, Wire::Anthropic | Wire::Responses) => {
+            Some(Impossible("the provider has no tool search of its own"))
+        }
+        Delivery::Native if dialect == DialectName::Code => Some(Impossible("programs call the tools, not the model")),
+        Delivery::Native => {
+            let reason = "the model is not known to have a tool search of its own";
+            let is_unverified = is_unknown(model.knows_references()) && is_unknown(model.knows_client_search());
+            is_unverified.then_some(Unverified(reason))
+        }
     }
 }
 
-/// Chooses how `model` is told of tools. `wish` is kept if it is possible; `native` sends
-/// every definition with every request, and so is never chosen without being wished for.
+/// Chooses how `model` is told of tools. A `wish` is kept wherever the wire and the dialect can
+/// express it, with a warning if the model is not known to understand it. `native` sends every
+/// definition with every request, and so is never chosen without being wished for.
 ///
 /// # Errors
-/// When the wish cannot be had.
+/// When the wish cannot be expressed.
 pub fn choose(model: &Model, dialect: DialectName, wish: Option<Delivery>) -> Result<Choice, DeliveryError> {
     if let Some(delivery) = wish {
+        let asked_for = Choice { delivery, reason: "asked for".to_owned(), warning: None, is_tentative: false };
         return match obstacle(delivery, model, dialect) {
-            None => Ok(Choice { delivery, reason: "asked for".to_owned() }),
-            Some(reason) => {
+            None => Ok(asked_for),
+            Some(Obstacle::Unverified(reason)) => {
+                let warning = format!(
+                    "delivery `{delivery}` with `{model}`: {reason}; `inject` is used if the provider refuses it"
+                );
+                Ok(Choice { warning: Some(warning), is_tentative: true, ..asked_for })
+            }
+            Some(Obstacle::Impossible(reason)) => {
                 Err(DeliveryError { delivery, model: model.to_string(), dialect: dialect.as_str(), reason })
             }
         };
@@ -118,13 +158,26 @@ pub fn choose(model: &Model, dialect: DialectName, wish: Option<Delivery>) -> Re
     let order = [Delivery::Constant, Delivery::Reference, Delivery::ClientNative, Delivery::Inject];
     let possible = order.into_iter().find(|delivery| obstacle(*delivery, model, dialect).is_none());
     let delivery = possible.unwrap_or(Delivery::Inject);
+    let is_tentative = delivery == Delivery::Reference && model.knows_references() == Support::Likely;
     let reason = match delivery {
         Delivery::Constant => format!("the list of `{}` never changes", dialect.as_str()),
+        Delivery::Reference if is_tentative => format!("`{}` is newer than models that know references", model.name),
         Delivery::Reference => format!("`{}` knows references to tools", model.name),
         Delivery::ClientNative => format!("`{}` has a search that a client carries out", model.name),
         _ => format!("`{}` knows no way to be told of tools later", model.name),
     };
-    Ok(Choice { delivery, reason })
+    Ok(Choice { delivery, reason, warning: None, is_tentative })
+}
+
+/// [`choose`] for the dialect of a session, whose options may keep a list constant that changes
+/// otherwise.
+pub(crate) fn choose_for(model: &Model, session: &Session, wish: Option<Delivery>) -> Result<Choice, DeliveryError> {
+    let dialect = session.dialect_name();
+    if session.is_constant() && wish.unwrap_or(Delivery::Constant) == Delivery::Constant {
+        let reason = format!("the list of `{}` never changes", dialect.as_str());
+        return Ok(Choice { delivery: Delivery::Constant, reason, warning: None, is_tentative: false });
+    }
+    choose(model, dialect, wish)
 }
 
 /// What to try after a provider has refused a delivery.
@@ -133,7 +186,7 @@ pub(crate) fn fallback(delivery: Delivery, provider: Provider) -> Option<Choice>
         Delivery::Inject | Delivery::Constant => None,
         _ => {
             let reason = format!("{} refused `{delivery}`", provider.as_str());
-            Some(Choice { delivery: Delivery::Inject, reason })
+            Some(Choice { delivery: Delivery::Inject, reason, warning: None, is_tentative: false })
         }
     }
 }
@@ -172,6 +225,7 @@ mod tests {
         check("anthropic/claude-opus-4-8", DialectName::Bridge, Delivery::Constant);
         check("anthropic/claude-opus-4-1", DialectName::Select, Delivery::Inject);
         check("anthropic/claude-opus-4-8", DialectName::Code, Delivery::Constant);
+        check("anthropic/claude-sonnet-7", DialectName::Select, Delivery::Reference);
         check("openai-responses/gpt-5.4", DialectName::Schema, Delivery::ClientNative);
         check("openai-responses/gpt-5.4", DialectName::Explicit, Delivery::Inject);
         check("openai/gpt-5.4", DialectName::Select, Delivery::Inject);
@@ -183,7 +237,9 @@ mod tests {
     fn wishes_that_cannot_be_had() {
         let check = |model: &str, dialect: DialectName, wish: Delivery, is_possible: bool| {
             let model = Model::parse(model).expect("a model");
-            assert_eq!(choose(&model, dialect, Some(wish)).is_ok(), is_possible, "{model} {dialect:?} {wish}");
+            let choice = choose(&model, dialect, Some(wish));
+            assert_eq!(choice.is_ok(), is_possible, "{model} {dialect:?} {wish}");
+            assert!(choice.is_ok_and(|choice| choice.warning.is_none()) == is_possible, "{model} {dialect:?} {wish}");
         };
         check("anthropic/claude-opus-4-8", DialectName::Select, Delivery::Native, true);
         check("openai-responses/gpt-5.4", DialectName::Select, Delivery::Native, true);
@@ -192,5 +248,20 @@ mod tests {
         check("anthropic/claude-opus-4-8", DialectName::Bridge, Delivery::Reference, false);
         check("anthropic/claude-opus-4-8", DialectName::Code, Delivery::Native, false);
         check("gemini/gemini-3-pro", DialectName::Select, Delivery::Reference, false);
+    }
+
+    #[test]
+    fn wishes_of_unknown_models_come_with_a_warning() {
+        let check = |model: &str, wish: Delivery| {
+            let model = Model::parse(model).expect("a model");
+            let choice = choose(&model, DialectName::Select, Some(wish)).expect("a choice");
+            assert_eq!(choice.delivery, wish, "{model}");
+            assert!(choice.is_tentative && choice.warning.is_some(), "{model} {wish}: {choice:?}");
+        };
+        check("anthropic/claude-opus-4-1", Delivery::Reference);
+        check("anthropic/claude-opus-4-1", Delivery::Native);
+        check("minimax/MiniMax-M3", Delivery::Reference);
+        check("openai-responses/gpt-5.4-nano", Delivery::ClientNative);
+        check("openai-responses/another", Delivery::Native);
     }
 }

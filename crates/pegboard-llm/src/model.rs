@@ -125,17 +125,22 @@ impl Model {
     }
 
     /// Whether it understands `defer_loading` and references to tools.
-    pub(crate) fn knows_references(&self) -> bool {
+    pub(crate) fn knows_references(&self) -> Support {
         let name = self.name.to_lowercase();
-        self.provider == Provider::Anthropic && is_any(&name, ANTHROPIC_SEARCH)
+        match self.provider {
+            Provider::Anthropic if is_any(&name, ANTHROPIC_SEARCH) => Support::Documented,
+            Provider::Anthropic if anthropic_version(&name).is_some_and(|version| version >= FIRST_WITH_SEARCH) => {
+                Support::Likely
+            }
+            _ => Support::Unknown,
+        }
     }
 
     /// Whether it can be given a search that the client carries out.
-    pub(crate) fn knows_client_search(&self) -> bool {
-        self.provider == Provider::OpenAiResponses && {
-            let name = self.name.to_lowercase();
-            openai_version(&name).is_some_and(|version| version >= (5, 4)) && !name.contains("nano")
-        }
+    pub(crate) fn knows_client_search(&self) -> Support {
+        let name = self.name.to_lowercase();
+        let is_newer = openai_version(&name).is_some_and(|version| version >= (5, 4)) && !name.contains("nano");
+        if self.provider == Provider::OpenAiResponses && is_newer { Support::Documented } else { Support::Unknown }
     }
 
     /// Whether it refuses to be told which tool to use.
@@ -147,7 +152,9 @@ impl Model {
     /// Whether its thoughts are bound to everything that was said before them.
     pub(crate) fn binds_thinking(&self) -> bool {
         let name = self.name.to_lowercase();
-        self.provider == Provider::Anthropic && is_any(&name, &["fable-5-1", "mythos-5-1", "opus-5-5"])
+        let is_newer = anthropic_version(&name).is_some_and(|version| version > (5, 5));
+        let is_known = is_any(&name, &["fable-5-1", "mythos-5-1", "opus-5-5"]);
+        self.provider == Provider::Anthropic && (is_known || is_newer)
     }
 
     /// Whether it refuses calls in a history that carry no signature.
@@ -158,6 +165,17 @@ impl Model {
     }
 }
 
+/// Whether a model understands something, as far as that can be known without asking it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Support {
+    /// Its documentation says so.
+    Documented,
+    /// It is newer than models of its family that do.
+    Likely,
+    /// Nothing says so.
+    Unknown,
+}
+
 impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.provider.as_str(), self.name)
@@ -165,7 +183,7 @@ impl fmt::Display for Model {
 }
 
 /// Models with tool search, as their documentation lists them. There is nothing to ask for
-/// it; a model that is missing here is served all the same, by sending what is visible.
+/// it; newer models are taken to have it until they refuse it.
 const ANTHROPIC_SEARCH: &[&str] = &[
     "fable-5",
     "mythos-5",
@@ -178,6 +196,20 @@ const ANTHROPIC_SEARCH: &[&str] = &[
     "sonnet-4-5",
     "haiku-4-5",
 ];
+
+/// The first version of Anthropic's models with tool search.
+const FIRST_WITH_SEARCH: (u32, u32) = (4, 5);
+
+/// The version in a name such as `claude-opus-4-5-20251101` or `claude-3-5-sonnet`. Longer
+/// numbers are dates.
+fn anthropic_version(name: &str) -> Option<(u32, u32)> {
+    let rest = &name[name.find("claude")? + "claude".len()..];
+    let number = |part: &&str| if part.len() <= 2 { part.parse::<u32>().ok() } else { None };
+    let mut parts =
+        rest.split(|letter: char| !letter.is_ascii_alphanumeric()).skip_while(|part| number(part).is_none());
+    let major = number(&parts.next()?)?;
+    Some((major, parts.next().as_ref().and_then(number).unwrap_or(0)))
+}
 
 /// Whether one of the parts is in the name, as a whole: `opus-4-5` is not in `opus-4-50`.
 fn is_any(name: &str, parts: &[&str]) -> bool {
@@ -202,24 +234,32 @@ mod tests {
 
     #[test]
     fn what_models_can_do() {
-        let check = |text: &str, references: bool, client_search: bool, refuses: bool| {
+        use Support::{Documented, Likely, Unknown};
+        let check = |text: &str, references: Support, client_search: Support, refuses: bool| {
             let model = Model::parse(text).expect("a model");
             let found = (model.knows_references(), model.knows_client_search(), model.refuses_forced_choice());
             assert_eq!(found, (references, client_search, refuses), "{text}");
             assert_eq!(model.to_string(), text);
         };
-        check("anthropic/claude-haiku-4-5", true, false, false);
-        check("anthropic/claude-opus-4-5-20251101", true, false, false);
-        check("anthropic/claude-opus-4-1", false, false, false);
-        check("anthropic/claude-fable-5-1", true, false, true);
-        check("anthropic/claude-opus-5.5", true, false, true);
-        check("minimax/claude-haiku-4-5", false, false, false);
-        check("openai-responses/gpt-5.4", false, true, false);
-        check("openai-responses/gpt-5.4-nano", false, false, false);
-        check("openai-responses/gpt-5.3-codex", false, false, false);
-        check("openai-responses/gpt-6-astra", false, true, false);
-        check("openai/gpt-6", false, false, false);
-        check("gemini/gemini-3-pro", false, false, false);
+        check("anthropic/claude-haiku-4-5", Documented, Unknown, false);
+        check("anthropic/claude-opus-4-5-20251101", Documented, Unknown, false);
+        check("anthropic/claude-opus-4-1", Unknown, Unknown, false);
+        check("anthropic/claude-opus-4-20250514", Unknown, Unknown, false);
+        check("anthropic/claude-3-7-sonnet-20250219", Unknown, Unknown, false);
+        check("anthropic/claude-fable-5-1", Documented, Unknown, true);
+        check("anthropic/claude-opus-5.5", Documented, Unknown, true);
+        check("anthropic/claude-sonnet-5", Likely, Unknown, false);
+        check("anthropic/claude-haiku-5-5-20261001", Likely, Unknown, false);
+        check("anthropic/claude-saga-6", Likely, Unknown, false);
+        check("anthropic/anthropic.claude-opus-6-v1:0", Likely, Unknown, false);
+        check("anthropic/my-own-model-9", Unknown, Unknown, false);
+        check("minimax/claude-haiku-4-5", Unknown, Unknown, false);
+        check("openai-responses/gpt-5.4", Unknown, Documented, false);
+        check("openai-responses/gpt-5.4-nano", Unknown, Unknown, false);
+        check("openai-responses/gpt-5.3-codex", Unknown, Unknown, false);
+        check("openai-responses/gpt-6-astra", Unknown, Documented, false);
+        check("openai/gpt-6", Unknown, Unknown, false);
+        check("gemini/gemini-3-pro", Unknown, Unknown, false);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use pegboard_discovery::DialectName;
 use pegboard_llm::{
-    Delivery,
+    Delivery, Model,
     wire::{ToolChoice, Wire},
 };
 use pegboard_testkit::provider::{Part, Stop};
@@ -133,8 +133,7 @@ impl Run {
                 let names = if *is_poorer { &NAMES[2..] } else { &NAMES[..] };
                 let model = self.family[model % self.family.len()];
                 let model_of = pegboard_llm::Model::parse(model).expect("a model");
-                let wish = WISHES[*wish]
-                    .filter(|wish| pegboard_llm::delivery::choose(&model_of, DIALECTS[*dialect], Some(*wish)).is_ok());
+                let wish = WISHES[*wish].filter(|wish| is_understood(&model_of, DIALECTS[*dialect], *wish));
                 talk.resume(model, DIALECTS[*dialect], catalog(names), wish);
                 self.mark = None;
             }
@@ -211,10 +210,15 @@ impl Run {
     }
 }
 
+/// Whether a delivery can be asked for without being refused.
+fn is_understood(model: &Model, dialect: DialectName, wish: Delivery) -> bool {
+    pegboard_llm::delivery::choose(model, dialect, Some(wish)).is_ok_and(|choice| choice.warning.is_none())
+}
+
 fn check(family: &'static [&'static str], model: usize, dialect: usize, wish: usize, steps: &[Step]) {
     let text = family[model % family.len()];
     let of = pegboard_llm::Model::parse(text).expect("a model");
-    let wish = WISHES[wish].filter(|wish| pegboard_llm::delivery::choose(&of, DIALECTS[dialect], Some(*wish)).is_ok());
+    let wish = WISHES[wish].filter(|wish| is_understood(&of, DIALECTS[dialect], *wish));
     let talk = Talk::new(text, DIALECTS[dialect], wish);
     let mut run = Run { talk, family, mark: None, begun: None, count: 0 };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
