@@ -9,7 +9,7 @@ use std::{
 
 use pegboard_discovery::Learner;
 use pegboard_llm::{
-    Choice, Client, Conversation, Model, TurnError,
+    Choice, Client, Conversation, Delivery, Model, TurnError,
     wire::{Delta, Stop, Turn, Usage},
 };
 use pegboard_upstream::{Fleet, State as ServerState};
@@ -167,6 +167,8 @@ pub(crate) struct Shared {
     pub(crate) prices: Option<Prices>,
     pub(crate) mode: Mode,
     pub(crate) reason: String,
+    /// A delivery that was asked for and has no effect in this mode.
+    pub(crate) unused_delivery: Option<Delivery>,
     pub(crate) transcript: Option<Arc<Writer>>,
     /// Whoever learns from what is called after a search.
     pub(crate) learner: Option<Arc<dyn Learner>>,

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use pegboard_llm::wire::Usage;
+use pegboard_llm::{Delivery, wire::Usage};
 use serde_json::Value;
 
 /// Something that happened during a run.
@@ -43,6 +43,14 @@ pub enum Event {
         metadata: Option<Value>,
         /// How long it took.
         took: Duration,
+    },
+    /// How the model is told of tools that were found: before the first turn of a conversation
+    /// that searches, and after every fallback.
+    Delivery {
+        /// The delivery.
+        delivery: Delivery,
+        /// Why it is this one.
+        reason: String,
     },
     /// The model sees other tools from now on.
     ToolsChanged {

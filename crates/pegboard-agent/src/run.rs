@@ -16,6 +16,7 @@ use crate::{
     agent::{Answer, Reached, RunError, Shared, Tell},
     calls::Done,
     events::Event,
+    settings::Mode,
     state::Talk,
     trace,
 };
@@ -52,6 +53,7 @@ impl Shared {
         Span::current().record("model", field::display(talk.conversation.model()));
         talk.settle();
         self.check_budget(&talk)?;
+        self.report(&mut talk, tell);
         let mut progress = Progress::default();
         progress.take(self.make_room(&mut talk, false, tell).await?);
         talk.ask(&prompt);
@@ -68,7 +70,9 @@ impl Shared {
         loop {
             self.check(talk, &progress)?;
             progress.take(self.make_room(talk, true, tell).await?);
-            if self.refresh(talk) {
+            let is_changed = self.refresh(talk);
+            self.report(talk, tell);
+            if is_changed {
                 tell_of(tell, || Event::ToolsChanged { visible: talk.conversation.session().visible_names() });
             }
             let turn = self.turn(talk, tell).await?;
@@ -123,6 +127,41 @@ impl Shared {
         talk.conversation.session().list_changes() != before
     }
 
+    /// Reports the delivery where it is new, and tools that the model does not see although all
+    /// were to be visible.
+    fn report(&self, talk: &mut Talk, tell: &Tell) {
+        let choice = talk.conversation.choice();
+        let is_first = talk.reported.is_none();
+        if let Some(delivery) = self.unused_delivery.filter(|_| is_first) {
+            let text = format!("delivery `{delivery}` has no effect in mode `{}`: nothing is searched for", self.mode);
+            tell_of(tell, || Event::Warning(text));
+        }
+        if talk.reported != Some(choice.delivery) {
+            if self.mode == Mode::ToolSearch || !is_first {
+                let (delivery, reason) = (choice.delivery, choice.reason.clone());
+                tell_of(tell, || Event::Delivery { delivery, reason });
+            }
+            if let Some(warning) = choice.warning.clone() {
+                tell_of(tell, || Event::Warning(warning));
+            }
+            talk.reported = Some(choice.delivery);
+        }
+        let hidden = self.hidden_tools(talk);
+        if std::mem::replace(&mut talk.reported_hidden, hidden) != hidden && hidden > 0 {
+            tell_of(tell, || Event::Warning(hidden_text(talk, hidden)));
+        }
+    }
+
+    /// How many tools the model has to search for although the mode lists them all.
+    fn hidden_tools(&self, talk: &Talk) -> usize {
+        let session = talk.conversation.session();
+        if self.mode != Mode::Normal || session.search_name().is_none() {
+            return 0;
+        }
+        let listed = session.listed().iter().filter(|listed| listed.tool.is_some()).count();
+        session.selection().count(session.catalog()).saturating_sub(listed)
+    }
+
     async fn turn(&self, talk: &mut Talk, tell: &Tell) -> Result<Turn, RunError> {
         let mut pieces = |delta| {
             let _ = match delta {
@@ -134,6 +173,7 @@ impl Shared {
         let span = trace::chat_span(talk.conversation.model());
         let turn = self.client.next_turn(&mut talk.conversation, &mut pieces).instrument(span.clone()).await;
         trace::chatted(&span, &turn);
+        self.report(talk, tell);
         let turn = turn?;
         talk.heard(&turn);
         let _ = tell.send(Event::Turn { usage: turn.usage });
@@ -273,6 +313,18 @@ impl Shared {
         let is_own = target.server.is_none();
         is_own && self.hands.registry.find(&target.name).is_some_and(|tool| tool.meta.ends_run)
     }
+}
+
+fn hidden_text(talk: &Talk, hidden: usize) -> String {
+    let (provider, session) = (talk.conversation.model().provider, talk.conversation.session());
+    let all = session.selection().count(session.catalog());
+    format!(
+        "mode `normal` cannot list all {all} tools: {} takes {} in a request; {hidden} are hidden until the model \
+         finds them with `{}`",
+        provider.as_str(),
+        provider.max_tools(),
+        session.search_name().unwrap_or_default(),
+    )
 }
 
 /// What a call means: an answer at once, or something to be done.

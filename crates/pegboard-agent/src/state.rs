@@ -14,7 +14,7 @@ use std::{
 
 use pegboard_discovery::SessionError;
 use pegboard_llm::{
-    Conversation, Model,
+    Conversation, Delivery, Model,
     wire::{CallResult, ToolCall, ToolChoice, Turn, Usage},
 };
 use serde_json::{Value, json};
@@ -142,6 +142,10 @@ pub(crate) struct Talk {
     pub(crate) context: u64,
     /// Tokens of a request below which there is no use in compacting again.
     pub(crate) compacts_above: u64,
+    /// The delivery that was reported last.
+    pub(crate) reported: Option<Delivery>,
+    /// How many tools were reported as hidden.
+    pub(crate) reported_hidden: usize,
 }
 
 impl Talk {
@@ -156,6 +160,8 @@ impl Talk {
             spent: Usage::default(),
             context: 0,
             compacts_above: 0,
+            reported: None,
+            reported_hidden: 0,
         }
     }
 

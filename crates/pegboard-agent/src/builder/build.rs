@@ -66,6 +66,7 @@ impl AgentBuilder {
             prices: self.prices,
             mode,
             reason,
+            unused_delivery: self.search.delivery.filter(|_| mode != Mode::ToolSearch),
             transcript: writer,
             learner: self.learner,
             glance: RwLock::default(),

@@ -1,6 +1,7 @@
 //! How the model gets at its tools.
 
-use pegboard_agent::{CustomTool, Exposure, Mode, ToolDef, ToolError, ToolSearch};
+use pegboard_agent::{CustomTool, Delivery, DialectName, Event, Exposure, Mode, ToolDef, ToolError, ToolSearch};
+use pegboard_testkit::provider::{Fault, Refusal, Turn};
 use serde_json::{Value, json};
 
 use crate::support::{Weather, agent, agent_of, call, provider, results, run, say};
@@ -76,4 +77,69 @@ async fn no_provider_is_sent_more_than_it_takes() {
         assert!(agent.visible().len() <= 512, "{mode}: {}", agent.visible().len());
         provider.assert_clean();
     }
+}
+
+/// The deliveries and warnings among the events of a run.
+fn reported(events: &[Event]) -> Vec<String> {
+    let report = |event: &Event| match event {
+        Event::Delivery { delivery, reason } => Some(format!("{delivery}: {reason}")),
+        Event::Warning(text) => Some(format!("warning: {text}")),
+        _ => None,
+    };
+    events.iter().filter_map(report).collect()
+}
+
+#[tokio::test]
+async fn the_delivery_and_every_fallback_are_reported() {
+    let check = async |model: &str, wish: Option<Delivery>, turns: Vec<Turn>, expected: &[&str]| {
+        let provider = provider(turns);
+        let search = ToolSearch { delivery: wish, ..ToolSearch::with_dialect(DialectName::Select) };
+        let builder = agent_of(model, &provider).servers([Weather::default().config()]).tool_search(search);
+        let agent = builder.build().await.expect("an agent");
+        let (events, _) = run(&agent, "Hi").await;
+        assert_eq!(reported(&events), expected, "{model}");
+        let (events, _) = run(&agent, "Again").await;
+        assert_eq!(reported(&events), [""; 0], "{model}: reported once");
+    };
+    let refused = || {
+        let message = Some("tools.1: Extra inputs are not permitted".to_owned());
+        Turn::Fail(Fault::Status(Refusal { status: 400, message, ..Refusal::default() }))
+    };
+    let knows = "reference: `claude-opus-4-8` knows references to tools";
+    check("anthropic/claude-opus-4-8", None, vec![say("Hello."), say("Again.")], &[knows]).await;
+    // A newer model of the family, which refuses in words that nobody has foreseen.
+    let newer = "reference: `claude-saga-6` is newer than models that know references";
+    let fallback = "inject: anthropic refused `reference`";
+    check("anthropic/claude-saga-6", None, vec![say("Hello."), say("Again.")], &[newer]).await;
+    check("anthropic/claude-saga-6", None, vec![refused(), say("Hello."), say("Again.")], &[newer, fallback]).await;
+    // Asked for, and honoured.
+    let warning = "warning: delivery `reference` with `minimax/MiniMax-M9`: the model is not known to understand \
+                   references to tools; `inject` is used if the provider refuses it";
+    let turns = vec![say("Hello."), say("Again.")];
+    let expected = ["reference: asked for", warning, "inject: minimax refused `reference`"];
+    check("minimax/MiniMax-M9", Some(Delivery::Reference), turns, &expected).await;
+}
+
+#[tokio::test]
+async fn normal_mode_says_what_it_hides() {
+    let check = async |tools: usize, delivery: Option<Delivery>, expected: &[&str]| {
+        let provider = provider([say("So many."), say("Again.")]);
+        let search = ToolSearch { delivery, ..ToolSearch::default() };
+        let mut builder = agent_of("gemini/gemini-3-pro", &provider).tool_search(search).mode(Mode::Normal);
+        for number in 0..tools {
+            let def = ToolDef::new(format!("counter_{number}"), "Counts", json!({"type": "object", "properties": {}}));
+            builder = builder.tool(CustomTool::new(def, done));
+        }
+        let agent = builder.build().await.expect("an agent");
+        let (events, _) = run(&agent, "Count").await;
+        assert_eq!(reported(&events), expected, "{tools}");
+        let (events, _) = run(&agent, "Again").await;
+        assert_eq!(reported(&events), [""; 0], "{tools}: reported once");
+    };
+    check(400, None, &[]).await;
+    let hides = "warning: mode `normal` cannot list all 600 tools: gemini takes 512 in a request; 120 are hidden until \
+                 the model finds them with `search_available_tools`";
+    check(600, None, &[hides]).await;
+    let unused = "warning: delivery `inject` has no effect in mode `normal`: nothing is searched for";
+    check(3, Some(Delivery::Inject), &[unused]).await;
 }

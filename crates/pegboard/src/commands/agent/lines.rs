@@ -88,6 +88,9 @@ fn to_json(event: Event) -> Option<Value> {
             "event": "result", "id": id, "name": name, "text": text, "is_error": is_error,
             "offloaded": offloaded, "metadata": metadata, "took_ms": millis(took),
         }),
+        Event::Delivery { delivery, reason } => {
+            json!({"event": "delivery", "delivery": delivery.as_str(), "reason": reason})
+        }
         Event::ToolsChanged { visible } => json!({"event": "tools", "visible": visible}),
         Event::Turn { usage: of } => json!({"event": "turn", "usage": usage(of)}),
         Event::Compacted => json!({"event": "compacted"}),

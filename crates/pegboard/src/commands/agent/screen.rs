@@ -197,6 +197,9 @@ impl Show for Screen {
                     None => Ok(()),
                 }
             }
+            Event::Delivery { delivery, reason } => {
+                self.talk(&format!("{FAINT}delivery {delivery}: {}{FAINT:#}", clean(&reason)))
+            }
             Event::ToolsChanged { visible } => self.tools(visible),
             Event::Turn { .. } => {
                 // What one turn leaves open must not swallow the next.

@@ -215,8 +215,10 @@ fn events_are_lines_of_json_for_programs() {
     let events: Vec<Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
     let kinds: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
-    let expected =
-        ["start", "text", "turn", "call", "result", "turn", "call", "result", "text", "text", "turn", "answer"];
+    let expected = [
+        "start", "delivery", "text", "turn", "call", "result", "turn", "call", "result", "text", "text", "turn",
+        "answer",
+    ];
     assert_eq!(kinds, expected);
     let answer = events.last().expect("an answer");
     assert_eq!(answer["text"], "Two issues are open.");
