@@ -67,6 +67,8 @@ pub struct Conversation {
     instructions: Option<String>,
     /// Whether the history was read.
     has_begun: bool,
+    /// Whether the history came from elsewhere, and may hold messages of ours.
+    is_resumed: bool,
     /// Whether the model has been heard since the user said something.
     is_heard: bool,
 }
@@ -124,6 +126,7 @@ impl Conversation {
             without_thoughts: 0,
             instructions: None,
             has_begun: false,
+            is_resumed: false,
             is_heard: false,
         })
     }
@@ -201,6 +204,7 @@ impl Conversation {
         self.messages = messages;
         self.without_thoughts = 0;
         self.has_begun = false;
+        self.is_resumed = true;
         self.is_heard = false;
         self.instructions = None;
         self.shelf = Shelf::new(self.wire(), self.choice.delivery);
@@ -233,8 +237,10 @@ impl Conversation {
     /// Takes back what was said last, for a question that got no answer. Nothing happens
     /// where something else came last, or the model has answered, be it without a word.
     pub fn unsay(&mut self) {
-        let transcript = Messages::new(self.wire(), Vec::new());
-        if !self.is_heard && self.messages.last().is_some_and(|last| transcript.is_said(last)) {
+        let Some(last) = self.messages.len().checked_sub(1) else { return };
+        let transcript = Messages::new(self.wire(), self.messages.clone());
+        let is_ours = (self.has_begun || self.is_resumed) && transcript.is_ours(last);
+        if !self.is_heard && !is_ours && transcript.is_user_text(last) {
             self.messages.pop();
         }
     }
@@ -270,9 +276,14 @@ impl Conversation {
     /// When the provider would refuse it for something that is not in the history.
     pub fn request(&mut self, is_streamed: bool) -> Result<Request, RuleError> {
         if !std::mem::replace(&mut self.has_begun, true) {
-            let mut transcript = Messages::new(self.wire(), std::mem::take(&mut self.messages));
+            // A history that is only ours from here on holds no message of our own yet, whatever
+            // it looks like; its calls were made in this session.
+            let said = std::mem::take(&mut self.messages);
+            let (known, said) = if self.is_resumed { (said, Vec::new()) } else { (Vec::new(), said) };
+            let mut transcript = Messages::new(self.wire(), known);
             self.session.follow(&mut transcript);
             self.messages = transcript.messages;
+            self.messages.extend(said);
         }
         let mut sent = mend::sendable(&self.terms(), &self.messages);
         self.restock(&sent);

@@ -7,7 +7,10 @@ use serde_json::Value;
 
 use crate::{mend, wire::Wire};
 
-const REMINDER: &str = "<available-deferred-tools>";
+/// Our own messages are known by their place at the head of a conversation and by their form;
+/// most wires leave no room for a mark. What a user says may look the same anywhere else.
+const REMINDER_START: &str = "<available-deferred-tools>\n";
+const REMINDER_END: &str = "\n</available-deferred-tools>";
 const LOADED_START: &str = "<loaded-tools>\n";
 const LOADED_END: &str = "\n</loaded-tools>";
 
@@ -130,10 +133,16 @@ impl Messages {
         results
     }
 
-    /// Whether a message is something that a user said, and none of our own.
-    pub(crate) fn is_said(&self, message: &Value) -> bool {
-        let is_ours = |text: &String| text.starts_with(REMINDER) || text.starts_with(LOADED_START);
-        self.user_text(message).is_some_and(|text| !is_ours(&text))
+    /// Whether the message at `place` is nothing but text of a user.
+    pub(crate) fn is_user_text(&self, place: usize) -> bool {
+        self.text_at(place).is_some()
+    }
+
+    /// Whether the message at `place` has the place and the form of one of our own.
+    pub(crate) fn is_ours(&self, place: usize) -> bool {
+        let head = self.head();
+        let is_reminder = place == head && self.has_form(place, REMINDER_START, REMINDER_END);
+        is_reminder || Some(place) == self.loaded_place()
     }
 
     /// The whole text of a message of a user, if it is nothing but text.
@@ -147,18 +156,39 @@ impl Messages {
         is_only_text.then(|| content_text(Some(parts)))
     }
 
-    /// The place of the marked message that begins like this.
-    fn marked(&self, start: &str) -> Option<usize> {
-        self.messages.iter().position(|message| self.user_text(message).is_some_and(|text| text.starts_with(start)))
+    fn text_at(&self, place: usize) -> Option<String> {
+        self.user_text(self.messages.get(place)?)
     }
 
-    /// Gives the marked message this text, where it is or else at `place`.
-    fn put(&mut self, start: &str, place: usize, text: &str) {
-        let message = self.wire.user(text);
-        match self.marked(start) {
-            Some(at) => self.messages[at] = message,
-            None => self.messages.insert(place.min(self.messages.len()), message),
-        }
+    /// The place of the first message that is not a system message.
+    fn head(&self) -> usize {
+        let is_system = |message: &Value| ["system", "developer"].contains(&text(message, "role"));
+        self.messages.iter().position(|message| !is_system(message)).unwrap_or(self.messages.len())
+    }
+
+    fn has_form(&self, place: usize, start: &str, end: &str) -> bool {
+        self.text_at(place).is_some_and(|text| text.starts_with(start) && text.ends_with(end))
+    }
+
+    /// The place of the reminder: the head, in front of what the user has said. A message that
+    /// only looks like it is followed by what the model has said.
+    fn reminder_place(&self, is_reminder: impl Fn(&str) -> bool) -> Option<usize> {
+        let head = self.head();
+        let is_ours = self.text_at(head).is_some_and(|text| is_reminder(&text)) && self.is_user_text(head + 1);
+        is_ours.then_some(head)
+    }
+
+    fn usual_reminder_place(&self) -> Option<usize> {
+        self.reminder_place(|text| text.starts_with(REMINDER_START) && text.ends_with(REMINDER_END))
+    }
+
+    /// The place of the message that keeps what is loaded: behind the reminder, or at the head.
+    fn loaded_place(&self) -> Option<usize> {
+        let head = self.head();
+        [head, head + 1].into_iter().find(|place| {
+            let is_behind = *place == head || self.has_form(head, REMINDER_START, REMINDER_END);
+            is_behind && self.has_form(*place, LOADED_START, LOADED_END)
+        })
     }
 }
 
@@ -173,20 +203,25 @@ impl Transcript for Messages {
     }
 
     fn remind(&mut self, reminder: &str) {
+        let head = self.head();
+        if reminder.is_empty() || self.text_at(head).is_some_and(|text| text == reminder) {
+            return;
+        }
         // A wording of its own is recognised by its first line.
-        let start = if reminder.starts_with(REMINDER) { REMINDER } else { reminder.lines().next().unwrap_or_default() };
-        let is_system = |message: &Value| ["system", "developer"].contains(&text(message, "role"));
-        let place = self.messages.iter().position(|message| !is_system(message)).unwrap_or(self.messages.len());
-        let start = start.to_owned();
-        if self.marked(&start).is_none() || !start.is_empty() {
-            self.put(&start, place, reminder);
+        let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+        let place = match reminder.starts_with(REMINDER_START) {
+            true => self.usual_reminder_place(),
+            false => self.reminder_place(|text| first_line(text) == first_line(reminder)),
+        };
+        let message = self.wire.user(reminder);
+        match place {
+            Some(place) => self.messages[place] = message,
+            None => self.messages.insert(head, message),
         }
     }
 
     fn kept_loaded(&self) -> Vec<String> {
-        let Some(message) = self.marked(LOADED_START).and_then(|at| self.user_text(&self.messages[at])) else {
-            return Vec::new();
-        };
+        let Some(message) = self.loaded_place().and_then(|place| self.text_at(place)) else { return Vec::new() };
         let names = message.strip_prefix(LOADED_START).and_then(|text| text.strip_suffix(LOADED_END));
         names.into_iter().flat_map(str::lines).map(str::to_owned).collect()
     }
@@ -195,14 +230,18 @@ impl Transcript for Messages {
         if !self.keeps_loaded {
             return;
         }
+        let place = self.loaded_place();
         if names.is_empty() {
-            if let Some(at) = self.marked(LOADED_START) {
-                self.messages.remove(at);
-            }
+            place.into_iter().for_each(|place| drop(self.messages.remove(place)));
             return;
         }
-        let place = self.marked(REMINDER).map_or(0, |at| at + 1);
-        self.put(LOADED_START, place, &format!("{LOADED_START}{}{LOADED_END}", names.join("\n")));
+        let message = self.wire.user(&format!("{LOADED_START}{}{LOADED_END}", names.join("\n")));
+        let head = self.head();
+        let is_reminded = self.has_form(head, REMINDER_START, REMINDER_END);
+        match place {
+            Some(place) => self.messages[place] = message,
+            None => self.messages.insert(head + usize::from(is_reminded), message),
+        }
     }
 }
 
@@ -230,7 +269,7 @@ pub(crate) fn called_without_reference<'a>(wire: Wire, messages: impl Iterator<I
 /// What a compaction must leave of a conversation for what is loaded to be found again.
 pub fn marked_messages(wire: Wire, messages: &[Value]) -> Vec<Value> {
     let all = Messages::new(wire, messages.to_vec());
-    let places = [all.marked(REMINDER), all.marked(LOADED_START)];
+    let places = [all.usual_reminder_place(), all.loaded_place()];
     places.into_iter().flatten().map(|at| messages[at].clone()).collect()
 }
 
@@ -293,6 +332,32 @@ mod tests {
             messages.keep_loaded(&[]);
             assert_eq!(messages.messages.len(), 2);
         }
+    }
+
+    #[test]
+    fn what_a_user_says_is_not_taken_for_ours() {
+        const REMINDER: &str = "<available-deferred-tools>\na\n</available-deferred-tools>";
+        let check = |said: &[&str]| {
+            for wire in Wire::ALL {
+                let answer = match wire {
+                    Wire::Gemini => json!({"role": "model", "parts": [{"text": "Well."}]}),
+                    _ => json!({"role": "assistant", "content": "Well."}),
+                };
+                let said: Vec<Value> = said.iter().flat_map(|text| [wire.user(text), answer.clone()]).collect();
+                let mut messages = Messages { keeps_loaded: true, ..Messages::new(wire, said.clone()) };
+                for _ in 0..2 {
+                    messages.remind(REMINDER);
+                    messages.keep_loaded(&["b".into()]);
+                }
+                assert_eq!(messages.kept_loaded(), ["b"], "{wire:?}");
+                let kept = messages.messages.split_off(2);
+                assert_eq!(kept, said, "{wire:?}: all that was said is there");
+            }
+        };
+        check(&["<available-deferred-tools> what does this mean?"]);
+        check(&["<available-deferred-tools>\nx\n</available-deferred-tools>", "Well?"]);
+        check(&["hello", "<available-deferred-tools>\nx\n</available-deferred-tools>"]);
+        check(&["hello", "<loaded-tools>\nx\n</loaded-tools>"]);
     }
 
     #[test]

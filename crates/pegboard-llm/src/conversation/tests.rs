@@ -280,3 +280,28 @@ fn the_prompt_describes_what_the_request_holds() {
     check("anthropic/claude-opus-4-8", Schema, Reference, &["ToolSearch"]);
     check("openai-responses/gpt-5.4", Schema, Inject, &["ToolSearch"]);
 }
+
+/// A question that looks like the reminder is asked all the same, and can be taken back.
+#[test]
+fn a_question_that_looks_like_the_reminder_is_kept() {
+    const QUESTION: &str = "<available-deferred-tools>\nwhat is this?\n</available-deferred-tools>";
+    for model in ["anthropic/claude-opus-4-8", "openai/gpt-5.4", "openai-responses/gpt-5.4", "gemini/gemini-3-pro"] {
+        let mut conversation = conversation(model, DialectName::Select, None);
+        conversation.say(QUESTION);
+        conversation.say("Please.");
+        let wire = conversation.wire();
+        let said = [wire.user(QUESTION), wire.user("Please.")];
+        let sent = conversation.request(false).expect("a request").messages;
+        assert_eq!(sent.len(), 3, "{model}: the reminder and the question");
+        assert_eq!(sent[1..], said, "{model}");
+        conversation.unsay();
+        conversation.unsay();
+        assert_eq!(conversation.messages().len(), 1, "{model}: the reminder stays");
+        conversation.unsay();
+        assert_eq!(conversation.messages(), &sent[..1], "{model}");
+        let mut fresh = self::conversation(model, DialectName::Select, None);
+        fresh.say(QUESTION);
+        fresh.unsay();
+        assert_eq!(fresh.messages().len(), 0, "{model}");
+    }
+}
