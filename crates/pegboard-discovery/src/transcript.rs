@@ -26,12 +26,12 @@ pub trait Transcript {
     /// not a system message, with this text.
     fn remind(&mut self, text: &str);
 
-    /// The names that [`keep_loaded`](Self::keep_loaded) wrote.
+    /// The names that [`keep_loaded`](Self::keep_loaded) wrote last.
     fn kept_loaded(&self) -> Vec<String>;
 
     /// Writes the names of the loaded tools into a marked message of their own, so that they
-    /// outlive the results that loaded them when a conversation is compacted. Without names
-    /// there is no such message.
+    /// outlive the results that loaded them when a conversation is compacted. Where nothing is
+    /// loaded and nothing was, there is no such message.
     fn keep_loaded(&mut self, names: &[String]);
 }
 
@@ -100,7 +100,8 @@ impl Transcript for OpenAiChat {
     }
 
     fn kept_loaded(&self) -> Vec<String> {
-        let Some(message) = self.messages.iter().find(|message| is_marked(message, LOADED_MARKER)) else {
+        // Later messages stand for what was loaded since.
+        let Some(message) = self.messages.iter().rfind(|message| is_marked(message, LOADED_MARKER)) else {
             return Vec::new();
         };
         let text = text(message);
@@ -108,18 +109,31 @@ impl Transcript for OpenAiChat {
         names.into_iter().flat_map(str::lines).map(str::to_owned).collect()
     }
 
+    /// Appends a message where the names have changed. Those before it stay as they are: what a
+    /// provider has cached of the conversation must not change.
     fn keep_loaded(&mut self, names: &[String]) {
-        if names.is_empty() {
-            self.messages.retain(|message| !is_marked(message, LOADED_MARKER));
+        if self.kept_loaded() == names {
             return;
         }
-        let is_ahead = |message: &Value| is_system(message) || is_marked(message, MARKER);
-        let place = self.messages.iter().position(|message| !is_ahead(message)).unwrap_or(self.messages.len());
-        self.put(LOADED_MARKER, place, &format!("{LOADED_START}{}{LOADED_END}", names.join("\n")));
+        let text = format!("{LOADED_START}{}{LOADED_END}", names.join("\n"));
+        let message = json!({"role": "user", "name": LOADED_MARKER, "content": text});
+        self.messages.insert(self.end(), message);
     }
 }
 
 impl OpenAiChat {
+    /// Where a message can be appended: at the end, or in front of a turn whose calls have no
+    /// results yet, since nothing may stand between the two.
+    fn end(&self) -> usize {
+        let calls = |message: &Value| message.get("tool_calls").and_then(Value::as_array).cloned().unwrap_or_default();
+        let Some(last) = self.messages.iter().rposition(|message| !calls(message).is_empty()) else {
+            return self.messages.len();
+        };
+        let answers =
+            |call: &Value| self.messages[last..].iter().any(|message| message.get("tool_call_id") == call.get("id"));
+        if calls(&self.messages[last]).iter().all(answers) { self.messages.len() } else { last }
+    }
+
     /// Gives the marked message this text, where it is or else at `place`.
     fn put(&mut self, marker: &str, place: usize, text: &str) {
         match self.messages.iter_mut().find(|message| is_marked(message, marker)) {
@@ -135,4 +149,49 @@ fn is_marked(message: &Value, marker: &str) -> bool {
 
 fn is_system(message: &Value) -> bool {
     ["system", "developer"].contains(&role(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(text: &str) -> Value {
+        json!({"role": "user", "content": text})
+    }
+
+    fn called(id: &str) -> Value {
+        json!({"role": "assistant", "tool_calls": [{"id": id, "function": {"name": "a", "arguments": "{}"}}]})
+    }
+
+    fn answered(id: &str) -> Value {
+        json!({"role": "tool", "tool_call_id": id, "content": "ok"})
+    }
+
+    #[test]
+    fn loaded_tools_are_appended_and_the_prefix_stays() {
+        let mut chat = OpenAiChat { messages: vec![user("hi"), called("1"), answered("1")] };
+        let mut before = chat.messages.clone();
+        for names in [&["a"][..], &["a"], &["a", "b"], &["b"], &[], &[]] {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let is_new = chat.kept_loaded() != names;
+            chat.keep_loaded(&names);
+            assert_eq!(chat.kept_loaded(), names);
+            assert_eq!(chat.messages[..before.len()], before, "what was sent stays");
+            assert_eq!(chat.messages.len(), before.len() + usize::from(is_new), "{names:?}");
+            before = chat.messages.clone();
+        }
+    }
+
+    #[test]
+    fn nothing_stands_between_a_call_and_its_result() {
+        let check = |messages: Vec<Value>, place: usize| {
+            let mut chat = OpenAiChat { messages };
+            chat.keep_loaded(&["a".to_owned()]);
+            assert_eq!(chat.messages.iter().position(|message| is_marked(message, LOADED_MARKER)), Some(place));
+        };
+        check(vec![], 0);
+        check(vec![user("hi"), called("1"), answered("1")], 3);
+        check(vec![user("hi"), called("1")], 1);
+        check(vec![user("hi"), called("1"), answered("1"), called("2")], 3);
+    }
 }
