@@ -47,6 +47,10 @@ pub struct Answer {
     pub evicted: Vec<String>,
     /// The searches that it took.
     pub searched: Vec<Searched>,
+    /// The definitions of what was found, best first: of the tools that the call loads or
+    /// exposes, loaded before or not; where it loads nothing, of the hits of its searches. For
+    /// programs that hand definitions to a model by themselves.
+    pub found: Vec<Arc<ToolDefinition>>,
     /// Whether it failed because the arguments do not fit the tool's schema.
     pub is_misfit: bool,
 }
@@ -61,6 +65,7 @@ impl Answer {
             list_changed: false,
             evicted: Vec::new(),
             searched: Vec::new(),
+            found: Vec::new(),
             is_misfit: false,
         }
     }
@@ -115,9 +120,15 @@ impl Session {
         };
         for effect in outcome.effects {
             match effect {
-                Effect::Load(tools) => answer.evicted.extend(self.load(&tools)),
+                Effect::Load(tools) => {
+                    answer.evicted.extend(self.load(&tools));
+                    answer.found.extend(self.definitions(&tools));
+                }
                 Effect::Unload(names) => self.unload(&names),
-                Effect::Replace(tools) => self.expose(&tools),
+                Effect::Replace(tools) => {
+                    self.expose(&tools);
+                    answer.found.extend(self.definitions(&tools));
+                }
                 Effect::Invoke { tool, arguments } => self.invoke(&tool, arguments, true, &mut answer),
                 Effect::Host { tool, arguments } => {
                     let name = tool.name().to_owned();
@@ -125,12 +136,20 @@ impl Session {
                 }
             }
         }
+        if answer.found.is_empty() {
+            let hits = answer.searched.iter().flat_map(|searched| &searched.hits);
+            answer.found = hits.map(|tool| self.names.definition(tool, &self.names.shown(tool))).collect();
+        }
         answer.list_changed = before.is_some_and(|before| {
             let names = before.iter().map(|tool| &tool.name);
             !names.eq(self.visible().iter().map(|tool| &tool.name))
         });
         self.list_changes += u64::from(answer.list_changed);
         answer
+    }
+
+    fn definitions(&self, tools: &[(Arc<Tool>, String)]) -> Vec<Arc<ToolDefinition>> {
+        tools.iter().map(|(tool, name)| self.names.definition(tool, name)).collect()
     }
 
     /// A call of a tool that is not a meta-tool. One that is not loaded runs all the same:

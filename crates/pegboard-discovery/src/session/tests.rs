@@ -495,3 +495,33 @@ fn a_loaded_tool_that_was_away_is_loaded_again() {
     session.update(catalog());
     assert!(!session.visible_names().contains(&"get_weather".to_owned()));
 }
+
+/// Answers carry the definitions of what was found, whether it is loaded by that or not.
+#[test]
+fn answers_carry_what_was_found() {
+    let check = |dialect: DialectName, calls: &[(&str, Value, &[&str])]| {
+        let mut session = session(dialect);
+        for (name, arguments, expected) in calls {
+            let answer = session.call(name, arguments);
+            let found: Vec<&str> = answer.found.iter().map(|tool| tool.name.as_str()).collect();
+            assert_eq!(found, *expected, "{dialect:?} {name}: {:?}", answer.reply);
+            assert!(answer.found.iter().all(|tool| tool.input_schema.is_object()), "{dialect:?}");
+        }
+    };
+    let weather = || json!({"query": "select:get_weather"});
+    let select: &[(&str, Value, &[&str])] = &[
+        ("tool_search", weather(), &["get_weather"]),
+        // Found again, though it is loaded.
+        ("tool_search", weather(), &["get_weather"]),
+        ("tool_search", json!({"query": ""}), &[]),
+        ("get_weather", json!({}), &[]),
+    ];
+    check(DialectName::Select, select);
+    let explicit: &[(&str, Value, &[&str])] = &[
+        ("search_tools", json!({"query": "^get_weather$"}), &["get_weather"]),
+        ("add_tool", json!({"tool_names": ["get_weather", "nobody"]}), &["get_weather"]),
+    ];
+    check(DialectName::Explicit, explicit);
+    let message = json!({"query": "send message channel"});
+    check(DialectName::Bridge, &[("search_tools", message, &["send_message", "slack__search"])]);
+}

@@ -49,8 +49,41 @@ impl Session {
         text
     }
 
-    /// What a provider that searches by itself is handed: the tools it sees, those it may
-    /// find, and the search tool for models that call one.
+    /// What a provider that searches by itself is handed, for programs that keep their own loop:
+    /// the tools that the model sees from the start, all others that the selection allows, and
+    /// the search tool of the dialect.
+    ///
+    /// The others go into every request as well, marked in the provider's own way
+    /// (`defer_loading` on Anthropic and on OpenAI Responses) beside the provider's search tool.
+    /// The dialect's search tool is not sent then; it is for models whose provider hands the
+    /// search back to the client. Loading has no part in it: the provider keeps what was found,
+    /// so that the list is the same before and after every call, and changes with the catalog
+    /// alone. Calls go to [`call`](Self::call) as ever, and the system prompt is
+    /// [`native_prompt`](Self::native_prompt).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use pegboard_core::{Catalog, Limits, Selection, load};
+    /// use pegboard_discovery::{DialectName, Session, Settings};
+    /// use pegboard_engine::Keyword;
+    /// use serde_json::{Value, json};
+    ///
+    /// let file = br#"[{"name": "get_weather", "deferred": true}, {"name": "read_clock", "deferred": false}]"#;
+    /// let (catalog, _) = Catalog::from_tools(load::parse("tools.json", file, &Limits::default())?.tools);
+    /// let ranker = Arc::new(Keyword::default());
+    /// let session =
+    ///     Session::new(DialectName::Select, Settings::default(), catalog, Selection::everything(), ranker)?;
+    ///
+    /// let native = session.native();
+    /// let tool = |name: &str, is_deferred: bool| json!({"name": name, "defer_loading": is_deferred});
+    /// let mut tools = vec![json!({"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"})];
+    /// tools.extend(native.tools.iter().map(|shown| tool(&shown.name, false)));
+    /// tools.extend(native.deferred.iter().map(|hidden| tool(&hidden.name, true)));
+    /// assert_eq!(tools[1], json!({"name": "read_clock", "defer_loading": false}));
+    /// assert_eq!(tools[2], json!({"name": "get_weather", "defer_loading": true}));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn native(&self) -> Native {
         let is_shown = |tool: &Arc<Tool>| self.fixed.tools().any(|shown| Arc::ptr_eq(&shown.tool, tool));
         let lists = self.dialect().lists_catalog();
