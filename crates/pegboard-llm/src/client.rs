@@ -275,9 +275,9 @@ impl Client {
         }
     }
 
-    /// The next turn of a conversation. Where the provider refuses thoughts in the history, it
-    /// is asked without them; a delivery that it refuses is replaced by a simpler one, and
-    /// [`Conversation::choice`] says so. If that is of no use, the conversation stays as it
+    /// The next turn of a conversation. Where the provider refuses cache breakpoints or thoughts
+    /// in the history, it is asked without them; a delivery that it refuses is replaced by a
+    /// simpler one, and [`Conversation::choice`] says so. If that is of no use, the conversation stays as it
     /// was, and the first refusal is told.
     ///
     /// # Errors
@@ -291,6 +291,14 @@ impl Client {
             Err(TurnError::Send(error)) if error.is_refusal() => error,
             other => return other,
         };
+        let before = conversation.standing();
+        if error.speaks_of(self.provider, refusal::blames_cache) && conversation.stop_caching() {
+            tracing::warn!(model = %conversation.model(), %error, "asked again without cache breakpoints");
+            match self.attempt(conversation, &mut tell).await {
+                Ok(turn) => return Ok(turn),
+                Err(_) => conversation.stand_again(before),
+            }
+        }
         let before = conversation.standing();
         if error.speaks_of(self.provider, refusal::blames_thoughts) && conversation.forget_thoughts() {
             tracing::warn!(model = %conversation.model(), %error, "asked again without thoughts");

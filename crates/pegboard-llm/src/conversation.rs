@@ -81,6 +81,7 @@ pub(crate) struct Standing {
     messages: Vec<Value>,
     bonds: Bonds,
     without_thoughts: usize,
+    cache: PromptCache,
     instructions: Option<String>,
 }
 
@@ -423,6 +424,13 @@ impl Conversation {
         true
     }
 
+    /// Sends no breakpoints of the prompt cache any more; whether there were any.
+    pub(crate) fn stop_caching(&mut self) -> bool {
+        let had_any = self.wire() == Wire::Anthropic && self.cache != PromptCache::Off;
+        self.cache = PromptCache::Off;
+        had_any
+    }
+
     /// Sends what was said so far without the thoughts in it; whether that is anything new.
     pub(crate) fn forget_thoughts(&mut self) -> bool {
         let all = self.messages.len();
@@ -437,6 +445,7 @@ impl Conversation {
             messages: self.messages.clone(),
             bonds: self.bonds.clone(),
             without_thoughts: self.without_thoughts,
+            cache: self.cache,
             instructions: self.instructions.clone(),
         }
     }
@@ -448,6 +457,7 @@ impl Conversation {
         self.messages = standing.messages;
         self.bonds = standing.bonds;
         self.without_thoughts = standing.without_thoughts;
+        self.cache = standing.cache;
         self.instructions = standing.instructions;
     }
 }

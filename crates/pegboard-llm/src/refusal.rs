@@ -44,6 +44,12 @@ pub(crate) fn blames_delivery(provider: Provider, message: &str) -> bool {
     has_any(message, delivery_words(provider))
 }
 
+/// Whether a refusal is about the breakpoints of the prompt cache, which a compatible endpoint
+/// need not know.
+pub(crate) fn blames_cache(_: Provider, message: &str) -> bool {
+    has_any(message, &["cache_control"])
+}
+
 /// Whether a refusal is about thoughts in the history.
 pub(crate) fn blames_thoughts(provider: Provider, message: &str) -> bool {
     has_any(message, thought_words(provider))

@@ -71,3 +71,22 @@ async fn extra_fields_are_in_every_request() {
         assert!(requests.iter().all(|request| request.body["metadata"]["user_id"] == "u"), "{}", conversation.model());
     }
 }
+
+/// A compatible endpoint that does not know breakpoints is asked without them.
+#[tokio::test]
+async fn refused_breakpoints_are_left_out() {
+    let message = Some("system.0.cache_control: Extra inputs are not permitted".to_owned());
+    let refused = provider::Turn::Fail(Fault::Status(Refusal { status: 400, message, ..Refusal::default() }));
+    let turns = [refused, provider::Turn::say([Part::text("Hello.")]), provider::Turn::say([Part::text("Again.")])];
+    let provider = provider::Provider::start(Script::new(turns));
+    let model = Model::parse("minimax/MiniMax-M3").expect("a model");
+    let client = client(&model, provider.url());
+    let mut conversation = Conversation::new(model, session(DialectName::Bridge), None).expect("a conversation");
+    for _ in 0..2 {
+        conversation.say("hi");
+        client.next_turn(&mut conversation, None).await.expect("a turn");
+    }
+    let is_marked: Vec<bool> =
+        provider.requests().iter().map(|request| request.body.to_string().contains("cache_control")).collect();
+    assert_eq!(is_marked, [true, false, false]);
+}
