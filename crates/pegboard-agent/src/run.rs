@@ -385,7 +385,7 @@ fn finished(result: &CallResult, offloaded: Option<PathBuf>, began: Instant) -> 
         text: result.text.clone(),
         is_error: result.is_error,
         offloaded,
-        metadata: None,
+        metadata: result.metadata.clone(),
         took: began.elapsed(),
     }
 }

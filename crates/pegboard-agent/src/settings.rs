@@ -71,7 +71,7 @@ impl ToolSearch {
         match self.dialect.dialect().default_ranker() {
             "regex" => Arc::new(RegexRanker::default()),
             "keyword" => Arc::new(Keyword::default()),
-            "sequence" => Arc::new(Sequence::default()),
+            "sequence" => Arc::new(Sequence::new(self.settings.token_bonus)),
             "hinted" => Arc::new(Hinted::default()),
             _ => Arc::new(Hybrid::default()),
         }

@@ -285,6 +285,7 @@ fn read_pending(saved: &Value) -> (ToolCall, Option<CallResult>) {
         is_error: saved["is_error"] == true,
         references: saved["references"].as_array().cloned().unwrap_or_default(),
         note: saved["note"].as_str().map(str::to_owned),
+        metadata: None,
     });
     (call, noted)
 }

@@ -404,7 +404,8 @@ impl Conversation {
         let note = references.as_ref().and_then(|_| delivery::note(&answer, &found));
         let (text, is_error) = (answer.reply.to_text(), answer.is_error);
         let references = references.unwrap_or_default();
-        Called::Answered(CallResult { call: call.clone(), text, is_error, references, note })
+        let metadata = answer.search_metadata();
+        Called::Answered(CallResult { call: call.clone(), text, is_error, references, note, metadata })
     }
 
     /// Puts the answers to all calls of a turn into the conversation.

@@ -213,3 +213,16 @@ async fn a_call_that_was_cut_off_is_not_made() {
     assert_eq!(weather.calls.load(std::sync::atomic::Ordering::SeqCst), 1);
     provider.assert_clean();
 }
+
+#[tokio::test]
+async fn events_tell_what_a_search_found() {
+    let provider = provider([call("search_tools", json!({"query": "weather"})), say("Found.")]);
+    let agent = agent(&provider).servers([Weather::default().config()]).build().await.expect("an agent");
+    let (events, _) = run(&agent, "Weather?").await;
+    let found = events.iter().find_map(|event| match event {
+        Event::CallFinished { metadata, .. } => metadata.clone(),
+        _ => None,
+    });
+    let search = &found.expect("what was found")["searches"][0];
+    assert_eq!((&search["query"], &search["hits"][0]), (&json!("weather"), &json!("get_weather")));
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pegboard_core::{Tool, Vectors};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Session;
 use crate::{
@@ -68,6 +68,17 @@ impl Answer {
             found: Vec::new(),
             is_misfit: false,
         }
+    }
+
+    /// What its searches found, for user interfaces: what the dialect tells, else each query with the
+    /// number of matches and the names of the hits.
+    pub fn search_metadata(&self) -> Option<Value> {
+        let search = |searched: &Searched| {
+            let hits: Vec<&str> = searched.hits.iter().map(|tool| tool.name()).collect();
+            json!({"query": searched.query, "tools": searched.tools, "matches": searched.matches, "hits": hits})
+        };
+        let searches = || json!({"searches": self.searched.iter().map(search).collect::<Vec<_>>()});
+        self.metadata.clone().or_else(|| (!self.searched.is_empty()).then(searches))
     }
 
     fn refusal(reply: Reply) -> Self {

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use pegboard_core::Tool;
 
 use super::Session;
-use crate::{dialects::View, outcome::ToolDefinition, prompt};
+use crate::{
+    dialects::{MetaTool, View},
+    outcome::ToolDefinition,
+    prompt,
+};
 
 /// Tools for a provider that searches them by itself.
 #[derive(Clone, Debug)]
@@ -95,7 +99,10 @@ impl Session {
 
     /// The name of the tool that searches, where there is one now.
     pub fn search_name(&self) -> Option<&str> {
-        self.fixed.meta.first().map(|meta| meta.name.as_str())
+        let is_search = |name: &str| self.meta_tool(name) == Some(MetaTool::Search);
+        let names = || self.fixed.meta.iter().map(|meta| meta.name.as_str());
+        // Of dialects whose first tool does not search, it is the one to begin with.
+        names().find(|name| is_search(name)).or_else(|| names().next())
     }
 
     /// What the model is reminded of in the conversation itself, where the dialect does that.

@@ -118,12 +118,14 @@ pub struct CallResult {
     /// What the model must read beside the references: hits that it knows already, what is
     /// missing, an error. `None` where the references say everything.
     pub note: Option<String>,
+    /// What a search found, for user interfaces. It is not sent.
+    pub metadata: Option<Value>,
 }
 
 impl CallResult {
     /// A result that is nothing but text.
     pub fn text(call: ToolCall, text: impl Into<String>) -> Self {
-        Self { call, text: text.into(), is_error: false, references: Vec::new(), note: None }
+        Self { call, text: text.into(), is_error: false, references: Vec::new(), note: None, metadata: None }
     }
 
     /// A failure.

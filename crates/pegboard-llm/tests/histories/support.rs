@@ -99,6 +99,7 @@ impl Talk {
             is_error,
             references: Vec::new(),
             note: None,
+            metadata: None,
         };
         let answer = |call: &ToolCall| match call.arguments.is_null() {
             true => result(call, "cut off; nothing was called", true),
