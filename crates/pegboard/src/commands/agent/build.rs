@@ -166,7 +166,6 @@ fn tool_search(
             [] => config.gateway.prompt_categories.clone(),
             given => given.to_vec(),
         },
-        ..ToolSearch::default()
     })
 }
 
