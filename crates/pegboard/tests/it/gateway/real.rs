@@ -114,8 +114,6 @@ async fn real_clients_find_and_call() {
         let served = serve_everything(&tools, &format!("clients-{dialect}"), dialect).await;
         for script in ["python_mcp.py", "fastmcp_client.py", "ts_sdk1.mjs", "ts_client2.mjs", "inspector.mjs"] {
             for era in ["legacy", "modern"] {
-                // Modern clients get the bridge, whatever is configured.
-                let dialect = if era == "modern" { "bridge" } else { dialect };
                 let report = drive(&tools, script, &served.url, era, dialect).await;
                 if report.get("skipped").is_some() {
                     assert_eq!((script, era), ("ts_sdk1.mjs", "modern"));
