@@ -50,7 +50,7 @@ export function readTask() {
     },
     call: !tool
       ? undefined
-      : dialect === "bridge"
+      : dialect === "bridge" || era === "modern"
         ? { name: "call_tool", arguments: { name: tool, arguments: toolArguments } }
         : { name: tool, arguments: toolArguments },
     prompt: PEG_PROMPT ? { name: PEG_PROMPT, arguments: JSON.parse(PEG_PROMPT_ARGS || "{}") } : undefined,

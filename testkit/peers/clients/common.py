@@ -42,7 +42,7 @@ class Task:
         return name, {"query": self.query}
 
     def call(self):
-        if self.dialect == "bridge":
+        if self.dialect == "bridge" or self.era == "modern":
             return "call_tool", {"name": self.tool, "arguments": self.arguments}
         return self.tool, self.arguments
 
