@@ -38,12 +38,12 @@ use crate::{
 #[derive(Debug)]
 pub struct Session {
     dialect: DialectName,
-    settings: Settings,
+    settings: Arc<Settings>,
     catalog: Catalog,
     /// As it was given; it means what it means in the catalog of the moment.
-    asked: Selection,
+    asked: Arc<Selection>,
     /// The same, settled for the catalog.
-    selection: Selection,
+    selection: Arc<Selection>,
     ranker: Arc<dyn Ranker>,
     names: Arc<Names>,
     categories: Vec<String>,
@@ -104,10 +104,10 @@ impl Session {
         let names = Arc::new(Names::new(&catalog, &selection, Some(dialect)));
         let mut session = Self {
             dialect,
-            settings,
+            settings: Arc::new(settings),
             catalog,
-            asked,
-            selection,
+            asked: Arc::new(asked),
+            selection: Arc::new(selection),
             ranker,
             names,
             categories: Vec::new(),
@@ -218,7 +218,8 @@ impl Session {
     pub fn sub_session(&self, selection: Selection) -> Result<Self, SessionError> {
         let selection = self.asked.narrowed_to(selection);
         let ranker = Arc::clone(&self.ranker);
-        let session = Self::new(self.dialect, self.settings.clone(), self.catalog.clone(), selection, ranker)?;
+        let session =
+            Self::new(self.dialect, Settings::clone(&self.settings), self.catalog.clone(), selection, ranker)?;
         Ok(session.with_pre_discovered(self.pre_discovered.clone()))
     }
 
@@ -238,10 +239,10 @@ impl Session {
     pub fn fork(&self) -> Self {
         Self {
             dialect: self.dialect,
-            settings: self.settings.clone(),
+            settings: Arc::clone(&self.settings),
             catalog: self.catalog.clone(),
-            asked: self.asked.clone(),
-            selection: self.selection.clone(),
+            asked: Arc::clone(&self.asked),
+            selection: Arc::clone(&self.selection),
             ranker: Arc::clone(&self.ranker),
             names: Arc::clone(&self.names),
             categories: self.categories.clone(),

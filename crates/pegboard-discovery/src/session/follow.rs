@@ -89,7 +89,7 @@ impl Session {
     /// Goes on with another catalog; the names of loaded tools that it no longer has.
     pub fn update(&mut self, catalog: Catalog) -> Vec<String> {
         let before = self.visible();
-        self.selection = self.asked.settled(&catalog);
+        self.selection = Arc::new(self.asked.settled(&catalog));
         self.names = Arc::new(Names::new(&catalog, &self.selection, self.naming_dialect()));
         self.catalog = catalog;
         self.fix();
@@ -100,9 +100,9 @@ impl Session {
     /// the same dialect such as the one that this was forked from, and shares what was worked
     /// out for it; the names of loaded tools that are gone.
     pub fn update_like(&mut self, other: &Self) -> Vec<String> {
-        self.asked.clone_from(&other.asked);
-        self.selection.clone_from(&other.selection);
-        self.settings.clone_from(&other.settings);
+        self.asked = Arc::clone(&other.asked);
+        self.selection = Arc::clone(&other.selection);
+        self.settings = Arc::clone(&other.settings);
         self.ranker = Arc::clone(&other.ranker);
         self.lists_everything = other.lists_everything;
         if self.removed != other.removed {
