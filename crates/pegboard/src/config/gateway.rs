@@ -31,6 +31,8 @@ pub(super) struct Draft {
     pub(super) validation: Validation,
     /// Whether an enabled `tool_search` asks for the dialect it describes.
     has_search: bool,
+    /// Whether a `tool_search` that is switched off asks for no search.
+    is_search_off: bool,
 }
 
 impl Draft {
@@ -39,7 +41,8 @@ impl Draft {
         let gateway = &mut self.config.gateway;
         gateway.policies.general = found.default;
         gateway.policies.by_server = found.servers;
-        if let Some(search) = found.search {
+        self.is_search_off = found.search.as_ref().is_some_and(|search| search.is_off);
+        if let Some(search) = found.search.filter(|search| !search.is_off) {
             self.has_search = true;
             gateway.discovery = search.settings;
             gateway.is_search_logged = search.is_logged;
@@ -63,6 +66,8 @@ impl Draft {
         if let Some(profile) = self.profile.or(from_search) {
             self.config.gateway.profile = profile;
             self.config.gateway.exposure = Exposure::Always;
+        } else if self.is_search_off {
+            self.config.gateway.exposure = Exposure::Never;
         }
         if let Some(exposure) = self.exposure {
             self.config.gateway.exposure = exposure;

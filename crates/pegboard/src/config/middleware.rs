@@ -22,7 +22,7 @@ pub(super) struct Found {
     pub(super) default: Vec<Middleware>,
     /// Lists of single servers.
     pub(super) servers: Vec<(String, Vec<Middleware>)>,
-    /// An enabled `tool_search`; the last one counts.
+    /// A `tool_search`, switched off or not; the last one counts.
     pub(super) search: Option<Search>,
     /// Added at the end of every list, of lists of single servers too.
     always: Vec<Middleware>,
@@ -207,10 +207,9 @@ fn read_list(node: &Node<'_>, place: Place, search: &mut Option<Search>, scope: 
             scope.problems.push(problem.hint(hint));
         }
         match (step.read)(&item, scope) {
-            _ if !entry.is_enabled => {}
+            Read::Search(found) => *search = Some(Search { is_off: found.is_off || !entry.is_enabled, ..found }),
+            Read::Step(_) if !entry.is_enabled => {}
             Read::Step(step) => list.push(step),
-            Read::Search(found) if found.is_off => {}
-            Read::Search(found) => *search = Some(found),
         }
     }
     list

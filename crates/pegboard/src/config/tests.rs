@@ -111,7 +111,11 @@ fn whoever_names_a_dialect_wants_it_always() {
     let by_size = r#""pegboard": {"exposure": {"maxTools": 5}}"#;
     check(&format!("{{{by_size}, {search}}}"), shown, "(Gateway) Auto { max_tools: 5, max_tokens: 10000 }");
     let off = r#"{"middleware": [{"type": "tool_search", "enabled": false, "config": {"maxToolsLimit": 1}}]}"#;
-    check(off, shown, "(Bridge) Auto { max_tools: 30, max_tokens: 10000 }");
+    check(off, shown, "(Bridge) Never");
+    let off = r#"{"middleware": [{"type": "tool_search", "config": {"enabled": false}}]}"#;
+    check(off, shown, "(Bridge) Never");
+    let off = r#"{"pegboard": {"dialect": "select"}, "middleware": [{"type": "tool_search", "enabled": false}]}"#;
+    check(off, shown, "(Select) Always");
 }
 
 #[test]

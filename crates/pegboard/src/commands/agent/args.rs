@@ -56,6 +56,10 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "KEY=JSON")]
     pub(crate) set: Vec<String>,
 
+    /// Send no `cache_control` breakpoints to providers that cache only what is marked
+    #[arg(long)]
+    pub(crate) no_prompt_cache: bool,
+
     /// System prompt
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,

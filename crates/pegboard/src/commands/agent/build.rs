@@ -13,7 +13,7 @@ use pegboard_agent::{
 use pegboard_core::{Ranker, Selection};
 use pegboard_discovery::HostTool;
 use pegboard_gateway::Profile;
-use pegboard_llm::{Model, client::ClientError, embeddings::Embedded};
+use pegboard_llm::{Model, client::ClientError, embeddings::Embedded, wire::PromptCache};
 use tokio::runtime::Handle;
 
 use super::{
@@ -94,6 +94,9 @@ pub(super) fn builder(
     }
     if let Some(program) = program() {
         builder = builder.program(program);
+    }
+    if args.no_prompt_cache {
+        builder = builder.cache(PromptCache::Off);
     }
     if let Some(prices) = args.prices {
         builder = builder.prices(prices);
