@@ -36,6 +36,11 @@ const MAX_MISSED: u32 = 10;
 /// In how many looks one after the other something may be unreadable.
 const MAX_UNREADABLE: u32 = 3;
 
+/// In how many looks one after the other a process may not let us see what it holds. One that is
+/// being confined does not, and on a busy machine that takes a while; the room on the disk is
+/// watched meanwhile.
+const MAX_HIDDEN: u32 = 20;
+
 /// Folders that a sandbox with a file system of its own keeps in memory.
 const IN_MEMORY: [&str; 2] = ["tmp", "dev/shm"];
 
@@ -108,7 +113,7 @@ impl Files {
         self.has_seen |= held.has_seen;
         let times = |pid: &i32| (*pid, self.hidden.get(pid).map_or(1, |times| times + 1));
         self.hidden = held.hidden.iter().map(times).collect();
-        let is_long = self.hidden.values().any(|times| *times >= MAX_UNREADABLE);
+        let is_long = self.hidden.values().any(|times| *times >= MAX_HIDDEN);
         is_long && self.has_seen && self.sandbox != Kind::None
     }
 

@@ -298,6 +298,19 @@ fn nobody_consents_without_a_terminal() {
 }
 
 #[test]
+fn a_search_needs_tools() {
+    let place = Place::new("no-tools", [say("Hello.")]);
+    place.file("pegboard.json", &json!({"mcpServers": {}}));
+    let output = place.ask(&["pegboard.json", "Hello", "--dialect", "select"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("tools is required"), "{}", stderr(&output));
+    // A server that is away may have tools.
+    place.file("pegboard.json", &json!({"mcpServers": {"broken": {"command": "pegboard-no-such-program"}}}));
+    let output = place.ask(&["pegboard.json", "Hello", "--dialect", "select"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
 fn a_server_that_fails_is_told_of() {
     let place = Place::new("failing", [turn([Part::call("echo", json!({"message": "one"}))]), say("Done.")]);
     let servers = json!({
