@@ -44,8 +44,8 @@ pub enum Event {
         /// How long it took.
         took: Duration,
     },
-    /// How the model is told of tools that were found: before the first turn of a conversation
-    /// that searches, and after every fallback.
+    /// The delivery of found tools to the model: before the first turn of a conversation that
+    /// searches, and after every fallback.
     Delivery {
         /// The delivery.
         delivery: Delivery,

@@ -226,7 +226,12 @@ impl Limits {
             return Ok(None);
         }
         let whose = OnBehalf { party: Some(party.key()), member: 0 };
-        let busy = |busy| RpcError::new(RpcError::INTERNAL, format!("not done: of long requests, {busy}"));
+        let busy = |_| {
+            let waited = LONG_WORK_WAIT.as_secs();
+            let message =
+                format!("the gateway is busy: a request with long arguments waited {waited} s; try again later");
+            RpcError::new(RpcError::INTERNAL, message)
+        };
         self.long_work.take(whose, LONG_WORK_WAIT).await.map(Some).map_err(busy)
     }
 }

@@ -234,9 +234,9 @@ impl Client {
         self.deliver(request, request.is_streamed, &mut |_| {}).await
     }
 
-    /// Makes a request and tells of every piece of the answer. Once text or thoughts were told,
-    /// a failure is not tried again; before that a stream that was cut is, so that the same
-    /// [`Delta::Call`] may be told twice. A call counts only when the whole turn is there.
+    /// Makes a request and passes on every piece of the answer. Once text or thinking was passed on,
+    /// a failure is not retried; before that a stream that was cut is, so that the same
+    /// [`Delta::Call`] may come twice. A call counts only when the whole turn is there.
     ///
     /// # Errors
     /// As [`send`](Self::send).

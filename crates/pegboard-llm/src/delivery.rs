@@ -133,7 +133,7 @@ fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<O
     }
 }
 
-/// Chooses how `model` is told of tools. A `wish` is kept wherever the wire and the dialect can
+/// Chooses the delivery of found tools to `model`. A `wish` is kept wherever the wire and the dialect can
 /// express it, with a warning if the model is not known to understand it. `native` sends every
 /// definition with every request, and so is never chosen without being wished for.
 ///

@@ -1,4 +1,4 @@
-//! What the system prompt says about finding tools: what is true of the request it stands in.
+//! What the system prompt says about finding tools: what holds for the request that carries it.
 
 use pegboard_discovery::Session;
 

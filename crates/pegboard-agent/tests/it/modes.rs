@@ -107,7 +107,7 @@ async fn the_delivery_and_every_fallback_are_reported() {
     };
     let knows = "reference: `claude-opus-4-8` knows references to tools";
     check("anthropic/claude-opus-4-8", None, vec![say("Hello."), say("Again.")], &[knows]).await;
-    // A newer model of the family, which refuses in words that nobody has foreseen.
+    // A newer model of the family, which refuses with a message that is not known here.
     let newer = "reference: `claude-saga-6` is newer than models that know references";
     let fallback = "inject: anthropic refused `reference`";
     check("anthropic/claude-saga-6", None, vec![say("Hello."), say("Again.")], &[newer]).await;

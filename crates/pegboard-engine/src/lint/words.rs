@@ -44,7 +44,7 @@ const GENERIC: &str = "action add all allow api argument available basic check c
     specific start stop string support system thing tool type update use used useful utility value various via view \
     write";
 
-/// Words that stand in the place of a thing, in descriptions.
+/// Words of descriptions that refer to a thing without naming it.
 const VAGUE: &str = "aspect condition matter stuff thing whatever";
 
 /// Words by which a description says what comes back.
@@ -155,7 +155,7 @@ impl Words {
             || (!is_other && self.generic.contains(&*self.stemmer.stem(word)))
     }
 
-    /// Whether a word stands in the place of a thing that it does not name.
+    /// Whether a word refers to a thing without naming it, such as `stuff`.
     pub(super) fn is_vague(&self, word: &str) -> bool {
         self.vague.contains(&*self.stemmer.stem(word))
     }

@@ -133,8 +133,7 @@ async fn long_work_goes_round_by_party() {
     assert_eq!(*lock(&order), [1, 2, 1, 1]);
     let _held = limits.begin_work(party(1), LONG_ARGUMENTS).await;
     let busy = limits.begin_work(party(2), LONG_ARGUMENTS).await.expect_err("it waits for too long");
-    let expected =
-        "not done: of long requests, 1 call is running, as many as may at a time, and no turn came within 30 s";
+    let expected = "the gateway is busy: a request with long arguments waited 30 s; try again later";
     assert_eq!(busy.message, expected);
 }
 

@@ -109,7 +109,7 @@ async fn a_caller_has_so_many_calls_a_minute() {
     let expected = "`echo` was not called: 2 calls a minute are the most that is allowed here";
     let text = text(&refused);
     assert!(text.starts_with(expected) && text.contains("try again in "), "{text}");
-    assert!(other.call("echo", "{}").await.starts_with(expected), "a new session is no new share");
+    assert!(other.call("echo", "{}").await.starts_with(expected), "a new session gets no share of its own");
     let read = one.request("resources/read", json!({"uri": "toy://text"})).await;
     let message = read["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(read["error"]["code"], -32603);

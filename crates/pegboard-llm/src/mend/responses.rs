@@ -64,7 +64,7 @@ pub(super) fn item(terms: &Terms<'_>, groups: &HashMap<&str, &str>, item: &Value
         "tool_search_call" if !terms.keeps_searches() => return None,
         "tool_search_output" if !terms.keeps_searches() => {
             let found = found(&item);
-            // What else the search said stands in the message behind it.
+            // The rest of the search's answer is in the message behind it.
             let is_noted = is_ours && found.is_empty();
             let output = if is_noted { "No new tools.".to_owned() } else { found_in_words(found) };
             item = if is_ours {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{PromptCache, Request, items, text};
 use crate::rules;
 
-/// A request with more breakpoints is refused, whoever has set them.
+/// The most breakpoints that a request may have, those of the program included.
 const MAX_BREAKPOINTS: usize = 4;
 
 /// Blocks of a message that may carry a breakpoint.
