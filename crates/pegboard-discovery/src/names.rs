@@ -239,7 +239,7 @@ impl Names {
 
     /// The tools that `name` means to a caller who may mean several: all with exactly this name,
     /// else the one that a loose spelling means.
-    pub(crate) fn all_or_one(&self, name: &str) -> Vec<Arc<Tool>> {
+    pub(crate) fn resolve(&self, name: &str) -> Vec<Arc<Tool>> {
         let exact = self.exact(name);
         if exact.is_empty() { self.find(name).into_iter().collect() } else { exact }
     }

@@ -30,7 +30,7 @@ use crate::{
     dialects::{Dialect, DialectName},
     host::HostTool,
     names::Names,
-    settings::{Hits, Settings},
+    settings::Settings,
     usage::Trail,
 };
 
@@ -136,7 +136,7 @@ impl Session {
     /// What is wrong with the names of pre-discovered tools and with the allow patterns of the
     /// selection, in the catalog of now: each that means no tool, with the nearest names.
     pub fn unmatched_names(&self) -> Vec<String> {
-        let names = self.pre_discovered.iter().filter(|name| self.names.all_or_one(name).is_empty());
+        let names = self.pre_discovered.iter().filter(|name| self.names.resolve(name).is_empty());
         let names = names.map(|name| self.names.unknown(name));
         let patterns = self.asked.unmatched(&self.catalog);
         names.chain(patterns.iter().map(ToString::to_string)).collect()
@@ -227,7 +227,7 @@ impl Session {
     pub fn is_constant(&self) -> bool {
         let is_constant = match self.dialect {
             DialectName::Bridge => true,
-            DialectName::Gateway | DialectName::Ranked => self.settings.hits == Hits::Callable,
+            DialectName::Gateway | DialectName::Ranked => self.settings.has_constant_list(),
             _ => false,
         };
         is_constant && self.loaded.shown().next().is_none() && self.exposed.is_none()

@@ -141,6 +141,11 @@ pub enum SettingsError {
 }
 
 impl Settings {
+    /// Whether the list never changes, so that hits are called through `call_tool`.
+    pub(crate) fn has_constant_list(&self) -> bool {
+        self.hits == Hits::Callable
+    }
+
     /// Sets one option by its documented name.
     ///
     /// # Errors

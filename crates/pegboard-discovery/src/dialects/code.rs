@@ -53,7 +53,7 @@ impl Dialect for Code {
 
     fn refuse(&self, tool: &Arc<Tool>, view: &View<'_>) -> Option<Outcome> {
         // Nothing can be loaded here, so there is another way to name.
-        let runs = view.settings.run_unloaded || (view.is_tool_shown)(tool);
+        let runs = view.settings.run_unloaded || (view.shown_name)(tool).is_some();
         (!runs).then(|| {
             let path = path_of(tool.server_name(), tool.upstream_name());
             Outcome::error(format!(

@@ -182,7 +182,7 @@ struct Added {
 impl Added {
     fn add(&mut self, tool: Arc<Tool>, shown: String, view: &View<'_>) {
         let is_added = self.tools.iter().any(|(other, name)| Arc::ptr_eq(other, &tool) && *name == shown);
-        let is_other = |name: &str| (view.is_shown)(name) && !(view.is_tool_shown)(&tool);
+        let is_other = |name: &str| (view.is_shown)(name) && (view.shown_name)(&tool).is_none();
         // A bare name that another server's tool has already is qualified after all.
         let shown = if is_other(&shown) { view.names.shown(&tool) } else { shown };
         if (view.is_shown)(&shown) || is_added {
@@ -223,7 +223,7 @@ fn add(arguments: &Value, view: &View<'_>) -> Outcome {
                 tools.retain(|tool| tool.server_name().is_some_and(|of| naming::fold(of) == naming::fold(server)));
                 tools
             }
-            None => view.names.all_or_one(name),
+            None => view.names.resolve(name),
         };
         match tools.as_slice() {
             [] => {

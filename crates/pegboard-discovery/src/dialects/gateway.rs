@@ -13,7 +13,7 @@ use super::{
 use crate::{
     outcome::{Effect, Outcome, ToolDefinition},
     prompt,
-    settings::{Exposed, Hits, SelectionOrder},
+    settings::{Exposed, SelectionOrder},
 };
 
 /// The name of its search.
@@ -24,11 +24,6 @@ pub(super) const META_NAMES: &[&str] = &[SEARCH, CALL];
 
 #[derive(Debug)]
 pub(super) struct Gateway;
-
-/// Whether the list never changes, so that hits are called through `call_tool`.
-fn is_constant(view: &View<'_>) -> bool {
-    view.settings.hits == Hits::Callable
-}
 
 /// Whether there are more tools than may be exposed at once.
 fn is_limited(view: &View<'_>) -> bool {
@@ -55,7 +50,7 @@ impl Dialect for Gateway {
         }
         let hidden = view.names.count().saturating_sub(view.settings.max_tools_limit);
         let what_follows = match view.settings.exposed {
-            _ if is_constant(view) => "are returned with their signatures; call them through call_tool",
+            _ if view.settings.has_constant_list() => "are returned with their signatures; call them through call_tool",
             Exposed::Replace => "take the place of those listed now",
             Exposed::Accumulate => "are listed as well",
         };
@@ -71,7 +66,7 @@ impl Dialect for Gateway {
                 "required": ["query"]
             }),
         };
-        let call = is_constant(view).then(|| call_tool::definition(CALL, call_tool::DESCRIPTION));
+        let call = view.settings.has_constant_list().then(|| call_tool::definition(CALL, call_tool::DESCRIPTION));
         call.into_iter().chain([search]).collect()
     }
 
@@ -98,7 +93,7 @@ impl Dialect for Gateway {
     fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool> {
         match name {
             SEARCH if is_limited(view) || view.settings.always_searchable => Some(MetaTool::Search),
-            CALL if is_limited(view) && is_constant(view) => Some(MetaTool::Call),
+            CALL if is_limited(view) && view.settings.has_constant_list() => Some(MetaTool::Call),
             _ => None,
         }
     }
@@ -126,7 +121,7 @@ impl Dialect for Gateway {
         if !is_limited(view) {
             return String::new();
         }
-        let how = match is_constant(view) {
+        let how = match view.settings.has_constant_list() {
             true => {
                 "Only some of the available tools are listed. When none of them fits, call search_available_tools \
                  with a few words about what you want to do, then call the tool that fits through call_tool, with \
@@ -174,7 +169,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     // A ranker that looks for the best alone does not know how many others reach the threshold.
     let passing = if ranking.passing > limit || hits.len() < limit { ranking.passing } else { ranking.total };
     let passing = passing.max(hits.len());
-    if view.settings.exposed == Exposed::Accumulate && !is_constant(view) {
+    if view.settings.exposed == Exposed::Accumulate && !view.settings.has_constant_list() {
         hits = view.loadable(hits).0;
     }
     let mut searched = view.searched(query, ranking.total, hits.iter().map(|(tool, _)| tool));
@@ -186,7 +181,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
     let text = to_text(&hits, passing, view);
     let outcome = Outcome::text(text).with_searched([searched]);
     match view.settings.exposed {
-        _ if is_constant(view) => outcome,
+        _ if view.settings.has_constant_list() => outcome,
         Exposed::Replace => outcome.with_effect(Effect::Replace(hits)),
         Exposed::Accumulate => outcome.with_effect(Effect::Load(hits)),
     }
@@ -200,7 +195,7 @@ fn to_text(hits: &[(Arc<Tool>, String)], passing: usize, view: &View<'_>) -> Str
         if !tool.description().is_empty() {
             text.push_str(&format!(" - {}", prompt::one_line(tool.description())));
         }
-        if is_constant(view) {
+        if view.settings.has_constant_list() {
             text.push_str(&format!("\n   {}", view.names.signature(tool).text));
         }
     }

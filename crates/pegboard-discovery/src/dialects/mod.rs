@@ -36,8 +36,6 @@ pub struct View<'a> {
     pub(crate) settings: &'a Settings,
     /// Whether the session shows a tool under this name, beside the meta-tools.
     pub(crate) is_shown: &'a dyn Fn(&str) -> bool,
-    /// Whether the session shows this very tool, under whatever name.
-    pub(crate) is_tool_shown: &'a dyn Fn(&Tool) -> bool,
     /// The name under which the session shows this very tool.
     pub(crate) shown_name: &'a dyn Fn(&Tool) -> Option<String>,
     /// Whether the tool of this name can be put away again.
@@ -69,8 +67,8 @@ impl View<'_> {
         self.ranker.rank(&query, self.catalog, self.selection)
     }
 
-    /// Those of `tools` that can be loaded at once, the first ones first, and the others. What is
-    /// loaded from before gives way to them.
+    /// Splits `tools` into those that one call can load, from the first on, and the rest. Tools that
+    /// were loaded before give way to them.
     pub(crate) fn loadable(&self, tools: Named) -> (Named, Named) {
         let mut left = self.room;
         tools.into_iter().partition(|(tool, _)| {

@@ -51,14 +51,14 @@ impl Dialect for Ranked {
                 "required": ["query"]
             }),
         };
-        let call = is_constant(view).then(|| call_tool::definition(CALL, call_tool::DESCRIPTION));
+        let call = view.settings.has_constant_list().then(|| call_tool::definition(CALL, call_tool::DESCRIPTION));
         [search].into_iter().chain(call).collect()
     }
 
     fn meta_tool(&self, name: &str, view: &View<'_>) -> Option<MetaTool> {
         match name {
             SEARCH => Some(MetaTool::Search),
-            CALL if is_constant(view) => Some(MetaTool::Call),
+            CALL if view.settings.has_constant_list() => Some(MetaTool::Call),
             _ => None,
         }
     }
@@ -71,7 +71,7 @@ impl Dialect for Ranked {
     }
 
     fn instructions(&self, view: &View<'_>, categories: &[String]) -> String {
-        let how = match is_constant(view) {
+        let how = match view.settings.has_constant_list() {
             true => {
                 "There are more tools than you can keep in mind. Describe your task to tool_search, then call the \
                  tool that it ranks first, or the next one if that does not fit, through call_tool, with the \
@@ -84,11 +84,6 @@ impl Dialect for Ranked {
         };
         prompt::section(how, categories)
     }
-}
-
-/// Whether the list never changes, so that hits are called through `call_tool`.
-fn is_constant(view: &View<'_>) -> bool {
-    view.settings.hits == Hits::Callable
 }
 
 /// The caller's limit: a number, or text that is one. Anything else, and nothing at all,
@@ -180,7 +175,7 @@ fn to_text(query: &str, hits: &[Hit], view: &View<'_>) -> String {
         if let Some(instructions) = hit.tool.prompt_instructions().filter(|text| !text.is_empty()) {
             text.push_str(&format!("\n   ↳ when to use: {instructions}"));
         }
-        if is_constant(view) {
+        if view.settings.has_constant_list() {
             text.push_str(&format!("\n   {}", view.names.signature(&hit.tool).text));
         }
     }

@@ -137,7 +137,7 @@ impl Session {
         let mut always: Vec<Shown> =
             self.catalog.iter().filter(|tool| self.is_always_on(tool)).filter_map(&mut show).collect();
         for name in self.pre_discovered.iter().filter(|_| lists) {
-            let tools = self.names.all_or_one(name);
+            let tools = self.names.resolve(name);
             let kept = tools.iter().filter(|tool| !self.removed.contains(tool.id()));
             always.extend(kept.filter_map(&mut show));
         }
@@ -152,7 +152,7 @@ impl Session {
 
     /// Tools that are visible from the start, and can be put away.
     pub(super) fn pre_discovered_tools(&self) -> Vec<Arc<Tool>> {
-        let tools = self.pre_discovered.iter().flat_map(|name| self.names.all_or_one(name));
+        let tools = self.pre_discovered.iter().flat_map(|name| self.names.resolve(name));
         tools.filter(|tool| !self.is_always_on(tool) && !self.is_static(tool)).collect()
     }
 

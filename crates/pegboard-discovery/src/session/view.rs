@@ -19,7 +19,6 @@ impl Session {
     ) -> T {
         let (first, rest) = self.shown();
         let is_shown = |name: &str| first.iter().chain(&rest).any(|shown| shown.name() == name);
-        let is_tool_shown = |tool: &Tool| first.iter().chain(&rest).any(|shown| std::ptr::eq(&*shown.tool, tool));
         let shown_name = |tool: &Tool| {
             let shown = first.iter().chain(&rest).find(|shown| std::ptr::eq(&*shown.tool, tool));
             shown.map(|shown| shown.name().to_owned())
@@ -36,7 +35,6 @@ impl Session {
             names: &self.names,
             settings: &self.settings,
             is_shown: &is_shown,
-            is_tool_shown: &is_tool_shown,
             shown_name: &shown_name,
             is_removable: &is_removable,
             is_static: &|tool| self.is_static(tool),

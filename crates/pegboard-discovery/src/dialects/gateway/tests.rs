@@ -4,7 +4,7 @@ use pegboard_core::{Catalog, Origin, RawTool, Selection, Server};
 use pegboard_engine::Keyword;
 
 use super::*;
-use crate::{DialectName, Session, Settings};
+use crate::{DialectName, Hits, Session, Settings};
 
 /// `servers` servers with `tools` tools each.
 fn catalog(servers: usize, tools: usize) -> Catalog {
