@@ -7,7 +7,10 @@ mod history;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use pegboard_core::Selection;
+use pegboard_core::{
+    Selection,
+    naming::{Prefixes, Style},
+};
 use pegboard_discovery::{HostTool, Learner};
 use pegboard_llm::{Model, wire::PromptCache};
 use pegboard_upstream::{auth::Logins, config::ServerConfig};
@@ -56,6 +59,8 @@ pub struct AgentBuilder {
     approval: Approval,
     grants: Grants,
     policy: Option<Arc<dyn Policy>>,
+    names: Style,
+    prefixes: Prefixes,
     final_answer: Option<FinalAnswer>,
     saved: Option<Value>,
     transcript: Option<PathBuf>,
@@ -95,6 +100,8 @@ impl AgentBuilder {
             approval: Approval::Never,
             grants: Grants::default(),
             policy: None,
+            names: Style::default(),
+            prefixes: Prefixes::default(),
             final_answer: None,
             saved: None,
             transcript: None,
@@ -275,6 +282,13 @@ impl AgentBuilder {
     /// What is not let through, beyond what names alone can say.
     pub fn policy(mut self, policy: impl Policy) -> Self {
         self.policy = Some(Arc::new(policy));
+        self
+    }
+
+    /// Sets how tools of servers are named, and when their names carry the server. Without it,
+    /// `server___tool` where more than one server is enabled.
+    pub fn names(mut self, style: Style, prefixes: Prefixes) -> Self {
+        (self.names, self.prefixes) = (style, prefixes);
         self
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use pegboard_core::{
     Catalog, Origin, RawTool, Selection, Server,
-    naming::{ShownNames, Style},
+    naming::{Prefixes, ShownNames, Style},
 };
 use pegboard_discovery::{HostTool, host::people::Kept};
 use pegboard_upstream::{Fleet, Item, ListKind, Upstream, json::Fields};
@@ -37,6 +37,9 @@ pub(crate) struct Sources {
     has_outputs: bool,
     selection: Selection,
     policy: Option<Arc<dyn Policy>>,
+    /// How tools of servers are named, and when with their server.
+    style: Style,
+    prefixes: Prefixes,
     /// Names that the conversation needs for itself.
     reserved: BTreeSet<&'static str>,
     parts: HashMap<String, Part>,
@@ -65,6 +68,8 @@ impl Sources {
             has_outputs: false,
             selection,
             policy: None,
+            style: Style::default(),
+            prefixes: Prefixes::default(),
             reserved: own.into_iter().chain(reserved.iter().copied()).collect(),
             parts: HashMap::new(),
             given: HashMap::new(),
@@ -81,6 +86,12 @@ impl Sources {
     /// What servers' tools are there at all.
     pub(crate) fn with_policy(mut self, policy: Option<Arc<dyn Policy>>) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// How tools of servers are named, and when with their server.
+    pub(crate) fn with_names(mut self, style: Style, prefixes: Prefixes) -> Self {
+        (self.style, self.prefixes) = (style, prefixes);
         self
     }
 
@@ -167,28 +178,36 @@ impl Sources {
         is_shown && server.can_call(item)
     }
 
-    /// The names that the gateway shows too: `server___tool`, or the tool's own where one server is
-    /// configured. A name that was given stays given: the model may know it.
+    /// The names that the gateway shows too: `server___tool`, or the tool's own where names carry no
+    /// server and no other tool has it. A name that was given stays given: the model may know it.
     fn names(&self, servers: &[(&Arc<Upstream>, Arc<Vec<Item>>)], kept: &[Vec<&Item>]) -> Vec<String> {
         let listed: Vec<(&str, &str)> = servers
             .iter()
             .zip(kept)
             .flat_map(|((server, _), items)| items.iter().map(|item| (server.name(), item.key.as_str())))
             .collect();
-        let is_prefixed = servers.iter().filter(|(server, _)| server.config().is_enabled).count() > 1;
-        let full = Style::default();
-        let shown = ShownNames::new(&Style { is_prefixed, ..full.clone() }, listed.iter().copied());
+        let enabled = servers.iter().filter(|(server, _)| server.config().is_enabled).count();
+        let full = Style { is_prefixed: true, ..self.style.clone() };
+        let style = Style { is_prefixed: self.prefixes.applies_to(enabled), ..full.clone() };
+        let mut shown: Vec<String> = Vec::with_capacity(listed.len());
+        for ((server, _), items) in servers.iter().zip(kept) {
+            let names = ShownNames::new(&style, items.iter().map(|item| (server.name(), item.key.as_str())));
+            shown.extend(names.iter().map(str::to_owned));
+        }
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        shown.iter().for_each(|name| *seen.entry(name).or_default() += 1);
         // The names of the agent and of the host program never give way to those of a server.
         let mut taken: BTreeSet<String> = self.reserved.iter().map(|name| (*name).to_owned()).collect();
         taken.extend(self.registry.names());
         let given = |(server, key): (&str, &str)| self.given.get(server).and_then(|names| names.get(key));
         taken.extend(listed.iter().filter_map(|item| given(*item)).cloned());
         let mut names = Vec::with_capacity(listed.len());
-        for (item, shown) in listed.iter().zip(shown.iter()) {
+        for (item, shown) in listed.iter().zip(&shown) {
             let name = given(*item).cloned().unwrap_or_else(|| {
                 // Not every provider takes a name that begins with a digit.
-                let is_fine = shown.starts_with(|c: char| c.is_alphabetic() || c == '_') && !taken.contains(shown);
-                if is_fine { shown.to_owned() } else { free_name(&full, *item, &taken) }
+                let is_accepted = shown.starts_with(|c: char| c.is_alphabetic() || c == '_');
+                let is_alone = seen.get(shown.as_str()) == Some(&1) && !taken.contains(shown);
+                if is_accepted && is_alone { shown.to_owned() } else { free_name(&full, *item, &taken) }
             });
             taken.insert(name.clone());
             names.push(name);
@@ -238,7 +257,7 @@ fn free_name(style: &Style, item: (&str, &str), taken: &BTreeSet<String>) -> Str
     let taken = taken.iter().map(|name| ("", name.as_str()));
     // What comes first keeps its name.
     let bare = Style { is_prefixed: false, ..style.clone() };
-    let full = ShownNames::new(style, [item]).shown(0).unwrap_or_default().to_owned();
+    let full = style.name(item.0, item.1);
     let all = ShownNames::new(&bare, taken.chain([(item.0, full.as_str())]));
     all.iter().last().unwrap_or_default().to_owned()
 }

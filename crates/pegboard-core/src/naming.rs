@@ -10,7 +10,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 pub use self::{
     lookalike::{Likeness, lookalikes},
-    shown::{ShownNames, Style, fnv1a, mend},
+    shown::{Prefixes, ShownNames, Style, fnv1a, mend},
     spelling::Spelling,
 };
 

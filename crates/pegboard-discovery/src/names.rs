@@ -7,7 +7,7 @@ use std::{
 
 use pegboard_core::{
     Catalog, Origin, Selection, Tool,
-    naming::{self, Spelling},
+    naming::{self, Spelling, Style},
 };
 
 use crate::{
@@ -131,7 +131,7 @@ impl Names {
     /// Gives `tool` a name of its own: with its server, and a number if that is taken too.
     fn qualify(&mut self, tool: &Arc<Tool>, reserved: &[&str]) {
         let base = match tool.server_name() {
-            Some(server) if tool.origin() == Origin::Mcp => format!("{server}___{}", tool.name()),
+            Some(server) if tool.origin() == Origin::Mcp => Style::default().name(server, tool.upstream_name()),
             Some(server) => format!("{server}__{}", tool.name()),
             None => tool.name().to_owned(),
         };

@@ -1,6 +1,7 @@
 //! What the servers offer, and what each caller sees of it.
 
 pub(crate) mod directory;
+pub(crate) mod entries;
 pub(crate) mod uris;
 pub(crate) mod views;
 
@@ -64,8 +65,8 @@ impl CatalogView {
 
     /// Whether a resource is one that may be seen, or nobody's.
     pub(crate) fn may_follow(&self, viewer: &Viewer, uri: &str) -> bool {
-        let owner = self.directory().resource(uri);
-        owner.is_none_or(|(server, _)| viewer.selection.allows_server(&server))
+        let directory = self.directory();
+        directory.entries(&viewer.selection).resource(uri).is_some() || directory.all_entries().resource(uri).is_none()
     }
 }
 

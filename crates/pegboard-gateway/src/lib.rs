@@ -43,7 +43,8 @@ pub use gateway::Gateway;
 pub use limits::CallLimits;
 pub use lookalikes::{Lookalike, ToolName};
 pub use metrics::METRICS;
-pub use settings::{ClientProfile, GatewaySettings, Prefixes, Profile, Rankers, Token};
+pub use pegboard_core::naming::Prefixes;
+pub use settings::{ClientProfile, GatewaySettings, Profile, Rankers, Token};
 pub use setup::{Change, holders};
 
 /// Locks that guard plain data; nobody panics while holding one.

@@ -149,7 +149,8 @@ impl Sessions {
     /// Ends the requests of a session and what it had asked for. Must be called inside a runtime.
     fn end(&self, session: &ClientSession) {
         session.close();
-        self.subscriptions.unfollow_all(std::mem::take(&mut *lock(&session.subscriptions)));
+        let subscribed = std::mem::take(&mut *lock(&session.subscriptions));
+        self.subscriptions.unfollow_all(&session.viewer(), subscribed);
     }
 
     /// Forgets those that nobody has used for so long.
@@ -228,7 +229,7 @@ impl Sessions {
             }
             may_stay
         });
-        self.subscriptions.unfollow_all(gone);
+        self.subscriptions.unfollow_all(&session.viewer(), gone);
     }
 
     /// Lets a session follow a resource.
@@ -243,7 +244,7 @@ impl Sessions {
     ) -> Result<(), RpcError> {
         let is_new = self.subscriptions.admit(&mut lock(&session.subscriptions), uri, party)?;
         if is_new {
-            self.subscriptions.follow(uri).await;
+            self.subscriptions.follow(&session.viewer().selection, uri).await;
             self.keep(session).await;
         }
         Ok(())
@@ -253,7 +254,7 @@ impl Sessions {
     pub(crate) async fn unsubscribe(&self, session: &Arc<ClientSession>, uri: &str) {
         let was_followed = lock(&session.subscriptions).remove(uri);
         if was_followed {
-            self.subscriptions.unfollow(uri).await;
+            self.subscriptions.unfollow(&session.viewer().selection, uri).await;
             self.keep(session).await;
         }
     }

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use pegboard_core::{Ranker, Selection, naming::Style};
+use pegboard_core::{
+    Ranker, Selection,
+    naming::{Prefixes, Style},
+};
 use pegboard_discovery::{DialectName, Exposure, Learner, Validation, policy::Policies};
 use pegboard_upstream::{auth::Logins, config::Secret};
 
@@ -107,18 +110,6 @@ pub struct ClientProfile {
     pub client: String,
     /// What it gets.
     pub profile: Profile,
-}
-
-/// When names carry their server in front.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Prefixes {
-    /// When there is more than one server.
-    #[default]
-    Auto,
-    /// In any case.
-    Always,
-    /// Never; names that several servers have are told apart by a few digits.
-    Never,
 }
 
 /// Somebody who may use the gateway.

@@ -5,6 +5,7 @@ mod watches;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use pegboard_core::Selection;
 use pegboard_upstream::{
     Fleet, Hello, Upstream,
     json::{Fields, Raw, raw},
@@ -58,32 +59,33 @@ impl Subscriptions {
         uris.add(uri, &self.bytes, party)
     }
 
-    /// Follows a resource for one client.
-    pub(crate) async fn follow(&self, uri: &str) {
-        let key = self.catalog.directory().resource(uri);
+    /// Follows a resource for one client, which sees what `selection` allows.
+    pub(crate) async fn follow(&self, selection: &Selection, uri: &str) {
+        let key = self.catalog.directory().entries(selection).resource(uri);
         if let Some(key) = key {
             self.watches.add(&self.fleet, key).await;
         }
     }
 
-    /// Follows a resource no longer for one client.
-    pub(crate) async fn unfollow(&self, uri: &str) {
-        let key = self.catalog.directory().resource(uri);
+    /// Follows a resource no longer for one client, which sees what `selection` allows.
+    pub(crate) async fn unfollow(&self, selection: &Selection, uri: &str) {
+        let key = self.catalog.directory().entries(selection).resource(uri);
         if let Some(key) = key {
             self.watches.remove(&self.fleet, &key).await;
         }
     }
 
     /// [`unfollow`](Self::unfollow) of several, without waiting. Must be called inside a runtime.
-    pub(crate) fn unfollow_all(self: &Arc<Self>, uris: impl IntoIterator<Item = String>) {
+    pub(crate) fn unfollow_all(self: &Arc<Self>, viewer: &Viewer, uris: impl IntoIterator<Item = String>) {
         let uris: Vec<String> = uris.into_iter().collect();
         if uris.is_empty() {
             return;
         }
         let (this, Ok(runtime)) = (Arc::clone(self), tokio::runtime::Handle::try_current()) else { return };
+        let viewer = viewer.clone();
         runtime.spawn(async move {
             for uri in uris {
-                this.unfollow(&uri).await;
+                this.unfollow(&viewer.selection, &uri).await;
             }
         });
     }
@@ -106,7 +108,7 @@ impl Subscriptions {
     }
 
     /// Tells those who listen that a resource has changed.
-    pub(crate) fn updated(&self, is_it: impl Fn(&String) -> bool, params: &Fields) {
+    pub(crate) fn updated(&self, is_it: impl Fn(&Viewer, &str) -> bool, params: &Fields) {
         self.listeners.updated(is_it, params);
     }
 
@@ -140,9 +142,10 @@ impl Subscriptions {
         if self.setups.current().number != exchange.viewer.setup {
             self.renew_listeners();
         }
-        let _leaving = Leaving { subscriptions: Arc::clone(self), number, uris: uris.clone() };
+        let _leaving =
+            Leaving { subscriptions: Arc::clone(self), number, viewer: exchange.viewer.clone(), uris: uris.clone() };
         for uri in &uris {
-            self.follow(uri).await;
+            self.follow(&exchange.viewer.selection, uri).await;
         }
         let mut stopping = self.shutdown.stopping.subscribe();
         tokio::select! {
@@ -157,13 +160,14 @@ impl Subscriptions {
 struct Leaving {
     subscriptions: Arc<Subscriptions>,
     number: u64,
+    viewer: Viewer,
     uris: BTreeSet<String>,
 }
 
 impl Drop for Leaving {
     fn drop(&mut self) {
         self.subscriptions.listeners.remove(self.number);
-        self.subscriptions.unfollow_all(std::mem::take(&mut self.uris));
+        self.subscriptions.unfollow_all(&self.viewer, std::mem::take(&mut self.uris));
     }
 }
 

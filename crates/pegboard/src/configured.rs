@@ -6,7 +6,6 @@ use pegboard_core::{
     Catalog, Origin, RawTool, Server,
     naming::{ShownNames, Style},
 };
-use pegboard_gateway::Prefixes;
 use pegboard_upstream::{Fleet, FleetOptions, Item, State, Upstream, config::ServerConfig};
 
 use crate::{
@@ -59,11 +58,7 @@ pub(crate) fn catalog(path: &Path, state: Option<&str>) -> Result<(Catalog, Conf
     let config = config::read(path)?;
     let count = config.servers.iter().filter(|server| server.is_enabled).count();
     let (catalog, failed) = with_servers(config.clone(), state, |servers, settings| {
-        let is_prefixed = match settings.prefixes {
-            Prefixes::Always => true,
-            Prefixes::Never => false,
-            Prefixes::Auto => count > 1,
-        };
+        let is_prefixed = settings.prefixes.applies_to(count);
         let style = Style { is_prefixed, ..settings.names.clone() };
         let is_shown = |server: &Upstream, item: &Item| settings.policies.shows(server.name(), &item.key);
         let lists: Vec<_> = servers.iter().map(|server| server.lists()).collect();
@@ -72,17 +67,15 @@ pub(crate) fn catalog(path: &Path, state: Option<&str>) -> Result<(Catalog, Conf
             .zip(&lists)
             .map(|(server, lists)| (server, lists.tools.iter().filter(|item| is_shown(server, item)).collect()))
             .collect();
-        let items = kept.iter().flat_map(|(server, items)| items.iter().map(|item| (server.name(), item.key.as_str())));
-        let names = ShownNames::new(&style, items);
-        let mut names = names.iter();
         let mut catalog = Catalog::empty();
         for (server, items) in &kept {
+            let names = ShownNames::new(&style, items.iter().map(|item| (server.name(), item.key.as_str())));
             let instructions = &server.config().prompt_instructions;
             let tool = |(item, shown): (&&Item, &str)| {
                 let prompt_instructions = instructions.of(&item.key).map(str::to_owned);
                 Some(RawTool { prompt_instructions, ..item.to_tool(shown)? })
             };
-            let tools: Vec<_> = items.iter().zip(names.by_ref()).filter_map(tool).collect();
+            let tools: Vec<_> = items.iter().zip(names.iter()).filter_map(tool).collect();
             let description = server.description();
             let server = Server { name: server.name().to_owned(), description, origin: Origin::Mcp };
             catalog = catalog.with_server(server, tools).0;

@@ -47,6 +47,7 @@ impl AgentBuilder {
         let outputs = self.outputs(&id, program.as_ref())?;
         let mut sources = Sources::new(Arc::clone(&fleet), registry.clone(), selection.clone(), &[])
             .with_policy(self.policy.clone())
+            .with_names(self.names.clone(), self.prefixes)
             .with_host_tools(self.human.is_some(), outputs.is_some());
         sources.refresh();
         let (mode, reason) = self.decide(&sources, &selection);

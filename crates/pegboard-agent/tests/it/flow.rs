@@ -1,6 +1,7 @@
 //! The document's flow: search, add, call, answer.
 
-use pegboard_agent::{DialectName, Event, ToolSearch};
+use pegboard_agent::{DialectName, Event, Mode, ToolSearch};
+use pegboard_core::naming::{Prefixes, Style};
 use pegboard_testkit::provider::{Output, Part, Provider, Script, Stop, Turn};
 use serde_json::json;
 
@@ -197,6 +198,27 @@ async fn names_that_several_servers_have() {
     let ambiguous = "`get_weather` is on several servers: north___get_weather, south___get_weather";
     assert_eq!((answered[2].1.as_str(), answered[2].2), (ambiguous, true));
     assert_eq!(answered[3].1, "sunny in Rome");
+}
+
+#[tokio::test]
+async fn names_carry_their_server_when_they_are_told_to() {
+    let check = async |prefixes: Prefixes, names: &[&str], expected: &[&str]| {
+        let weather = Weather::default();
+        let servers: Vec<_> = names.iter().map(|name| weather.named(name)).collect();
+        let provider = provider([say("?")]);
+        let style = Style { separator: "__".to_owned(), ..Style::default() };
+        let agent = agent(&provider).servers(servers).names(style, prefixes).mode(Mode::Normal);
+        let agent = agent.build().await.expect("an agent");
+        let mut visible = agent.visible();
+        visible.retain(|name| name.ends_with("get_weather"));
+        assert_eq!(visible, expected, "{prefixes:?} {names:?}");
+    };
+    check(Prefixes::Auto, &["north"], &["get_weather"]).await;
+    check(Prefixes::Always, &["north"], &["north__get_weather"]).await;
+    let both = ["north__get_weather", "south__get_weather"];
+    check(Prefixes::Auto, &["north", "south"], &both).await;
+    check(Prefixes::Never, &["north", "south"], &both).await;
+    check(Prefixes::Never, &["north"], &["get_weather"]).await;
 }
 
 #[tokio::test]

@@ -19,6 +19,29 @@ impl Default for Style {
     }
 }
 
+/// When names carry their server in front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefixes {
+    /// When more than one server is enabled.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never, except where several servers that a caller sees have an item of the same name.
+    Never,
+}
+
+impl Prefixes {
+    /// Whether names carry their server where so many servers are enabled.
+    pub fn applies_to(self, servers: usize) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => servers > 1,
+        }
+    }
+}
+
 /// Hexadecimal digits that tell apart what would otherwise be the same name.
 const DIGITS: usize = 8;
 
@@ -53,13 +76,9 @@ impl ShownNames {
         let items: Vec<(&str, &str)> = items.into_iter().collect();
         let mut names = Self { shown: vec![Box::default(); items.len()], by_shown: HashMap::new() };
         // Names that need no mending go first, so that none of them gives way to a mended one.
-        let (clean, mended): (Vec<usize>, Vec<usize>) =
-            (0..items.len()).partition(|at| is_safe(&style.plain(items[*at])) && style.fits(items[*at]));
-        for at in clean {
-            names.take(at, style.plain(items[at]), style, items[at]);
-        }
-        for at in mended {
-            names.take(at, style.mended(items[at]), style, items[at]);
+        let (clean, mended): (Vec<usize>, Vec<usize>) = (0..items.len()).partition(|at| style.is_clean(items[*at]));
+        for at in clean.into_iter().chain(mended) {
+            names.take(at, style.name(items[at].0, items[at].1), style, items[at]);
         }
         names
     }
@@ -93,13 +112,27 @@ impl ShownNames {
 }
 
 impl Style {
+    /// The name of an item, made from its server and its own name alone.
+    ///
+    /// ```
+    /// use pegboard_core::naming::Style;
+    ///
+    /// assert_eq!(Style::default().name("cloud", "dns.records.list"), "cloud___dns_records_list");
+    /// ```
+    pub fn name(&self, server: &str, name: &str) -> String {
+        let item = (server, name);
+        if self.is_clean(item) { self.plain(item) } else { self.mended(item) }
+    }
+
+    /// Whether providers accept the plain name.
+    fn is_clean(&self, item: (&str, &str)) -> bool {
+        let plain = self.plain(item);
+        is_safe(&plain) && plain.len() <= self.limit
+    }
+
     /// `server___name`, or the name alone.
     fn plain(&self, (server, name): (&str, &str)) -> String {
         if self.is_prefixed { format!("{server}{}{name}", self.separator) } else { name.to_owned() }
-    }
-
-    fn fits(&self, item: (&str, &str)) -> bool {
-        self.plain(item).len() <= self.limit
     }
 
     /// The plain name with what providers refuse replaced; with digits if that loses
@@ -141,8 +174,7 @@ fn is_safe_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-/// Every character that a provider may refuse as `_`.
-/// `name` with what providers refuse replaced.
+/// Replaces every character that a provider may refuse with `_`.
 pub fn mend(name: &str) -> String {
     name.chars().map(|c| if u8::try_from(c).is_ok_and(is_safe_byte) { c } else { '_' }).collect()
 }

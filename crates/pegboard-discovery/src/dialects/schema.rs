@@ -122,13 +122,15 @@ fn select(names: &str, view: &View<'_>, reply: &mut Map<String, Value>) -> Vec<(
     let mut found: Vec<(Arc<Tool>, String)> = Vec::new();
     let mut missing = Vec::new();
     for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        match view.names.exact(name).into_iter().next().or_else(|| view.names.find(name)) {
-            Some(tool) if found.iter().any(|(known, _)| known.id() == tool.id()) => {}
-            Some(tool) => {
+        let tools = view.names.resolve(name);
+        if tools.is_empty() {
+            missing.push(name);
+        }
+        for tool in tools {
+            if !found.iter().any(|(known, _)| known.id() == tool.id()) {
                 let shown = view.names.shown(&tool);
                 found.push((tool, shown));
             }
-            None => missing.push(name),
         }
     }
     let (found, unloaded) = view.loadable(found);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pegboard_core::{QueryError, Tool};
+use pegboard_core::QueryError;
 use serde_json::{Value, json};
 
 use super::{Dialect, MetaTool, Named, View, named};
@@ -84,7 +84,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
         return Err("query is required".to_owned());
     }
     let matches: Named = match query.strip_prefix("select:") {
-        Some(names) => names.split(',').filter_map(|name| selected(name.trim(), view)).collect(),
+        Some(names) => names.split(',').flat_map(|name| selected(name.trim(), view)).collect(),
         None => match view.rank_deferred(query, max_results) {
             Ok(hits) => named(&hits, view),
             Err(QueryError::NoTerms) => Vec::new(),
@@ -105,13 +105,10 @@ fn search(arguments: &Value, view: &View<'_>) -> Result<Outcome, String> {
     Ok(if matches.is_empty() { outcome } else { outcome.with_effect(Effect::Load(matches)) })
 }
 
-/// The deferred tool with exactly this name, else the one that another spelling means.
-fn selected(name: &str, view: &View<'_>) -> Option<(Arc<Tool>, String)> {
-    let is_deferred = |tool: &Arc<Tool>| !(view.is_static)(tool);
-    let exact = view.names.exact(name).into_iter().find(is_deferred);
-    let tool = exact.or_else(|| view.names.find(name).filter(is_deferred))?;
-    let shown = view.names.shown(&tool);
-    Some((tool, shown))
+/// The deferred tools with exactly this name, else the one that another spelling means.
+fn selected(name: &str, view: &View<'_>) -> Named {
+    let deferred = view.names.resolve(name).into_iter().filter(|tool| !(view.is_static)(tool));
+    deferred.map(|tool| (Arc::clone(&tool), view.names.shown(&tool))).collect()
 }
 
 fn parse(arguments: &Value) -> Result<(&str, usize), String> {

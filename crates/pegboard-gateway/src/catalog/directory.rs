@@ -1,8 +1,8 @@
 //! Everything that all servers offer, under the names that clients see.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex},
 };
 
 use pegboard_core::{
@@ -17,33 +17,22 @@ use pegboard_upstream::{
 };
 
 use crate::{
-    catalog::uris::UriNames,
-    settings::{GatewaySettings, Prefixes},
+    catalog::{entries::VisibleEntries, uris::UriNames},
+    lock,
+    settings::GatewaySettings,
 };
-
-/// A prompt, resource or template as clients see it.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    /// Whose it is.
-    pub(crate) server: Arc<str>,
-    /// Its name or URI there.
-    pub(crate) key: String,
-    /// Its name or URI here.
-    pub(crate) shown: String,
-    /// What is said of it, under that name.
-    pub(crate) raw: SharedRaw,
-}
 
 /// What all servers offer at one moment. Immutable; a change makes a new one.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     pub(crate) catalog: Option<Catalog>,
-    prompts: Vec<Entry>,
-    resources: Vec<Entry>,
-    templates: Vec<Entry>,
-    prompt_places: HashMap<String, usize>,
-    resource_places: HashMap<String, usize>,
-    pub(crate) uris: UriNames,
+    /// The servers and their lists, in order.
+    lists: Vec<(Arc<str>, Arc<Lists>)>,
+    /// How prompts are named.
+    style: Style,
+    pub(crate) uris: Arc<UriNames>,
+    /// Entries that were asked for, by which of the servers are visible.
+    entries: Mutex<HashMap<Vec<bool>, Arc<VisibleEntries>>>,
     /// Parameters that headers repeat, by server and tool.
     mirrored: HashMap<(Arc<str>, String), Vec<MirroredParameter>>,
     /// What each server's part was made from, so that an unchanged one is kept.
@@ -101,18 +90,15 @@ impl Directory {
         let all = fleet.servers();
         let servers: Vec<(&Arc<Upstream>, Arc<Lists>)> = all.iter().map(|server| (server, server.lists())).collect();
         let enabled = all.iter().filter(|server| server.config().is_enabled).count();
-        let is_prefixed = match settings.prefixes {
-            Prefixes::Always => true,
-            Prefixes::Never => false,
-            Prefixes::Auto => enabled > 1,
-        };
+        let is_prefixed = settings.prefixes.applies_to(enabled);
         let style = Style { is_prefixed, ..settings.names.clone() };
         let mut directory = Self {
-            uris: UriNames::new(servers.iter().map(|(server, _)| server.name()), is_prefixed),
+            lists: servers.iter().map(|(server, lists)| (server.name().into(), Arc::clone(lists))).collect(),
+            uris: Arc::new(UriNames::new(servers.iter().map(|(server, _)| server.name()), is_prefixed)),
             ..Self::default()
         };
         directory.add_tools(&servers, settings, &style, before);
-        directory.add_entries(&servers, &style);
+        directory.style = style;
         for (server, _) in &servers {
             let text = server.hello().and_then(|hello| hello.instructions.clone());
             let text = text.filter(|text| !text.trim().is_empty());
@@ -130,19 +116,13 @@ impl Directory {
     ) {
         let kept = shown_items(servers, settings, |lists| &lists.tools);
         let held = shown_items(servers, settings, |lists| &lists.held);
-        // With those that are held back: a name is the same before and after.
-        let all: Vec<(&str, &str)> = servers
-            .iter()
-            .zip(kept.iter().zip(&held))
-            .flat_map(|((server, _), (kept, held))| {
-                kept.iter().chain(held).map(|item| (server.name(), item.key.as_str()))
-            })
-            .collect();
-        let names = ShownNames::new(style, all.iter().copied());
-        let mut names = names.iter();
         let mut catalog = before.catalog.clone().unwrap_or_else(Catalog::empty);
         for ((server, lists), (items, held)) in servers.iter().zip(kept.iter().zip(&held)) {
             let name: Arc<str> = server.name().into();
+            // Of this server alone: a session tells apart what its caller sees of several. With the
+            // tools that are held back, so that a name is the same before and after approval.
+            let names = ShownNames::new(style, items.iter().chain(held).map(|item| (&*name, item.key.as_str())));
+            let mut names = names.iter();
             let shown: Vec<String> = names.by_ref().take(items.len()).map(str::to_owned).collect();
             let policies = &settings.policies;
             let instructions = &server.config().prompt_instructions;
@@ -164,7 +144,7 @@ impl Directory {
                 warnings.iter().for_each(|warning| tracing::warn!(server = %name, "{warning}"));
                 catalog = newer;
             }
-            let away = held.iter().zip(names.by_ref()).filter_map(|(item, shown)| tool(item, shown));
+            let away = held.iter().zip(names).filter_map(|(item, shown)| tool(item, shown));
             let away = away.collect::<Vec<RawTool>>();
             if !away.is_empty() {
                 let (away, _) = Catalog::empty().with_server(part.server(&name), away);
@@ -194,46 +174,24 @@ impl Directory {
         }
     }
 
-    fn add_entries(&mut self, servers: &[(&Arc<Upstream>, Arc<Lists>)], style: &Style) {
-        let all = servers.iter().flat_map(|(server, lists)| {
-            lists.prompts.iter().map(|item| (server.name(), item.key.as_str())).collect::<Vec<_>>()
-        });
-        let names = ShownNames::new(style, all);
-        let mut names = names.iter();
-        for (server, lists) in servers {
-            let server: Arc<str> = server.name().into();
-            for item in lists.prompts.iter() {
-                let shown = names.next().unwrap_or(&item.key).to_owned();
-                self.prompt_places.insert(shown.clone(), self.prompts.len());
-                self.prompts.push(entry(&server, item, shown, "name"));
-            }
-            for (kind, entries) in
-                [(ListKind::Resources, &mut self.resources), (ListKind::Templates, &mut self.templates)]
-            {
-                for item in lists.of(kind).iter() {
-                    let shown = self.uris.shown(&server, &item.key);
-                    if kind == ListKind::Resources {
-                        self.resource_places.entry(shown.clone()).or_insert(entries.len());
-                    }
-                    entries.push(entry(&server, item, shown, kind.key()));
-                }
-            }
-        }
+    /// The prompts, resources and templates that `selection` allows.
+    pub(crate) fn entries(&self, selection: &Selection) -> Arc<VisibleEntries> {
+        self.entries_of(self.lists.iter().map(|(server, _)| selection.allows_server(server)).collect())
     }
 
-    /// The entries of one of the lists that are not tools.
-    pub(crate) fn entries(&self, kind: ListKind) -> &[Entry] {
-        match kind {
-            ListKind::Tools => &[],
-            ListKind::Prompts => &self.prompts,
-            ListKind::Resources => &self.resources,
-            ListKind::Templates => &self.templates,
-        }
+    /// The prompts, resources and templates of all servers.
+    pub(crate) fn all_entries(&self) -> Arc<VisibleEntries> {
+        self.entries_of(vec![true; self.lists.len()])
     }
 
-    /// The prompt with this name here.
-    pub(crate) fn prompt(&self, shown: &str) -> Option<&Entry> {
-        self.prompt_places.get(shown).map(|at| &self.prompts[*at])
+    fn entries_of(&self, is_visible: Vec<bool>) -> Arc<VisibleEntries> {
+        if let Some(known) = lock(&self.entries).get(&is_visible) {
+            return Arc::clone(known);
+        }
+        let servers: Vec<_> = self.lists.iter().zip(&is_visible).filter(|(_, is)| **is).map(|(one, _)| one).collect();
+        let made = Arc::new(VisibleEntries::new(&servers, &self.style, &self.uris));
+        lock(&self.entries).insert(is_visible, Arc::clone(&made));
+        made
     }
 
     /// The parameters of a tool that headers repeat.
@@ -247,26 +205,6 @@ impl Directory {
         !self.mirrored.is_empty()
     }
 
-    /// Whose resource a URI means, and how it is called there: as listed, by the server in
-    /// it, by a template that fits, or by the only server that has resources.
-    pub(crate) fn resource(&self, uri: &str) -> Option<(Arc<str>, String)> {
-        if let Some(at) = self.resource_places.get(uri) {
-            let entry = &self.resources[*at];
-            return Some((Arc::clone(&entry.server), entry.key.clone()));
-        }
-        if let Some((server, uri)) = self.uris.original(uri) {
-            return Some((server, uri));
-        }
-        let listed = self.resources.iter().find(|entry| entry.key == uri);
-        let fitting = || self.templates.iter().find(|entry| crate::catalog::uris::fits(&entry.key, uri));
-        if let Some(entry) = listed.or_else(fitting) {
-            return Some((Arc::clone(&entry.server), uri.to_owned()));
-        }
-        let mut with_resources = self.resources.iter().chain(&self.templates).map(|entry| &entry.server);
-        let first = with_resources.next()?;
-        with_resources.all(|server| server == first).then(|| (Arc::clone(first), uri.to_owned()))
-    }
-
     /// What clients must be told when this takes the place of `before`.
     pub(crate) fn difference(&self, before: &Self) -> Difference {
         let empty = Catalog::empty();
@@ -274,9 +212,27 @@ impl Directory {
         let changes = new.changes_since(old);
         Difference {
             tools: changes.added.into_iter().chain(changes.removed).collect(),
-            prompts: changed_servers(&[&self.prompts], &[&before.prompts]),
-            resources: changed_servers(&[&self.resources, &self.templates], &[&before.resources, &before.templates]),
+            prompts: self.changed_servers(before, &[ListKind::Prompts]),
+            resources: self.changed_servers(before, &[ListKind::Resources, ListKind::Templates]),
         }
+    }
+
+    /// The servers whose entries are not the same in both.
+    fn changed_servers(&self, before: &Self, kinds: &[ListKind]) -> BTreeSet<Arc<str>> {
+        let is_renamed = self.style != before.style;
+        let of = |directory: &Self, server: &str| {
+            directory.lists.iter().find(|(name, _)| **name == *server).map(|(_, lists)| Arc::clone(lists))
+        };
+        let is_changed = |server: &Arc<str>| match (of(self, server), of(before, server)) {
+            (Some(new), Some(old)) => kinds.iter().any(|kind| {
+                let (new, old) = (new.of(*kind), old.of(*kind));
+                let is_same = || new.iter().map(|item| item.raw.get()).eq(old.iter().map(|item| item.raw.get()));
+                (is_renamed && !new.is_empty()) || !(Arc::ptr_eq(new, old) || is_same())
+            }),
+            (new, old) => new.or(old).is_some_and(|lists| kinds.iter().any(|kind| !lists.of(*kind).is_empty())),
+        };
+        let servers = self.lists.iter().chain(&before.lists).map(|(server, _)| Arc::clone(server));
+        servers.filter(is_changed).collect()
     }
 }
 
@@ -294,23 +250,6 @@ fn shown_items<'a>(
     all
 }
 
-/// The servers whose entries are not the same in both.
-fn changed_servers(new: &[&Vec<Entry>], old: &[&Vec<Entry>]) -> BTreeSet<Arc<str>> {
-    let by_server = |lists: &[&Vec<Entry>]| {
-        let mut entries: BTreeMap<Arc<str>, Vec<SharedRaw>> = BTreeMap::new();
-        for entry in lists.iter().flat_map(|list| list.iter()) {
-            entries.entry(Arc::clone(&entry.server)).or_default().push(Arc::clone(&entry.raw));
-        }
-        entries
-    };
-    let (new, old) = (by_server(new), by_server(old));
-    let texts = |entries: Option<&Vec<SharedRaw>>| -> Vec<String> {
-        entries.into_iter().flatten().map(|raw| raw.get().to_owned()).collect()
-    };
-    let servers: BTreeSet<Arc<str>> = new.keys().chain(old.keys()).cloned().collect();
-    servers.into_iter().filter(|server| texts(new.get(server)) != texts(old.get(server))).collect()
-}
-
 impl Part {
     /// The server whose part it is.
     fn server(&self, name: &str) -> Server {
@@ -323,11 +262,6 @@ impl Part {
             && self.description == other.description
             && self.policy == other.policy
     }
-}
-
-fn entry(server: &Arc<str>, item: &Item, shown: String, field: &str) -> Entry {
-    let raw = if shown == item.key { Arc::clone(&item.raw) } else { renamed(&item.raw, field, &shown).into() };
-    Entry { server: Arc::clone(server), key: item.key.clone(), shown, raw }
 }
 
 /// The same object under another name.

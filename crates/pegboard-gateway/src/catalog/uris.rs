@@ -5,6 +5,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use pegboard_core::naming::fnv1a;
+
 /// How the URIs of several servers are told apart.
 #[derive(Debug, Default)]
 pub(crate) struct UriNames {
@@ -16,13 +18,15 @@ pub(crate) struct UriNames {
 impl UriNames {
     pub(crate) fn new<'a>(servers: impl Iterator<Item = &'a str>, is_prefixed: bool) -> Self {
         let mut names = Self { is_prefixed, ..Self::default() };
-        for server in servers {
+        // A name that is a scheme as it is gives way to none that had to be changed.
+        let (clean, changed): (Vec<&str>, Vec<&str>) = servers.partition(|server| scheme_part(server) == **server);
+        for server in clean.into_iter().chain(changed) {
             let base = scheme_part(server);
             let mut scheme = base.clone();
-            let mut number = 2;
+            let mut round = 0;
             while names.by_scheme.contains_key(&scheme) {
-                scheme = format!("{base}{number}");
-                number += 1;
+                scheme = format!("{base}-{:08x}", fnv1a(server.bytes(), round) >> 32);
+                round += 1;
             }
             let server: Arc<str> = server.into();
             names.by_scheme.insert(scheme.clone(), Arc::clone(&server));
@@ -104,8 +108,8 @@ mod tests {
     fn uris_stay_uris_and_lead_back() {
         let names = UriNames::new(["git", "My Server", "my-server"].into_iter(), true);
         assert_eq!(names.shown("git", "file:///x"), "git+file:///x");
-        assert_eq!(names.shown("My Server", "a://b"), "my-server+a://b");
-        assert_eq!(names.shown("my-server", "a://b"), "my-server2+a://b");
+        assert_eq!(names.shown("my-server", "a://b"), "my-server+a://b");
+        assert_eq!(names.shown("My Server", "a://b"), "my-server-9ea2a103+a://b");
         for server in ["git", "My Server", "my-server"] {
             let (found, uri) = names.original(&names.shown(server, "a+b://c")).expect("known");
             assert_eq!((&*found, uri.as_str()), (server, "a+b://c"));

@@ -10,7 +10,7 @@ use pegboard_upstream::{
 use tokio::sync::mpsc;
 
 use super::Gateway;
-use crate::lock;
+use crate::{caller::Viewer, lock};
 
 /// Passes notices on for as long as the gateway lives.
 pub(crate) async fn pump(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Arc<str>, Notice)>) {
@@ -39,9 +39,14 @@ fn updated(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
     }
     let directory = gateway.catalog.directory();
     // A client may have subscribed under one of several names; what counts is whose it is.
-    let is_it = |subscribed: &String| directory.resource(subscribed) == Some((Arc::clone(server), uri.clone()));
+    let is_it = |viewer: &Viewer, subscribed: &str| {
+        directory.entries(&viewer.selection).resource(subscribed) == Some((Arc::clone(server), uri.clone()))
+    };
     for session in gateway.sessions.all() {
-        let names: Vec<String> = lock(&session.subscriptions).iter().filter(|name| is_it(name)).cloned().collect();
+        let viewer = session.viewer();
+        let subscribed = lock(&session.subscriptions);
+        let names: Vec<String> = subscribed.iter().filter(|name| is_it(&viewer, name)).cloned().collect();
+        drop(subscribed);
         for name in names {
             params.set("uri", raw(&name));
             let line = Message::notification("notifications/resources/updated", Some(&params.to_raw()));

@@ -10,7 +10,7 @@ use pegboard_upstream::{
 };
 
 use crate::{
-    catalog::{CatalogView, directory::Entry},
+    catalog::{CatalogView, entries::VisibleEntries},
     exchange::Exchange,
     forward::calls::{Forward, Forwarder},
     request::{Failure, Forwarded, Outcome, Reference, Reply},
@@ -27,18 +27,15 @@ pub(crate) struct Entries {
 impl Entries {
     /// A list, as far as the caller may see it.
     pub(crate) fn list(&self, exchange: &Exchange, kind: ListKind) -> Vec<SharedRaw> {
-        let directory = self.catalog.directory();
-        let visible = directory.entries(kind).iter().filter(|entry| is_visible(exchange, entry));
-        visible.map(|entry| Arc::clone(&entry.raw)).collect()
+        self.seen(exchange).of(kind).iter().map(|entry| Arc::clone(&entry.raw)).collect()
     }
 
     /// A prompt by the name that clients know.
     pub(crate) async fn get_prompt(&self, exchange: &Exchange, name: &str, mut params: Fields) -> Outcome {
-        let directory = self.catalog.directory();
-        let entry = directory.prompt(name).filter(|entry| is_visible(exchange, entry));
-        let Some(entry) = entry else {
-            let names = directory.entries(ListKind::Prompts).iter().filter(|entry| is_visible(exchange, entry));
-            let nearest = naming::nearest(name, names.map(|entry| entry.shown.as_str()), 3);
+        let entries = self.seen(exchange);
+        let Some(entry) = entries.prompt(name) else {
+            let names = entries.of(ListKind::Prompts).iter().map(|entry| entry.shown.as_str());
+            let nearest = naming::nearest(name, names, 3);
             return Err(unknown("prompt", name, &nearest).into());
         };
         params.set("name", raw(&entry.key));
@@ -64,9 +61,7 @@ impl Entries {
     /// # Errors
     /// When there is no such resource that the caller may see.
     pub(crate) fn resource(&self, exchange: &Exchange, uri: &str) -> Result<(Arc<str>, String), Failure> {
-        let found = self.catalog.directory().resource(uri);
-        let found = found.filter(|(server, _)| exchange.viewer.selection.allows_server(server));
-        found.ok_or_else(|| {
+        self.seen(exchange).resource(uri).ok_or_else(|| {
             let message = format!("no resource `{}`", shorten(uri));
             Failure::Resource { error: RpcError::new(RpcError::RESOURCE_NOT_FOUND, message), uri: uri.to_owned() }
         })
@@ -74,19 +69,17 @@ impl Entries {
 
     /// Completes an argument of a prompt or of a template.
     pub(crate) async fn complete(&self, exchange: &Exchange, reference: Reference, mut params: Fields) -> Outcome {
-        let directory = self.catalog.directory();
-        let allows = |server: &str| exchange.viewer.selection.allows_server(server);
+        let entries = self.seen(exchange);
         let (server, key, own) = match &reference {
             Reference::Prompt(name) => {
-                let entry = directory.prompt(name).filter(|entry| allows(&entry.server));
-                let entry = entry.ok_or_else(|| unknown("prompt", name, &[]))?;
+                let entry = entries.prompt(name).ok_or_else(|| unknown("prompt", name, &[]))?;
                 (Arc::clone(&entry.server), "name", entry.key.clone())
             }
             Reference::Resource(uri) => {
-                let mut templates = directory.entries(ListKind::Templates).iter();
+                let mut templates = entries.of(ListKind::Templates).iter();
                 let template = templates.find(|entry| entry.shown == *uri || entry.key == *uri);
                 let found = template.map(|entry| (Arc::clone(&entry.server), entry.key.clone()));
-                let found = found.or_else(|| directory.resource(uri)).filter(|(server, _)| allows(server));
+                let found = found.or_else(|| entries.resource(uri));
                 let (server, own) = found.ok_or_else(|| unknown("resource", uri, &[]))?;
                 (server, "uri", own)
             }
@@ -96,6 +89,11 @@ impl Entries {
         params.set("ref", reference.to_raw());
         let method = "completion/complete";
         self.forward(exchange, Forward { server, method, params, name: None, mirrored: Vec::new() }).await
+    }
+
+    /// The entries that the caller may see.
+    fn seen(&self, exchange: &Exchange) -> Arc<VisibleEntries> {
+        self.catalog.directory().entries(&exchange.viewer.selection)
     }
 
     async fn forward(&self, exchange: &Exchange, forward: Forward) -> Outcome {
@@ -137,10 +135,6 @@ impl Entries {
         fields.set(key, raw(&contents));
         Forwarded { result: fields.to_raw(), ..forwarded }
     }
-}
-
-fn is_visible(exchange: &Exchange, entry: &Entry) -> bool {
-    exchange.viewer.selection.allows_server(&entry.server)
 }
 
 fn unknown(what: &str, name: &str, nearest: &[&str]) -> RpcError {

@@ -234,7 +234,7 @@ impl Sessions {
         for uri in followed.into_iter().filter(|uri| self.catalog.may_follow(&viewer, uri)) {
             let is_admitted = self.subscriptions.admit(&mut lock(&session.subscriptions), &uri, party).is_ok();
             if is_admitted {
-                self.subscriptions.follow(&uri).await;
+                self.subscriptions.follow(&viewer.selection, &uri).await;
             }
         }
         self.renew_one(session, &self.catalog.catalog(), &Difference::default());

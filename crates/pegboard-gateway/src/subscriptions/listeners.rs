@@ -79,9 +79,9 @@ impl Listeners {
     }
 
     /// Tells those who want to know that a resource has changed.
-    pub(super) fn updated(&self, is_it: impl Fn(&String) -> bool, params: &Fields) {
+    pub(super) fn updated(&self, is_it: impl Fn(&Viewer, &str) -> bool, params: &Fields) {
         for (_, one) in lock(&self.all).iter() {
-            for uri in one.uris.iter().filter(|uri| is_it(uri)) {
+            for uri in one.uris.iter().filter(|uri| is_it(&one.viewer, uri)) {
                 one.tell("notifications/resources/updated", params.clone().with("uri", uri));
             }
         }

@@ -25,12 +25,13 @@ async fn a_resource_is_watched_until_the_last_client_leaves() {
         let server = Server::of(era, &[]);
         let ground = Ground::new(vec![server.config("one")], GatewaySettings::default()).await;
         let subscriptions = ground.subscriptions();
-        subscriptions.follow(URI).await;
-        subscriptions.follow(URI).await;
+        let viewer = testing::exchange(Caller::Anybody, None).viewer;
+        subscriptions.follow(&viewer.selection, URI).await;
+        subscriptions.follow(&viewer.selection, URI).await;
         assert_eq!(server.watched(), [URI], "{era:?}");
-        subscriptions.unfollow(URI).await;
+        subscriptions.unfollow(&viewer.selection, URI).await;
         assert_eq!(server.watched(), [URI], "{era:?}: another client is left");
-        subscriptions.unfollow_all([URI.to_owned()]);
+        subscriptions.unfollow_all(&viewer, [URI.to_owned()]);
         until("it is watched no longer", || server.watched().is_empty()).await;
     }
 }
@@ -52,8 +53,8 @@ async fn a_listener_gets_what_it_asked_for() {
     subscriptions.changed("notifications/prompts/list_changed", |_| true);
     subscriptions.changed("notifications/tools/list_changed", |_| false);
     subscriptions.changed("notifications/tools/list_changed", |_| true);
-    subscriptions.updated(|uri| uri == "toy://other", &Fields::new());
-    subscriptions.updated(|uri| uri == URI, &Fields::new());
+    subscriptions.updated(|_, uri| uri == "toy://other", &Fields::new());
+    subscriptions.updated(|_, uri| uri == URI, &Fields::new());
     let (changed, updated) = (next(&mut messages).await, next(&mut messages).await);
     assert_eq!(changed["method"], "notifications/tools/list_changed");
     assert_eq!(

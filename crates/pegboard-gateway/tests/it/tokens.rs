@@ -2,7 +2,7 @@
 
 use pegboard_core::Selection;
 use pegboard_discovery::Exposure;
-use pegboard_gateway::{GatewaySettings, Token};
+use pegboard_gateway::{GatewaySettings, Prefixes, Token};
 use pegboard_upstream::config::Secret;
 use serde_json::{Value, json};
 
@@ -107,4 +107,34 @@ async fn event_streams_are_bounded_for_each_holder() {
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
     let (status, headers, _) = world.post_as(Some(GUEST), &headers, &body).await;
     assert_eq!((status, headers["retry-after"].to_str().ok()), (503, Some("1")));
+}
+
+#[tokio::test]
+async fn a_hidden_server_changes_no_visible_name() {
+    let (hidden, one) = (Server::new(&["echo"]), Server::new(&["echo", "a.b"]));
+    let settings = GatewaySettings {
+        tokens: tokens(),
+        exposure: Exposure::Never,
+        prefixes: Prefixes::Never,
+        ..GatewaySettings::default()
+    };
+    let world = World::new(vec![hidden.config("hidden"), one.config("one")], settings).await;
+    let session = begin(&world, GUEST).await;
+    let asked = async |holder, session: &str, method, params| ask(&world, Some(holder), session, method, params).await.1;
+    let listed = asked(GUEST, &session, "tools/list", json!({})).await;
+    assert_eq!(names(&listed), ["echo", "a_b"]);
+    asked(GUEST, &session, "tools/call", json!({"name": "echo"})).await;
+    assert_eq!((hidden.called().len(), one.called().len()), (0, 1));
+    let prompts = asked(GUEST, &session, "prompts/list", json!({})).await;
+    let prompt = prompts["result"]["prompts"][0]["name"].clone();
+    let read = asked(GUEST, &session, "resources/read", json!({"uri": "toy://text"})).await;
+    assert!(read["result"]["contents"].is_array(), "{read}");
+    asked(GUEST, &session, "resources/subscribe", json!({"uri": "toy://text"})).await;
+    assert_eq!((hidden.watched().len(), one.watched().len()), (0, 1));
+    let session = begin(&world, ADMIN).await;
+    let listed = asked(ADMIN, &session, "tools/list", json!({})).await;
+    assert_eq!(names(&listed), ["hidden___echo", "one___echo", "a_b"], "whoever sees both sees whose they are");
+    let prompts = asked(ADMIN, &session, "prompts/list", json!({})).await;
+    assert_eq!(prompts["result"]["prompts"][0]["name"], prompt, "the first of two prompts keeps its name");
+    assert_ne!(prompts["result"]["prompts"][1]["name"], prompt);
 }

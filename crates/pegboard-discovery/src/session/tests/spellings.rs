@@ -63,6 +63,28 @@ fn an_ambiguous_name_is_refused_with_the_full_names() {
 }
 
 #[test]
+fn a_name_that_two_tools_of_a_file_have_selects_both() {
+    let tool = |server: &str| RawTool {
+        name: "search".to_owned(),
+        server: Some(server.to_owned()),
+        deferred: Some(true),
+        ..RawTool::default()
+    };
+    let catalog = Catalog::from_tools(vec![tool("a"), tool("b")]).0;
+    for (dialect, search) in [(DialectName::Select, "tool_search"), (DialectName::Schema, "ToolSearch")] {
+        let everything = Selection::everything();
+        let session = Session::new(dialect, Settings::default(), catalog.clone(), everything, ranker(dialect));
+        let mut session = session.expect("a session");
+        let found = session.call(search, &json!({"query": "select:search"})).reply.into_text();
+        assert!(found.contains("a__search") && found.contains("b__search"), "{dialect:?}: {found}");
+        let visible = session.visible_names();
+        assert!(["a__search", "b__search"].iter().all(|name| visible.contains(&(*name).to_owned())), "{visible:?}");
+        let one = session.call(search, &json!({"query": "select:b__search"})).reply.into_text();
+        assert!(!one.contains("a__search"), "{dialect:?}: {one}");
+    }
+}
+
+#[test]
 fn hits_name_their_server_where_two_share_a_name() {
     let mut session = open(DialectName::Explicit, Settings::default());
     let found = session.call("search_tools", &json!({"query": "Does"})).reply.into_text();

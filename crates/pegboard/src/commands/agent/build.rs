@@ -77,6 +77,7 @@ pub(super) fn builder(
         .servers(config.servers)
         .selection(config.gateway.selection.clone())
         .policy(config.gateway.policies)
+        .names(config.gateway.names, config.gateway.prefixes)
         .selected_servers(&args.shown.servers)
         .selected_tools(&args.shown.tools)
         .denied(&args.shown.deny)

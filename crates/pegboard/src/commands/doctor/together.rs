@@ -7,7 +7,7 @@ use std::{
 
 use pegboard_core::naming::{ShownNames, Style};
 use pegboard_discovery::{DialectName, Exposure};
-use pegboard_gateway::{Prefixes, Profile};
+use pegboard_gateway::Profile;
 use pegboard_llm::Provider;
 use pegboard_upstream::Item;
 
@@ -34,11 +34,8 @@ pub(super) fn written(servers: &[(String, Server)]) -> Vec<Finding> {
 /// What servers offer that others offer too.
 pub(super) fn offered(patients: &[Patient], case: &Case, known: &[Finding]) -> Vec<Finding> {
     let mut findings = same_tools(patients, known);
-    let is_prefixed = match case.config.gateway.prefixes {
-        Prefixes::Always => true,
-        Prefixes::Never => false,
-        Prefixes::Auto => case.config.servers.iter().filter(|server| server.is_enabled).count() > 1,
-    };
+    let enabled = case.config.servers.iter().filter(|server| server.is_enabled).count();
+    let is_prefixed = case.config.gateway.prefixes.applies_to(enabled);
     if !is_prefixed {
         findings.extend(clashes(patients));
     }
@@ -89,23 +86,23 @@ fn clashes(patients: &[Patient]) -> Option<Finding> {
     });
     let details: Vec<String> =
         owners.iter().take(5).map(|(name, servers)| format!("{name}: {}", servers.join(", "))).collect();
-    let hint = "`\"prefix\": \"auto\"` puts the server in front of names; as it is, they get a few digits behind them";
+    let hint = "`\"prefix\": \"auto\"` puts the server in front of names; as it is, only these names get it";
     (!owners.is_empty()).then(|| Finding::warning(Check::NameClash, message, hint).details(details))
 }
 
 /// Names that providers refuse, which clients see in another form.
 fn mended_names(patients: &[Patient], style: &Style) -> Vec<Finding> {
-    let items = patients.iter().flat_map(|patient| patient.tools.iter().map(|tool| (&*patient.name, &*tool.key)));
-    let items: Vec<(&str, &str)> = items.collect();
-    let names = ShownNames::new(style, items.iter().copied());
     let is_fine = |name: &str| {
         name.len() <= style.limit && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
     let mut by_server: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for ((server, name), shown) in items.iter().zip(names.iter()) {
-        let is_too_long = style.is_prefixed && server.len() + style.separator.len() + name.len() > style.limit;
-        if !is_fine(name) || is_too_long {
-            by_server.entry(server).or_default().push(format!("{name} is shown as {shown}"));
+    for Patient { name: server, tools, .. } in patients {
+        let names = ShownNames::new(style, tools.iter().map(|tool| (server.as_str(), tool.key.as_str())));
+        for (name, shown) in tools.iter().map(|tool| tool.key.as_str()).zip(names.iter()) {
+            let is_too_long = style.is_prefixed && server.len() + style.separator.len() + name.len() > style.limit;
+            if !is_fine(name) || is_too_long {
+                by_server.entry(server).or_default().push(format!("{name} is shown as {shown}"));
+            }
         }
     }
     let finding = |(server, mut names): (&str, Vec<String>)| {
