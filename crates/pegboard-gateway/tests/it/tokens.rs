@@ -120,7 +120,8 @@ async fn a_hidden_server_changes_no_visible_name() {
     };
     let world = World::new(vec![hidden.config("hidden"), one.config("one")], settings).await;
     let session = begin(&world, GUEST).await;
-    let asked = async |holder, session: &str, method, params| ask(&world, Some(holder), session, method, params).await.1;
+    let asked =
+        async |holder, session: &str, method, params| ask(&world, Some(holder), session, method, params).await.1;
     let listed = asked(GUEST, &session, "tools/list", json!({})).await;
     assert_eq!(names(&listed), ["echo", "a_b"]);
     asked(GUEST, &session, "tools/call", json!({"name": "echo"})).await;
