@@ -112,18 +112,19 @@ impl Pipeline {
         let Request { id, session, operation, client, .. } = request;
         let session = self.sessions.of(session, &viewer, party, &operation).await?;
         if let Operation::Initialize(asked) = operation {
-            let (session, greeting) = self.sessions.initialize(viewer, party, asked).await;
+            let (session, greeting) = Box::pin(self.sessions.initialize(viewer, party, asked)).await;
             return Ok(Reply::Begun(session, greeting));
         }
         let exchange = self.exchange(client, viewer, session);
         let work = self.route(&exchange, &id, operation);
+        let mut work = std::pin::pin!(work);
         let Some(session) = &exchange.session else { return work.await };
         // A client may take a request back.
         let in_progress = session.begin(&id);
         tokio::select! {
             // What is done is done.
             biased;
-            outcome = work => outcome,
+            outcome = &mut work => outcome,
             () = in_progress.cancelled() => Err(Failure::Cancelled),
         }
     }
@@ -173,7 +174,7 @@ impl Pipeline {
             Operation::CallTool(call) => return self.call_tool(&setup, exchange, call).await,
             Operation::SetLevel(level) => self.sessions.set_level(exchange.session.as_ref(), &level).await,
             Operation::Listen(wanted) => {
-                self.subscriptions.listen(exchange, id, wanted).await?;
+                Box::pin(self.subscriptions.listen(exchange, id, wanted)).await?;
                 return Ok(Reply::Listened);
             }
             Operation::Discover => {
@@ -183,7 +184,7 @@ impl Pipeline {
             // What follows is about what the servers offer: while they start, it is not known yet.
             operation => {
                 self.startup.ready(&setup).await;
-                return self.route_to_servers(&setup, exchange, operation).await;
+                return Box::pin(self.route_to_servers(&setup, exchange, operation)).await;
             }
         }
         Ok(Reply::Done)
@@ -287,7 +288,9 @@ impl Pipeline {
             return Ok(Reply::Text(Text { text: reply.into_text(), is_error, metadata }));
         };
         // Forward: the tool's server is called, with the arguments as they were written.
-        let outcome = self.forward(setup, exchange, call, target).await;
+        // On the heap, like everything else here that a search does not need: what a future holds at
+        // its widest is copied whenever it is moved.
+        let outcome = Box::pin(self.forward(setup, exchange, call, target)).await;
         // Record: a call that has done its work says something about the search before it.
         if let (Some(lead), Ok(Reply::Forwarded(forwarded))) = (lead, &outcome)
             && measure::has_worked(&forwarded.result)

@@ -112,7 +112,7 @@ impl Sessions {
             SessionRef::Stateless => Ok(None),
             // These depend on no session.
             SessionRef::Once if matches!(operation, Operation::Initialize(_) | Operation::Ping) => Ok(None),
-            SessionRef::Once => Ok(Some(self.once(viewer.clone(), party, operation).await)),
+            SessionRef::Once => Ok(Some(Box::pin(self.once(viewer.clone(), party, operation)).await)),
             SessionRef::Named(id) => self.find(&id, viewer, party).await.map(Some).ok_or(Failure::NoSession),
             SessionRef::Open(session) => {
                 self.touch(&session);
@@ -125,7 +125,7 @@ impl Sessions {
     pub(crate) async fn find(&self, id: &str, viewer: &Viewer, party: Party) -> Option<Arc<ClientSession>> {
         let session = match self.open.find(id) {
             Some(session) => session,
-            None => self.recall(id, viewer, party).await?,
+            None => Box::pin(self.recall(id, viewer, party)).await?,
         };
         // A session belongs to the caller that began it.
         let is_theirs = session.caller() == viewer.caller;

@@ -61,19 +61,25 @@ impl Requests {
     /// The span of something that a client sent, with a number of its own.
     pub(crate) fn span(&self, message: Option<(Sent<'_>, Era)>, opening: &Opening) -> Span {
         let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        let ((id, method), era) = message.map_or(((None, None), None), |(sent, era)| (sent, Some(era)));
+        let era = era.map(|era| match era {
+            Era::Legacy => "legacy",
+            Era::Modern => "modern",
+        });
+        // All at once: each field that is recorded later costs as much as the span.
         let span = tracing::error_span!(
             "request",
             request = number,
-            method = Empty,
+            method = method.map(known),
             tool = Empty,
             session = Empty,
-            era = Empty,
-            client = Empty,
+            era,
+            client = opening.client(),
             trace = Empty,
             outcome = Empty,
             code = Empty,
             bytes = Empty,
-            "jsonrpc.request.id" = Empty,
+            "jsonrpc.request.id" = id.map(shown_id),
         );
         if span.is_disabled() {
             return span;
@@ -82,32 +88,12 @@ impl Requests {
         if let Some(id) = opening.trace.within(&span).trace_id() {
             span.record("trace", id);
         }
-        if let Some((message, era)) = message {
-            describe(&span, message, era);
-        }
-        if let Some(client) = opening.client() {
-            span.record("client", client);
-        }
         span
     }
 }
 
 /// What a client sent: the identity of a request, and the method of anything but an answer.
 pub(crate) type Sent<'a> = (Option<&'a Id>, Option<&'a str>);
-
-fn describe(span: &Span, (id, method): Sent<'_>, era: Era) {
-    if let Some(method) = method {
-        span.record("method", known(method));
-    }
-    if let Some(id) = id {
-        span.record("jsonrpc.request.id", shown_id(id));
-    }
-    let era = match era {
-        Era::Legacy => "legacy",
-        Era::Modern => "modern",
-    };
-    span.record("era", era);
-}
 
 /// Notes in the span of a request whose conversation it belongs to.
 pub(crate) fn belongs_to(session: &ClientSession) {
@@ -162,14 +148,12 @@ pub(crate) fn searched(span: &Span, answer: &Answer) {
         (false, 0) => "miss",
         (false, _) => "hit",
     };
-    span.record("outcome", outcome);
-    span.record("hits", hits);
-    span.record("tools", answer.searched.iter().map(|searched| searched.tools).max().unwrap_or_default());
+    let tools = answer.searched.iter().map(|searched| searched.tools).max().unwrap_or_default();
     let bytes = match &answer.reply {
         Reply::Text(text) => text.len(),
         Reply::Json(value) => value.to_string().len(),
     };
-    span.record("bytes", bytes);
+    tracing::record_all!(span, outcome, hits, tools, bytes);
 }
 
 /// The span of a call of a server's tool; `sent` is the size of its arguments in bytes.

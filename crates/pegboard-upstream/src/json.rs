@@ -3,7 +3,12 @@
 //! A proxy must not lose fields it does not know, reorder keys or rewrite numbers. So a
 //! message is read one object deep, and what is not looked at keeps its bytes.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 use serde_json::value::RawValue;
@@ -206,8 +211,8 @@ impl<'de> Deserialize<'de> for Unambiguous {
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Unambiguous, A::Error> {
-                let mut keys = std::collections::HashSet::new();
-                while let Some(key) = map.next_key::<String>()? {
+                let mut keys = Keys::default();
+                while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
                     if !keys.insert(key) {
                         return Err(de::Error::custom("a key is given twice"));
                     }
@@ -249,6 +254,55 @@ impl<'de> Deserialize<'de> for Unambiguous {
     }
 }
 
+/// The key of an object, borrowed where it has no escapes.
+struct Key<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(key)))
+            }
+
+            fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(key.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Visitor)
+    }
+}
+
+/// The keys of an object: in a row while they are few, since hashing costs more than comparing.
+#[derive(Default)]
+struct Keys<'de> {
+    few: Vec<Cow<'de, str>>,
+    many: HashSet<Cow<'de, str>>,
+}
+
+impl<'de> Keys<'de> {
+    /// Takes in a key; whether it is new.
+    fn insert(&mut self, key: Cow<'de, str>) -> bool {
+        if !self.many.is_empty() {
+            return self.many.insert(key);
+        }
+        if self.few.contains(&key) {
+            return false;
+        }
+        self.few.push(key);
+        if self.few.len() > FEW {
+            self.many = self.few.drain(..).collect();
+        }
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,6 +316,10 @@ mod tests {
         check(r#"{"a":1,"b":[{"a":null},1e5,"x",true]}"#, true);
         check(r#"{"a":1,"a":2}"#, false);
         check(r#"{"a":[{"b":1,"\u0062":2}]}"#, false);
+        let many: String = (0..40).map(|at| format!("\"{at}\":0,")).collect();
+        check(&format!("{{{many}\"40\":0}}"), true);
+        check(&format!("{{{many}\"7\":0}}"), false);
+        check(&format!("{{{many}\"39\":0}}"), false);
         check(&format!("{}{}", "[".repeat(1000), "]".repeat(1000)), false);
         let fields: Fields = serde_json::from_str(r#"{"a":1,"b":2,"a":3}"#).expect("an object");
         assert_eq!(fields.to_raw().get(), r#"{"a":3,"b":2}"#);

@@ -141,15 +141,23 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// The work on a request.
+pub(super) type Work = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// Puts work on the heap before it is passed on: it has thousands of bytes, which each move would
+/// copy.
+pub(super) fn boxed(work: impl Future<Output = Answer> + Send + 'static) -> Work {
+    Box::pin(work.in_current_span())
+}
+
 /// Waits for the first thing there is to say: if it is the answer, it is the whole response; if
 /// it is a message about the request, a stream begins. Without `messages` the client reads no
 /// streams. The work is given up with its client if it `ends_with_client`, else it goes on.
 pub(super) async fn respond(
     messages: Option<queue::Receiver<String>>,
-    work: impl Future<Output = Answer> + Send + 'static,
+    mut work: Work,
     ends_with_client: bool,
 ) -> Response<Body> {
-    let mut work = Box::pin(work.in_current_span());
     // Most answers are there at once, and need no task of their own.
     let at_once = std::future::poll_fn(|context| {
         Poll::Ready(match work.as_mut().poll(context) {

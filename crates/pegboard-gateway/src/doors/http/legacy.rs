@@ -39,11 +39,11 @@ pub(super) async fn post(entrance: &Entrance, arrival: Arrival, posted: Posted, 
     let messages = arrival.reads_events().then_some(messages);
     let request = off_thread(incoming.is_large, move || read(&arrival, incoming, outlet)).await;
     let pipeline = Arc::clone(&entrance.pipeline);
-    let work = async move {
+    let work = body::boxed(async move {
         let _kept = kept;
         let answer = Answer::new(Era::Legacy, &id, pipeline.answer(request).await);
         answer.counted(&pipeline, party, &id)
-    };
+    });
     // The request continues when its client disconnects.
     body::respond(messages, work, false).await
 }

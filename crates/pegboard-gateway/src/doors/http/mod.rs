@@ -129,12 +129,12 @@ async fn dispatch(entrance: &Entrance, arrival: Arrival, sent: Sent, kept: Kept)
                 (Posted::Request(incoming), Era::Modern) => modern::post(entrance, arrival, incoming, kept).await,
                 // This version has no notifications or responses from clients.
                 (_, Era::Modern) => status(StatusCode::ACCEPTED),
-                (posted, Era::Legacy) => legacy::post(entrance, arrival, posted, kept).await,
+                (posted, Era::Legacy) => Box::pin(legacy::post(entrance, arrival, posted, kept)).await,
             }
         }
-        Sent::Batch(messages) => batch::post(entrance, &arrival, messages).await,
-        Sent::OpenStream => legacy::open_stream(entrance, &arrival).await,
-        Sent::EndSession => legacy::end_session(entrance, &arrival).await,
+        Sent::Batch(messages) => Box::pin(batch::post(entrance, &arrival, messages)).await,
+        Sent::OpenStream => Box::pin(legacy::open_stream(entrance, &arrival)).await,
+        Sent::EndSession => Box::pin(legacy::end_session(entrance, &arrival)).await,
         Sent::Refused(response) => response,
     }
 }

@@ -26,11 +26,11 @@ pub(super) async fn post(entrance: &Entrance, arrival: Arrival, incoming: Incomi
     let (id, party) = (incoming.id.clone(), arrival.party());
     let request = off_thread(incoming.is_large, move || read(arrival, incoming, outlet)).await;
     let pipeline = std::sync::Arc::clone(&entrance.pipeline);
-    let work = async move {
+    let work = body::boxed(async move {
         let _kept = kept;
         let answer = Answer::new(Era::Modern, &id, pipeline.answer(request).await);
         answer.counted(&pipeline, party, &id)
-    };
+    });
     // A client that closes its stream has cancelled.
     body::respond(Some(messages), work, true).await
 }
