@@ -5,7 +5,7 @@ mod line;
 
 use std::io::{IsTerminal, Write as _};
 
-use tracing_subscriber::{EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use tracing_subscriber::{Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use self::{
     layer::Log,
@@ -41,13 +41,13 @@ pub(crate) fn start(args: &LogArgs, usual: &str, telemetry: Option<&Telemetry>) 
 
 /// A bare word must be a level: the filter would take it for the name of a part of us that
 /// does not exist, and log nothing.
-fn filter(level: &str) -> Option<EnvFilter> {
+fn filter(level: &str) -> Option<Targets> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let is_fine = |part: &str| part.contains('=') || LEVELS.contains(&part.trim().to_lowercase().as_str());
     if !level.split(',').all(is_fine) {
         return None;
     }
-    EnvFilter::try_new(level).ok()
+    level.parse().ok()
 }
 
 #[cfg(test)]
