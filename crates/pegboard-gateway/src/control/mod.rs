@@ -1,12 +1,15 @@
 //! Looking after a gateway while it runs: how it is, and what can be done about it.
 //!
-//! `GET /control/status` tells a [`Status`]; `POST /control/reload` reads the configuration
+//! `GET /control/status` tells a [`Status`], `GET /control/tools` a [`ToolList`] and `GET
+//! /control/logs` the last lines of the log; `POST /control/reload` reads the configuration
 //! again; `POST /control/servers/NAME/restart` starts one server again. Where there are
 //! tokens each of them needs one, and whoever may see only a part of the servers sees and
 //! restarts only these, and cannot reload.
 
+mod logs;
 mod restarts;
 mod status;
+mod tools;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -26,9 +29,13 @@ use tokio::{
     time::Instant,
 };
 
-use self::restarts::Restarts;
-pub use self::status::{
-    About, ClientStatus, Configuration, EmbeddingsStatus, FORMAT, Latency, ServerStatus, Sessions, Status, Totals,
+use self::{logs::Wanted, restarts::Restarts};
+pub use self::{
+    logs::{FOLLOWED, Logs},
+    status::{
+        About, ClientStatus, Configuration, EmbeddingsStatus, FORMAT, Latency, ServerStatus, Sessions, Status, Totals,
+    },
+    tools::{ServerTools, ToolEntry, ToolList},
 };
 use crate::{
     caller::{Caller, Viewer},
@@ -48,8 +55,21 @@ pub const STATUS: &str = "/control/status";
 /// Where the configuration is read again.
 pub const RELOAD: &str = "/control/reload";
 
+/// Where all tools are listed.
+pub const TOOLS: &str = "/control/tools";
+
+/// Where the last lines of the log are.
+pub const LOGS: &str = "/control/logs";
+
 /// Where a server is started again.
 const RESTART: &str = "/control/servers/{name}/restart";
+
+/// The path by which a server is restarted.
+pub fn restart_path(server: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let part = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    RESTART.replace("{name}", &server.bytes().map(part).collect::<String>())
+}
 
 /// A request to read the configuration again. The answer is what that did, or why it was not
 /// taken over.
@@ -64,6 +84,8 @@ pub struct Options {
     pub configuration: Option<PathBuf>,
     /// Who reads that again when asked.
     pub reload: Option<mpsc::Sender<Reload>>,
+    /// The log.
+    pub logs: Option<Arc<dyn Logs>>,
 }
 
 /// Status and control of a running gateway.
@@ -117,6 +139,8 @@ struct Desk {
 pub(crate) fn router(control: Arc<Control>, options: Options) -> Router {
     Router::new()
         .route(STATUS, get(status))
+        .route(TOOLS, get(tools))
+        .route(LOGS, get(logs))
         .route(RELOAD, post(reload))
         .route(RESTART, post(restart))
         .with_state(Desk { control, options: Arc::new(options) })
@@ -173,6 +197,32 @@ async fn status(State(desk): State<Desk>, request: Request) -> Response<Body> {
         Ok(status) => answer(StatusCode::OK, &status),
         Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
+}
+
+async fn tools(State(desk): State<Desk>, request: Request) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    let Some(asking) = Asking::of(&desk.control.setups.current(), &parts) else { return unknown_caller() };
+    match serde_json::to_string(&desk.control.tools(&asking)) {
+        Ok(list) => with_type(StatusCode::OK, Body::from(list), "application/json"),
+        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}
+
+async fn logs(State(desk): State<Desk>, request: Request) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    let Some(asking) = Asking::of(&desk.control.setups.current(), &parts) else { return unknown_caller() };
+    if !asking.is_whole() {
+        return refuse(StatusCode::FORBIDDEN, "this token is restricted, and the log tells of all servers");
+    }
+    // A page of this machine may look at the status, but the log has the words of servers.
+    if asking.caller() == Caller::Anybody && is_from_page(&parts.headers) {
+        return refuse(StatusCode::FORBIDDEN, "a web page needs a token to read the log");
+    }
+    let Some(logs) = &desk.options.logs else {
+        return refuse(StatusCode::NOT_FOUND, "this gateway keeps no log in memory");
+    };
+    let body = Wanted::read(parts.uri.query().unwrap_or_default()).body(logs);
+    with_type(StatusCode::OK, body, "text/plain; charset=utf-8")
 }
 
 async fn reload(State(desk): State<Desk>, request: Request) -> Response<Body> {
@@ -257,10 +307,14 @@ fn refuse(status: StatusCode, message: &str) -> Response<Body> {
 }
 
 fn answer(status: StatusCode, value: &Value) -> Response<Body> {
-    let mut response = Response::new(Body::from(value.to_string()));
+    with_type(status, Body::from(value.to_string()), "application/json")
+}
+
+fn with_type(status: StatusCode, body: Body, kind: &'static str) -> Response<Body> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

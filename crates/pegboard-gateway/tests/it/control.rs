@@ -93,7 +93,7 @@ async fn the_status_shows_servers_sessions_and_totals() {
     let world = World::new(servers, settings(Profile::Dialect(DialectName::Bridge))).await;
     let endpoint = Some("http://127.0.0.1:1/mcp".to_owned());
     let configuration = Some("/somewhere/pegboard.json".into());
-    let desk = Desk::new(&world, Options { endpoint, configuration, reload: None });
+    let desk = Desk::new(&world, Options { endpoint, configuration, ..Options::default() });
     let session = world.legacy().await;
     session.names().await;
     assert!(session.call("search_tools", r#"{"query":"echo"}"#).await.contains("one___echo("));

@@ -17,7 +17,7 @@ use axum::{
     http::{Method, Response, StatusCode},
     routing::{any, get},
 };
-use pegboard_http::{LogBudget, PeerAddress, Principal, RequestSlot};
+use pegboard_http::{LogBudget, Owner, PeerAddress, Principal, RequestSlot};
 use pegboard_upstream::era::Era;
 use tracing::{Instrument as _, Span};
 
@@ -79,7 +79,12 @@ impl Door {
 
 async fn endpoint(State(door): State<Arc<Door>>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let caller = parts.extensions.get::<Principal>().map_or(Caller::Anybody, |holder| Caller::Token(*holder));
+    let caller = match parts.extensions.get::<Principal>() {
+        Some(holder) => Caller::Token(*holder),
+        // On the socket of whoever runs the gateway.
+        None if parts.extensions.get::<Owner>().is_some() => Caller::Pipe,
+        None => Caller::Anybody,
+    };
     let address = parts.extensions.get::<PeerAddress>().copied();
     let slot = parts.extensions.get::<RequestSlot>().cloned();
     let (arrival, method) = (Arrival { headers: parts.headers, caller, address }, parts.method);

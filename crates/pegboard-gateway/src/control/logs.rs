@@ -1,0 +1,114 @@
+//! The log of a running gateway, as far as it is kept in memory.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::body::{Body, Bytes};
+use http_body::Frame;
+use tokio::sync::mpsc;
+
+/// Lines that wait for a client that follows the log; what is more is left out.
+pub const FOLLOWED: usize = 1024;
+
+/// The log of the program, which the gateway itself does not see.
+pub trait Logs: fmt::Debug + Send + Sync {
+    /// The last `most` lines, or those of one server, oldest first.
+    fn recent(&self, server: Option<&str>, most: usize) -> Vec<String>;
+
+    /// The lines that come from now on, or those of one server.
+    fn follow(&self, server: Option<&str>) -> mpsc::Receiver<String>;
+}
+
+/// What is asked of the log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    server: Option<String>,
+    lines: usize,
+    is_followed: bool,
+}
+
+impl Wanted {
+    /// Reads `server=NAME`, `lines=N` and `follow=true`.
+    pub(super) fn read(query: &str) -> Self {
+        let mut wanted = Self { lines: 100, ..Self::default() };
+        for pair in query.split('&') {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = decoded(value);
+            match key {
+                "server" if !value.is_empty() => wanted.server = Some(value),
+                "lines" => wanted.lines = value.parse().unwrap_or(wanted.lines),
+                "follow" => wanted.is_followed = value == "true",
+                _ => {}
+            }
+        }
+        wanted
+    }
+
+    /// The lines as a body.
+    pub(super) fn body(self, logs: &Arc<dyn Logs>) -> Body {
+        // Followed before it is read, so that no line is lost in between; one may come twice.
+        let server = self.server.as_deref();
+        let next = self.is_followed.then(|| logs.follow(server));
+        let recent: String = logs.recent(server, self.lines).into_iter().map(|line| line + "\n").collect();
+        match next {
+            Some(next) => Body::new(Lines { recent: Some(recent), next }),
+            None => Body::from(recent),
+        }
+    }
+}
+
+/// `%41` as `A`.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = (*first == b'%').then(|| after.get(..2)).flatten();
+        let code =
+            code.and_then(|code| std::str::from_utf8(code).ok()).and_then(|code| u8::from_str_radix(code, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A body of lines without end.
+struct Lines {
+    recent: Option<String>,
+    next: mpsc::Receiver<String>,
+}
+
+impl http_body::Body for Lines {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if let Some(recent) = self.recent.take().filter(|recent| !recent.is_empty()) {
+            return Poll::Ready(Some(Ok(Frame::data(recent.into()))));
+        }
+        self.next.poll_recv(context).map(|line| line.map(|line| Ok(Frame::data((line + "\n").into()))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked() {
+        let check = |query: &str, server: Option<&str>, lines: usize, is_followed: bool| {
+            let expected = Wanted { server: server.map(str::to_owned), lines, is_followed };
+            assert_eq!(Wanted::read(query), expected, "{query}");
+        };
+        check("", None, 100, false);
+        check("server=my%20server&lines=5&follow=true", Some("my server"), 5, true);
+        check("lines=many&server=&other=1&follow", None, 100, false);
+        check("server=%zz%4", Some("%zz%4"), 100, false);
+    }
+}

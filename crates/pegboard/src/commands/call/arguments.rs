@@ -1,0 +1,106 @@
+//! Arguments of a tool as they are typed.
+
+use pegboard_core::Tool;
+use serde_json::{Map, Value};
+
+use crate::error::CliError;
+
+/// The arguments that `given` says: one JSON object, or `key=value` for each.
+///
+/// # Errors
+/// When it is neither, or a value does not fit the tool's schema.
+pub(super) fn read(given: &[String], tool: &Tool) -> Result<Value, CliError> {
+    let is_document = |text: &str| text.trim_start().starts_with('{');
+    match given {
+        [] => Ok(Value::Object(Map::new())),
+        [document] if is_document(document) => serde_json::from_str(document).map_err(|error| {
+            CliError::new("the arguments are not a JSON object").because(error).hint("quote them for your shell")
+        }),
+        pairs => {
+            let mut arguments = Map::new();
+            for pair in pairs {
+                let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
+                    CliError::new(format!("`{pair}` is not of the form key=value"))
+                        .hint("give one JSON object, or key=value for each argument")
+                })?;
+                arguments.insert(key.to_owned(), value_of(key, value, tool)?);
+            }
+            Ok(Value::Object(arguments))
+        }
+    }
+}
+
+/// A value by the type that the tool's schema gives it; where it gives none, JSON or else text.
+fn value_of(key: &str, text: &str, tool: &Tool) -> Result<Value, CliError> {
+    let schema: Value = tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok()).unwrap_or_default();
+    let types: Vec<&str> = match &schema["properties"][key]["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let parsed = serde_json::from_str::<Value>(text).ok();
+    if types.is_empty() {
+        return Ok(parsed.unwrap_or_else(|| text.into()));
+    }
+    if let Some(value) = parsed.filter(|value| types.iter().any(|kind| is_of(value, kind))) {
+        return Ok(value);
+    }
+    if types.contains(&"string") {
+        return Ok(text.into());
+    }
+    let kinds = types.join(" or ");
+    Err(CliError::new(format!("`{key}={text}`: `{key}` of `{}` must be of type {kinds}", tool.name())))
+}
+
+/// Whether a value that was typed is of a JSON Schema type. A text that is typed without quotes is
+/// not taken for one of the others by mistake: only `"string"` takes quotes away.
+fn is_of(value: &Value, kind: &str) -> bool {
+    match kind {
+        "string" => false,
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pegboard_core::{Catalog, RawTool};
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(given: &[&str], expected: Result<Value, &str>) {
+        let schema = json!({"type": "object", "properties": {
+            "text": {"type": "string"}, "count": {"type": "integer"}, "any": {}, "maybe": {"type": ["string", "null"]},
+            "list": {"type": "array"}, "flag": {"type": "boolean"}
+        }});
+        let tool = RawTool {
+            name: "t".into(),
+            input_schema: Some(pegboard_upstream::json::raw(&schema)),
+            ..RawTool::default()
+        };
+        let catalog = Catalog::from_tools(vec![tool]).0;
+        let tool = catalog.iter().next().expect("a tool");
+        let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
+        assert_eq!(read(&given, tool).map_err(|error| error.to_string()), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn values_follow_the_schema() {
+        check(&[], Ok(json!({})));
+        check(&[r#"{"text": "a=b"}"#], Ok(json!({"text": "a=b"})));
+        check(&["text=5", "count=5"], Ok(json!({"text": "5", "count": 5})));
+        check(&["text=a=b"], Ok(json!({"text": "a=b"})));
+        check(&["any=[1]", "other=word"], Ok(json!({"any": [1], "other": "word"})));
+        check(&["maybe=null", "flag=true", "list=[\"x\"]"], Ok(json!({"maybe": null, "flag": true, "list": ["x"]})));
+        check(&["count=five"], Err("`count=five`: `count` of `t` must be of type integer"));
+        check(&["word"], Err("`word` is not of the form key=value"));
+        check(&["=1"], Err("`=1` is not of the form key=value"));
+        check(&["{broken"], Err("the arguments are not a JSON object"));
+    }
+}

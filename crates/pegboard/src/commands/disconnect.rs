@@ -1,0 +1,50 @@
+//! `pegboard disconnect`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::connect;
+use crate::{
+    Outcome,
+    clients::{
+        Client, edit, files,
+        places::{Os, Surroundings},
+        read,
+        snippet::NAME,
+    },
+    error::{CliError, say},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct DisconnectArgs {
+    /// The client
+    #[arg(value_name = "CLIENT")]
+    client: Client,
+
+    /// Change the client's file in this project, instead of the user's
+    #[arg(long, value_name = "DIR")]
+    project: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
+    let env = |name: &str| std::env::var(name).ok();
+    let surroundings = Surroundings { os: Os::current(), env: &env };
+    let place = connect::place(args.client, args.project.as_deref(), &surroundings)?;
+    let (path, title, syntax) = (place.path.display(), args.client.title(), args.client.syntax());
+    let old = read::text(&place.path).map_err(|error| CliError::new(format!("`{path}` {error}")))?;
+    let text = old.as_deref().unwrap_or_default();
+    let refused = |error| connect::refused(&place.path, &error);
+    if edit::get(text, syntax, place.keys, NAME).map_err(refused)?.is_none() {
+        say(&format!("{title} does not use Pegboard: `{path}` has no entry `{NAME}`"));
+        return Ok(Outcome::No);
+    }
+    let new = edit::remove(text, syntax, place.keys, NAME).map_err(refused)?;
+    let backup = files::replace(&place.path, old.as_deref(), &new)?;
+    say(&format!("removed `{NAME}` from `{path}`"));
+    if let Some(backup) = backup {
+        say(&format!("the old file is in `{}`", backup.display()));
+    }
+    say(&format!("restart {title}"));
+    Ok(Outcome::Yes)
+}

@@ -1,0 +1,64 @@
+//! `pegboard logs`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pegboard_gateway::control;
+
+use super::serve::runtime;
+use crate::{
+    Outcome,
+    contact::find::{self, GatewayArgs},
+    error::CliError,
+    output,
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// Show the lines about this server only, and what it writes to standard error
+    #[arg(value_name = "SERVER")]
+    server: Option<String>,
+
+    /// Go on with new lines until ctrl-c
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Show so many lines
+    #[arg(short = 'n', long, value_name = "LINES", default_value_t = 100)]
+    lines: usize,
+
+    /// The gateway with this configuration; without one, whichever runs
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    gateway: GatewayArgs,
+}
+
+pub(crate) fn run(args: &LogsArgs) -> Result<Outcome, CliError> {
+    let door = find::one(&args.gateway, args.config.as_deref())?;
+    let server = args.server.as_deref().map(|server| format!("&server={}", encoded(server))).unwrap_or_default();
+    let path = format!("{}?lines={}&follow={}{server}", control::LOGS, args.lines, args.follow);
+    let read = runtime()?.block_on(door.read_on(&path, output::raw));
+    read.map_err(|error| error.explain(&door))??;
+    Ok(Outcome::Yes)
+}
+
+/// A text as it may be part of a query.
+fn encoded(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_queries() {
+        assert_eq!(encoded("git-hub_1.x"), "git-hub_1.x");
+        assert_eq!(encoded("my server&é"), "my%20server%26%C3%A9");
+    }
+}

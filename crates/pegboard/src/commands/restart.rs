@@ -1,0 +1,35 @@
+//! `pegboard restart`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pegboard_gateway::control;
+
+use super::serve::runtime;
+use crate::{
+    Outcome,
+    contact::find::{self, GatewayArgs},
+    error::{CliError, say},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct RestartArgs {
+    /// The name of the server in the configuration
+    #[arg(value_name = "SERVER")]
+    server: String,
+
+    /// The gateway with this configuration; without one, whichever runs
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    gateway: GatewayArgs,
+}
+
+pub(crate) fn run(args: &RestartArgs) -> Result<Outcome, CliError> {
+    let door = find::one(&args.gateway, args.config.as_deref())?;
+    let path = control::restart_path(&args.server);
+    runtime()?.block_on(door.post(&path, &[], "{}".to_owned())).map_err(|error| error.explain(&door))?;
+    say(&format!("restarting `{}`; `pegboard status` shows when it is ready", args.server));
+    Ok(Outcome::Yes)
+}

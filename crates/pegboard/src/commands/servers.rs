@@ -1,0 +1,283 @@
+//! `pegboard add`, `remove`, `enable` and `disable`: changes of the configuration file.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pegboard_upstream::config::keys::did_you_mean;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Outcome,
+    clients::{edit, files, read},
+    config,
+    error::{CliError, say},
+    source::{self, Source},
+    trust,
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// The name of the server
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// The address of a remote server
+    #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
+    url: Option<String>,
+
+    /// The program that is the server, and its arguments
+    #[arg(value_name = "COMMAND", last = true)]
+    command: Vec<String>,
+
+    /// A variable of the program's environment; `KEY=${VAR}` takes it from yours
+    #[arg(long, value_name = "KEY=VALUE")]
+    env: Vec<String>,
+
+    /// A header of every request to a remote server
+    #[arg(long, value_name = "NAME: VALUE", requires = "url")]
+    header: Vec<String>,
+
+    /// Replace a server of this name
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    file: FileArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NameArgs {
+    /// The name of the server
+    #[arg(value_name = "SERVER")]
+    server: String,
+
+    #[command(flatten)]
+    file: FileArgs,
+}
+
+/// Which file is changed.
+#[derive(Debug, Args)]
+struct FileArgs {
+    /// The configuration [default: `pegboard.json` in this folder or above, else your own]
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Where it is kept which files are trusted
+    /// [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    state: Option<String>,
+}
+
+pub(crate) fn add(args: &AddArgs) -> Result<Outcome, CliError> {
+    if args.name.trim().is_empty() {
+        return Err(CliError::new("the name of the server is blank"));
+    }
+    let server = entry(args)?;
+    let file = File::open(&args.file, true)?;
+    if file.servers().contains(&args.name) && !args.force {
+        return Err(CliError::new(format!("`{}` has a server `{}` already", file.path.display(), args.name))
+            .hint("`--force` replaces it"));
+    }
+    let text = edit::json::set(&file.text(), &[file.key], &args.name, &server);
+    file.write(text, &format!("added `{}`", args.name))
+}
+
+pub(crate) fn remove(args: &NameArgs) -> Result<Outcome, CliError> {
+    let file = File::open(&args.file, false)?;
+    if let Some(refused) = file.lacks(&args.server) {
+        return Ok(refused);
+    }
+    let text = edit::json::remove(&file.text(), &[file.key], &args.server);
+    file.write(text, &format!("removed `{}`", args.server))
+}
+
+pub(crate) fn enable(args: &NameArgs) -> Result<Outcome, CliError> {
+    switch(args, true)
+}
+
+pub(crate) fn disable(args: &NameArgs) -> Result<Outcome, CliError> {
+    switch(args, false)
+}
+
+fn switch(args: &NameArgs, is_on: bool) -> Result<Outcome, CliError> {
+    let file = File::open(&args.file, false)?;
+    if let Some(refused) = file.lacks(&args.server) {
+        return Ok(refused);
+    }
+    let keys = [file.key, args.server.as_str()];
+    let has = |key: &str| file.value[file.key][&args.server].get(key).is_some();
+    let text = file.text();
+    // Some clients write `enabled`; what is not written is not needed to switch a server on.
+    let text = match (has("enabled"), is_on) {
+        (true, _) => edit::json::set(&text, &keys, "enabled", &json!(is_on)),
+        (false, false) => Ok(text),
+        (false, true) => edit::json::remove(&text, &keys, "disabled"),
+    };
+    let text = text.and_then(|text| match is_on || has("enabled") && !has("disabled") {
+        true if has("disabled") => edit::json::remove(&text, &keys, "disabled"),
+        true => Ok(text),
+        false => edit::json::set(&text, &keys, "disabled", &json!(true)),
+    });
+    file.write(text, &format!("{} `{}`", if is_on { "enabled" } else { "disabled" }, args.server))
+}
+
+/// A server as the configuration has it.
+fn entry(args: &AddArgs) -> Result<Value, CliError> {
+    let mut server = Map::new();
+    if let Some(url) = &args.url {
+        let is_address = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+        if !is_address {
+            return Err(CliError::new(format!("`{url}` is not an address"))
+                .hint(format!("a program comes behind two dashes: `pegboard add {} -- {url}`", args.name)));
+        }
+        server.insert("url".to_owned(), json!(url));
+    }
+    if let Some((program, rest)) = args.command.split_first() {
+        server.insert("command".to_owned(), json!(program));
+        if !rest.is_empty() {
+            server.insert("args".to_owned(), json!(rest));
+        }
+    }
+    let pairs = |texts: &[String], sign: char, form: &str| {
+        let pair = |text: &String| match text.split_once(sign) {
+            Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), json!(value.trim()))),
+            _ => Err(CliError::new(format!("`{text}` is not of the form {form}"))),
+        };
+        texts.iter().map(pair).collect::<Result<Map<String, Value>, CliError>>()
+    };
+    let (env, headers) = (pairs(&args.env, '=', "KEY=VALUE")?, pairs(&args.header, ':', "NAME: VALUE")?);
+    for (key, values) in [("env", env), ("headers", headers)] {
+        if !values.is_empty() {
+            server.insert(key.to_owned(), Value::Object(values));
+        }
+    }
+    Ok(Value::Object(server))
+}
+
+/// A configuration file that is to be changed.
+struct File<'a> {
+    path: PathBuf,
+    source: Source,
+    state: Option<&'a str>,
+    old: Option<String>,
+    value: Value,
+    /// The key of the servers.
+    key: &'static str,
+}
+
+impl<'a> File<'a> {
+    /// The file that is found; if there is none, the user's own where it `may_be_new`.
+    fn open(args: &'a FileArgs, may_be_new: bool) -> Result<Self, CliError> {
+        let source = Source::find(args.config.as_deref(), false);
+        let path = match source.path() {
+            Some(path) => path.to_owned(),
+            None if may_be_new => source::own_file()?,
+            None => source.file()?.to_owned(),
+        };
+        let unreadable = |error: &dyn std::fmt::Display| CliError::new(format!("`{}` {error}", path.display()));
+        let old = read::text(&path).map_err(|error| unreadable(&error))?;
+        let value = edit::json::to_json(old.as_deref().unwrap_or_default()).map_err(|error| unreadable(&error))?;
+        let key =
+            if value.get("mcpServers").is_none() && value.get("servers").is_some() { "servers" } else { "mcpServers" };
+        Ok(Self { path, source, state: args.state.as_deref(), old, value, key })
+    }
+
+    fn text(&self) -> String {
+        self.old.clone().unwrap_or_default()
+    }
+
+    fn servers(&self) -> Vec<String> {
+        self.value[self.key].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// A plain no, said, if there is no such server.
+    fn lacks(&self, name: &str) -> Option<Outcome> {
+        let names = self.servers();
+        if names.iter().any(|known| known == name) {
+            return None;
+        }
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        let error = CliError::new(format!("`{}` has no server `{name}`", self.path.display()));
+        let error = match did_you_mean(name, known.iter().copied()) {
+            Some(near) => error.hint(near),
+            None => error.hint(format!("its servers: {}", known.join(", "))),
+        };
+        error.print();
+        Some(Outcome::No)
+    }
+
+    /// Writes the changed text, unless it is not a configuration any more.
+    fn write(self, new: Result<String, edit::EditError>, done: &str) -> Result<Outcome, CliError> {
+        let shown = self.path.display();
+        let new = new.map_err(|error| CliError::new(format!("`{shown}` cannot be changed: {error}")))?;
+        config::check(&new, &self.path)?;
+        let was_trusted = matches!(self.source, Source::Folder(_)) && self.is_trusted();
+        match self.old.as_deref() {
+            Some(old) => _ = files::replace(&self.path, Some(old), &new)?,
+            None => _ = files::write_private(&self.path, None, &new)?,
+        }
+        if was_trusted {
+            trust::trust(&trust::examine(&self.path)?, self.state)?;
+        }
+        say(&format!("{done} in {shown}"));
+        Ok(Outcome::Yes)
+    }
+
+    /// Whether the file was trusted before the change; then it is afterwards: the user made it.
+    fn is_trusted(&self) -> bool {
+        trust::is_file_trusted(&self.path, self.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    fn servers_in(path: &Path) -> Value {
+        let text = fs::read_to_string(path).expect("a file");
+        edit::json::to_json(&text).expect("JSON")["mcpServers"].take()
+    }
+
+    /// A file with `text`, changed by `change`; the text then.
+    fn check(name: &str, text: &str, change: impl FnOnce(FileArgs) -> Result<Outcome, CliError>, expected: &Value) {
+        let root = std::env::temp_dir().join(format!("pegboard-servers-{name}-{}", std::process::id()));
+        fs::create_dir_all(&root).expect("a folder");
+        let path = root.join("x.json");
+        fs::write(&path, text).expect("a file");
+        let args = FileArgs { config: Some(path.clone()), state: Some("none".to_owned()) };
+        assert_eq!(change(args).map_err(|error| error.to_string()), Ok(Outcome::Yes), "{name}");
+        assert_eq!(&servers_in(&path), expected, "{name}");
+        let now = fs::read_to_string(&path).expect("a file");
+        assert!(now.contains("// mine"), "{name}: {now}");
+        let _ = fs::remove_dir_all(root);
+    }
+
+    #[test]
+    fn changes_keep_comments() {
+        let text = "{\n  // mine\n  \"mcpServers\": {\"a\": {\"command\": \"x\"}}\n}\n";
+        let off = "{\n  // mine\n  \"mcpServers\": {\"a\": {\"command\": \"x\", \"disabled\": true}}\n}\n";
+        let named = |file| NameArgs { server: "a".to_owned(), file };
+        let one = json!({"a": {"command": "x"}});
+        check("disable", text, |file| disable(&named(file)), &json!({"a": {"command": "x", "disabled": true}}));
+        check("enable", off, |file| enable(&named(file)), &one);
+        check("again", text, |file| enable(&named(file)), &one);
+        check("remove", text, |file| remove(&named(file)), &json!({}));
+        let enabled = "{\n  // mine\n  \"mcpServers\": {\"a\": {\"command\": \"x\", \"enabled\": true}}\n}\n";
+        check("enabled", enabled, |file| disable(&named(file)), &json!({"a": {"command": "x", "enabled": false}}));
+        let added = |file| {
+            add(&AddArgs {
+                name: "b".to_owned(),
+                url: None,
+                command: vec!["run".to_owned(), "-y".to_owned()],
+                env: vec!["K=${V:-x=y}".to_owned()],
+                header: Vec::new(),
+                force: false,
+                file,
+            })
+        };
+        let both = json!({"a": {"command": "x"}, "b": {"command": "run", "args": ["-y"], "env": {"K": "${V:-x=y}"}}});
+        check("add", text, added, &both);
+    }
+}

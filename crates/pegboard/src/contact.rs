@@ -1,0 +1,243 @@
+//! The gateway that a command talks to: one that runs with the same configuration, else one that is
+//! started for the command and stopped with it.
+
+mod door;
+pub(crate) mod find;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, header},
+};
+use pegboard_core::{Catalog, Origin, RawTool, Server};
+use pegboard_gateway::{
+    ENDPOINT, Gateway,
+    control::{self, ToolList},
+};
+use pegboard_http::Owner;
+use pegboard_upstream::{Item, State};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+pub(crate) use self::door::{AskError, Door};
+use crate::{
+    commands::serve::supervisor,
+    config::{Config, state},
+    error::{CliError, warn},
+    memory,
+    progress::Progress,
+    rankers::shared_rankers,
+    running,
+    source::Source,
+};
+
+/// The protocol version that calls are made with: one request needs no session.
+const VERSION: &str = "2026-07-28";
+
+/// The largest answer of a gateway in this process.
+const MAX_BYTES: usize = 256 << 20;
+
+/// A gateway to talk to.
+pub(crate) enum Contact {
+    /// One that runs.
+    Running(Door),
+    /// One that was started for this command.
+    Own { gateway: Arc<Gateway>, router: Router },
+}
+
+/// What a tool answered.
+#[derive(Debug)]
+pub(crate) struct CallAnswer {
+    /// The whole result.
+    pub(crate) result: Value,
+    /// Whether the tool reports an error.
+    pub(crate) is_error: bool,
+}
+
+/// A message of the gateway in place of an answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ContactError {
+    /// The gateway could not be asked.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// It answered with an error.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Contact {
+    /// The gateway that runs with this configuration, else one that is started.
+    ///
+    /// # Errors
+    /// When the configuration is not trusted or has mistakes.
+    pub(crate) async fn open(source: &Source, state: Option<&str>) -> Result<Self, CliError> {
+        if let Some(door) = running_door(source, state)? {
+            return Ok(Self::Running(door));
+        }
+        let config = source.read(state)?;
+        Self::start(config, source, state).await
+    }
+
+    async fn start(mut config: Config, source: &Source, state: Option<&str>) -> Result<Self, CliError> {
+        let state = config.state.resolve(state);
+        state::check_approvals(&config, state.as_deref())?;
+        state::use_in(&mut config.gateway, state.as_deref().filter(|_| source.path().is_some()));
+        // Nobody but this process reaches it.
+        config.gateway.tokens.clear();
+        config.gateway.after_change = Some(memory::give_back);
+        let progress = Progress::waiting("starting servers");
+        let bonus = config.gateway.discovery.token_bonus;
+        let rankers = shared_rankers(config.ranker, None, bonus, None);
+        let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
+        gateway.ready().await;
+        drop(progress);
+        for server in gateway.servers().iter() {
+            if let State::Failed { reason, .. } = server.state() {
+                warn(&format!("server `{}`: {reason}", server.name()));
+            }
+        }
+        let router = gateway.router(config.listen.max_body_bytes);
+        let router = router.merge(gateway.control_router(control::Options::default()));
+        Ok(Self::Own { gateway, router })
+    }
+
+    /// The tools that it has, under the names that models use.
+    ///
+    /// # Errors
+    /// When the gateway cannot be asked.
+    pub(crate) async fn catalog(&self) -> Result<Catalog, CliError> {
+        let body = self.get(control::TOOLS).await.map_err(|error| self.explain(error))?;
+        let list: ToolList = serde_json::from_slice(&body)
+            .map_err(|error| CliError::new("cannot read the gateway's list of tools").because(error))?;
+        let mut catalog = Catalog::empty();
+        for server in list.servers {
+            let tools: Vec<RawTool> = server
+                .tools
+                .into_iter()
+                .filter_map(|tool| {
+                    let read = Item::read_tool(tool.definition.into(), &tool.name, &tool.tool)?;
+                    Some(RawTool { prompt_instructions: tool.prompt_instructions, ..read })
+                })
+                .collect();
+            let whose = Server { name: server.name, description: server.description, origin: Origin::Mcp };
+            catalog = catalog.with_server(whose, tools).0;
+        }
+        Ok(catalog)
+    }
+
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// When the gateway cannot be asked, or refuses the request.
+    pub(crate) async fn call(&self, name: &str, arguments: &Value) -> Result<CallAnswer, ContactError> {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": VERSION,
+            "io.modelcontextprotocol/clientInfo": {"name": "pegboard", "version": env!("CARGO_PKG_VERSION")},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": name, "arguments": arguments, "_meta": meta});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+        let encoded = pegboard_upstream::headers::encode(name);
+        let headers = [("mcp-protocol-version", VERSION), ("mcp-method", "tools/call"), ("mcp-name", &encoded)];
+        let answer = match self {
+            Self::Running(door) => door.post(ENDPOINT, &headers, body).await?,
+            Self::Own { router, .. } => {
+                let mut request = Request::post(ENDPOINT).header(header::CONTENT_TYPE, "application/json");
+                request = request.header(header::ACCEPT, "application/json, text/event-stream");
+                for (key, value) in headers {
+                    request = request.header(key, value);
+                }
+                send(router, request.body(Body::from(body))).await?
+            }
+        };
+        read_answer(&answer)
+    }
+
+    /// Restarts a server.
+    ///
+    /// # Errors
+    /// When no gateway runs, or it refuses.
+    pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>, ContactError> {
+        match self {
+            Self::Running(door) => Ok(door.get(path).await?),
+            Self::Own { router, .. } => send(router, Request::get(path).body(Body::empty())).await,
+        }
+    }
+
+    /// An error with the name of what was asked, and advice.
+    pub(crate) fn explain(&self, error: ContactError) -> CliError {
+        match (self, error) {
+            (Self::Running(door), ContactError::Ask(error)) => error.explain(door),
+            (_, error) => CliError::new(error.to_string()),
+        }
+    }
+
+    /// Stops what was started.
+    pub(crate) async fn close(self) {
+        if let Self::Own { gateway, .. } = self {
+            gateway.stop().await;
+        }
+    }
+}
+
+/// The gateway that runs with this configuration.
+fn running_door(source: &Source, state: Option<&str>) -> Result<Option<Door>, CliError> {
+    let config = source.path().map(crate::config::read_offline).transpose()?.unwrap_or_default();
+    let Some(folder) = config.state.resolve(state) else { return Ok(None) };
+    let path = source.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+    let running = running::list(&running::folder(&folder)).into_iter().find(|running| running.configuration == path);
+    running.map_or(Ok(None), |running| find::door(running, None))
+}
+
+async fn send(router: &Router, request: Result<Request<Body>, axum::http::Error>) -> Result<Vec<u8>, ContactError> {
+    let mut request = request.map_err(|error| ContactError::Refused(error.to_string()))?;
+    request.extensions_mut().insert(Owner);
+    let response = match router.clone().oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
+    let body = axum::body::to_bytes(response.into_body(), MAX_BYTES).await;
+    body.map(|body| body.to_vec()).map_err(|error| ContactError::Refused(error.to_string()))
+}
+
+/// The answer in a document, or at the end of a stream of events.
+fn read_answer(body: &[u8]) -> Result<CallAnswer, ContactError> {
+    let text = String::from_utf8_lossy(body);
+    let documents = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).chain([text.trim()]);
+    let mut answers = documents.filter_map(|text| serde_json::from_str::<Value>(text).ok());
+    let answer = answers.find(|answer| answer.get("id").is_some() && answer.get("method").is_none());
+    let Some(mut answer) = answer else {
+        return Err(ContactError::Refused("the gateway did not answer the call".to_owned()));
+    };
+    if let Some(error) = answer.get("error") {
+        let message = error.get("message").and_then(Value::as_str).unwrap_or("the gateway refused the call");
+        return Err(ContactError::Refused(message.to_owned()));
+    }
+    let result = answer["result"].take();
+    let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+    Ok(CallAnswer { result, is_error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_come_alone_or_at_the_end_of_a_stream() {
+        let check = |body: &str, expected: Result<(&str, bool), &str>| {
+            let found = read_answer(body.as_bytes());
+            let found = found.map(|answer| (answer.result["x"].to_string(), answer.is_error));
+            let expected = expected.map(|(x, is_error)| (x.to_owned(), is_error)).map_err(str::to_owned);
+            assert_eq!(found.map_err(|error| error.to_string()), expected, "{body}");
+        };
+        check(r#"{"jsonrpc":"2.0","id":1,"result":{"x":1}}"#, Ok(("1", false)));
+        check(r#"{"jsonrpc":"2.0","id":1,"result":{"x":1,"isError":true}}"#, Ok(("1", true)));
+        let stream = "event: message\ndata: {\"method\":\"notifications/progress\"}\n\n\
+                      data: {\"id\":1,\"result\":{\"x\":2}}\n\n";
+        check(stream, Ok(("2", false)));
+        check(r#"{"id":1,"error":{"code":-32602,"message":"no"}}"#, Err("no"));
+        check("<html>", Err("the gateway did not answer the call"));
+    }
+}

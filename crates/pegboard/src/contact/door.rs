@@ -1,0 +1,180 @@
+//! A gateway that runs, over HTTP or its control socket.
+
+use std::{path::PathBuf, time::Duration};
+
+use pegboard_gateway::control::{STATUS, Status};
+
+use crate::{error::CliError, plain};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The largest answer; the tools of a thousand servers have some ten megabytes.
+const MAX_BYTES: usize = 256 << 20;
+
+/// Columns of what a gateway says when it refuses.
+const MAX_REASON: usize = 300;
+
+/// Where a gateway can be asked.
+#[derive(Debug)]
+pub(crate) struct Door {
+    /// What people call it.
+    pub(crate) name: String,
+    url: String,
+    token: Option<String>,
+    client: reqwest::Client,
+}
+
+/// Why there is no status.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    #[error("no gateway answers")]
+    Nobody(#[source] reqwest::Error),
+    #[error("the connection was lost")]
+    Broken(#[source] reqwest::Error),
+    #[error("a token is required")]
+    Token,
+    #[error("the gateway refused: {0}")]
+    Refused(String),
+    #[error("no Pegboard control API at this address")]
+    NotGateway,
+}
+
+impl AskError {
+    pub(crate) fn is_nobody(&self) -> bool {
+        matches!(self, Self::Nobody(_))
+    }
+
+    /// With the name of what was asked, and advice.
+    pub(crate) fn explain(self, door: &Door) -> CliError {
+        let shown = CliError::new(format!("{}: {self}", door.name));
+        match self {
+            Self::Nobody(source) => shown
+                .hint("start one with `pegboard serve`, or say where it listens with `--url`")
+                .because(source.without_url()),
+            Self::Broken(source) => shown.because(source.without_url()),
+            Self::Token => shown.hint(
+                "put one into `PEGBOARD_TOKEN` or into a file (`--token-file`), or name the configuration that has it",
+            ),
+            Self::NotGateway => shown.hint("say where it listens with `--url`; older versions cannot be asked"),
+            Self::Refused(_) => shown,
+        }
+    }
+}
+
+impl Door {
+    /// A gateway that listens at `url`; `/mcp` may be left out.
+    pub(crate) fn at(url: &str, token: Option<String>, is_far: bool) -> Result<Self, CliError> {
+        let url = url.trim_end_matches('/');
+        let url = url.strip_suffix(pegboard_gateway::ENDPOINT).unwrap_or(url);
+        let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        // What is on this machine is not reached through another one.
+        let builder = if is_far { builder() } else { builder().no_proxy() };
+        Self::new(&url.clone(), url, token, builder)
+    }
+
+    /// A gateway with a control socket.
+    #[cfg(unix)]
+    pub(crate) fn behind(socket: PathBuf) -> Result<Self, CliError> {
+        let name = socket.display().to_string();
+        let builder = builder().no_proxy().unix_socket(socket);
+        Self::new(&name, "http://localhost".to_owned(), None, builder)
+    }
+
+    /// A gateway with a control socket.
+    #[cfg(not(unix))]
+    pub(crate) fn behind(_socket: PathBuf) -> Result<Self, CliError> {
+        Err(CliError::new("there are no control sockets on this system")
+            .hint("a gateway that listens can be asked with `--url`"))
+    }
+
+    fn new(name: &str, url: String, token: Option<String>, builder: reqwest::ClientBuilder) -> Result<Self, CliError> {
+        let client = builder.build().map_err(|error| CliError::new("cannot ask over HTTP").because(error))?;
+        Ok(Self { name: plain::one_line(name, MAX_REASON), url, token, client })
+    }
+
+    /// Asks how the gateway is.
+    pub(crate) async fn status(&self) -> Result<Status, AskError> {
+        let body = self.get(STATUS).await?;
+        let status = serde_json::from_slice(&body).ok().filter(|status: &Status| status.format > 0);
+        status.ok_or(AskError::NotGateway)
+    }
+
+    /// Gets a document.
+    pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>, AskError> {
+        let request = self.client.get(format!("{}{path}", self.url)).timeout(PATIENCE);
+        read(self.send(request).await?, MAX_BYTES).await
+    }
+
+    /// Posts JSON, and waits for the answer for as long as it takes.
+    pub(crate) async fn post(&self, path: &str, headers: &[(&str, &str)], body: String) -> Result<Vec<u8>, AskError> {
+        let mut request = self.client.post(format!("{}{path}", self.url)).body(body);
+        request = request.header("content-type", "application/json");
+        request = request.header("accept", "application/json, text/event-stream");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        read(self.send(request).await?, MAX_BYTES).await
+    }
+
+    /// Passes on a text that may have no end, piece by piece, while `take` takes it.
+    pub(crate) async fn read_on(
+        &self,
+        path: &str,
+        mut take: impl FnMut(&[u8]) -> Result<(), CliError>,
+    ) -> Result<Result<(), CliError>, AskError> {
+        let mut response = self.send(self.client.get(format!("{}{path}", self.url))).await?;
+        if !response.status().is_success() {
+            return read(response, MAX_BYTES).await.map(|_| Ok(()));
+        }
+        while let Some(bytes) = response.chunk().await.map_err(AskError::Broken)? {
+            if let Err(error) = take(&bytes) {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    async fn send(&self, mut request: reqwest::RequestBuilder) -> Result<reqwest::Response, AskError> {
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let failed = |error: reqwest::Error| {
+            if error.is_connect() { AskError::Nobody(error) } else { AskError::Broken(error) }
+        };
+        request.send().await.map_err(failed)
+    }
+}
+
+/// The body of an answer of at most `most` bytes.
+async fn read(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>, AskError> {
+    let status = response.status();
+    let mut body = Vec::new();
+    while let Some(bytes) = response.chunk().await.map_err(AskError::Broken)? {
+        body.extend_from_slice(&bytes);
+        if body.len() > most {
+            return Err(AskError::NotGateway);
+        }
+    }
+    match status.as_u16() {
+        200..=299 => Ok(body),
+        401 => Err(AskError::Token),
+        // A call that is refused is answered in its own form.
+        400 if body.starts_with(b"{\"jsonrpc\"") => Ok(body),
+        _ => Err(reason(&body).map_or(AskError::NotGateway, AskError::Refused)),
+    }
+}
+
+/// What a gateway says when it refuses, harmless.
+fn reason(body: &[u8]) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let error = body.get("error")?;
+    let text = error.as_str().or_else(|| error.get("message")?.as_str())?;
+    Some(plain::one_line(text, MAX_REASON))
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    // Something else in this process may have chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().connect_timeout(PATIENCE).redirect(reqwest::redirect::Policy::none())
+}

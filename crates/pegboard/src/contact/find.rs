@@ -1,0 +1,138 @@
+//! Which gateway is meant.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::door::Door;
+use crate::{
+    catalogs::read_bounded,
+    commands::serve::DEFAULT_ADDRESS,
+    config::{self, Config, state::StateFolder},
+    error::CliError,
+    running::{self, Running},
+};
+
+/// What a file with a token may have.
+const MAX_TOKEN: usize = 64 << 10;
+
+/// Where the token is, unless a file is named.
+const TOKEN: &str = "PEGBOARD_TOKEN";
+
+/// Flags by which a running gateway is named.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct GatewayArgs {
+    /// The gateway that listens there, such as `http://127.0.0.1:8080`
+    #[arg(long, value_name = "URL", conflicts_with = "socket")]
+    url: Option<String>,
+
+    /// The gateway with this control socket, as those on pipes have (`serve --stdio`)
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// A file with nothing but a token
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// Where gateways keep their state, and note that they run
+    /// [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    state: Option<String>,
+}
+
+/// The gateways that may be meant.
+#[derive(Debug)]
+pub(crate) enum Found {
+    One(Door),
+    Several(Vec<Door>),
+}
+
+/// Finds the gateway: the one that is named, else those that run (with this configuration, where
+/// `file` names one), else the one that would.
+pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<Found, CliError> {
+    let token = given_token(args)?;
+    if let Some(url) = &args.url {
+        let token = token.or_else(|| configured_token(file));
+        return Door::at(url, token, true).map(Found::One);
+    }
+    if let Some(socket) = &args.socket {
+        return Door::behind(socket.clone()).map(Found::One);
+    }
+    let config = file.map(config::read_offline).transpose()?;
+    let mut doors = running(args, file, config.as_ref())
+        .into_iter()
+        .filter_map(|running| door(running, token.as_deref()).transpose())
+        .collect::<Result<Vec<Door>, CliError>>()?;
+    match (doors.len(), config) {
+        (0, config) => {
+            let address = config.as_ref().and_then(|config| config.listen.address.clone());
+            let address = address.unwrap_or_else(|| DEFAULT_ADDRESS.to_owned());
+            let is_port = address.bytes().all(|byte| byte.is_ascii_digit());
+            let address = if is_port { format!("127.0.0.1:{address}") } else { address };
+            let token = token.or_else(|| config.as_ref().and_then(best_token));
+            Door::at(&address, token, false).map(Found::One)
+        }
+        (1, _) => Ok(Found::One(doors.remove(0))),
+        _ => Ok(Found::Several(doors)),
+    }
+}
+
+/// The one gateway that is meant.
+///
+/// # Errors
+/// When several run, or the flags are wrong.
+pub(crate) fn one(args: &GatewayArgs, file: Option<&Path>) -> Result<Door, CliError> {
+    match find(args, file)? {
+        Found::One(door) => Ok(door),
+        Found::Several(_) => {
+            Err(CliError::new("several gateways are running").hint("say which with `--config`, `--url` or `--socket`"))
+        }
+    }
+}
+
+/// The gateways that run, with this configuration where one is named.
+fn running(args: &GatewayArgs, file: Option<&Path>, config: Option<&Config>) -> Vec<Running> {
+    let state = config.map_or(StateFolder::Usual, |config| config.state.clone()).resolve(args.state.as_deref());
+    let mut running = state.map(|state| running::list(&running::folder(&state))).unwrap_or_default();
+    if let Some(path) = file {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        running.retain(|running| running.configuration.as_ref() == Some(&path));
+    }
+    running
+}
+
+/// Where to ask one that runs; nowhere if it has no door.
+pub(crate) fn door(running: Running, token: Option<&str>) -> Result<Option<Door>, CliError> {
+    if let Some(socket) = running.socket {
+        return Door::behind(socket).map(Some);
+    }
+    let Some(endpoint) = running.endpoint else { return Ok(None) };
+    let token = token.map(str::to_owned).or_else(|| configured_token(running.configuration.as_deref()));
+    Door::at(&endpoint, token, false).map(Some)
+}
+
+/// The token that the user names.
+fn given_token(args: &GatewayArgs) -> Result<Option<String>, CliError> {
+    let Some(path) = &args.token_file else {
+        return Ok(std::env::var(TOKEN).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()));
+    };
+    let bytes = read_bounded(path, MAX_TOKEN)?;
+    let text = String::from_utf8(bytes).unwrap_or_default();
+    let token = text.trim();
+    if token.is_empty() || token.contains(char::is_whitespace) || text.len() > MAX_TOKEN {
+        return Err(CliError::new(format!("`{}` does not hold one token", path.display())));
+    }
+    Ok(Some(token.to_owned()))
+}
+
+/// A token that a configuration file lets in. Whoever can read the file may use it.
+fn configured_token(path: Option<&Path>) -> Option<String> {
+    best_token(&config::read_offline(path?).ok()?)
+}
+
+/// The token that shows most: one that is not restricted, else the first.
+fn best_token(config: &Config) -> Option<String> {
+    let tokens = &config.gateway.tokens;
+    let token = tokens.iter().find(|token| token.selection.is_everything()).or_else(|| tokens.first())?;
+    Some(token.secret.expose().to_owned())
+}

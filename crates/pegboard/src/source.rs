@@ -1,0 +1,195 @@
+//! Which configuration a command works with.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::{
+    clients::places::{Os, Surroundings},
+    config::{self, Config},
+    demo,
+    error::{CliError, say},
+    trust,
+};
+
+/// The name of a configuration file that is found in a folder.
+const FILE: &str = "pegboard.json";
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The user names it: on the command line, or in `PEGBOARD_CONFIG`.
+    Named(PathBuf),
+    /// `pegboard.json` in the working folder, or in one above it.
+    Folder(PathBuf),
+    /// The user's own, which `pegboard import --write` writes.
+    Own(PathBuf),
+    /// There is none: the demo.
+    Demo,
+}
+
+/// Flags by which a configuration is named.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ConfigArgs {
+    /// The configuration [default: `pegboard.json` in this folder or above, else your own, else the demo]
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Use the demo, whatever configuration there is
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) demo: bool,
+}
+
+/// [`ConfigArgs`] for commands that take the file as an argument too.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ConfigArgument {
+    /// The configuration [default: `pegboard.json` in this folder or above, else your own, else the demo]
+    #[arg(value_name = "CONFIG", conflicts_with = "demo")]
+    pub(crate) argument: Option<PathBuf>,
+
+    /// The same, as a flag
+    #[arg(long = "config", value_name = "FILE", env = "PEGBOARD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Use the demo, whatever configuration there is
+    #[arg(long)]
+    pub(crate) demo: bool,
+}
+
+impl ConfigArgs {
+    /// The configuration that is meant.
+    pub(crate) fn source(&self) -> Source {
+        Source::find(self.config.as_deref(), self.demo)
+    }
+}
+
+impl ConfigArgument {
+    /// The configuration that is meant.
+    pub(crate) fn source(&self) -> Source {
+        Source::find(self.argument.as_deref().or(self.config.as_deref()), self.demo)
+    }
+}
+
+impl Source {
+    /// The first that there is: the file that is named, `pegboard.json` in the working folder or
+    /// above it, the user's own file, the demo.
+    pub(crate) fn find(named: Option<&Path>, is_demo: bool) -> Self {
+        let env = |name: &str| std::env::var(name).ok();
+        let own = Surroundings { os: Os::current(), env: &env }.own_configuration();
+        Self::find_in(named, is_demo, std::env::current_dir().ok().as_deref(), own)
+    }
+
+    fn find_in(named: Option<&Path>, is_demo: bool, folder: Option<&Path>, own: Option<PathBuf>) -> Self {
+        if is_demo {
+            return Self::Demo;
+        }
+        if let Some(path) = named {
+            return Self::Named(path.to_owned());
+        }
+        let mut candidates = folder.into_iter().flat_map(Path::ancestors).map(|folder| folder.join(FILE));
+        let own = own.filter(|own| own.is_file());
+        match candidates.find(|path| path.is_file()) {
+            // The user may be in the folder of their own file.
+            Some(path) if own.as_ref() != Some(&path) => Self::Folder(path),
+            _ => own.map_or(Self::Demo, Self::Own),
+        }
+    }
+
+    /// The file, if there is one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Named(path) | Self::Folder(path) | Self::Own(path) => Some(path),
+            Self::Demo => None,
+        }
+    }
+
+    /// Says which configuration is used, unless the user has named it.
+    pub(crate) fn announce(&self) {
+        match self {
+            Self::Named(_) => {}
+            Self::Folder(path) | Self::Own(path) => say(&format!("configuration: {}", path.display())),
+            Self::Demo => say("configuration: the demo; `pegboard import --write` makes one of your own servers"),
+        }
+    }
+
+    /// Checks that the programs in it may be started: a file that merely lies in a folder must be
+    /// trusted first.
+    ///
+    /// # Errors
+    /// When it is not trusted, and the user does not want to trust it or cannot be asked.
+    pub(crate) fn check_trust(&self, state: Option<&str>) -> Result<(), CliError> {
+        match self {
+            Self::Folder(path) => trust::check(path, state),
+            Self::Named(_) | Self::Own(_) | Self::Demo => Ok(()),
+        }
+    }
+
+    /// Reads it, for a command that starts its servers.
+    ///
+    /// # Errors
+    /// When it is not trusted, or has mistakes.
+    pub(crate) fn read(&self, state: Option<&str>) -> Result<Config, CliError> {
+        self.check_trust(state)?;
+        match self.path() {
+            Some(path) => config::read(path),
+            None => Ok(Config { servers: demo::servers()?, ..Config::default() }),
+        }
+    }
+
+    /// The file, for a command that has no use for the demo.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn file(&self) -> Result<&Path, CliError> {
+        self.path().ok_or_else(|| {
+            CliError::new("there is no configuration yet").hint(
+                "`pegboard import --write` makes one from the servers of your clients, `pegboard add` one server at \
+                 a time; `--config` names another file",
+            )
+        })
+    }
+}
+
+/// The user's own configuration file, whether it is there or not.
+///
+/// # Errors
+/// When there is no home folder.
+pub(crate) fn own_file() -> Result<PathBuf, CliError> {
+    let env = |name: &str| std::env::var(name).ok();
+    Surroundings { os: Os::current(), env: &env }.own_configuration().ok_or_else(|| {
+        CliError::new("no folder for your configuration: `HOME` is not set").hint("name a file with `--config`")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_nearest_file_counts() {
+        let root = std::env::temp_dir().join(format!("pegboard-source-{}", std::process::id()));
+        let (inner, home) = (root.join("a/b"), root.join("home"));
+        fs::create_dir_all(&inner).expect("folders");
+        fs::create_dir_all(&home).expect("folders");
+        let own = home.join(FILE);
+        let check = |named: Option<&str>, is_demo: bool, folder: &Path, expected: Source| {
+            let found = Source::find_in(named.map(Path::new), is_demo, Some(folder), Some(own.clone()));
+            assert_eq!(found, expected);
+        };
+        check(None, false, &inner, Source::Demo);
+        fs::write(&own, "{}").expect("a file");
+        check(None, false, &inner, Source::Own(own.clone()));
+        check(None, false, &home, Source::Own(own.clone()));
+        let above = root.join("a").join(FILE);
+        fs::write(&above, "{}").expect("a file");
+        check(None, false, &inner, Source::Folder(above));
+        let here = inner.join(FILE);
+        fs::write(&here, "{}").expect("a file");
+        check(None, false, &inner, Source::Folder(here));
+        check(Some("x.json"), false, &inner, Source::Named("x.json".into()));
+        check(None, true, &inner, Source::Demo);
+        let _ = fs::remove_dir_all(root);
+    }
+}
