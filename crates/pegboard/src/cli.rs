@@ -5,12 +5,32 @@ pub(crate) mod options;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use self::hidden::{ConfineArgs, QueryOutputArgs, SuperviseArgs};
 use crate::commands::{
-    agent::AgentArgs, approve::ApproveArgs, bench::BenchArgs, catalog::CatalogArgs, completions::CompletionsArgs,
-    connect::ConnectArgs, doctor::DoctorArgs, eval::EvalArgs, import::ImportArgs, lint::LintArgs, login::LoginArgs,
-    logout::LogoutArgs, search::SearchArgs, serve::ServeArgs, session::SessionArgs, status::StatusArgs,
-    tokens::TokensArgs, usage::UsageArgs,
+    agent::AgentArgs,
+    approve::ApproveArgs,
+    bench::BenchArgs,
+    call::CallArgs,
+    catalog::CatalogArgs,
+    completions::CompletionsArgs,
+    connect::ConnectArgs,
+    disconnect::DisconnectArgs,
+    doctor::DoctorArgs,
+    eval::EvalArgs,
+    import::ImportArgs,
+    lint::LintArgs,
+    login::LoginArgs,
+    logout::LogoutArgs,
+    logs::LogsArgs,
+    restart::RestartArgs,
+    search::SearchArgs,
+    serve::ServeArgs,
+    servers::{AddArgs, NameArgs},
+    session::SessionArgs,
+    status::StatusArgs,
+    tokens::TokensArgs,
+    tools::ToolsArgs,
+    trust::TrustArgs,
+    usage::UsageArgs,
 };
 
 /// The whole command line, for parsing and for everything generated from it.
@@ -20,13 +40,7 @@ pub fn command() -> clap::Command {
 
 /// Finds the right tool among thousands for a language model.
 #[derive(Debug, Parser)]
-#[command(
-    name = "pegboard",
-    version,
-    max_term_width = 100,
-    arg_required_else_help = true,
-    disable_help_subcommand = true
-)]
+#[command(name = "pegboard", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -34,11 +48,24 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Rank the tools of a catalog for a query
+    /// Find the tools that fit a query
     ///
-    /// Without `--catalog`, searches the demo catalog that is built in. Prints a table on
-    /// a terminal and JSON otherwise. Exits with 1 when nothing fits.
+    /// Searches the tools of the configuration: those of the gateway that runs with it, else its
+    /// servers are started for the search. `--catalog` searches a file instead. Without either,
+    /// searches the demo. Prints a table on a terminal and JSON otherwise. Exits with 1 when nothing
+    /// fits.
     Search(SearchArgs),
+    /// List the tools that there are, or those that fit a query
+    ///
+    /// Asks the gateway that runs with the configuration, else starts its servers. Exits with 1 when
+    /// there are none.
+    Tools(ToolsArgs),
+    /// Call a tool
+    ///
+    /// Asks the gateway that runs with the configuration, else starts its servers. Arguments are
+    /// `key=value`, read as the tool's schema says, or one JSON object. Exits with 1 when the tool
+    /// reports an error, and with 2 when it was not called.
+    Call(CallArgs),
     /// Put any number of MCP servers behind one endpoint
     ///
     /// Reads the `mcpServers` that MCP clients have, starts the servers, and shows each
@@ -58,13 +85,37 @@ pub(crate) enum Command {
     /// Removes what `login` has kept, and tells whoever gave the login, where that is possible.
     /// Exits with 1 when there was none.
     Logout(LogoutArgs),
-    /// Show how a running gateway is: servers, tools, conversations, tokens saved
+    /// Show the status of a running gateway: servers, tools, conversations, tokens saved
     ///
     /// Finds the gateway that runs for this user, asks it, and prints one screen; with
     /// several, a line for each. Where the gateway wants a token, it is read from
     /// `--token-file`, from `PEGBOARD_TOKEN`, or from the gateway's configuration file. Exits
     /// with 1 when a server has failed or no gateway runs.
     Status(StatusArgs),
+    /// Show the log of a running gateway
+    ///
+    /// The last lines that it keeps in memory, whatever its own log shows: what happened to servers,
+    /// and what they write to standard error.
+    Logs(LogsArgs),
+    /// Restart a server of a running gateway
+    Restart(RestartArgs),
+    /// Add a server to the configuration
+    ///
+    /// `pegboard add NAME -- COMMAND ARGUMENT…` for a program, `pegboard add NAME URL` for a remote
+    /// server. Comments in the file stay. A gateway that runs with it follows.
+    Add(AddArgs),
+    /// Remove a server from the configuration
+    Remove(NameArgs),
+    /// Switch a server on in the configuration
+    Enable(NameArgs),
+    /// Switch a server off in the configuration
+    Disable(NameArgs),
+    /// Trust a configuration file that was found in a folder
+    ///
+    /// A `pegboard.json` that comes with a folder starts no program until it is trusted, as it is
+    /// now: a change asks again. Your own configuration, and a file that you name with `--config`, need
+    /// no trust.
+    Trust(TrustArgs),
     /// Print the tools of the configured servers as a catalog
     ///
     /// Starts the servers, prints one tool a line, and stops them. All of their tools: what
@@ -89,6 +140,10 @@ pub(crate) enum Command {
     /// Prints what belongs into the client's configuration; `--write` puts it there and leaves
     /// everything else in that file as it is, comments included.
     Connect(ConnectArgs),
+    /// Make an MCP client use Pegboard no longer
+    ///
+    /// Takes the entry of Pegboard out of the client's file; a backup stays beside it.
+    Disconnect(DisconnectArgs),
     /// Find the usual mistakes, and say how to fix each
     ///
     /// Looks at the configuration and what it needs: programs, variables, files, the address to
@@ -96,15 +151,6 @@ pub(crate) enum Command {
     /// starts none. Secrets are never printed. Exits with 1 when something is wrong enough that
     /// it cannot work.
     Doctor(DoctorArgs),
-    /// Run a server and leave no process behind
-    #[command(hide = true)]
-    Supervise(SuperviseArgs),
-    /// Run a shell command within limits, as ordered on standard input
-    #[command(hide = true)]
-    Confine(ConfineArgs),
-    /// Run a jq filter over standard input within limits
-    #[command(hide = true)]
-    QueryOutput(QueryOutputArgs),
     /// Let a model work with the tools of the configured servers
     ///
     /// Starts the servers and hands the model what it needs to find their tools. With a
@@ -153,4 +199,6 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page
     Man,
+    /// Print the JSON Schema of the configuration file
+    Schema,
 }

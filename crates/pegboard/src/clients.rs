@@ -12,26 +12,7 @@ pub(crate) mod snippet;
 mod translate;
 pub(crate) mod variables;
 
-use std::path::{Path, PathBuf};
-
 use clap::ValueEnum;
-
-use self::places::{Os, Surroundings};
-use crate::error::CliError;
-
-/// The configuration that a command is about: the one that was given, or our own. `way` says
-/// how another is named.
-pub(crate) fn configuration(given: Option<&Path>, way: &str) -> Result<PathBuf, CliError> {
-    if let Some(path) = given {
-        return Ok(path.to_owned());
-    }
-    let env = |name: &str| std::env::var(name).ok();
-    let own = Surroundings { os: Os::current(), env: &env }.own_configuration().filter(|path| path.exists());
-    own.ok_or_else(|| {
-        let hint = format!("`pegboard import --write` makes one of what your clients have; {way} names another");
-        CliError::new("there is no configuration yet").hint(hint)
-    })
-}
 
 /// A program that uses MCP servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

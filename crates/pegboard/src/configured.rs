@@ -3,16 +3,18 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use pegboard_core::{
-    Catalog, Origin, RawTool, Server,
+    Catalog, Limits, Origin, RawTool, Selection, Server,
     naming::{ShownNames, Style},
 };
 use pegboard_upstream::{Fleet, FleetOptions, Item, State, Upstream, config::ServerConfig};
 
 use crate::{
+    catalogs,
     commands::serve::{runtime, supervisor},
     config::{self, Config, state},
     error::{CliError, warn},
     progress::Progress,
+    source::Source,
 };
 
 /// Beyond what each server may take, for listing.
@@ -53,8 +55,26 @@ fn longest_start(servers: &[ServerConfig]) -> Duration {
     servers.iter().map(|server| server.timeouts.connect).max().unwrap_or_default() + SLACK
 }
 
+/// The tools of a configuration, and which of them may be seen: of its catalog files, else of its
+/// servers, which are started for it, else those of the demo.
+pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(Catalog, Selection), CliError> {
+    source.announce();
+    let Some(path) = source.path() else { return Ok((catalogs::demo()?, Selection::everything())) };
+    let config = config::read_offline(path)?;
+    if !config.catalogs.is_empty() {
+        let catalog = catalogs::read(&config.catalogs, Limits::default().file_bytes)?;
+        return Ok((catalog, config.gateway.selection));
+    }
+    if config.servers.is_empty() {
+        return Ok((catalogs::demo()?, Selection::everything()));
+    }
+    source.check_trust(state)?;
+    let (catalog, config) = catalog(path, state)?;
+    Ok((catalog, config.gateway.selection))
+}
+
 /// The tools of the servers that a file configures, under the names that the gateway shows.
-pub(crate) fn catalog(path: &Path, state: Option<&str>) -> Result<(Catalog, Config), CliError> {
+fn catalog(path: &Path, state: Option<&str>) -> Result<(Catalog, Config), CliError> {
     let config = config::read(path)?;
     let count = config.servers.iter().filter(|server| server.is_enabled).count();
     let (catalog, failed) = with_servers(config.clone(), state, |servers, settings| {

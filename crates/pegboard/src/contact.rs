@@ -17,7 +17,10 @@ use pegboard_gateway::{
     control::{self, ToolList},
 };
 use pegboard_http::Owner;
-use pegboard_upstream::{Item, State};
+use pegboard_upstream::{
+    Item, State,
+    json::{Fields, Raw},
+};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -131,14 +134,17 @@ impl Contact {
     ///
     /// # Errors
     /// When the gateway cannot be asked, or refuses the request.
-    pub(crate) async fn call(&self, name: &str, arguments: &Value) -> Result<CallAnswer, ContactError> {
+    pub(crate) async fn call(&self, name: &str, arguments: &Raw) -> Result<CallAnswer, ContactError> {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": VERSION,
             "io.modelcontextprotocol/clientInfo": {"name": "pegboard", "version": env!("CARGO_PKG_VERSION")},
             "io.modelcontextprotocol/clientCapabilities": {},
         });
-        let params = json!({"name": name, "arguments": arguments, "_meta": meta});
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+        // As they were written: a number keeps its digits.
+        let mut params = Fields::new().with("name", name).with("_meta", &meta);
+        params.set("arguments", arguments.clone());
+        let head = Fields::new().with("jsonrpc", "2.0").with("id", &1).with("method", "tools/call");
+        let body = head.with("params", &params).to_raw().get().to_owned();
         let encoded = pegboard_upstream::headers::encode(name);
         let headers = [("mcp-protocol-version", VERSION), ("mcp-method", "tools/call"), ("mcp-name", &encoded)];
         let answer = match self {
@@ -155,11 +161,7 @@ impl Contact {
         read_answer(&answer)
     }
 
-    /// Restarts a server.
-    ///
-    /// # Errors
-    /// When no gateway runs, or it refuses.
-    pub(crate) async fn get(&self, path: &str) -> Result<Vec<u8>, ContactError> {
+    async fn get(&self, path: &str) -> Result<Vec<u8>, ContactError> {
         match self {
             Self::Running(door) => Ok(door.get(path).await?),
             Self::Own { router, .. } => send(router, Request::get(path).body(Body::empty())).await,

@@ -22,6 +22,7 @@ mod clients;
 mod commands;
 mod config;
 mod configured;
+mod contact;
 mod demo;
 mod embeddings;
 mod error;
@@ -37,14 +38,19 @@ mod progress;
 mod rankers;
 pub mod reference;
 mod running;
+mod source;
 mod telemetry;
+mod trust;
 mod usage;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::FromArgMatches;
+use clap::{FromArgMatches, Parser as _};
 
-use crate::cli::{Cli, Command, hidden::QueryOutputArgs};
+use crate::cli::{
+    Cli, Command,
+    hidden::{Helper, HelperCli, QueryOutputArgs},
+};
 
 /// What a command that ran to its end has to say about its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,36 +65,41 @@ enum Outcome {
 
 /// Runs one command line and says how the process should end.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if args.get(1).is_some_and(|word| Helper::is_name(word)) {
+        return help_out(args);
+    }
     let matches = cli::command().try_get_matches_from(args);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version arrive here too; clap knows where each belongs.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return explain(&error),
     };
     // Servers run as the same user, and must not read here what they were not given. The
     // helpers hold nothing of that kind, and one of them has to write its own `/proc` files.
     #[cfg(unix)]
-    if !matches!(cli.command, Command::Supervise(_) | Command::Confine(_) | Command::QueryOutput(_)) {
-        pegboard_upstream::processes::hide_memory();
-    }
+    pegboard_upstream::processes::hide_memory();
     let result = match cli.command {
         Command::Search(args) => commands::search::run(&args),
+        Command::Tools(args) => commands::tools::run(&args),
+        Command::Call(args) => commands::call::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Login(args) => commands::login::run(&args),
         Command::Logout(args) => commands::logout::run(&args),
         Command::Status(args) => commands::status::run(&args),
+        Command::Logs(args) => commands::logs::run(&args),
+        Command::Restart(args) => commands::restart::run(&args),
+        Command::Add(args) => commands::servers::add(&args),
+        Command::Remove(args) => commands::servers::remove(&args),
+        Command::Enable(args) => commands::servers::enable(&args),
+        Command::Disable(args) => commands::servers::disable(&args),
+        Command::Trust(args) => commands::trust::run(&args),
         Command::Catalog(args) => commands::catalog::run(&args),
         Command::Approve(args) => commands::approve::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Lint(args) => commands::lint::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
-        Command::Supervise(args) => return pegboard_upstream::supervise::run(args.part(), &args.command),
-        Command::Confine(args) => return pegboard_agent::shell::confine::run(args.part()),
-        Command::QueryOutput(args) => return query_output(args),
+        Command::Disconnect(args) => commands::disconnect::run(&args),
         Command::Agent(args) => commands::agent::run(&args),
         Command::Session(args) => commands::session::run(&args),
         Command::Usage(args) => commands::usage::run(&args),
@@ -97,6 +108,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Bench(args) => commands::bench::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man => commands::man::run(),
+        Command::Schema => commands::schema::run(),
     };
     match result {
         Ok(Outcome::Yes) => ExitCode::SUCCESS,
@@ -108,6 +120,23 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             error.print();
             ExitCode::from(2)
         }
+    }
+}
+
+/// Prints why there is no command to run. Help and version arrive here too; clap knows where each
+/// belongs.
+fn explain(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Runs a command that the program calls itself with.
+fn help_out(args: Vec<OsString>) -> ExitCode {
+    match HelperCli::try_parse_from(args).map(|cli| cli.command) {
+        Ok(Helper::Supervise(args)) => pegboard_upstream::supervise::run(args.part(), &args.command),
+        Ok(Helper::Confine(args)) => pegboard_agent::shell::confine::run(args.part()),
+        Ok(Helper::QueryOutput(args)) => query_output(args),
+        Err(error) => explain(&error),
     }
 }
 

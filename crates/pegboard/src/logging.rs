@@ -1,12 +1,22 @@
 //! The log: standard error, as text or as JSON.
 
+mod buffer;
 mod layer;
 mod line;
 
-use std::io::{IsTerminal, Write as _};
+use std::{
+    io::{IsTerminal, Write as _},
+    sync::Arc,
+};
 
-use tracing_subscriber::{Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use tracing_subscriber::{
+    Layer as _,
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
+pub(crate) use self::buffer::LogBuffer;
 use self::{
     layer::Log,
     line::{Form, Style},
@@ -20,6 +30,17 @@ use crate::{
 /// Starts logging for this process, at `usual` unless the user says otherwise, and lets
 /// `telemetry` have the spans.
 pub(crate) fn start(args: &LogArgs, usual: &str, telemetry: Option<&Telemetry>) -> Result<(), CliError> {
+    start_with(args, usual, telemetry, None)
+}
+
+/// [`start`] that keeps the last lines in memory too: whatever the log shows, those keep what is
+/// worth an `info`.
+pub(crate) fn start_with(
+    args: &LogArgs,
+    usual: &str,
+    telemetry: Option<&Telemetry>,
+    buffer: Option<&Arc<LogBuffer>>,
+) -> Result<(), CliError> {
     let level = args.log_level.as_deref().filter(|level| !level.trim().is_empty()).unwrap_or(usual);
     let filter = filter(level).ok_or_else(|| {
         CliError::new(format!("`{level}` is not a log level"))
@@ -30,13 +51,26 @@ pub(crate) fn start(args: &LogArgs, usual: &str, telemetry: Option<&Telemetry>) 
         LogFormat::Text => Form::Text(if is_coloured { Style::Coloured } else { Style::Plain }),
         LogFormat::Json => Form::Json,
     };
-    let log = Log::new(form, |line| {
+    let log = Log::new(form, |line: &str, _| {
         // Whoever reads the log may have gone; that is no reason to stop.
         let _ = std::io::stderr().write_all(line.as_bytes());
     });
-    let started =
-        tracing_subscriber::registry().with(log.with_filter(filter)).with(telemetry.map(Telemetry::layer)).try_init();
+    let kept = buffer.map(|buffer| {
+        let buffer = Arc::clone(buffer);
+        let keep = move |line: &str, server: Option<String>| buffer.push(server, line.trim_end().to_owned());
+        Log::new(Form::Text(Style::Plain), keep).with_filter(filter.clone().with_default(kept_level(&filter)))
+    });
+    let started = tracing_subscriber::registry()
+        .with(log.with_filter(filter))
+        .with(kept)
+        .with(telemetry.map(Telemetry::layer))
+        .try_init();
     started.map_err(|error| CliError::new(format!("cannot start the log: {error}")))
+}
+
+/// The level of the lines in memory: that of the log, or `info` if that shows less.
+fn kept_level(filter: &Targets) -> LevelFilter {
+    filter.default_level().unwrap_or(LevelFilter::OFF).max(LevelFilter::INFO)
 }
 
 /// A bare word must be a level: the filter would take it for the name of a part of us that

@@ -136,6 +136,11 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// `1 tool`, `2 tools`.
+pub(crate) fn counted(number: usize, what: &str) -> String {
+    format!("{} {what}{}", count(number as u64), if number == 1 { "" } else { "s" })
+}
+
 /// A number without needless zeros, for JSON: integers stay integers.
 pub(crate) fn number(value: f64) -> serde_json::Value {
     if value.fract() == 0.0 && value.abs() < 1e15 { serde_json::json!(value as i64) } else { serde_json::json!(value) }

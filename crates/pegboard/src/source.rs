@@ -108,7 +108,9 @@ impl Source {
         match self {
             Self::Named(_) => {}
             Self::Folder(path) | Self::Own(path) => say(&format!("configuration: {}", path.display())),
-            Self::Demo => say("configuration: the demo; `pegboard import --write` makes one of your own servers"),
+            Self::Demo => {
+                say("configuration: the demo; `pegboard import --write` makes one from the servers of your clients")
+            }
         }
     }
 

@@ -2,9 +2,36 @@
 
 use std::ffi::OsString;
 
-use clap::Args;
+use clap::{Args, Parser, Subcommand};
 use pegboard_agent::shell::confine::Part;
 use pegboard_upstream::{config::ProcessNamespace, supervise};
+
+/// The command line of the helpers. It is not part of the other, so that help, completions, tips for
+/// mistyped commands and the reference do not know it.
+#[derive(Debug, Parser)]
+#[command(name = "pegboard", disable_help_subcommand = true)]
+pub(crate) struct HelperCli {
+    #[command(subcommand)]
+    pub(crate) command: Helper,
+}
+
+/// A command that the program calls itself with.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Helper {
+    /// Run a server and leave no process behind
+    Supervise(SuperviseArgs),
+    /// Run a shell command within limits, as ordered on standard input
+    Confine(ConfineArgs),
+    /// Run a jq filter over standard input within limits
+    QueryOutput(QueryOutputArgs),
+}
+
+impl Helper {
+    /// Whether a word is the name of one.
+    pub(crate) fn is_name(word: &std::ffi::OsStr) -> bool {
+        ["supervise", "confine", "query-output"].iter().any(|name| word == *name)
+    }
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct SuperviseArgs {

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum, builder::PossibleValue};
 use pegboard_discovery::{DialectName, Settings};
 use serde_json::Value;
 
-use crate::error::CliError;
+use crate::{error::CliError, source::ConfigArgs};
 
 /// Where tools come from.
 #[derive(Debug, Args)]
@@ -15,9 +15,8 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) catalog: Vec<PathBuf>,
 
-    /// A configuration file; its `pegboard` section may name catalogs, ranker, limit, and what `lint` lets pass
-    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
 
     /// Refuse catalog files that are larger
     #[arg(long, value_name = "BYTES", default_value_t = pegboard_core::Limits::default().file_bytes)]
@@ -86,8 +85,23 @@ impl ValueEnum for Dialect {
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
     /// How to print the result [default: text on a terminal, json otherwise]
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", env = "PEGBOARD_FORMAT")]
     pub(crate) format: Option<Format>,
+}
+
+/// [`OutputArgs`] of commands that print text wherever it goes.
+#[derive(Debug, Args)]
+pub(crate) struct PlainOutputArgs {
+    /// How to print the result
+    #[arg(long, value_name = "FORMAT", env = "PEGBOARD_FORMAT", default_value = "text")]
+    format: Format,
+}
+
+impl PlainOutputArgs {
+    /// What was asked for, or text.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
 }
 
 /// How results are printed.

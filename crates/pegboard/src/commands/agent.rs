@@ -38,6 +38,7 @@ use crate::{
     error::{CliError, warn},
     logging,
     progress::Progress,
+    source::Source,
     telemetry::{Off, Telemetry},
     usage,
 };
@@ -50,7 +51,11 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let usual = std::env::var_os("PEGBOARD_CONFIG");
     let words = Words::sort(args.first.as_deref(), args.second.as_deref(), usual)?;
     let model = build::model(args)?;
-    let config = build::read_config(words.config.as_deref())?;
+    let source = Source::find(words.config.as_deref(), args.demo);
+    if args.format == AgentFormat::Text {
+        source.announce();
+    }
+    let config = build::read_config(&source, args.state.as_deref())?;
     let prompt = prompt(words.prompt, args.format)?;
     let runtime = runtime()?;
     let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
@@ -60,7 +65,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let name = model.to_string();
     let mode = build::mode(args, config.gateway.profile)?;
     let state = config.state.resolve(args.state.as_deref());
-    let learner = usage::keeper(config.usage, state.as_deref(), words.config.as_deref());
+    let learner = usage::keeper(config.usage, state.as_deref(), source.path());
     let mut builder = build::builder(args, model, mode, config, person, runtime.handle())?;
     if let Some(learner) = learner.clone() {
         builder = builder.learner(learner);

@@ -20,6 +20,7 @@ use crate::{
     },
     error::{CliError, say},
     output,
+    source::Source,
 };
 
 #[derive(Debug, Args)]
@@ -57,7 +58,7 @@ pub(crate) struct ApproveArgs {
 }
 
 pub(crate) fn run(args: &ApproveArgs) -> Result<Outcome, CliError> {
-    let state = match &args.config {
+    let state = match Source::find(args.config.as_deref(), false).path() {
         Some(path) => config::read_offline(path)?.state,
         None => StateFolder::default(),
     };

@@ -1,23 +1,21 @@
 //! `pegboard catalog`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use pegboard_upstream::{Upstream, json::Fields};
 
 use crate::{
     Outcome,
     cli::options::LogArgs,
-    config, configured,
+    configured,
     error::{CliError, warn},
     logging, output,
+    source::ConfigArgument,
 };
 
 #[derive(Debug, Args)]
 pub(crate) struct CatalogArgs {
-    /// The configuration
-    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
-    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgument,
 
     /// Where logins to remote servers are kept; `none` uses none
     /// [default: `pegboard` in the user's folder for state]
@@ -29,10 +27,12 @@ pub(crate) struct CatalogArgs {
 }
 
 pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
-    let config = config::read(&args.config)?;
+    let source = args.config.source();
+    source.announce();
+    let config = source.read(args.state.as_deref())?;
     if config.servers.is_empty() {
-        return Err(CliError::new(format!("`{}` configures no servers", args.config.display()))
-            .hint("put them under `mcpServers`"));
+        let shown = source.path().map(|path| path.display().to_string()).unwrap_or_default();
+        return Err(CliError::new(format!("`{shown}` configures no servers")).hint("put them under `mcpServers`"));
     }
     logging::start(&args.log, "error", None)?;
     let (lines, failed) = configured::with_servers(config, args.state.as_deref(), |servers, _| {

@@ -15,7 +15,7 @@ use crate::{
     Outcome,
     cli::options::OutputArgs,
     clients::{
-        self, Client, edit,
+        Client, edit,
         edit::EditError,
         files,
         places::{Os, Place, Surroundings},
@@ -26,6 +26,7 @@ use crate::{
     config,
     error::{CliError, say, warn},
     output,
+    source::Source,
 };
 
 #[derive(Debug, Args)]
@@ -34,7 +35,7 @@ pub(crate) struct ConnectArgs {
     #[arg(value_name = "CLIENT", required_unless_present = "list")]
     client: Option<Client>,
 
-    /// The configuration with the servers [default: where `pegboard import --write` puts it]
+    /// The configuration with the servers [default: `pegboard.json` in this folder or above, else your own]
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
@@ -82,10 +83,12 @@ fn configuration(args: &ConnectArgs) -> Result<Option<PathBuf>, CliError> {
     if args.http.is_some() && !args.replace {
         return Ok(None);
     }
-    let path = clients::configuration(args.config.as_deref(), "`--config FILE`")?;
+    let source = Source::find(args.config.as_deref(), false);
+    let path = source.file()?;
+    source.announce();
     // A client would only say that its server has ended.
-    config::read_offline(&path)?;
-    Ok(Some(path))
+    config::read_offline(path)?;
+    Ok(Some(path.to_owned()))
 }
 
 fn door(args: &ConnectArgs, client: Client, config: Option<&Path>) -> Result<Door, CliError> {
@@ -150,7 +153,11 @@ fn endpoint(url: &str) -> Result<String, CliError> {
     Ok(if has_path { url.to_owned() } else { format!("{}{}", url.trim_end_matches('/'), pegboard_gateway::ENDPOINT) })
 }
 
-fn place(client: Client, project: Option<&Path>, surroundings: &Surroundings<'_>) -> Result<Place, CliError> {
+pub(super) fn place(
+    client: Client,
+    project: Option<&Path>,
+    surroundings: &Surroundings<'_>,
+) -> Result<Place, CliError> {
     let project = project.map(std::path::absolute).transpose()?;
     let mut places = surroundings.places(client, project.as_deref());
     places.retain(|place| place.project == project);
@@ -250,7 +257,7 @@ fn other_name(text: &str, place: &Place, content: &read::Content, fresh: &serde_
     in_place.map(|entry| entry.name.clone()).find(|name| is_same(name))
 }
 
-fn refused(path: &Path, error: &EditError) -> CliError {
+pub(super) fn refused(path: &Path, error: &EditError) -> CliError {
     CliError::new(format!("`{}` cannot be changed: {error}", path.display()))
         .hint("mend the file, or put in what `pegboard connect` prints without `--write` by hand")
 }

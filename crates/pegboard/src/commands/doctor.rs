@@ -28,16 +28,17 @@ use super::serve::runtime;
 use crate::{
     Outcome,
     cli::options::{Format, LogArgs, OutputArgs},
-    clients::{self, read, server::Server},
+    clients::{read, server::Server},
     config::{self, Config},
     error::CliError,
     logging, output,
     progress::Progress,
+    source::Source,
 };
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The configuration [default: where `pegboard import --write` puts it]
+    /// The configuration [default: `pegboard.json` in this folder or above, else your own]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
@@ -116,7 +117,12 @@ impl Report {
 }
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
-    let path = clients::configuration(args.config.as_deref(), "`pegboard doctor FILE`")?;
+    let source = Source::find(args.config.as_deref(), false);
+    let path = source.file()?.to_owned();
+    source.announce();
+    if !args.offline {
+        source.check_trust(args.state.as_deref())?;
+    }
     logging::start(&args.log, "off", None)?;
     let case = Case::read(path, &args.server)?;
     let mask = Mask::of(&case);

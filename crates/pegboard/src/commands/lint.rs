@@ -42,7 +42,7 @@ struct Page {
 }
 
 pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
-    let config = args.source.config.as_deref().map(config::read_offline).transpose()?.unwrap_or_default();
+    let config = args.source.config.config.as_deref().map(config::read_offline).transpose()?.unwrap_or_default();
     let thresholds = args.thresholds(&config.lint)?;
     let baseline = args.baseline.as_deref().or(config.lint.baseline.as_deref());
     let progress = Progress::waiting("looking at the tools");

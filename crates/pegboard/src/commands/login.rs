@@ -16,10 +16,11 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::serve::runtime;
 use crate::{
-    Outcome, clients,
+    Outcome,
     config::{self, state},
     error::{CliError, say, warn},
     output,
+    source::Source,
 };
 
 #[derive(Debug, Args)]
@@ -28,7 +29,7 @@ pub(crate) struct LoginArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// The configuration [default: where `pegboard import --write` puts it]
+    /// The configuration [default: `pegboard.json` in this folder or above, else your own]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
@@ -76,8 +77,11 @@ pub(super) fn server_and_logins(
     path: Option<&Path>,
     state: Option<&str>,
 ) -> Result<(ServerConfig, Logins), CliError> {
-    let path = clients::configuration(path, "a second argument")?;
-    let config = config::read(&path)?;
+    let source = Source::find(path, false);
+    let path = source.file()?;
+    source.announce();
+    source.check_trust(state)?;
+    let config = config::read(path)?;
     let folder = config.state.resolve(state).ok_or_else(|| {
         CliError::new("there is no folder in which a login could be kept").hint("name one with `--state`")
     })?;

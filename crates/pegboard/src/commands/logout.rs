@@ -23,7 +23,7 @@ pub(crate) struct LogoutArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// The configuration [default: where `pegboard import --write` puts it]
+    /// The configuration [default: `pegboard.json` in this folder or above, else your own]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 

@@ -16,14 +16,17 @@ use pegboard_core::{Catalog, Query, Ranker, Ranking, Selection};
 
 pub(crate) use self::args::SearchArgs;
 use self::report::Report;
+use super::serve::runtime;
 use crate::{
     Outcome, catalogs,
     cli::options::Format,
     config::{self, Config},
+    contact::Contact,
     embeddings::Asked,
-    error::{CliError, warn},
+    error::CliError,
     models, output,
     progress::Progress,
+    source::Source,
     usage,
 };
 
@@ -31,15 +34,20 @@ use crate::{
 const MAX_QUERY_FILE_BYTES: usize = 16 << 20;
 
 pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
-    let config = args.source.config.as_deref().map(config::read_offline).transpose()?.unwrap_or_default();
+    let source = match args.source.catalog.as_slice() {
+        [] => args.source.config.source(),
+        // A file is searched as it is, with the settings of a configuration that is named.
+        _ => args.source.config.config.clone().map_or(Source::Demo, Source::Named),
+    };
+    let config = source.path().map(config::read_offline).transpose()?.unwrap_or_default();
     let text = query_text(args)?;
     if text.trim().is_empty() {
         return Err(
             CliError::new("the query is blank").hint("say what the tool should do, for instance `create an issue`")
         );
     }
-    let progress = Progress::waiting("reading and indexing the catalog");
-    let catalog = catalog(args, &config)?;
+    let catalog = catalog(args, &source, &config)?;
+    let progress = Progress::waiting("indexing the catalog");
     let model = models::read(args.model.model.as_deref().or(config.model.as_deref()))?;
     let ranker: Arc<dyn Ranker> = Arc::from(
         args.ranker.or(config.ranker).unwrap_or_default().build(model.as_ref(), config.gateway.discovery.token_bonus),
@@ -96,15 +104,24 @@ fn query_text(args: &SearchArgs) -> Result<Cow<'_, str>, CliError> {
     Ok(Cow::Owned(text))
 }
 
-fn catalog(args: &SearchArgs, config: &Config) -> Result<Catalog, CliError> {
+/// The tools that are searched: of the files that are named, else of the configured servers, else of
+/// the demo.
+fn catalog(args: &SearchArgs, source: &Source, config: &Config) -> Result<Catalog, CliError> {
     let files = if args.source.catalog.is_empty() { &config.catalogs } else { &args.source.catalog };
-    if !config.servers.is_empty() {
-        warn(&format!(
-            "`search` reads catalog files only; the {} configured MCP servers are not started",
-            config.servers.len()
-        ));
+    if !files.is_empty() {
+        return catalogs::read(files, args.source.max_catalog_bytes);
     }
-    if files.is_empty() { catalogs::demo() } else { catalogs::read(files, args.source.max_catalog_bytes) }
+    source.announce();
+    if config.servers.is_empty() {
+        return catalogs::demo();
+    }
+    let state = args.embeddings.state.as_deref();
+    runtime()?.block_on(async {
+        let contact = Contact::open(source, state).await?;
+        let catalog = contact.catalog().await;
+        contact.close().await;
+        catalog
+    })
 }
 
 /// `ranker` with what a caller has learned with this catalog.
@@ -115,7 +132,7 @@ fn with_habits(
     config: &Config,
 ) -> Result<Arc<dyn Ranker>, CliError> {
     let book = usage::read(&config.state, args.embeddings.state.as_deref())?;
-    let catalog = usage::catalog_of(args.source.config.as_deref(), &args.source.catalog);
+    let catalog = usage::catalog_of(args.source.config.config.as_deref(), &args.source.catalog);
     let name = ranker.name();
     usage::with_habits(ranker, &book, (&catalog, caller), config.usage.unwrap_or_default())
         .ok_or_else(|| CliError::new(format!("`{name}` does not learn from use")).hint("`hybrid` and `lexical` do"))

@@ -10,8 +10,9 @@ mod reload;
 
 use std::{
     ffi::OsString,
+    io::IsTerminal as _,
     net::{SocketAddr, ToSocketAddrs},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -30,8 +31,10 @@ use crate::{
     config::{Config, ListenConfig, state},
     demo, embeddings,
     error::{CliError, say, warn},
-    logging, memory,
+    logging::{self, LogBuffer},
+    memory, output,
     rankers::shared_rankers,
+    source::Source,
     telemetry::{Off, Telemetry},
     usage::{self, Keeper},
 };
@@ -49,7 +52,14 @@ const SECOND_SIGNAL: Duration = Duration::from_millis(200);
 const MAX_WORKERS: usize = 4;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
-    let (config, files) = match &args.config {
+    let source = args.config.source();
+    if args.stdio {
+        explain_pipe();
+    } else {
+        source.announce();
+    }
+    source.check_trust(args.state.as_deref())?;
+    let (config, files) = match source.path() {
         Some(path) => marks::read(path),
         None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Marks::new()),
     };
@@ -57,15 +67,16 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let state = config.state.resolve(args.state.as_deref());
     state::check_approvals(&config, state.as_deref())?;
     // The demo's servers are part of this program, and there at once.
-    state::use_in(&mut config.gateway, state.as_deref().filter(|_| args.config.is_some()));
+    state::use_in(&mut config.gateway, state.as_deref().filter(|_| source.path().is_some()));
     let runtime = runtime()?;
     let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
-    logging::start(&args.log, "info", telemetry.as_ref().ok())?;
+    let log = Arc::new(LogBuffer::default());
+    logging::start_with(&args.log, usual_level(args), telemetry.as_ref().ok(), Some(&log))?;
     let telemetry = telemetry.inspect_err(Off::log).ok();
-    let learner = usage::keeper(config.usage, state.as_deref(), args.config.as_deref());
+    let learner = usage::keeper(config.usage, state.as_deref(), source.path());
     config.gateway.learner = learner.clone().map(|learner| learner as Arc<dyn Learner>);
     config.gateway.after_change = Some(memory::give_back);
-    let kept = Kept { state, files, learner };
+    let kept = Kept { source, state, files, learner, log };
     let served = runtime.block_on(serve(args, config, kept, telemetry));
     // A read of standard input cannot be taken back; it must not keep us from ending.
     runtime.shutdown_background();
@@ -101,16 +112,19 @@ fn cannot_listen(error: ListenError) -> CliError {
     }
 }
 
-/// What is on disk beside the configuration itself.
+/// What is there beside the configuration itself.
 struct Kept {
+    source: Source,
     state: Option<PathBuf>,
     /// The files of the configuration, as they were when they were read.
     files: Marks,
     learner: Option<Arc<Keeper>>,
+    log: Arc<LogBuffer>,
 }
 
 async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<Telemetry>) -> Result<(), CliError> {
-    let (is_demo, format) = (args.config.is_none(), args.log.log_format);
+    let Kept { source, state, files, learner, log } = kept;
+    let format = args.log.log_format;
     if config.servers.is_empty() {
         warn("the configuration has no servers; put them under `mcpServers`");
     }
@@ -123,7 +137,6 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         None => None,
     };
     let recording = Recording::open(args)?;
-    let Kept { state, files, learner } = kept;
     let embeddings = embeddings::chosen(&config);
     let embedder = embeddings::embedder(embeddings.clone(), state.as_deref());
     let model = FollowedModel::read(args.model.model.clone(), config.model)?;
@@ -134,8 +147,8 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         telemetry.follow(&gateway);
     }
     let recording = recording.map(|recording| recording.of(&gateway));
-    let mut options = control_options(args, listener.as_ref());
-    if let Some(path) = args.config.clone() {
+    let mut options = control_options(source.path(), listener.as_ref(), log);
+    if let Some(path) = source.path().map(Path::to_owned) {
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
         let (reload, requests) = mpsc::channel(1);
@@ -143,6 +156,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         let (gateway, state) = (Arc::clone(&gateway), state.clone());
         let followed = Followed {
             path,
+            needs_trust: matches!(source, Source::Folder(_)).then(|| args.state.clone()),
             gateway,
             door,
             ranker,
@@ -164,10 +178,10 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     let served = match listener {
         Some(listener) => {
             announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));
-            if is_demo {
+            if source == Source::Demo {
                 announce(format, DEMO);
             }
-            tokio::spawn(summarise(Arc::clone(&gateway)));
+            tokio::spawn(summarise(Arc::clone(&gateway), format));
             let stop = stopped(Arc::clone(&gateway), format, config.listen.shutdown_deadline);
             listener.serve(router, stop, || gateway.cut_calls()).await;
             Ok(())
@@ -221,10 +235,28 @@ fn log_notices(config: &Config) {
 }
 
 /// What whoever asks how the gateway is will be told of its surroundings.
-fn control_options(args: &ServeArgs, listener: Option<&Listener>) -> control::Options {
+fn control_options(path: Option<&Path>, listener: Option<&Listener>, log: Arc<LogBuffer>) -> control::Options {
     let endpoint = listener.map(|listener| format!("http://{}{ENDPOINT}", listener.address()));
-    let whole = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-    control::Options { endpoint, configuration: args.config.as_ref().map(whole), reload: None }
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    control::Options { endpoint, configuration: path.map(whole), reload: None, logs: Some(log) }
+}
+
+/// What is logged unless the user says otherwise: details where the log goes to a file or a journal,
+/// and warnings on a terminal, which gets a summary, and where a client shows it.
+fn usual_level(args: &ServeArgs) -> &'static str {
+    match args.verbose {
+        0 if args.stdio || std::io::stderr().is_terminal() => "warn",
+        0 | 1 => "info",
+        _ => "debug",
+    }
+}
+
+/// Explains itself to a person who has started what a client starts.
+fn explain_pipe() {
+    if std::io::stdin().is_terminal() {
+        say("this speaks MCP on standard input and output, for a client that starts it; `pegboard connect` tells \
+             a client to, and `pegboard serve` without `--stdio` listens on an address. Ctrl-d ends it.");
+    }
 }
 
 /// Waits until somebody asks us to stop, and says what is still to be waited for.
@@ -260,14 +292,27 @@ fn announce(format: LogFormat, text: &str) {
 }
 
 /// Says once what there is, when it is known.
-async fn summarise(gateway: Arc<Gateway>) {
+async fn summarise(gateway: Arc<Gateway>, format: LogFormat) {
     gateway.ready().await;
-    let servers = gateway.servers();
-    let count = |is_it: fn(&Upstream) -> bool| servers.iter().filter(|server| is_it(server)).count();
-    let ready = count(|server| server.state() == State::Ready);
-    let known = count(Upstream::is_from_manifest);
-    let tools = gateway.catalog().len();
-    tracing::info!("{ready} of {} servers are ready and {known} known from before, with {tools} tools", servers.len());
+    announce(format, &summary(&gateway.servers(), gateway.catalog().len()));
+}
+
+/// The servers by their states, and how many tools they have.
+fn summary(servers: &[Arc<Upstream>], tools: usize) -> String {
+    let enabled: Vec<&Arc<Upstream>> = servers.iter().filter(|server| server.config().is_enabled).collect();
+    let count = |is_it: fn(&State) -> bool| enabled.iter().filter(|server| is_it(&server.state())).count();
+    let ready = count(|state| *state == State::Ready);
+    let failed = count(|state| matches!(state, State::Failed { .. }));
+    let known = enabled.iter().filter(|server| server.is_from_manifest()).count();
+    let mut parts = vec![format!("{ready} of {} servers ready", enabled.len())];
+    let waiting = enabled.len() - ready - failed;
+    for (number, what) in [(waiting, "starting or idle"), (failed, "failed"), (known, "listed from the last run")] {
+        if number > 0 {
+            parts.push(format!("{number} {what}"));
+        }
+    }
+    let advice = if failed > 0 { "; `pegboard doctor` says why servers fail" } else { "" };
+    format!("{}; {}{advice}", parts.join(", "), output::counted(tools, "tool"))
 }
 
 /// How to listen; `None` when a client has started us and speaks on our pipes.

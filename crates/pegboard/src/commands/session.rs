@@ -104,13 +104,12 @@ fn open(args: &SessionArgs, learner: Option<&Keeper>, asked: Option<&Asked>) -> 
         .allow_servers(&args.shown.servers)
         .allow_tools(&args.shown.tools)
         .deny(&args.shown.deny);
-    let (catalog, selection) = match (&args.config, args.catalog.as_slice()) {
-        (Some(path), _) => {
-            let (catalog, config) = configured::catalog(path, None)?;
-            (catalog, config.gateway.selection.narrowed_to(asked_for))
+    let (catalog, selection) = match args.catalog.as_slice() {
+        [] => {
+            let (catalog, most) = configured::catalog_or_demo(&args.config.source(), args.embeddings.state.as_deref())?;
+            (catalog, most.narrowed_to(asked_for))
         }
-        (None, []) => (catalogs::demo()?, asked_for),
-        (None, files) => (catalogs::read(files, args.max_catalog_bytes)?, asked_for),
+        files => (catalogs::read(files, args.max_catalog_bytes)?, asked_for),
     };
     let mut settings = Settings::default();
     options::set_all(&mut settings, &args.set)?;

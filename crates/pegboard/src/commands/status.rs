@@ -1,7 +1,5 @@
 //! `pegboard status`.
 
-mod ask;
-mod find;
 mod lines;
 mod screen;
 #[cfg(test)]
@@ -15,13 +13,14 @@ use clap::Args;
 use pegboard_gateway::control::{FORMAT, Status};
 use serde_json::json;
 
-use self::{
-    ask::{AskError, Door},
-    find::Found,
-};
 use super::serve::runtime;
 use crate::{
     Outcome,
+    cli::options::Format,
+    contact::{
+        AskError, Door,
+        find::{self, Found, GatewayArgs},
+    },
     error::{CliError, say},
     output::{self, FAINT},
 };
@@ -32,24 +31,14 @@ pub(crate) struct StatusArgs {
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
-    /// The gateway that listens there, such as `http://127.0.0.1:8080`
-    #[arg(long, value_name = "URL", conflicts_with = "socket")]
-    url: Option<String>,
+    #[command(flatten)]
+    gateway: GatewayArgs,
 
-    /// The gateway with this control socket, as those on pipes have (`serve --stdio`)
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    /// How to print it [default: text]
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "watch"])]
+    format: Option<Format>,
 
-    /// A file with nothing but a token
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-
-    /// Where gateways keep their state, and note that they run
-    /// [default: `pegboard` in the user's folder for state]
-    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
-    state: Option<String>,
-
-    /// Print what the gateway says, in JSON
+    /// The same as `--format json`
     #[arg(long)]
     json: bool,
 
@@ -59,15 +48,16 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, CliError> {
-    let found = find::find(args)?;
+    let found = find::find(&args.gateway, args.config.as_deref())?;
+    let is_json = args.json || args.format == Some(Format::Json);
     runtime()?.block_on(async {
         match found {
             Found::One(door) if args.watch => watch::watch(&door).await,
-            Found::One(door) => one(&door, args.json).await,
+            Found::One(door) => one(&door, is_json).await,
             Found::Several(_) if args.watch => {
                 Err(CliError::new("several gateways run").hint("say which with CONFIG, `--url` or `--socket`"))
             }
-            Found::Several(doors) => several(&doors, args.json).await,
+            Found::Several(doors) => several(&doors, is_json).await,
         }
     })
 }

@@ -14,10 +14,12 @@ use tiktoken_rs::CoreBPE;
 use crate::{
     Outcome, catalogs,
     cli::options::{Format, OutputArgs},
+    configured,
     error::CliError,
     output,
     progress::Progress,
     rankers::RankerName,
+    source::ConfigArgs,
 };
 
 /// Queries whose answers are counted.
@@ -25,20 +27,28 @@ const QUERIES: usize = 100;
 
 #[derive(Debug, Args)]
 pub(crate) struct TokensArgs {
-    /// A catalog file; without one, the demo catalog
-    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    /// A catalog file, instead of the servers of a configuration
+    #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["config", "demo"])]
     pub(crate) catalog: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+
+    /// Where logins to remote servers are kept; `none` uses none
+    /// [default: `pegboard` in the user's folder for state]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(crate) state: Option<String>,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
 pub(crate) fn run(args: &TokensArgs) -> Result<Outcome, CliError> {
-    let progress = Progress::waiting("counting tokens");
     let catalog = match args.catalog.as_slice() {
-        [] => catalogs::demo()?,
+        [] => configured::catalog_or_demo(&args.config.source(), args.state.as_deref())?.0,
         files => catalogs::read(files, pegboard_core::Limits::default().file_bytes)?,
     };
+    let progress = Progress::waiting("counting tokens");
     let bpe =
         tiktoken_rs::o200k_base().map_err(|error| CliError::new(format!("cannot load the tokenizer: {error}")))?;
     let report = Report::measure(&catalog, &bpe)?;

@@ -148,6 +148,18 @@ fn read_with(path: &Path, forgive: fn(&mut Problems), files: &mut Vec<PathBuf>) 
     Ok(config)
 }
 
+/// Checks a text that is about to be written to `path`; what is not in the file, such as an unset
+/// variable, does not matter yet.
+pub(crate) fn check(text: &str, path: &Path) -> Result<(), CliError> {
+    let (_, mut problems) = parse(text, &|name: &str| std::env::var(name).ok());
+    problems.forgive_outside();
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let problems = problems.lines().join("\n  ");
+    Err(CliError::new(format!("`{}` would have mistakes, and was not changed:\n  {problems}", path.display())))
+}
+
 /// What can be understood of a configuration, and what is wrong with it.
 pub(crate) fn examine(path: &Path) -> Result<(Config, Problems), CliError> {
     let bytes = read_bounded(path, MAX_BYTES)?;

@@ -35,7 +35,7 @@ pub(super) struct Log<W> {
     write: W,
 }
 
-impl<W: Fn(&str) + 'static> Log<W> {
+impl<W: Fn(&str, Option<String>) + 'static> Log<W> {
     pub(super) fn new(form: Form, write: W) -> Self {
         Self { form, write }
     }
@@ -44,13 +44,14 @@ impl<W: Fn(&str) + 'static> Log<W> {
 impl<S, W> Layer<S> for Log<W>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
-    W: Fn(&str) + 'static,
+    W: Fn(&str, Option<String>) + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         let mut around = Around::default();
         attributes.record(&mut around.reader());
-        span.extensions_mut().insert(around);
+        // Another log may have noted the same already.
+        span.extensions_mut().replace(around);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
@@ -85,7 +86,9 @@ where
             around: &around,
             fields: &fields,
         };
-        (self.write)(&line.render(self.form));
+        let server = around.iter().copied().chain(fields.iter().map(|(key, value)| (*key, value)));
+        let server = server.filter(|(key, _)| *key == "server").find_map(|(_, value)| value.as_str());
+        (self.write)(&line.render(self.form), server.map(str::to_owned));
     }
 }
 
@@ -183,7 +186,7 @@ mod tests {
     fn logged(form: Form, work: impl FnOnce()) -> String {
         let lines = Arc::new(Mutex::new(String::new()));
         let written = Arc::clone(&lines);
-        let log = Log::new(form, move |line: &str| {
+        let log = Log::new(form, move |line: &str, _: Option<String>| {
             let mut lines = written.lock().unwrap_or_else(PoisonError::into_inner);
             let at = line.find(|c: char| c.is_ascii_digit()).expect("a time");
             lines.push_str(&line.replacen(&line[at..at + now().len()], "TIME", 1));

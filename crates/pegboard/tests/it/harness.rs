@@ -47,6 +47,8 @@ impl Folder {
             .current_dir(&self.0)
             .env_remove("PEGBOARD_RANKER")
             .env_remove("PEGBOARD_CONFIG")
+            .env_remove("PEGBOARD_FORMAT")
+            .env("XDG_CONFIG_HOME", self.0.join("settings"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

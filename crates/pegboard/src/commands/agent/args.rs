@@ -15,7 +15,8 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
     /// The configuration, if this is a file or ends in `.json` or `.jsonc`, or if a PROMPT
-    /// follows; without one, the demo [env: PEGBOARD_CONFIG]
+    /// follows [default: `pegboard.json` in this folder or above, else your own, else the demo]
+    /// [env: PEGBOARD_CONFIG]
     #[arg(value_name = "CONFIG")]
     pub(crate) first: Option<OsString>,
 
@@ -23,6 +24,10 @@ pub(crate) struct AgentArgs {
     /// input; nothing on a terminal asks for it, line by line
     #[arg(value_name = "PROMPT")]
     pub(crate) second: Option<OsString>,
+
+    /// Use the demo, whatever configuration there is
+    #[arg(long)]
+    pub(crate) demo: bool,
 
     /// Who is asked, such as `anthropic/claude-haiku-4-5`; providers are anthropic, openai,
     /// openai-responses, gemini, minimax and minimax-chat

@@ -25,24 +25,26 @@ use super::{
 use crate::{
     cli::options,
     config::{
-        self, Config,
+        Config,
         state::{self, StateFolder},
     },
-    demo, embeddings,
+    embeddings,
     error::{CliError, warn},
     models,
     rankers::RankerName,
+    source::Source,
 };
 
 /// The servers and everything else that a file says, or the demo.
-pub(super) fn read_config(path: Option<&Path>) -> Result<Config, CliError> {
-    let Some(path) = path else { return Ok(Config { servers: demo::servers()?, ..Config::default() }) };
-    if !path.is_file() && !is_named_like_config(path) {
-        return Err(CliError::new(format!("there is no configuration `{}`", path.display()))
-            .hint("a prompt of several words has to be in quotes"));
-    }
-    let config = config::read(path)?;
-    if config.servers.is_empty() {
+pub(super) fn read_config(source: &Source, state: Option<&str>) -> Result<Config, CliError> {
+    let config = match source {
+        Source::Named(path) if !path.is_file() && !is_named_like_config(path) => {
+            return Err(CliError::new(format!("there is no configuration `{}`", path.display()))
+                .hint("the order is CONFIG, then PROMPT; a prompt of several words has to be in quotes"));
+        }
+        source => source.read(state)?,
+    };
+    if let Some(path) = source.path().filter(|_| config.servers.is_empty()) {
         warn(&format!("`{}` has no servers; put them under `mcpServers`", path.display()));
     }
     Ok(config)

@@ -1,18 +1,18 @@
 //! Arguments of a tool as they are typed.
 
 use pegboard_core::Tool;
+use pegboard_upstream::json::{Raw, raw};
 use serde_json::{Map, Value};
 
 use crate::error::CliError;
 
-/// The arguments that `given` says: one JSON object, or `key=value` for each.
+/// The arguments that `given` says: one JSON object, as it is written, or `key=value` for each.
 ///
 /// # Errors
 /// When it is neither, or a value does not fit the tool's schema.
-pub(super) fn read(given: &[String], tool: &Tool) -> Result<Value, CliError> {
+pub(super) fn read(given: &[String], tool: &Tool) -> Result<Raw, CliError> {
     let is_document = |text: &str| text.trim_start().starts_with('{');
     match given {
-        [] => Ok(Value::Object(Map::new())),
         [document] if is_document(document) => serde_json::from_str(document).map_err(|error| {
             CliError::new("the arguments are not a JSON object").because(error).hint("quote them for your shell")
         }),
@@ -25,7 +25,7 @@ pub(super) fn read(given: &[String], tool: &Tool) -> Result<Value, CliError> {
                 })?;
                 arguments.insert(key.to_owned(), value_of(key, value, tool)?);
             }
-            Ok(Value::Object(arguments))
+            Ok(raw(&arguments))
         }
     }
 }
@@ -79,15 +79,13 @@ mod tests {
             "text": {"type": "string"}, "count": {"type": "integer"}, "any": {}, "maybe": {"type": ["string", "null"]},
             "list": {"type": "array"}, "flag": {"type": "boolean"}
         }});
-        let tool = RawTool {
-            name: "t".into(),
-            input_schema: Some(pegboard_upstream::json::raw(&schema)),
-            ..RawTool::default()
-        };
+        let tool = RawTool { name: "t".into(), input_schema: Some(raw(&schema)), ..RawTool::default() };
         let catalog = Catalog::from_tools(vec![tool]).0;
         let tool = catalog.iter().next().expect("a tool");
         let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
-        assert_eq!(read(&given, tool).map_err(|error| error.to_string()), expected.map_err(str::to_owned));
+        let found = read(&given, tool).map_err(|error| error.to_string());
+        let found = found.map(|arguments| serde_json::from_str::<Value>(arguments.get()).expect("JSON"));
+        assert_eq!(found, expected.map_err(str::to_owned));
     }
 
     #[test]

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::options::{LogArgs, ModelArgs};
+use crate::{
+    cli::options::{LogArgs, ModelArgs},
+    source::ConfigArgument,
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// The configuration; without one, the demo
-    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgument,
 
     /// Where to listen [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", env = "PEGBOARD_LISTEN", conflicts_with = "stdio")]
@@ -37,6 +39,10 @@ pub(crate) struct ServeArgs {
     /// Note nothing more once the record is this large
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, requires = "record")]
     pub(crate) record_limit: u64,
+
+    /// Log details: once what happens to servers and requests, twice everything
+    #[arg(short, long, action = clap::ArgAction::Count, conflicts_with = "log_level")]
+    pub(crate) verbose: u8,
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,

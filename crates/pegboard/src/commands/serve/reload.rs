@@ -22,6 +22,7 @@ use crate::{
     embeddings::{self, Chosen},
     memory,
     rankers::{RankerName, shared_rankers},
+    trust,
     usage::{self, Keeper},
 };
 
@@ -33,6 +34,9 @@ const LOOK: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) path: PathBuf,
+    /// The flag for the state folder, where the file was found in a folder and so must be trusted
+    /// as it is.
+    pub(super) needs_trust: Option<Option<String>>,
     pub(super) gateway: Arc<Gateway>,
     /// Who is let in, if anybody can come.
     pub(super) door: Option<Doorkeeper>,
@@ -98,6 +102,9 @@ impl Followed {
         let (read, files) = read.map_err(|error| error.to_string())?;
         self.files = files;
         let taken = match read {
+            Ok(_) if !self.is_trusted() => {
+                Err("it was changed and is not trusted as it is now (run `pegboard trust`)".to_owned())
+            }
             Ok(config) => self.take(config).await,
             Err(error) => Err(error.in_one_line()),
         };
@@ -110,6 +117,12 @@ impl Followed {
             }
         }
         taken
+    }
+
+    /// Whether the file may start programs as it is now.
+    fn is_trusted(&self) -> bool {
+        let state = self.needs_trust.as_ref().map(Option::as_deref);
+        state.is_none_or(|state| trust::is_file_trusted(&self.path, state))
     }
 
     async fn take(&mut self, mut config: Config) -> Result<Change, String> {

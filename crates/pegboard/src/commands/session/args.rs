@@ -9,6 +9,7 @@ use crate::{
     cli::options::{Dialect, ModelArgs, ShownArgs},
     embeddings::EmbeddingsArgs,
     rankers::RankerName,
+    source::ConfigArgs,
 };
 
 #[derive(Debug, Args)]
@@ -17,13 +18,13 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "DIALECT", default_value = "bridge")]
     pub(crate) dialect: Dialect,
 
-    /// A catalog file; without one, the demo catalog
-    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    /// A catalog file, instead of the servers of a configuration, which are started for their tools;
+    /// nothing is called
+    #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["config", "demo"])]
     pub(crate) catalog: Vec<PathBuf>,
 
-    /// A configuration, whose servers are started for their tools; nothing is called
-    #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
 
     /// Refuse catalog files that are larger
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().file_bytes)]

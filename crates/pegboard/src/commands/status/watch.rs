@@ -7,14 +7,11 @@ use std::{
 
 use pegboard_gateway::control::Status;
 
-use super::{
-    ask::{AskError, Door},
-    lines::changes,
-    screen,
-};
+use super::{lines::changes, screen};
 use crate::{
     Outcome,
     commands::serve::stop_signal,
+    contact::{AskError, Door},
     error::CliError,
     output::{self, FAINT},
     plain,

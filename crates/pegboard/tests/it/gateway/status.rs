@@ -135,7 +135,7 @@ async fn tokens_come_from_files() {
     place.0.file("bob", "secret-token-of-bob\n").file("eve", "secret-token-of-eve").file("none", " \n");
     assert_eq!(servers(&place.status(&["--json", "--token-file", "bob"]).await), Some(1));
     let (code, _, error) = told(&place.status(&["--token-file", "eve"]).await);
-    assert!(code == Some(2) && error.contains("wants a token") && !error.contains("secret-"), "{error}");
+    assert!(code == Some(2) && error.contains("a token is required") && !error.contains("secret-"), "{error}");
     assert_eq!(place.status(&["--token-file", "none"]).await.status.code(), Some(2));
     let given =
         place.command(&["--json"]).env("PEGBOARD_TOKEN", "secret-token-of-bob").output().await.expect("it runs");
@@ -154,7 +154,7 @@ async fn one_on_a_pipe_has_a_socket() {
         if is_usual {
             command.env("XDG_RUNTIME_DIR", &runtime);
         }
-        command.args(["serve", "--stdio", &file]).kill_on_drop(true);
+        command.args(["serve", "--stdio", "-v", &file]).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let log = follow(child.stderr.take().expect("a pipe"));

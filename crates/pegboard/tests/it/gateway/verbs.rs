@@ -1,0 +1,178 @@
+//! Commands that work with a configuration that is found, and with a gateway that runs.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Output, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use super::{PATIENCE, Served, command, fixture, follow};
+use crate::harness::{Folder, json as json_of};
+
+/// A home folder, and a project below it.
+struct Place(Folder);
+
+impl Place {
+    fn new(test: &str) -> Self {
+        let place = Self(Folder::new(&format!("verbs-{test}")));
+        fs::create_dir_all(place.project()).expect("a folder");
+        place
+    }
+
+    fn project(&self) -> PathBuf {
+        self.0.path().join("project")
+    }
+
+    fn own(&self) -> PathBuf {
+        self.0.path().join("settings/pegboard/pegboard.json")
+    }
+
+    fn configure(&self, config: &Value) {
+        fs::write(self.project().join("pegboard.json"), config.to_string()).expect("a file");
+    }
+
+    fn state(&self) -> String {
+        self.0.path().join("state").to_str().expect("a path").to_owned()
+    }
+
+    fn command(&self, args: &[&str]) -> tokio::process::Command {
+        let mut command = command();
+        command.env("PEGBOARD_STATE", self.state()).env("XDG_CONFIG_HOME", self.0.path().join("settings"));
+        command.env("HOME", self.0.path()).env_remove("XDG_RUNTIME_DIR").env_remove("PEGBOARD_FORMAT");
+        command.current_dir(self.project()).args(args).stdin(Stdio::null());
+        command
+    }
+
+    async fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        told(&self.command(args).output().await.expect("it runs"))
+    }
+
+    async fn check(&self, args: &[&str], code: i32, out: &str, err: &str) {
+        let (found, stdout, stderr) = self.run(args).await;
+        let is_so = found == Some(code) && stdout.contains(out) && stderr.contains(err);
+        assert!(is_so, "{args:?}: {found:?}\n--- stdout\n{stdout}--- stderr\n{stderr}");
+    }
+}
+
+fn told(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn one() -> Value {
+    json!({"mcpServers": {"toy": fixture(&["--extras"])}})
+}
+
+#[tokio::test]
+async fn a_file_in_a_folder_starts_nothing_until_it_is_trusted() {
+    let place = Place::new("trust");
+    let touch = place.0.path().join("touched");
+    let program = format!("touch {}", touch.display());
+    place.configure(&json!({"mcpServers": {"x": {"command": "sh", "args": ["-c", program]}}}));
+    let inner = place.project().join("src/deep");
+    fs::create_dir_all(&inner).expect("folders");
+    for args in [&["tools"][..], &["call", "x"], &["catalog"], &["serve", "--listen", "127.0.0.1:0"], &["doctor"]] {
+        let (code, _, error) = told(&place.command(args).current_dir(&inner).output().await.expect("it runs"));
+        assert!(code == Some(2) && error.contains("is not trusted") && error.contains("pegboard trust"), "{args:?}");
+    }
+    let (code, ..) = told(&place.command(&["search", "x"]).output().await.expect("it runs"));
+    assert_eq!((code, touch.exists()), (Some(2), false), "nothing was started");
+    place.check(&["trust"], 0, "", "x: sh -c touch").await;
+    place.check(&["trust", "--list"], 0, "project/pegboard.json", "").await;
+    place.check(&["tools"], 1, "", "configuration: ").await;
+    assert!(touch.exists(), "it is trusted now");
+    fs::remove_file(&touch).expect("a file");
+    place.configure(&json!({"mcpServers": {"x": {"command": "sh", "args": ["-c", program, "more"]}}}));
+    place.check(&["tools"], 2, "", "is not trusted").await;
+    place.check(&["trust", "--remove"], 0, "", "no longer trusted").await;
+    place.check(&["trust", "--remove"], 1, "", "was not trusted").await;
+    assert!(!touch.exists(), "another content is another file");
+    place.check(&["tools", "--config", "pegboard.json"], 1, "", "").await;
+    assert!(touch.exists(), "a file that is named is trusted");
+}
+
+#[tokio::test]
+async fn tools_are_listed_searched_and_called_without_a_gateway() {
+    let place = Place::new("alone");
+    place.check(&["tools", "overdue invoices"], 0, "payments___", "configuration: the demo").await;
+    place.configure(&one());
+    place.check(&["trust"], 0, "", "").await;
+    place.check(&["tools"], 0, "echo", "configuration: ").await;
+    place.check(&["tools", "--demo", "--server", "maps"], 0, "maps___", "").await;
+    let (_, listed, _) = place.run(&["tools", "--format", "json"]).await;
+    let listed: Vec<Value> = serde_json::from_str(&listed).expect("JSON");
+    assert!(listed.iter().any(|tool| tool["name"] == "echo" && tool["inputSchema"].is_object()));
+    place.check(&["call", "echo", "a=1", "b=two"], 0, r#"{"a":1,"b":"two"}"#, "").await;
+    place.check(&["call", "toy:Echo", r#"{"a": 1.50}"#], 0, "1.50", "").await;
+    place.check(&["call", "large"], 2, "", "was not called").await;
+    place.check(&["call", "large", "bytes=many"], 2, "", "must be of type integer").await;
+    place.check(&["call", "large", "bytes=10"], 0, "", "").await;
+    place.check(&["call", "test_error_handling"], 1, "", "reported an error").await;
+    place.check(&["call", "ecko"], 2, "", "nearest names: echo").await;
+    let found = place.command(&["search", "returns a text of many lines"]).output().await.expect("it runs");
+    assert_eq!(json_of(&found)["hits"][0]["name"], "large");
+    let text = place.command(&["search", "returns a text of many lines"]).env("PEGBOARD_FORMAT", "text").output().await;
+    assert!(told(&text.expect("it runs")).1.starts_with(" SCORE"));
+}
+
+#[tokio::test]
+async fn a_gateway_that_runs_is_asked() {
+    let place = Place::new("running");
+    place.configure(&one());
+    let file = place.project().join("pegboard.json");
+    let served = Served::start_in(place.project(), &file, std::path::Path::new(&place.state())).await;
+    // Not trusted, and nothing has to be: the user has started it.
+    place.check(&["call", "echo", "a=1"], 0, r#"{"a":1}"#, "").await;
+    served.logged("client=\"pegboard\"").await;
+    place.check(&["tools", "progress"], 0, "slow", "").await;
+    place.check(&["logs", "-n", "1000"], 0, "server=\"toy\"", "").await;
+    place.check(&["logs", "nobody"], 0, "", "").await;
+    let (_, status, _) = place.run(&["status", "--format", "json"]).await;
+    let status: Value = serde_json::from_str(&status).expect("JSON");
+    assert_eq!(status["servers"][0]["calls"]["total"], 1);
+    place.check(&["restart", "toy"], 0, "", "restarting `toy`").await;
+    place.check(&["restart", "other"], 2, "", "no server of this name").await;
+    let mut following = place.command(&["logs", "-f", "toy"]).stdout(Stdio::piped()).kill_on_drop(true).spawn();
+    let lines = follow(following.as_mut().expect("it starts").stdout.take().expect("a pipe"));
+    place.check(&["call", "echo", "a=1"], 0, r#"{"a":1}"#, "").await;
+    let is_there = |lines: &String| lines.contains("server=\"toy\"");
+    tokio::time::timeout(PATIENCE, lines.clone().wait_for(is_there)).await.expect("in time").expect("lines");
+}
+
+#[tokio::test]
+async fn servers_are_added_switched_and_removed() {
+    let place = Place::new("edits");
+    place.check(&["add", "a", "--", "echo", "-n"], 0, "", "added `a`").await;
+    place.check(&["add", "a", "--", "echo"], 2, "", "has a server `a` already").await;
+    place.check(&["add", "b", "https://example.com/mcp", "--header", "X-Key: ${KEY}"], 0, "", "added `b`").await;
+    place.check(&["add", "c", "uvx"], 2, "", "pegboard add c -- uvx").await;
+    place.check(&["disable", "a"], 0, "", "disabled `a`").await;
+    let config: Value = serde_json::from_str(&fs::read_to_string(place.own()).expect("a file")).expect("JSON");
+    let expected = json!({
+        "a": {"command": "echo", "args": ["-n"], "disabled": true},
+        "b": {"url": "https://example.com/mcp", "headers": {"X-Key": "${KEY}"}},
+    });
+    assert_eq!(config["mcpServers"], expected);
+    place.check(&["enable", "x"], 1, "", "has no server `x`").await;
+    place.check(&["remove", "b"], 0, "", "removed `b`").await;
+    // In a project, a change by the user keeps the trust that the file had.
+    place.configure(&one());
+    place.check(&["trust"], 0, "", "").await;
+    place.check(&["disable", "toy"], 0, "", "disabled `toy`").await;
+    place.check(&["enable", "toy"], 0, "", "enabled `toy`").await;
+    place.check(&["tools"], 0, "echo", "").await;
+}
+
+#[tokio::test]
+async fn a_client_is_disconnected() {
+    let place = Place::new("disconnect");
+    place.check(&["add", "a", "--", "echo"], 0, "", "").await;
+    place.check(&["disconnect", "cursor"], 1, "", "does not use Pegboard").await;
+    place.check(&["connect", "cursor", "--write"], 0, "", "wrote").await;
+    let file = place.0.path().join(".cursor/mcp.json");
+    assert!(fs::read_to_string(&file).expect("a file").contains("pegboard"));
+    place.check(&["disconnect", "cursor"], 0, "", "removed `pegboard`").await;
+    assert!(!fs::read_to_string(&file).expect("a file").contains("pegboard"));
+}
