@@ -105,6 +105,7 @@ fn test() -> Result<(), String> {
     } else {
         step("tests", cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]))?;
     }
+    step("packages", |name: &str| run(name, Command::new("packaging/check.sh").arg("target/debug/pegboard")))?;
     step("conformance", |_: &str| conformance::run())?;
     step("a minute under load", |_: &str| bench_gateway::soak::run("debug", 60))?;
     step("doc tests", cargo(&["test", "--workspace", "--doc"]))?;

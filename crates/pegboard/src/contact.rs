@@ -4,7 +4,10 @@
 mod door;
 pub(crate) mod find;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Router,
@@ -38,6 +41,10 @@ use crate::{
 
 /// The protocol version that calls are made with: one request needs no session.
 const VERSION: &str = "2026-07-28";
+
+/// How long servers of a running gateway may take to start, and how often it is asked.
+const START_WAIT: Duration = Duration::from_secs(30);
+const START_POLL: Duration = Duration::from_millis(100);
 
 /// The largest answer of a gateway in this process.
 const MAX_BYTES: usize = 256 << 20;
@@ -111,6 +118,9 @@ impl Contact {
     /// # Errors
     /// When the gateway cannot be asked.
     pub(crate) async fn catalog(&self) -> Result<Catalog, CliError> {
+        if let Self::Running(door) = self {
+            wait_until_started(door).await.map_err(|error| error.explain(door))?;
+        }
         let body = self.get(control::TOOLS).await.map_err(|error| self.explain(error))?;
         let list: ToolList = serde_json::from_slice(&body)
             .map_err(|error| CliError::new("cannot read the gateway's list of tools").because(error))?;
@@ -184,8 +194,23 @@ impl Contact {
     }
 }
 
+/// Waits until no server of a gateway is starting, but not for one that takes too long.
+async fn wait_until_started(door: &Door) -> Result<(), AskError> {
+    let progress = Progress::waiting("servers are starting");
+    let began = Instant::now();
+    while began.elapsed() < START_WAIT {
+        let status = door.status().await?;
+        if status.servers.iter().all(|server| server.report.state != "starting") {
+            break;
+        }
+        tokio::time::sleep(START_POLL).await;
+    }
+    drop(progress);
+    Ok(())
+}
+
 /// The gateway that runs with this configuration.
-fn running_door(source: &Source, state: Option<&str>) -> Result<Option<Door>, CliError> {
+pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Option<Door>, CliError> {
     let config = source.path().map(crate::config::read_offline).transpose()?.unwrap_or_default();
     let Some(folder) = config.state.resolve(state) else { return Ok(None) };
     let path = source.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));

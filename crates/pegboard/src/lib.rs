@@ -10,10 +10,10 @@
 //! assert!(command.find_subcommand("search").is_some());
 //! ```
 
-// The examples in the README are compiled like any other.
+// The examples in the documentation are compiled like any other.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/library.md")]
+struct Library;
 
 mod bench;
 mod catalogs;

@@ -37,6 +37,17 @@ pub(crate) struct Trusted {
     pub(crate) sha256: String,
 }
 
+impl Trusted {
+    /// A file with this content.
+    ///
+    /// # Errors
+    /// When there is no such path.
+    pub(crate) fn of(path: &Path, content: &[u8]) -> Result<Self, CliError> {
+        let path = fs::canonicalize(path).map_err(|error| CliError::read(path, error))?;
+        Ok(Self { path, sha256: hex(&digest(content)) })
+    }
+}
+
 /// Checks that a file is trusted as it is now. On a terminal the user is asked.
 ///
 /// # Errors
@@ -72,9 +83,7 @@ pub(crate) fn is_file_trusted(path: &Path, state: Option<&str>) -> bool {
 /// # Errors
 /// When it cannot be read.
 pub(crate) fn examine(path: &Path) -> Result<Trusted, CliError> {
-    let bytes = read_bounded(path, MAX_BYTES)?;
-    let path = fs::canonicalize(path).map_err(|error| CliError::read(path, error))?;
-    Ok(Trusted { path, sha256: hex(&digest(&bytes)) })
+    Trusted::of(path, &read_bounded(path, MAX_BYTES)?)
 }
 
 /// Trusts a file as it was examined.

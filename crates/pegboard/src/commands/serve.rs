@@ -157,6 +157,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         let followed = Followed {
             path,
             needs_trust: matches!(source, Source::Folder(_)).then(|| args.state.clone()),
+            waits_for_trust: false,
             gateway,
             door,
             ranker,

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use pegboard_gateway::control;
 use pegboard_upstream::config::keys::did_you_mean;
 use serde_json::{Map, Value, json};
 
+use super::serve::runtime;
 use crate::{
     Outcome,
     clients::{edit, files, read},
-    config,
-    error::{CliError, say},
+    config, contact,
+    error::{CliError, say, warn},
     source::{self, Source},
     trust,
 };
@@ -211,21 +213,30 @@ impl<'a> File<'a> {
         let shown = self.path.display();
         let new = new.map_err(|error| CliError::new(format!("`{shown}` cannot be changed: {error}")))?;
         config::check(&new, &self.path)?;
-        let was_trusted = matches!(self.source, Source::Folder(_)) && self.is_trusted();
+        // What was trusted stays so: the user makes the change. Before it is made, so that a gateway
+        // that runs does not see it untrusted.
+        if matches!(self.source, Source::Folder(_)) && trust::is_file_trusted(&self.path, self.state) {
+            trust::trust(&trust::Trusted::of(&self.path, new.as_bytes())?, self.state)?;
+        }
         match self.old.as_deref() {
             Some(old) => _ = files::replace(&self.path, Some(old), &new)?,
             None => _ = files::write_private(&self.path, None, &new)?,
         }
-        if was_trusted {
-            trust::trust(&trust::examine(&self.path)?, self.state)?;
-        }
         say(&format!("{done} in {shown}"));
+        self.reload();
         Ok(Outcome::Yes)
     }
 
-    /// Whether the file was trusted before the change; then it is afterwards: the user made it.
-    fn is_trusted(&self) -> bool {
-        trust::is_file_trusted(&self.path, self.state)
+    /// Lets a gateway that runs with the file take it over now. It would find the change by itself;
+    /// so failing is not a failure.
+    fn reload(&self) {
+        let source = Source::Named(self.path.clone());
+        let Ok(Some(door)) = contact::running_door(&source, self.state) else { return };
+        let Ok(runtime) = runtime() else { return };
+        match runtime.block_on(door.post(control::RELOAD, &[], "{}".to_owned())) {
+            Ok(_) => say("the running gateway uses it now"),
+            Err(error) => warn(&format!("the running gateway does not use it yet: {error}")),
+        }
     }
 }
 

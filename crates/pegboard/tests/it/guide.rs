@@ -67,8 +67,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(tools: &Path) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
+    fn new(name: &str, tools: &Path) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&folder);
         for below in ["bin", "home/.cursor", "work"] {
             fs::create_dir_all(folder.join(below)).expect("a folder");
@@ -172,11 +172,10 @@ impl Drop for Reader {
     }
 }
 
-#[tokio::test]
-async fn every_command_and_configuration_runs() {
+/// Runs every command of a page, in order, in a folder of its own.
+async fn check(name: &str, page: &str, least: usize) {
     let Some(tools) = real::tools() else { return };
-    let page = include_str!("../../../../docs/guide.md");
-    let mut reader = Reader::new(&tools);
+    let mut reader = Reader::new(name, &tools);
     let mut problems = Vec::new();
     let mut count = 0;
     for Block { line, info, text } in blocks(page) {
@@ -198,7 +197,17 @@ async fn every_command_and_configuration_runs() {
     }
     reader.stop().await;
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
-    assert!(count > 20, "only {count} commands were found");
+    assert!(count > least, "only {count} commands were found");
+}
+
+#[tokio::test]
+async fn every_command_and_configuration_runs() {
+    check("guide", include_str!("../../../../docs/guide.md"), 20).await;
+}
+
+#[tokio::test]
+async fn every_command_of_the_tutorial_runs() {
+    check("tutorial", include_str!("../../../../docs/tutorial.md"), 12).await;
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub(super) struct Followed {
     /// The flag for the state folder, where the file was found in a folder and so must be trusted
     /// as it is.
     pub(super) needs_trust: Option<Option<String>>,
+    /// Whether the file as it is now was refused because it is not trusted.
+    pub(super) waits_for_trust: bool,
     pub(super) gateway: Arc<Gateway>,
     /// Who is let in, if anybody can come.
     pub(super) door: Option<Doorkeeper>,
@@ -74,6 +76,11 @@ impl Followed {
                 let _ = asked.send(self.reload().await);
                 continue;
             }
+            if self.waits_for_trust && self.is_trusted() {
+                unsettled = None;
+                let _ = self.reload().await;
+                continue;
+            }
             let seen = self.seen();
             let now = marks::look(seen.keys().cloned()).await;
             if now == seen {
@@ -101,8 +108,9 @@ impl Followed {
         let read = tokio::task::spawn_blocking(move || marks::read(&path)).await;
         let (read, files) = read.map_err(|error| error.to_string())?;
         self.files = files;
+        self.waits_for_trust = !self.is_trusted();
         let taken = match read {
-            Ok(_) if !self.is_trusted() => {
+            Ok(_) if self.waits_for_trust => {
                 Err("it was changed and is not trusted as it is now (run `pegboard trust`)".to_owned())
             }
             Ok(config) => self.take(config).await,
