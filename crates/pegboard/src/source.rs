@@ -109,7 +109,7 @@ impl Source {
             Self::Named(_) => {}
             Self::Folder(path) | Self::Own(path) => say(&format!("configuration: {}", path.display())),
             Self::Demo => {
-                say("configuration: the demo; `pegboard import --write` makes one from the servers of your clients")
+                say("configuration: the demo; `pegboard import --write` makes one from the servers of your clients");
             }
         }
     }

@@ -214,7 +214,7 @@ mod tests {
         assert!(!is_trusted(&first, state));
         trust(&first, state).expect("it is saved");
         assert!(is_trusted(&first, state));
-        assert_eq!(list(state).expect("a list"), [first.clone()]);
+        assert_eq!(list(state).expect("a list"), [first]);
         assert_eq!(programs(&file), ["a: run x"]);
         fs::write(&file, r#"{"mcpServers": {"a": {"command": "other"}}}"#).expect("a file");
         let second = examine(&file).expect("it is read");

@@ -7,6 +7,8 @@ mod marks;
 mod presence;
 mod record;
 mod reload;
+#[cfg(unix)]
+mod standard_streams;
 
 use std::{
     ffi::OsString,
@@ -204,6 +206,8 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
 /// Serves the client on standard input and output until it leaves or a signal comes. Calls that
 /// are running then may finish within the deadline; what is left is cut, with an error.
 async fn serve_pipe(gateway: &Arc<Gateway>, deadline: Duration) -> Result<(), CliError> {
+    #[cfg(unix)]
+    standard_streams::let_block();
     let pipe = gateway.serve_pipe(tokio::io::stdin(), tokio::io::stdout());
     tokio::pin!(pipe);
     let served = tokio::select! {

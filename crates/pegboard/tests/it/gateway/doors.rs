@@ -78,6 +78,28 @@ async fn a_pipe_that_ends_is_answered_first() {
     assert!(status.success());
 }
 
+/// As Node hands streams on that it has read from itself.
+#[cfg(unix)]
+#[tokio::test]
+async fn an_input_that_does_not_block_is_waited_for() {
+    use rustix::fs::{OFlags, fcntl_setfl};
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    fcntl_setfl(&reader, OFlags::NONBLOCK).expect("a flag");
+    let mut command = command();
+    command.args(["serve", "--stdio", "--demo"]).stdin(reader).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().expect("it starts");
+    // The parent's copy of the reading end goes with the command.
+    drop(command);
+    let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+    std::io::Write::write_all(&mut &writer, ping.as_bytes()).expect("it is sent");
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let answer = tokio::time::timeout(PATIENCE, output.next_line()).await.expect("in time").expect("a line");
+    assert!(answer.is_some_and(|line| line.contains("\"id\":1")));
+    drop(writer);
+    let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("in time").expect("a status");
+    assert!(status.success(), "{status}");
+}
+
 #[tokio::test]
 async fn the_demo_answers() {
     let served = Served::demo("demo").await;
