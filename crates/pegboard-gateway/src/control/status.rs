@@ -133,7 +133,8 @@ pub struct ServerStatus {
     pub latency: Latency,
 }
 
-/// How long something took, estimated from classes of times, in microseconds.
+/// How long something took, estimated from classes of times, in microseconds; nothing where there were
+/// too few to tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Latency {
@@ -186,10 +187,17 @@ pub struct Totals {
     pub suspended_calls: usize,
 }
 
+/// How many times it takes to say how long half of them took, and all but one in a hundred.
+const LEAST_FOR_P50: u64 = 10;
+const LEAST_FOR_P99: u64 = 100;
+
 impl Latency {
     fn of(times: &Times) -> Self {
-        let micros = |share| times.quantile(share).map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-        Self { p50_us: micros(0.5), p99_us: micros(0.99) }
+        let micros = |share, least| {
+            let time = times.quantile(share).filter(|_| times.count() >= least);
+            time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+        };
+        Self { p50_us: micros(0.5, LEAST_FOR_P50), p99_us: micros(0.99, LEAST_FOR_P99) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pegboard_discovery::{Listed, Session, estimate_tokens};
+use pegboard_discovery::{Listed, Session, ToolDefinition, estimate_tokens};
 use pegboard_upstream::{
     ListKind,
     json::{SharedRaw, raw},
@@ -20,7 +20,6 @@ use crate::{
 /// The tools that a client is listed, and what that spares it, noted.
 pub(crate) fn tools(catalog: &CatalogView, setup: &Setup, exchange: &Exchange, metrics: &Metrics) -> Vec<SharedRaw> {
     metrics.lists.fetch_add(1, Ordering::Relaxed);
-    let tokens = |items: &[SharedRaw]| items.iter().map(|item| estimate_tokens(item.get()) as u64).sum::<u64>();
     catalog.with_tools(setup, exchange, |tools| {
         if tools.lists_everything() {
             return everything(tools);
@@ -28,9 +27,25 @@ pub(crate) fn tools(catalog: &CatalogView, setup: &Setup, exchange: &Exchange, m
         let items: Vec<SharedRaw> = tools.listed().iter().map(listed).collect();
         let viewer = &exchange.viewer;
         let key = (tools.catalog().version(), viewer.caller, viewer.setup);
-        metrics.saved(key, tokens(&items), || tokens(&everything(tools)));
+        metrics.saved(key, shown_tokens(tools), || all_tokens(tools));
         items
     })
+}
+
+/// Estimated tokens of the definitions that are listed, as a model gets them: names, descriptions and
+/// input schemas.
+fn shown_tokens(tools: &Session) -> u64 {
+    tools.listed().iter().map(|listed| tokens_of(&listed.definition)).sum()
+}
+
+/// Estimated tokens of the definitions of all tools, counted in the same way.
+fn all_tokens(tools: &Session) -> u64 {
+    let visible = tools.catalog().iter().filter(|tool| tools.selection().allows(tool));
+    visible.map(|tool| tokens_of(&ToolDefinition::of(tool, &tools.name_of(tool)))).sum()
+}
+
+fn tokens_of(definition: &ToolDefinition) -> u64 {
+    estimate_tokens(&definition.to_json().to_string()) as u64
 }
 
 /// A page of a list: `size` items from `cursor` on, or all of them.

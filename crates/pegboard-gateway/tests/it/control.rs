@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::{
     tokens::token,
-    world::{PATIENCE, Server, World, plain, read, settings, until},
+    world::{PATIENCE, Server, World, plain, read, settings, tool, until},
 };
 
 /// The control API of a gateway.
@@ -108,7 +108,7 @@ async fn the_status_shows_servers_sessions_and_totals() {
         (&one["state"], &one["calls"]["total"], &one["calls"]["failed"], &one["tools"]),
         (&json!("ready"), &json!(1), &json!(0), &json!(2))
     );
-    assert!(one["latency"]["p50Us"].is_u64(), "{one}");
+    assert_eq!(one["latency"], json!({"p50Us": null, "p99Us": null}), "one call says nothing about the next");
     let broken = &status["servers"][1];
     assert!(broken["reason"].as_str().is_some_and(|reason| reason.contains("/nowhere/to/be/found")), "{broken}");
     assert!(broken["retryInMs"].is_u64() && broken["lastError"].is_string(), "{broken}");
@@ -118,8 +118,48 @@ async fn the_status_shows_servers_sessions_and_totals() {
     assert_eq!((&client["profile"], &client["sessions"]), (&json!("bridge"), &json!(1)));
     let totals = &status["totals"];
     assert_eq!((&totals["hits"], &totals["misses"], &totals["lists"]), (&json!(1), &json!(0), &json!(1)));
-    assert!(totals["tokensSaved"].is_u64() && totals["searchLatency"]["p99Us"].is_u64(), "{totals}");
+    assert_eq!(totals["tokensSaved"], 0, "two small tools cost less than the two that stand for them");
     assert!(!status.to_string().contains(session.id()), "the names of sessions are secrets");
+}
+
+#[tokio::test]
+async fn percentiles_come_from_enough_calls() {
+    let world = World::new(vec![Server::new(&["echo"]).config("one")], plain()).await;
+    let desk = Desk::new(&world, Options::default());
+    let session = world.legacy().await;
+    let mut made = 0;
+    let mut check = async |calls: usize, has_p50: bool, has_p99: bool| {
+        while made < calls {
+            session.call("echo", "{}").await;
+            made += 1;
+        }
+        let latency = &desk.status_with(0, "ready").await["servers"][0]["latency"];
+        assert_eq!((latency["p50Us"].is_u64(), latency["p99Us"].is_u64()), (has_p50, has_p99), "{calls} calls");
+    };
+    check(9, false, false).await;
+    check(10, true, false).await;
+    check(99, true, false).await;
+    check(100, true, true).await;
+}
+
+#[tokio::test]
+async fn tokens_saved_are_fewer_than_there_are() {
+    let long = "Does something that takes many words to say, and so costs a context. ".repeat(20);
+    // What models do not get is not saved either.
+    let annotated = |at: usize| {
+        let mut tool = tool(&format!("tool_{at}"), &long);
+        tool["outputSchema"] = json!({"type": "object", "description": long});
+        tool
+    };
+    let server = Server::with((0..40).map(annotated).collect());
+    let world = World::new(vec![server.config("one")], settings(Profile::Dialect(DialectName::Bridge))).await;
+    let session = world.legacy().await;
+    session.names().await;
+    let saved = Desk::new(&world, Options::default()).status_with(0, "ready").await["totals"]["tokensSaved"].clone();
+    let definition = json!({"name": "tool_10", "description": long, "input_schema": {"type": "object"}});
+    let all = 40 * pegboard_discovery::estimate_tokens(&definition.to_string()) as u64;
+    let saved = saved.as_u64().unwrap_or_default();
+    assert!((all / 2..=all).contains(&saved), "{saved} of about {all}");
 }
 
 #[tokio::test]
