@@ -17,6 +17,9 @@ pub(crate) const STRONG: Style = AnsiColor::Green.on_default().bold();
 /// What accompanies it.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
+/// Columns between two cells of a table.
+const GAP: usize = 2;
+
 /// The table width when nobody says how wide the terminal is.
 const WIDTH_WITHOUT_TERMINAL: u16 = 100;
 
@@ -81,14 +84,27 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> St
     page
 }
 
-/// A plain table: no lines, one row a line, cut to the terminal.
+/// A plain table: no lines, one row a line, cut to the terminal. Where not even its numbers fit, each
+/// row becomes a short list.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
+    let width = u16::try_from(width()).unwrap_or(WIDTH_WITHOUT_TERMINAL);
+    table_in(width, head, rows, numbers)
+}
+
+/// [`table`] of so many columns.
+fn table_in(width: u16, head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
+    let widest = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| columns_of(cell));
+        cells.chain([columns_of(head[at])]).max().unwrap_or_default() + GAP
+    };
+    let is_fixed = |at: usize| at == 0 || numbers.contains(&at);
+    let fixed: usize = (0..head.len()).filter(|at| is_fixed(*at)).map(widest).sum();
+    if fixed > usize::from(width) + GAP {
+        return rows.iter().map(|row| list_of(head, row)).collect();
+    }
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    // Some terminals say that they have no columns at all.
-    if !stdout().is_terminal() || table.width().is_none_or(|width| width == 0) {
-        table.set_width(WIDTH_WITHOUT_TERMINAL);
-    }
+    table.set_width(width);
     table.set_header(head.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
     for row in rows {
         let cells = row.into_iter().zip(head).map(|(text, title)| styled(text, title));
@@ -97,11 +113,15 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) ->
         table.add_row(row);
     }
     for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
+        column.set_padding((0, GAP as u16));
         if numbers.contains(&at) {
             column.set_cell_alignment(CellAlignment::Right);
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
+    }
+    // A name is there to be used, and so is never cut.
+    if let Some(column) = table.column_mut(0).filter(|_| head[0] == "TOOL") {
+        column.set_constraint(ColumnConstraint::ContentWidth);
     }
     if let Some(column) = table.column_mut(1)
         && head.len() > 3
@@ -111,6 +131,15 @@ pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) ->
     let mut text = table.trim_fmt();
     text.push('\n');
     text
+}
+
+/// A row of a table that is too wide, its first cell above the others.
+fn list_of(head: &[&str], row: &[String]) -> String {
+    let Some((first, rest)) = row.split_first() else { return String::new() };
+    let titles = &head[1..];
+    let width = titles.iter().map(|title| title.len()).max().unwrap_or_default();
+    let lines = titles.iter().zip(rest).map(|(title, cell)| format!("  {title:<width$}  {cell}\n"));
+    format!("{STRONG}{first}{STRONG:#}\n{}", lines.collect::<String>())
 }
 
 /// A cell in the colour of its column; the table drops colours where there is no terminal.
@@ -149,6 +178,32 @@ pub(crate) fn number(value: f64) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_are_readable_from_60_columns_on() {
+        let head = ["RANKER", "RECALL@1", "RECALL@5", "RECALL@10", "NDCG@10", "MRR", "P50 µs", "P99 µs"];
+        let row = |name: &str| {
+            let numbers = ["0.5770", "0.8462", "0.8974", "0.7412", "0.6990", "12345.6", "123456.7"];
+            [name].into_iter().chain(numbers).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let wide = || vec![row("sequence"), row("hybrid")];
+        let text = ["SCORE", "TOOL", "SERVER", "DESCRIPTION"];
+        let found = |name: &str| {
+            let description = "Create a new issue in a repository. Use it to report a bug, or to ask for a feature.";
+            vec!["0.8900".to_owned(), name.to_owned(), "github".to_owned(), description.to_owned()]
+        };
+        let hits = || vec![found("create_issue"), found("a_tool_whose_name_takes_more_than_its_share_of_columns")];
+        for width in [60, 80, 120] {
+            let shown = format!(
+                "{}\n{}",
+                table_in(width, &head, wide(), &[1, 2, 3, 4, 5, 6, 7]),
+                table_in(width, &text, hits(), &[0])
+            );
+            let shown = anstream::adapter::strip_str(&shown).to_string();
+            assert!(shown.lines().all(|line| columns_of(line) <= width.into()), "{shown}");
+            insta::assert_snapshot!(format!("{width} columns"), shown);
+        }
+    }
 
     #[test]
     fn lines_break_between_words() {

@@ -56,6 +56,7 @@ fn issues() {
         github get_issue {"owner":"acme","repo":"web","issue_number":5} => Broken search
         github get_issue {"owner":"acme","repo":"api","issue_number":5} => error & there is no issue `5` & known: 3
         github get_issue {"owner":"acme","repo":"nope","issue_number":5} => error & known: web, api
+        github create_issue {"owner":"me","repo":"web","title":"x"} => error & known: acme/web, acme/api
         github add_issue_comment {"owner":"acme","repo":"web","issue_number":5,"body":"Me too"} => Me too
         github update_issue {"owner":"acme","repo":"web","issue_number":5,"state":"closed","state_reason":"completed"} => "state":"closed"
         github list_issues {"owner":"acme","repo":"web"} => "total":2 & !Broken search

@@ -166,7 +166,11 @@ impl World {
         let in_scope = || collection.objects.iter().filter(|object| is_in_scope(object));
         let found: Vec<Value> = in_scope().filter(|object| collection.is_meant(object, wanted)).cloned().collect();
         if found.is_empty() {
-            let known: Vec<String> = in_scope().map(|object| text_of(&object[&collection.called])).collect();
+            let mut known: Vec<String> = in_scope().map(|object| text_of(&object[&collection.called])).collect();
+            if known.is_empty() {
+                // What surrounds it is wrong: so what there is, with its surroundings.
+                known = collection.objects.iter().map(|object| with_owner(object, &collection.called)).collect();
+            }
             let noun = collection.noun.replace('_', " ");
             return Err(format!("there is no {noun} `{}`; {}", shorten(wanted), known_as(&known)).into());
         }
@@ -259,6 +263,12 @@ impl World {
         self.now += 60;
         Ok(object)
     }
+}
+
+/// What an object is called, behind its owner where it has one.
+fn with_owner(object: &Value, called: &str) -> String {
+    let name = text_of(&object[called]);
+    object["owner"].as_str().map_or_else(|| name.clone(), |owner| format!("{owner}/{name}"))
 }
 
 /// A text as it is, anything else as JSON.

@@ -17,5 +17,6 @@ mod login;
 mod quality;
 mod reference;
 mod regressions;
+mod screens;
 mod sessions;
 mod usage;

@@ -16,7 +16,7 @@ import sys
 import termios
 import time
 
-COLUMNS, LINES = 100, 60
+COLUMNS, LINES = int(os.environ.get("TERMINAL_COLUMNS", "100")), 60
 PATIENCE = 30
 
 
@@ -63,8 +63,9 @@ def main():
     steps, command = json.loads(sys.argv[1]), sys.argv[2:]
     child, terminal = pty.fork()
     if child == 0:
+        # Before the program looks.
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         os.execvp(command[0], command)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     raw, seen, end = "", 0, time.monotonic() + PATIENCE
     pending = b""
     while time.monotonic() < end:

@@ -1,0 +1,43 @@
+//! What the main commands look like on terminals of several widths.
+
+use std::process::Command;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::harness::Folder;
+
+const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/agent/cli/terminal.py");
+
+/// What a terminal of `columns` columns shows.
+fn screen(folder: &Folder, columns: usize, args: &[&str]) -> String {
+    let mut command = Command::new("python3");
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", folder.path());
+    command.env("TERM", "xterm").env("TERMINAL_COLUMNS", columns.to_string()).current_dir(folder.path());
+    command.args([DRIVER, "[]", env!("CARGO_BIN_EXE_pegboard")]).args(args);
+    let output = command.output().expect("Python runs");
+    let seen: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    let times = Regex::new(r"[0-9.]+ (µs|ms)").expect("a pattern");
+    let shown = times.replace_all(seen["screen"].as_str().expect("a text"), "[time]").into_owned();
+    format!("$ pegboard {}\n{}\n", args.join(" "), shown.trim_end())
+}
+
+#[test]
+fn the_main_commands_fit_terminals() {
+    let folder = Folder::new("screens");
+    for columns in [60, 80, 120] {
+        let shown: Vec<String> = [
+            &["help"][..],
+            &["search", "create a github issue", "--limit", "4"],
+            &["tools", "overdue invoices"],
+            &["tokens"],
+            &["call", "github___create_isue"],
+            &["trust"],
+        ]
+        .iter()
+        .map(|args| screen(&folder, columns, args))
+        .collect();
+        insta::assert_snapshot!(format!("{columns} columns"), shown.join("\n"));
+    }
+}
