@@ -43,8 +43,8 @@ pub(super) fn ask() -> (&'static str, Value) {
     ("Ask the person you work for, and wait for the answer. For decisions that are theirs, not for chat.", schema)
 }
 
-/// Entries of one kind that the prompt lists; what is left out is counted.
-const MAX_LISTED: usize = 50;
+/// Entries of one kind that the prompt lists; more are only counted, by server.
+const MAX_LISTED: usize = 8;
 
 /// Characters of a name or URI in the prompt; a longer one is left out.
 const MAX_NAME: usize = 200;
@@ -69,23 +69,41 @@ pub fn kept_section(prompts: &[Kept], resources: &[Kept]) -> String {
         let mut text = format!("## {title}\n\n{how}");
         // A name is data: one that would not fit on a line is none.
         let is_named = |entry: &&Kept| entry.key.chars().count() <= MAX_NAME && !entry.key.contains(char::is_control);
-        for entry in kept.iter().filter(is_named).take(MAX_LISTED) {
+        for entry in kept.iter().filter(is_named) {
             let description: String =
                 crate::prompt::one_line(&entry.description).chars().take(MAX_DESCRIPTION).collect();
             let about = if description.is_empty() { String::new() } else { format!(": {description}") };
             text.push_str(&format!("\n- {} (server {}){about}", entry.key, entry.server));
         }
-        if kept.len() > MAX_LISTED {
-            text.push_str(&format!("\n- and {} more", kept.len() - MAX_LISTED));
-        }
         text
+    };
+    let section = |title: &str, kept: &[Kept]| {
+        let what = title.to_lowercase();
+        if kept.len() <= MAX_LISTED {
+            return list(title, &format!("Servers have these {what}; a tool fetches them one by one."), kept);
+        }
+        let servers = counts(kept).into_iter().map(|(server, count)| format!("{server} {count}"));
+        let servers = servers.collect::<Vec<_>>().join(", ");
+        format!("## {title}\n\nServers have {what}: {servers}. A tool fetches them one by one.")
     };
     let mut sections = Vec::new();
     if !prompts.is_empty() {
-        sections.push(list("Prompts", "Servers keep these prompts; `get_prompt` fetches one.", prompts));
+        sections.push(section("Prompts", prompts));
     }
     if !resources.is_empty() {
-        sections.push(list("Resources", "Servers keep these resources; `get_resource` reads one.", resources));
+        sections.push(section("Resources", resources));
     }
     sections.join("\n\n")
+}
+
+/// How many entries each server has, in the order of the servers.
+fn counts(kept: &[Kept]) -> Vec<(&str, usize)> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for entry in kept {
+        match counts.iter_mut().find(|(server, _)| *server == entry.server) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((&entry.server, 1)),
+        }
+    }
+    counts
 }

@@ -32,7 +32,7 @@ impl Show for Lines {
             "servers": start.servers,
             "failed": start.failed.iter().map(failed).collect::<Vec<_>>(),
             "sandbox": start.sandbox.as_ref().map(|(text, _)| text),
-            "resumed_messages": start.resumed,
+            "resumed_messages": start.resumed.as_ref().map_or(0, |resumed| resumed.messages),
             "visible": start.visible,
         }))
     }

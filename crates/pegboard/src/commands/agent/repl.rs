@@ -1,5 +1,7 @@
 //! A conversation at the terminal, line by line.
 
+use std::path::PathBuf;
+
 use pegboard_agent::RunError;
 use rustyline::{
     Behavior, Config, Context, Editor, Helper, completion::Completer, error::ReadlineError, highlight::Highlighter,
@@ -26,8 +28,8 @@ what you type goes to the model, except
 /cost      what the conversation has cost so far
 /compact   sum the conversation up, to go on in a shorter one
 /help      this
-/quit      end, as Ctrl-C and Ctrl-D do
-Ctrl-C     while the model works: stop it, and go on from there";
+/quit      end, as Ctrl-D does
+Ctrl-C     stop the model; twice at the prompt ends";
 
 const COMMANDS: [&str; 5] = ["/tools", "/cost", "/compact", "/help", "/quit"];
 
@@ -57,20 +59,49 @@ enum Next {
     End(Outcome),
 }
 
-/// Asks until the person has had enough.
-pub(super) fn run(runtime: &Runtime, talk: &mut Talk) -> Result<Outcome, CliError> {
-    let failed = |error: ReadlineError| CliError::new("cannot read the terminal").because(error);
+fn failed(error: ReadlineError) -> CliError {
+    CliError::new("cannot read the terminal").because(error)
+}
+
+/// Asks until the person has had enough. What was typed is kept in the file `history`, if there is
+/// one.
+pub(super) fn run(runtime: &Runtime, talk: &mut Talk, history: Option<PathBuf>) -> Result<Outcome, CliError> {
     // The terminal, wherever standard output goes.
     let config = Config::builder().behavior(Behavior::PreferTerm).build();
     let mut editor: Editor<Commands, DefaultHistory> = Editor::with_config(config).map_err(failed)?;
     editor.set_helper(Some(Commands));
+    if let Some(history) = &history {
+        // The first time there is none.
+        let _ = editor.load_history(history);
+    }
+    let ended = read_lines(runtime, talk, &mut editor);
+    if let Some(history) = &history
+        && let Err(error) = editor.save_history(history)
+    {
+        tracing::debug!(%error, "prompt history not saved");
+    }
+    ended
+}
+
+fn read_lines(
+    runtime: &Runtime,
+    talk: &mut Talk,
+    editor: &mut Editor<Commands, DefaultHistory>,
+) -> Result<Outcome, CliError> {
+    let mut is_interrupted = false;
     say(&format!("{FAINT}`/help` says what else can be typed{FAINT:#}"));
     loop {
         let line = match editor.readline("> ") {
             Ok(line) => line,
+            Err(ReadlineError::Interrupted) if !is_interrupted => {
+                is_interrupted = true;
+                say(&format!("{FAINT}Ctrl-C again ends{FAINT:#}"));
+                continue;
+            }
             Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(Outcome::Yes),
             Err(error) => return Err(failed(error)),
         };
+        is_interrupted = false;
         let line = line.trim();
         if line.is_empty() {
             continue;

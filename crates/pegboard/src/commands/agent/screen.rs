@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::{
     amounts::{Spent, size, time},
+    markdown::Markdown,
     people::Ask,
     show::{Show, Start},
     terminal,
@@ -27,6 +28,9 @@ const NAME: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 const ALARM: Style = AnsiColor::Red.on_default().bold();
+
+/// Lines of a result that are shown.
+const MAX_LINES: usize = 3;
 
 /// Names of tools that came or went which are told.
 const MAX_NAMES: usize = 8;
@@ -51,6 +55,7 @@ pub(super) struct Screen {
     shows_thinking: bool,
     line: Line,
     words: Cleaner,
+    markdown: Markdown,
     thoughts: Cleaner,
     /// How the calls that are running are called.
     calls: HashMap<String, String>,
@@ -70,7 +75,7 @@ impl Screen {
     fn break_line(&mut self) -> Result<(), CliError> {
         match std::mem::take(&mut self.line) {
             Line::New => {}
-            Line::Words => output::raw(b"\n")?,
+            Line::Words => output::text(&format!("{}\n", self.markdown.finish()))?,
             Line::Thoughts => say(""),
         }
         Ok(())
@@ -92,9 +97,8 @@ impl Screen {
             self.break_line()?;
         }
         self.latest = None;
-        output::raw(piece.as_bytes())?;
         self.line = if piece.ends_with('\n') { Line::New } else { Line::Words };
-        Ok(())
+        output::text(&self.markdown.push(&piece))
     }
 
     fn thoughts(&mut self, piece: &str) -> Result<(), CliError> {
@@ -137,6 +141,22 @@ impl Screen {
         self.talk(&format!("  {style}{mark}{style:#} {NAME}{name}{NAME:#}{words}{outcome}{words:#}"))
     }
 
+    /// Shows the first lines of a result, to a person who looks on.
+    fn beginning(&mut self, text: &str) -> Result<(), CliError> {
+        if !self.is_streamed {
+            return Ok(());
+        }
+        let room = terminal::width().saturating_sub(4);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        for line in lines.iter().take(MAX_LINES) {
+            self.talk(&format!("    {FAINT}{}{FAINT:#}", one_line(line, room)))?;
+        }
+        match lines.len().saturating_sub(MAX_LINES) {
+            0 => Ok(()),
+            more => self.talk(&format!("    {FAINT}… {more} more lines{FAINT:#}")),
+        }
+    }
+
     fn tools(&mut self, visible: Vec<String>) -> Result<(), CliError> {
         let before = std::mem::replace(&mut self.visible, visible);
         let come: Vec<&String> = self.visible.iter().filter(|name| !before.contains(name)).collect();
@@ -174,8 +194,14 @@ impl Show for Screen {
             Some((text, false)) => warn(&format!("{ALARM}{}{ALARM:#}", clean(text))),
             None => {}
         }
-        if start.resumed > 0 {
-            say(&format!("{FAINT}going on after {} messages{FAINT:#}", start.resumed));
+        if let Some(resumed) = &start.resumed {
+            say(&format!("{FAINT}resuming after {} messages{FAINT:#}", resumed.messages));
+            let room = terminal::width().saturating_sub(2);
+            for (mark, words) in [('>', &resumed.asked), ('<', &resumed.answered)] {
+                if let Some(words) = words {
+                    say(&format!("{FAINT}{mark} {}{FAINT:#}", one_line(words, room)));
+                }
+            }
         }
         Ok(())
     }
@@ -190,8 +216,11 @@ impl Show for Screen {
                 self.call(id, &full, &arguments)
             }
             Event::CallFinished { id, text, is_error, offloaded, took, .. } => {
-                let outcome = if is_error { text } else { format!("{}, {}", time(took), size(text.len())) };
+                let outcome = if is_error { text.clone() } else { format!("{}, {}", time(took), size(text.len())) };
                 self.result(&id, is_error, &outcome)?;
+                if !is_error {
+                    self.beginning(&text)?;
+                }
                 match offloaded {
                     Some(file) => self.talk(&format!("  {GOOD}⇩{GOOD:#} {FAINT}in {}{FAINT:#}", file.display())),
                     None => Ok(()),
@@ -202,9 +231,11 @@ impl Show for Screen {
             }
             Event::ToolsChanged { visible } => self.tools(visible),
             Event::Turn { .. } => {
+                self.break_line()?;
                 // What one turn leaves open must not swallow the next.
                 (self.words, self.thoughts) = (Cleaner::default(), Cleaner::default());
-                self.break_line()
+                self.markdown = Markdown::default();
+                Ok(())
             }
             Event::Compacted => self.talk(&format!("{FAINT}the conversation was summed up{FAINT:#}")),
             Event::Warning(text) => {

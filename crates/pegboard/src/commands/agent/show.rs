@@ -3,6 +3,8 @@
 use pegboard_agent::{Agent, Answer, DialectName, Event, Mode, RunError};
 use pegboard_upstream::State;
 
+use serde_json::Value;
+
 use super::{amounts::Spent, people::Ask};
 use crate::error::CliError;
 
@@ -23,10 +25,50 @@ pub(super) struct Start {
     pub(super) reason: String,
     /// What contains commands, where there are some; and whether anything does.
     pub(super) sandbox: Option<(String, bool)>,
-    /// Messages of a conversation that goes on.
-    pub(super) resumed: usize,
+    /// The conversation that goes on, if one does.
+    pub(super) resumed: Option<Resumed>,
     /// The tools that the model sees.
     pub(super) visible: Vec<String>,
+}
+
+/// What was said before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Resumed {
+    pub(super) messages: usize,
+    /// What the person said last.
+    pub(super) asked: Option<String>,
+    /// What the model said last.
+    pub(super) answered: Option<String>,
+}
+
+impl Resumed {
+    /// The end of a history; none where the model has not said anything yet.
+    fn of(history: &[Value]) -> Option<Self> {
+        let last = |is_model: bool| history.iter().rev().find_map(|message| words_of(message, is_model));
+        let has_begun = history.iter().any(is_of_model);
+        has_begun.then(|| Self { messages: history.len(), asked: last(false), answered: last(true) })
+    }
+}
+
+/// Whether a message is the model's, in any provider's form.
+fn is_of_model(message: &Value) -> bool {
+    matches!(message["role"].as_str(), Some("assistant" | "model"))
+        || matches!(message["type"].as_str(), Some("function_call" | "reasoning" | "tool_search_call"))
+}
+
+/// The words of a message of the model or of the person, in any provider's form.
+fn words_of(message: &Value, is_model: bool) -> Option<String> {
+    let is_meant = if is_model { is_of_model(message) } else { message["role"] == "user" };
+    let content = ["content", "parts"].iter().find_map(|key| message.get(key)).filter(|_| is_meant)?;
+    let text = match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => {
+            let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+            texts.join(" ")
+        }
+        _ => String::new(),
+    };
+    (!text.trim().is_empty()).then_some(text)
 }
 
 impl Start {
@@ -44,7 +86,7 @@ impl Start {
             dialect: (mode == Mode::ToolSearch).then(|| dialect.as_str()),
             reason: reason.to_owned(),
             sandbox: agent.sandbox().map(|sandbox| (sandbox.to_string(), is_contained(sandbox))),
-            resumed: agent.history().await.len(),
+            resumed: Resumed::of(&agent.history().await),
             visible: agent.visible(),
         }
     }
