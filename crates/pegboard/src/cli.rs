@@ -16,6 +16,7 @@ use crate::commands::{
     disconnect::DisconnectArgs,
     doctor::DoctorArgs,
     eval::EvalArgs,
+    hook::HookArgs,
     import::ImportArgs,
     lint::LintArgs,
     login::LoginArgs,
@@ -144,6 +145,12 @@ pub(crate) enum Command {
     ///
     /// Takes the entry of Pegboard out of the client's file; a backup stays beside it.
     Disconnect(DisconnectArgs),
+    /// Name likely tools for a message, as a hook of Claude Code
+    ///
+    /// Reads the JSON of a `UserPromptSubmit` hook, searches the tools of the running gateway for the
+    /// message, and prints what fits as `additionalContext`. Prints nothing when nothing fits or no
+    /// gateway runs. `pegboard connect claude-code --hook` installs it.
+    Hook(HookArgs),
     /// Find the usual mistakes, and say how to fix each
     ///
     /// Looks at the configuration and what it needs: programs, variables, files, the address to

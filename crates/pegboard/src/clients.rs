@@ -3,6 +3,7 @@
 
 pub(crate) mod edit;
 pub(crate) mod files;
+pub(crate) mod hooks;
 pub(crate) mod places;
 pub(crate) mod read;
 pub(crate) mod secrets;

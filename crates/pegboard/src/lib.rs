@@ -100,6 +100,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
         Command::Disconnect(args) => commands::disconnect::run(&args),
+        Command::Hook(args) => commands::hook::run(&args),
         Command::Agent(args) => commands::agent::run(&args),
         Command::Session(args) => commands::session::run(&args),
         Command::Usage(args) => commands::usage::run(&args),

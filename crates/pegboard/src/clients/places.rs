@@ -56,7 +56,7 @@ impl Surroundings<'_> {
     }
 
     /// A variable that says something.
-    fn variable(&self, name: &str) -> Option<String> {
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
         (self.env)(name).filter(|value| !value.is_empty())
     }
 

@@ -17,7 +17,7 @@ use crate::{
     clients::{
         Client, edit,
         edit::EditError,
-        files,
+        files, hooks,
         places::{Os, Place, Surroundings},
         read,
         snippet::{self, Door, NAME},
@@ -55,8 +55,12 @@ pub(crate) struct ConnectArgs {
     #[arg(long)]
     replace: bool,
 
+    /// Also name likely tools to the model with each message (Claude Code)
+    #[arg(long)]
+    hook: bool,
+
     /// List the clients, and whether they use Pegboard
-    #[arg(long, conflicts_with_all = ["client", "http", "write", "replace"])]
+    #[arg(long, conflicts_with_all = ["client", "http", "write", "replace", "hook"])]
     list: bool,
 
     #[command(flatten)]
@@ -73,9 +77,47 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
     let door = door(args, client, config.as_deref())?;
     let place = place(client, args.project.as_deref(), &surroundings)?;
     let edit = Edit::plan(place, &door, config.as_deref().filter(|_| args.replace))?;
+    let hook = args.hook.then(|| hook(args, client, config.as_deref(), &surroundings)).transpose()?;
     let outcome = if args.write { edit.write() } else { edit.print() }?;
+    if let Some((path, command)) = hook {
+        write_hook(&path, &command, args.write)?;
+    }
     door.say_variables(client);
     Ok(outcome)
+}
+
+/// The file and the command line of the prompt hook.
+fn hook(
+    args: &ConnectArgs,
+    client: Client,
+    config: Option<&Path>,
+    surroundings: &Surroundings<'_>,
+) -> Result<(PathBuf, String), CliError> {
+    let (Client::ClaudeCode, Some(config)) = (client, config) else {
+        return Err(CliError::new("`--hook` is for Claude Code with a configuration of your own")
+            .hint("leave out `--hook`, or `--http`"));
+    };
+    let path = hooks::file(surroundings, args.project.as_deref())
+        .ok_or_else(|| CliError::new("no folder for Claude Code's settings: `HOME` is not set"))?;
+    let program = std::env::current_exe()
+        .map_err(|error| CliError::new("cannot find the path of this program").because(error))?;
+    Ok((path, hooks::command(&snippet::absolute(&program), &snippet::absolute(config))))
+}
+
+/// Puts the hook into the client's settings, or says what belongs there.
+fn write_hook(path: &Path, command: &str, is_written: bool) -> Result<(), CliError> {
+    let shown = path.display();
+    let old = read::text(path).map_err(|error| unreadable(path, &error))?;
+    let new = hooks::with(old.as_deref().unwrap_or_default(), command).map_err(|error| refused(path, &error))?;
+    if !is_written {
+        say(&format!("a `UserPromptSubmit` hook with the command `{command}` goes into `{shown}`"));
+        return Ok(());
+    }
+    if old.as_deref() != Some(new.as_str()) {
+        files::replace(path, old.as_deref(), &new)?;
+    }
+    say(&format!("wrote the hook to `{shown}`; it needs a running gateway (`pegboard serve`)"));
+    Ok(())
 }
 
 /// The configuration that is to be served; none if a gateway has it already.

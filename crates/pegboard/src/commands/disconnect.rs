@@ -1,6 +1,6 @@
 //! `pegboard disconnect`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -8,7 +8,7 @@ use super::connect;
 use crate::{
     Outcome,
     clients::{
-        Client, edit, files,
+        Client, edit, files, hooks,
         places::{Os, Surroundings},
         read,
         snippet::NAME,
@@ -35,7 +35,11 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
     let old = read::text(&place.path).map_err(|error| CliError::new(format!("`{path}` {error}")))?;
     let text = old.as_deref().unwrap_or_default();
     let refused = |error| connect::refused(&place.path, &error);
+    let had_hook = args.client == Client::ClaudeCode && remove_hook(args.project.as_deref(), &surroundings)?;
     if edit::get(text, syntax, place.keys, NAME).map_err(refused)?.is_none() {
+        if had_hook {
+            return Ok(Outcome::Yes);
+        }
         say(&format!("{title} does not use Pegboard: `{path}` has no entry `{NAME}`"));
         return Ok(Outcome::No);
     }
@@ -47,4 +51,16 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
     }
     say(&format!("restart {title}"));
     Ok(Outcome::Yes)
+}
+
+/// Takes the prompt hook out of Claude Code's settings; whether it was there.
+fn remove_hook(project: Option<&Path>, surroundings: &Surroundings<'_>) -> Result<bool, CliError> {
+    let Some(path) = hooks::file(surroundings, project) else { return Ok(false) };
+    let shown = path.display();
+    let old = read::text(&path).map_err(|error| CliError::new(format!("`{shown}` {error}")))?;
+    let Some(old) = old else { return Ok(false) };
+    let Some(new) = hooks::without(&old).map_err(|error| connect::refused(&path, &error))? else { return Ok(false) };
+    files::replace(&path, Some(&old), &new)?;
+    say(&format!("removed the hook from `{shown}`"));
+    Ok(true)
 }

@@ -10,6 +10,7 @@ pub(crate) mod connect;
 pub(crate) mod disconnect;
 pub(crate) mod doctor;
 pub(crate) mod eval;
+pub(crate) mod hook;
 pub(crate) mod import;
 pub(crate) mod lint;
 pub(crate) mod login;

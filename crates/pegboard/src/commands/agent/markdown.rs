@@ -153,8 +153,7 @@ impl Markdown {
     /// Goes over to the style of now.
     fn restyle(&self, shown: &mut String) {
         shown.push_str(&format!("{}", anstyle::Reset));
-        let styles =
-            [(self.is_heading, HEADING), (self.is_bold, BOLD), (self.is_italic, ITALIC), (self.is_code, CODE)];
+        let styles = [(self.is_heading, HEADING), (self.is_bold, BOLD), (self.is_italic, ITALIC), (self.is_code, CODE)];
         styles.iter().filter(|(is_on, _)| *is_on).for_each(|(_, style)| shown.push_str(&style.to_string()));
     }
 
@@ -204,7 +203,10 @@ mod tests {
         check("# Title\nand **bold**, *soft* and `code`", "Title\nand bold, soft and code");
         check("- one\n  * two\n+ three", "• one\n  • two\n• three");
         check("2 * 3 * 4 and a*b", "2 * 3 * 4 and a*b");
-        check("```rust\nlet a = *b;\n# not a title\n```\nafter *it*", "```rust\nlet a = *b;\n# not a title\n```\nafter it");
+        check(
+            "```rust\nlet a = *b;\n# not a title\n```\nafter *it*",
+            "```rust\nlet a = *b;\n# not a title\n```\nafter it",
+        );
         check("#hash and -dash", "#hash and -dash");
         check("**open\nnext", "open\nnext");
         check("`a * b` stays", "a * b stays");

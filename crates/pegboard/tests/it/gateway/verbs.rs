@@ -176,3 +176,45 @@ async fn a_client_is_disconnected() {
     place.check(&["disconnect", "cursor"], 0, "", "removed `pegboard`").await;
     assert!(!fs::read_to_string(&file).expect("a file").contains("pegboard"));
 }
+
+#[tokio::test]
+async fn a_hook_names_likely_tools() {
+    let place = Place::new("hook");
+    place.configure(&one());
+    place.check(&["connect", "claude-code", "--hook", "--write"], 0, "", "wrote the hook").await;
+    let settings = place.0.path().join(".claude/settings.json");
+    let hook: Value = serde_json::from_str(&fs::read_to_string(&settings).expect("a file")).expect("JSON");
+    let hook = hook["hooks"]["UserPromptSubmit"][0]["hooks"][0]["command"].as_str().expect("a command").to_owned();
+    // As the client runs it, with the input that it documents.
+    let run = async |prompt: &str| {
+        let input = json!({
+            "session_id": "s", "transcript_path": "/t.jsonl", "cwd": place.project(), "permission_mode": "default",
+            "hook_event_name": "UserPromptSubmit", "prompt": prompt,
+        });
+        let mut command = place.command(&[]);
+        let mut shell = tokio::process::Command::new("sh");
+        shell.envs(command.as_std().get_envs().filter_map(|(key, value)| Some((key, value?))));
+        shell.args(["-c", &hook]).current_dir(place.project());
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command = shell;
+        let mut child = command.spawn().expect("it starts");
+        let mut pipe = child.stdin.take().expect("a pipe");
+        tokio::io::AsyncWriteExt::write_all(&mut pipe, input.to_string().as_bytes()).await.expect("it is sent");
+        drop(pipe);
+        told(&child.wait_with_output().await.expect("it ends"))
+    };
+    assert_eq!(run("Return a text of many lines").await.0, Some(0), "no gateway runs");
+    assert_eq!(run("Return a text of many lines").await.1, "");
+    let file = place.project().join("pegboard.json");
+    let _served = Served::start_in(place.project(), &file, std::path::Path::new(&place.state())).await;
+    let (code, out, _) = run("Return a text of many lines").await;
+    let answer: Value = serde_json::from_str(&out).expect("JSON");
+    let specific = &answer["hookSpecificOutput"];
+    let context = specific["additionalContext"].as_str().unwrap_or_default();
+    assert_eq!((code, &specific["hookEventName"]), (Some(0), &json!("UserPromptSubmit")));
+    assert!(context.contains("large(bytes: integer)"), "{context}");
+    assert_eq!(run("/compact").await.1, "", "a command of the client");
+    assert_eq!(run("zzqq vvxx").await.1, "", "nothing fits");
+    place.check(&["disconnect", "claude-code"], 0, "", "removed the hook").await;
+    assert!(!fs::read_to_string(&settings).expect("a file").contains("pegboard"));
+}

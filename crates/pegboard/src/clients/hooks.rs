@@ -1,0 +1,102 @@
+//! The hook of Claude Code that attaches likely tools to the user's message.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{
+    edit::{self, EditError},
+    places::Surroundings,
+};
+
+/// The event before a message goes to the model.
+const EVENT: &str = "UserPromptSubmit";
+
+/// Seconds that the client waits.
+const TIMEOUT: u64 = 10;
+
+/// The file with Claude Code's hooks: of the user, or of a project.
+pub(crate) fn file(surroundings: &Surroundings<'_>, project: Option<&std::path::Path>) -> Option<PathBuf> {
+    match project {
+        Some(folder) => Some(folder.join(".claude/settings.json")),
+        None => match surroundings.variable("CLAUDE_CONFIG_DIR") {
+            Some(folder) => Some(PathBuf::from(folder).join("settings.json")),
+            None => Some(surroundings.home()?.join(".claude/settings.json")),
+        },
+    }
+}
+
+/// The command line of the hook.
+pub(crate) fn command(program: &str, config: &str) -> String {
+    format!("{} hook --config {}", quoted(program), quoted(config))
+}
+
+/// A word of a shell's command line.
+fn quoted(word: &str) -> String {
+    let is_plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// `text` with the hook, in place of an older one of ours.
+pub(crate) fn with(text: &str, command: &str) -> Result<String, EditError> {
+    let mut groups = others(text)?;
+    groups.push(json!({"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT}]}));
+    edit::json::set(text, &["hooks"], EVENT, &Value::Array(groups))
+}
+
+/// `text` without the hook; `None` if it does not have it.
+pub(crate) fn without(text: &str) -> Result<Option<String>, EditError> {
+    let value = edit::json::to_json(text)?;
+    let groups = value["hooks"][EVENT].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !groups.iter().any(is_ours) {
+        return Ok(None);
+    }
+    let others = others(text)?;
+    let text = match others.is_empty() {
+        true => edit::json::remove(text, &["hooks"], EVENT)?,
+        false => edit::json::set(text, &["hooks"], EVENT, &Value::Array(others))?,
+    };
+    Ok(Some(text))
+}
+
+/// The groups of hooks of the event that are not ours.
+fn others(text: &str) -> Result<Vec<Value>, EditError> {
+    let value = edit::json::to_json(text)?;
+    let groups = value["hooks"][EVENT].as_array().cloned().unwrap_or_default();
+    Ok(groups.into_iter().filter(|group| !is_ours(group)).collect())
+}
+
+/// Whether a group holds our hook and nothing else.
+fn is_ours(group: &Value) -> bool {
+    let is_our_command = |hook: &Value| {
+        let words: Vec<&str> = hook["command"].as_str().unwrap_or_default().split_whitespace().collect();
+        words.first().is_some_and(|program| program.trim_matches('\'').ends_with("pegboard"))
+            && words.get(1) == Some(&"hook")
+    };
+    let hooks = group["hooks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    !hooks.is_empty() && hooks.iter().all(is_our_command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_comes_once_and_goes_alone() {
+        let other = json!({"hooks": [{"type": "command", "command": "date"}]});
+        let before = format!("{{\n  // mine\n  \"hooks\": {{\"{EVENT}\": [{other}]}}\n}}\n");
+        let once = with(&before, &command("/usr/bin/pegboard", "/home/a b/x.json")).expect("it is set");
+        let twice = with(&once, &command("/opt/pegboard", "/x.json")).expect("it is set");
+        let groups = edit::json::to_json(&twice).expect("JSON")["hooks"][EVENT].take();
+        let ours =
+            json!({"hooks": [{"type": "command", "command": "/opt/pegboard hook --config /x.json", "timeout": 10}]});
+        assert_eq!(groups, json!([other, ours]));
+        assert!(once.contains("hook --config '/home/a b/x.json'") && twice.contains("// mine"));
+        let without_it = without(&twice).expect("JSON").expect("it was there");
+        assert_eq!(edit::json::to_json(&without_it).expect("JSON")["hooks"][EVENT], json!([other]));
+        assert_eq!(without(&without_it).expect("JSON"), None);
+        let alone = with("", "pegboard hook --config x").expect("it is set");
+        let empty = without(&alone).expect("JSON").expect("it was there");
+        assert_eq!(edit::json::to_json(&empty).expect("JSON"), json!({"hooks": {}}));
+    }
+}
