@@ -63,18 +63,21 @@ fn fits(output: &str, expected: &[String]) -> bool {
 struct Reader {
     folder: PathBuf,
     port: u16,
+    /// Whether text is printed, as it is on a terminal.
+    is_terminal: bool,
     running: Option<tokio::process::Child>,
 }
 
 impl Reader {
-    fn new(name: &str, tools: &Path) -> Self {
+    /// `name` names the folder, and `server` the server that a client has.
+    fn new(name: &str, server: &str, tools: &Path) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&folder);
         for below in ["bin", "home/.cursor", "work"] {
             fs::create_dir_all(folder.join(below)).expect("a folder");
         }
         // Somebody who had a client before.
-        let client = r#"{"mcpServers": {"clock": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
+        let client = format!(r#"{{"mcpServers": {{"{server}": {{"command": "uvx", "args": ["mcp-server-time"]}}}}}}"#);
         fs::write(folder.join("home/.cursor/mcp.json"), client).expect("a file");
         let tools = tools.display();
         // What these would fetch is installed already, at the versions that the tests pin.
@@ -92,7 +95,7 @@ impl Reader {
         }
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pegboard"), folder.join("bin/pegboard")).expect("a link");
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-        Self { folder, port, running: None }
+        Self { folder, port, is_terminal: false, running: None }
     }
 
     /// The page speaks of the usual port; somebody else may have that here.
@@ -116,8 +119,11 @@ impl Reader {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LOG", "PEGBOARD_RANKER"] {
+        for variable in ["PEGBOARD_CONFIG", "PEGBOARD_LOG", "PEGBOARD_RANKER", "PEGBOARD_FORMAT"] {
             command.env_remove(variable);
+        }
+        if self.is_terminal {
+            command.env("PEGBOARD_FORMAT", "text");
         }
         command
     }
@@ -175,7 +181,7 @@ impl Drop for Reader {
 /// Runs every command of a page, in order, in a folder of its own.
 async fn check(name: &str, page: &str, least: usize) {
     let Some(tools) = real::tools() else { return };
-    let mut reader = Reader::new(name, &tools);
+    let mut reader = Reader::new(name, "clock", &tools);
     let mut problems = Vec::new();
     let mut count = 0;
     for Block { line, info, text } in blocks(page) {
@@ -209,6 +215,45 @@ async fn every_command_and_configuration_runs() {
 async fn every_command_of_the_tutorial_runs() {
     check("tutorial", include_str!("../../../../docs/tutorial.md"), 12).await;
 }
+
+/// The commands that need nothing but the program, as a reader types them on a terminal.
+#[tokio::test]
+async fn every_command_of_the_readme_runs() {
+    let Some(tools) = real::tools() else { return };
+    let mut reader = Reader::new("readme", "time", &tools);
+    reader.is_terminal = true;
+    let elsewhere = ["cargo ", "export ", "OPENAI_BASE_URL=", "pegboard agent "];
+    let times = regex::Regex::new("[0-9.]+ µs").expect("a pattern");
+    let mut problems = Vec::new();
+    let mut count = 0;
+    for Block { line, text, .. } in blocks(README).into_iter().filter(|block| block.info == "console") {
+        for (command, expected) in commands(&text) {
+            if elsewhere.iter().any(|start| command.starts_with(start)) {
+                continue;
+            }
+            count += 1;
+            // The demo is served by a command of Cargo.
+            if command.starts_with("curl") {
+                reader.serve("pegboard serve --demo", &[]).await.expect("it serves");
+            }
+            let expected: Vec<String> =
+                expected.iter().map(|line| times.replace_all(line, "…").into_owned()).collect();
+            if let Err(reason) = reader.run(&command, &expected, false).await {
+                problems.push(format!("line {line}: `{command}`: {reason}"));
+            }
+            if command.starts_with("curl") {
+                reader.stop().await;
+            }
+        }
+    }
+    reader.stop().await;
+    assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+    assert!(count >= 7, "only {count} commands were found");
+    let words = README.split_whitespace().count();
+    assert!((600..=900).contains(&words), "{words} words");
+}
+
+const README: &str = include_str!("../../../../README.md");
 
 #[test]
 fn links_lead_somewhere() {
