@@ -214,3 +214,26 @@ fn every_tool_of_a_server_is_seen_or_not() {
         check(&narrowed, "git-hub", true);
     }
 }
+
+/// Two tools whose names differ in nothing but their case, and one whose name was made for models.
+const TWINS: [&str; 4] = ["a/search", "a/Search", "b/b_find=find", "b/b_Find=Find"];
+
+#[test]
+fn a_name_to_the_letter_means_one_of_several_like_it() {
+    let check = |pattern: &str, expected: &[&str]| {
+        let catalog = catalog(&TWINS);
+        let selection = Selection::everything().allow_tools([pattern]).settled(&catalog);
+        let names: Vec<&str> =
+            catalog.iter().filter(|tool| selection.allows(tool)).map(|tool| tool.name()).collect();
+        assert_eq!(names, expected, "{pattern}");
+    };
+    check("search", &["search"]);
+    check("Search", &["Search"]);
+    check("a:Search", &["Search"]);
+    check("a/Search", &["Search"]);
+    check("b:Find", &["b_Find"]);
+    check("b:b_find", &["b_find"]);
+    check("SEARCH", &[]);
+    check("a__search", &[]);
+    check("c:search", &[]);
+}
