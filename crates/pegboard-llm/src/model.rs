@@ -107,9 +107,21 @@ pub struct Model {
 
 /// A text that names no model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is not of the form PROVIDER/MODEL; providers are {}", Provider::ALL.map(Provider::as_str).join(", "))]
-pub struct ModelError {
-    given: String,
+#[non_exhaustive]
+pub enum ModelError {
+    /// It has no provider or no name.
+    #[error("`{0}` is not of the form PROVIDER/MODEL; providers are {names}", names = provider_names())]
+    Form(String),
+    /// Its provider is not known here.
+    #[error(
+        "unknown provider `{0}`; providers are {names}. A local model is `openai/MODEL` with `OPENAI_BASE_URL`",
+        names = provider_names()
+    )]
+    Provider(String),
+}
+
+fn provider_names() -> String {
+    Provider::ALL.map(Provider::as_str).join(", ")
 }
 
 impl Model {
@@ -118,9 +130,10 @@ impl Model {
     /// # Errors
     /// When the provider is unknown or the model is missing.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
-        let wrong = || ModelError { given: text.to_owned() };
-        let (provider, name) = text.split_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(wrong)?;
-        let provider = Provider::ALL.into_iter().find(|one| one.as_str() == provider).ok_or_else(wrong)?;
+        let parts = text.split_once('/').filter(|(provider, name)| !provider.is_empty() && !name.is_empty());
+        let (provider, name) = parts.ok_or_else(|| ModelError::Form(text.to_owned()))?;
+        let known = Provider::ALL.into_iter().find(|one| one.as_str() == provider);
+        let provider = known.ok_or_else(|| ModelError::Provider(provider.to_owned()))?;
         Ok(Self { provider, name: name.to_owned() })
     }
 
@@ -231,6 +244,18 @@ fn openai_version(name: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_are_wrong() {
+        let check = |text: &str, expected: &str| {
+            let error = Model::parse(text).expect_err(text).to_string();
+            assert!(error.starts_with(expected), "{text}: {error}");
+        };
+        check("gpt-5", "`gpt-5` is not of the form PROVIDER/MODEL; providers are anthropic, openai,");
+        check("openai/", "`openai/` is not of the form");
+        check("/gpt-5", "`/gpt-5` is not of the form");
+        check("ollama/llama3", "unknown provider `ollama`; providers are anthropic,");
+    }
 
     #[test]
     fn what_models_can_do() {

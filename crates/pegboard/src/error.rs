@@ -48,7 +48,8 @@ impl CliError {
         let text = pegboard_upstream::with_causes(self);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let hint = self.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
-        format!("{}{hint}", lines.join("; "))
+        // What ends with a colon goes on in the next line.
+        format!("{}{hint}", lines.join("; ").replace(":; ", ": "))
     }
 
     /// Prints the message, its causes and the hint to standard error.
@@ -79,4 +80,15 @@ pub(crate) fn warn(message: &str) {
 pub(crate) fn say(text: &str) {
     use io::Write as _;
     let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_has_no_loose_ends() {
+        let error = CliError::new("`x.json` has mistakes:\n  line 1: a\n  line 2: b").hint("mend them");
+        assert_eq!(error.in_one_line(), "`x.json` has mistakes: line 1: a; line 2: b (mend them)");
+    }
 }

@@ -223,8 +223,7 @@ fn a_name_to_the_letter_means_one_of_several_like_it() {
     let check = |pattern: &str, expected: &[&str]| {
         let catalog = catalog(&TWINS);
         let selection = Selection::everything().allow_tools([pattern]).settled(&catalog);
-        let names: Vec<&str> =
-            catalog.iter().filter(|tool| selection.allows(tool)).map(|tool| tool.name()).collect();
+        let names: Vec<&str> = catalog.iter().filter(|tool| selection.allows(tool)).map(|tool| tool.name()).collect();
         assert_eq!(names, expected, "{pattern}");
     };
     check("search", &["search"]);

@@ -286,6 +286,8 @@ pub const COMMENT_PREFIXES: [&str; 3] = ["_", "//", "x-"];
 
 /// The advice to write the known name that is nearest to `key`.
 pub fn did_you_mean<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    // Abbreviations are nearer to other words than to their own.
+    let (key, known) = (if key == "cmd" { "command" } else { key }, known.into_iter());
     naming::nearest(key, known, 1).pop().map(|near| format!("did you mean `{near}`?"))
 }
 

@@ -137,17 +137,18 @@ impl Upstream {
                     }
                     let retry_in = pause(self.name(), failures);
                     failures += 1;
-                    let seconds = (retry_in.as_secs_f32() * 10.0).round() / 10.0;
+                    let shown =
+                        Duration::from_millis(u64::try_from(retry_in.as_millis()).unwrap_or(u64::MAX) / 100 * 100);
                     // The same again every minute is no news.
                     if failures <= LOUD_FAILURES {
-                        tracing::warn!(server = self.name(), reason, retry_in_s = seconds, "a server failed");
+                        tracing::warn!(server = self.name(), reason, retry_in = ?shown, "server failed");
                     } else {
                         tracing::debug!(
                             server = self.name(),
                             reason,
-                            retry_in_s = seconds,
+                            retry_in = ?shown,
                             failures,
-                            "a server failed again"
+                            "server failed again"
                         );
                     }
                     self.enter(State::Failed { reason, retry_in });

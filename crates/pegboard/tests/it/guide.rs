@@ -236,8 +236,7 @@ async fn every_command_of_the_readme_runs() {
             if command.starts_with("curl") {
                 reader.serve("pegboard serve --demo", &[]).await.expect("it serves");
             }
-            let expected: Vec<String> =
-                expected.iter().map(|line| times.replace_all(line, "…").into_owned()).collect();
+            let expected: Vec<String> = expected.iter().map(|line| times.replace_all(line, "…").into_owned()).collect();
             if let Err(reason) = reader.run(&command, &expected, false).await {
                 problems.push(format!("line {line}: `{command}`: {reason}"));
             }

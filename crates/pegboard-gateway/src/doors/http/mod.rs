@@ -53,6 +53,7 @@ pub(crate) fn router(entrance: Entrance, control: Arc<Control>, max_body_bytes: 
     Router::new()
         .route(ENDPOINT, any(endpoint))
         .route("/mcp/", any(endpoint))
+        .route("/", get(probes::welcome))
         .route(HEALTH, get(probes::health))
         .route(READY, get(probes::ready))
         .route(METRICS, get(probes::numbers))

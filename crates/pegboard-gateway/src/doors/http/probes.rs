@@ -78,6 +78,13 @@ pub(super) async fn numbers(State(door): State<Arc<Door>>, request: Request) -> 
 }
 
 /// Anything else: most likely a slip in an address.
+/// For a person who opens the address in a browser.
+pub(super) async fn welcome() -> Response<Body> {
+    Response::new(Body::from(format!(
+        "This is a Pegboard gateway. MCP clients connect to {ENDPOINT}; `pegboard status` shows how it is.\n"
+    )))
+}
+
 pub(super) async fn elsewhere() -> Response<Body> {
     let mut response = Response::new(Body::from(format!("there is nothing here; MCP is at {ENDPOINT}\n")));
     *response.status_mut() = StatusCode::NOT_FOUND;

@@ -152,7 +152,7 @@ async fn a_server_that_fails_without_a_variable_is_reported_once() {
     assert!(line.contains("mcpServers.failing.pegboard.inheritEnv") && !line.contains("PB_SECRET_TWO"), "{line}");
     // The same series of failures is not reported again.
     let mut log = served.log.clone();
-    let again = log.wait_for(|log| log.matches("a server failed").count() >= 3);
+    let again = log.wait_for(|log| log.matches("server failed").count() >= 3);
     tokio::time::timeout(PATIENCE, again).await.expect("it fails again").expect("a log");
     assert_eq!(served.log().matches(warning).count(), 1, "{}", served.log());
     config["mcpServers"]["failing"]["pegboard"] = json!({"inheritEnv": ["PB_SECRET_ONE"]});

@@ -109,7 +109,7 @@ async fn secrets_in_addresses_stay_there() {
     });
     let served = Served::start("addresses", &config).await;
     let session = served.legacy().await;
-    served.logged("a server failed").await;
+    served.logged("server failed").await;
     let called = session.call("far___anything", json!({})).await;
     let health = super::client::http().get(served.url.replace("/mcp", "/health")).send().await.expect("an answer");
     let health = health.text().await.expect("a body");
