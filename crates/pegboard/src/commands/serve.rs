@@ -181,10 +181,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     let served = match listener {
         Some(listener) => {
             announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));
-            if source == Source::Demo {
-                announce(format, DEMO);
-            }
-            tokio::spawn(summarise(Arc::clone(&gateway), format));
+            tokio::spawn(summarise(Arc::clone(&gateway), format, format!("http://{}{ENDPOINT}", listener.address())));
             let stop = stopped(Arc::clone(&gateway), format, config.listen.shutdown_deadline);
             listener.serve(router, stop, || gateway.cut_calls()).await;
             Ok(())
@@ -284,10 +281,6 @@ async fn stopped(gateway: Arc<Gateway>, format: LogFormat, deadline: Duration) {
     });
 }
 
-/// What somebody who starts without a configuration should know.
-const DEMO: &str = "this is the demo: 207 tools on 15 servers, behind two that every client sees; \
-                    `pegboard serve CONFIG` serves your own";
-
 /// Says something that whoever starts us waits for; in the log, if that is to be JSON alone.
 fn announce(format: LogFormat, text: &str) {
     match format {
@@ -297,9 +290,12 @@ fn announce(format: LogFormat, text: &str) {
 }
 
 /// Says once what there is, when it is known.
-async fn summarise(gateway: Arc<Gateway>, format: LogFormat) {
+async fn summarise(gateway: Arc<Gateway>, format: LogFormat, url: String) {
     gateway.ready().await;
     announce(format, &summary(&gateway.servers(), gateway.catalog().len()));
+    if std::io::stderr().is_terminal() {
+        announce(format, &format!("connect a client: `pegboard connect CLIENT --http {url} --write`"));
+    }
 }
 
 /// The servers by their states, and how many tools they have.
