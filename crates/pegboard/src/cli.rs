@@ -49,101 +49,101 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Find the tools that fit a query
+    /// Search for tools that match a query
     ///
-    /// Searches the tools of the configuration: those of the gateway that runs with it, else its
-    /// servers are started for the search. `--catalog` searches a file instead. Without either,
-    /// searches the demo. Prints a table on a terminal and JSON otherwise. Exits with 1 when nothing
-    /// fits.
+    /// Searches the tools of the configured servers: asks the gateway that runs with the
+    /// configuration, or starts the servers if none is running. `--catalog` searches a catalog file
+    /// instead. Without a configuration, searches the demo. Prints a table on a terminal and JSON
+    /// otherwise. Exits with 1 if no tool matches.
     Search(SearchArgs),
-    /// List the tools that there are, or those that fit a query
+    /// List all tools, or the tools that match a query
     ///
-    /// Asks the gateway that runs with the configuration, else starts its servers. Exits with 1 when
-    /// there are none.
+    /// Asks the gateway that runs with the configuration, or starts the servers if none is running.
+    /// Exits with 1 if there are no tools.
     Tools(ToolsArgs),
     /// Call a tool
     ///
-    /// Asks the gateway that runs with the configuration, else starts its servers. Arguments are
-    /// `key=value`, read as the tool's schema says, or one JSON object. Exits with 1 when the tool
-    /// reports an error, and with 2 when it was not called.
+    /// Asks the gateway that runs with the configuration, or starts the servers if none is running.
+    /// Arguments are `key=value` pairs, converted to the types in the tool's schema, or one JSON
+    /// object. Exits with 1 if the tool reports an error, and with 2 if it was not called.
     Call(CallArgs),
-    /// Put any number of MCP servers behind one endpoint
+    /// Run the gateway: many MCP servers behind one endpoint
     ///
-    /// Reads the `mcpServers` that MCP clients have, starts the servers, and shows each
-    /// client only what it needs. Without a configuration, serves a demo whose tools work.
-    /// Streamable HTTP at `/mcp`, of all protocol versions; `--stdio` for clients that
+    /// Reads `mcpServers` in the format of MCP clients, starts the servers, and shows each client
+    /// only the tools that it needs. Without a configuration, serves a demo with working tools.
+    /// Serves Streamable HTTP at `/mcp` in all protocol versions; use `--stdio` for clients that
     /// start their servers themselves.
     Serve(ServeArgs),
     /// Log in to a remote server
     ///
-    /// Asks the server who gives logins for it, opens a browser there (OAuth 2.1), and keeps what
-    /// comes of it for you alone. From then on `serve`, `catalog` and `agent` use it, and renew it;
-    /// a gateway that runs finds it within a second. Exits with 1 when the login is refused or
-    /// nobody logs in.
+    /// Discovers the server's authorization server, opens a browser for the login (OAuth 2.1), and
+    /// saves the tokens in a file that only you can read. `serve`, `catalog` and `agent` then use and
+    /// refresh them; a running gateway picks them up within a second. Exits with 1 if the login is
+    /// denied or times out.
     Login(LoginArgs),
-    /// Forget the login to a remote server
+    /// Log out of a remote server
     ///
-    /// Removes what `login` has kept, and tells whoever gave the login, where that is possible.
-    /// Exits with 1 when there was none.
+    /// Deletes the tokens that `login` saved, and revokes them if the authorization server supports
+    /// it. Exits with 1 if there was no login.
     Logout(LogoutArgs),
     /// Show the status of a running gateway: servers, tools, conversations, tokens saved
     ///
-    /// Finds the gateway that runs for this user, asks it, and prints one screen; with
-    /// several, a line for each. Where the gateway wants a token, it is read from
-    /// `--token-file`, from `PEGBOARD_TOKEN`, or from the gateway's configuration file. Exits
-    /// with 1 when a server has failed or no gateway runs.
+    /// Prints one screen about the gateway that runs for this user, or one line for each if several
+    /// are running. If the gateway requires a token, it is read from `--token-file`, from
+    /// `PEGBOARD_TOKEN`, or from the gateway's configuration file. Exits with 1 if a server has failed
+    /// or no gateway is running.
     Status(StatusArgs),
     /// Show the log of a running gateway
     ///
-    /// The last lines that it keeps in memory, whatever its own log shows: what happened to servers,
-    /// and what they write to standard error.
+    /// Prints the most recent lines, which the gateway keeps in memory at any log level: server events,
+    /// and what the servers write to standard error.
     Logs(LogsArgs),
     /// Restart a server of a running gateway
     Restart(RestartArgs),
     /// Add a server to the configuration
     ///
-    /// `pegboard add NAME -- COMMAND ARGUMENT…` for a program, `pegboard add NAME URL` for a remote
-    /// server. Comments in the file stay. A gateway that runs with it follows.
+    /// `pegboard add NAME -- COMMAND ARGUMENT…` adds a local program, `pegboard add NAME URL` a remote
+    /// server. Comments in the file are kept. A gateway that runs with the file applies the change.
     Add(AddArgs),
     /// Remove a server from the configuration
     Remove(NameArgs),
-    /// Switch a server on in the configuration
+    /// Enable a server in the configuration
     Enable(NameArgs),
-    /// Switch a server off in the configuration
+    /// Disable a server in the configuration
     Disable(NameArgs),
-    /// Trust a configuration file that was found in a folder
+    /// Trust a project's configuration file
     ///
-    /// A `pegboard.json` that comes with a folder starts no program until it is trusted, as it is
-    /// now: a change asks again. Your own configuration, and a file that you name with `--config`, need
-    /// no trust.
+    /// A `pegboard.json` that is found in the current folder or above starts no program until you
+    /// trust it. Trust applies to the file's current content; after a change you are asked again. Your
+    /// own configuration and a file named with `--config` are always trusted.
     Trust(TrustArgs),
     /// Print the tools of the configured servers as a catalog
     ///
-    /// Starts the servers, prints one tool a line, and stops them. All of their tools: what
-    /// the configuration hides from clients included. Exits with 1 when a server does not
-    /// start.
+    /// Starts the servers, prints one tool per line, and stops them. Includes tools that the
+    /// configuration hides from clients. Exits with 1 if a server does not start.
     Catalog(CatalogArgs),
-    /// Approve tools that are new or have changed since their server was first seen
+    /// Approve tools that were added or changed since their server was first seen
     ///
-    /// The tools that a server offers when it is first seen are approved, unless the configuration says
-    /// `"newServers": "hold"`. Tools that differ from that later wait here, and are held where it says
-    /// `"pinning": "hold"`. Shows the differences and asks; a running gateway applies an approval at once.
+    /// The tools of a server are approved when it is first seen, unless the configuration sets
+    /// `"newServers": "hold"`. Tools that are added or changed later wait for approval; with
+    /// `"pinning": "hold"` they are hidden until then. Shows the differences and asks for each; a
+    /// running gateway applies an approval at once.
     Approve(ApproveArgs),
-    /// Make one configuration of what your MCP clients have
+    /// Create a configuration from the servers of your MCP clients
     ///
-    /// Finds the servers that Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex, Gemini
-    /// CLI and Zed have, for you and for the project in the current folder, and shows what would
-    /// become of them; `--write` or `--output` writes it, for `pegboard serve`. Secrets are masked
-    /// in all that is printed. Exits with 1 when no server is found.
+    /// Finds the servers that are configured in Claude Desktop, Claude Code, Cursor, VS Code, Windsurf,
+    /// Codex, Gemini CLI and Zed, for you and for the project in the current folder, and previews the
+    /// configuration for `pegboard serve`. `--write` or `--output` writes it. Secrets are masked in the
+    /// output. Exits with 1 if no server is found.
     Import(ImportArgs),
-    /// Make an MCP client use Pegboard
+    /// Add Pegboard to an MCP client
     ///
-    /// Prints what belongs into the client's configuration; `--write` puts it there and leaves
-    /// everything else in that file as it is, comments included.
+    /// Prints the entry for the client's configuration file. `--write` adds it to the file and changes
+    /// nothing else there, not even comments.
     Connect(ConnectArgs),
-    /// Make an MCP client use Pegboard no longer
+    /// Remove Pegboard from an MCP client
     ///
-    /// Takes the entry of Pegboard out of the client's file; a backup stays beside it.
+    /// Removes Pegboard's entry from the client's configuration file and keeps a backup next to it.
     Disconnect(DisconnectArgs),
     /// Name likely tools for a message, as a hook of Claude Code
     ///
@@ -151,56 +151,55 @@ pub(crate) enum Command {
     /// message, and prints what fits as `additionalContext`. Prints nothing when nothing fits or no
     /// gateway runs. `pegboard connect claude-code --hook` installs it.
     Hook(HookArgs),
-    /// Find the usual mistakes, and say how to fix each
+    /// Check the setup for common problems and suggest fixes
     ///
-    /// Looks at the configuration and what it needs: programs, variables, files, the address to
-    /// listen on. Then starts every server, looks at its tools, and stops it again; `--offline`
-    /// starts none. Secrets are never printed. Exits with 1 when something is wrong enough that
-    /// it cannot work.
+    /// Checks the configuration and what it depends on: programs, variables, files and the listen
+    /// address. Then starts every server, checks its tools, and stops it again; `--offline` skips
+    /// this. Secrets are never printed. Exits with 1 if there are errors.
     Doctor(DoctorArgs),
-    /// Let a model work with the tools of the configured servers
+    /// Run an agent: a model that uses the tools of the configured servers
     ///
-    /// Starts the servers and hands the model what it needs to find their tools. With a
-    /// PROMPT, prints the answer and ends; on a terminal without one, a conversation. Without
-    /// a configuration, the tools are those of a demo, and work. Keys come from each
-    /// provider's usual variables, such as `ANTHROPIC_API_KEY`. Exits with 1 when a limit is
-    /// reached or the model refuses, and with 130 when it was stopped.
+    /// Starts the servers and lets the model search for and call their tools. With a PROMPT, prints
+    /// the answer and exits; without one on a terminal, starts a conversation. Without a configuration,
+    /// uses a demo with working tools. API keys are read from each provider's usual variable, such as
+    /// `ANTHROPIC_API_KEY`. Exits with 1 if a limit is reached or the model refuses, and with 130 if
+    /// it was interrupted.
     Agent(Box<AgentArgs>),
-    /// Hold one conversation's tool state
+    /// Run a tool search session over standard input and output
     ///
-    /// Reads one JSON object a line from standard input and answers each with one line:
-    /// `{"op":"list"}`, `{"op":"call","name":…,"arguments":…}`, `{"op":"prompt"}`,
-    /// `{"op":"messages","messages":[…]}` and `{"op":"pin","name":…}`.
+    /// Keeps the tool state of one conversation. Reads one JSON object per line from standard input
+    /// and answers each with one line: `{"op":"list"}`, `{"op":"call","name":…,"arguments":…}`,
+    /// `{"op":"prompt"}`, `{"op":"messages","messages":[…]}` and `{"op":"pin","name":…}`.
     Session(SessionArgs),
-    /// Show what was learned from use, or forget it
+    /// Show or delete what was learned from usage
     ///
-    /// Where the configuration says `usageLearning`, what was called after a search ranks higher
-    /// for like queries of the same caller. Shows the words (their stems), the tool, and what is
-    /// left of it; `pegboard search --usage --explain` shows what it does. A gateway that runs
-    /// finds within a second that something is to be forgotten.
+    /// If the configuration enables `usageLearning`, a tool that was called after a search ranks higher
+    /// for similar queries of the same caller. Shows the query words (stemmed), the tool, and the
+    /// remaining strength; `pegboard search --usage --explain` shows the effect on a search. A running
+    /// gateway applies a reset within a second.
     Usage(UsageArgs),
-    /// Count what a catalog costs a context, and what each dialect leaves of it
+    /// Count the context tokens of a catalog, with and without tool search
     ///
-    /// Counts o200k tokens of compact JSON: all tools at once, what each dialect shows at
-    /// first, and what its answers to a hundred queries cost.
+    /// Counts o200k tokens of compact JSON: all tools at once, the first tool list of each dialect,
+    /// and its answers to a hundred queries.
     Tokens(TokensArgs),
-    /// Find tools that models will not find, will confuse, or will pay too much for
+    /// Check for tools that are hard to find, easily confused or too large
     ///
-    /// Searches for every tool by its own words, and looks at names, descriptions and schemas;
-    /// each finding says what is wrong and how to mend it. Without `--catalog`, looks at the demo
-    /// catalog; `pegboard catalog` makes catalogs of running servers. Starts nothing. Exits with 1
-    /// when there are more findings than are let pass. The rules are in `docs/lint.md`.
+    /// Searches for every tool by its own words, and checks names, descriptions and schemas. Each
+    /// finding says what is wrong and how to fix it. Without `--catalog`, checks the demo catalog;
+    /// `pegboard catalog` creates a catalog from configured servers. Starts no servers. Exits with 1
+    /// if there are more findings than `--max-findings`. The rules are in `docs/lint.md`.
     Lint(LintArgs),
     /// Measure rankers against labelled queries
     ///
     /// DATA is a folder with `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv`
-    /// (query id, tool id, relevance), or a file that `pegboard serve --record` has written:
-    /// then the tools that were called after a search count as relevant for it.
+    /// (query id, tool id, relevance), or a file written by `pegboard serve --record`, in which the
+    /// tools called after a search count as relevant for it.
     Eval(EvalArgs),
-    /// Measure speed and memory beside Tantivy
+    /// Benchmark search speed and memory against Tantivy
     ///
-    /// Builds synthetic catalogs of the given sizes, asks two-word queries for the ten
-    /// best tools, and replaces single tools.
+    /// Builds synthetic catalogs of the given sizes, runs two-word queries for the ten best tools,
+    /// and replaces single tools.
     Bench(BenchArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),

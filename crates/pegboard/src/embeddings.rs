@@ -30,25 +30,25 @@ const KEY: &str = "PEGBOARD_EMBEDDINGS_KEY";
 /// Which endpoint is asked.
 #[derive(Debug, Args)]
 pub(crate) struct EmbeddingsArgs {
-    /// Rank with the vectors of this OpenAI-compatible endpoint too, such as
-    /// `http://127.0.0.1:11434/v1`; a key for it goes into `PEGBOARD_EMBEDDINGS_KEY`
+    /// OpenAI-compatible embeddings endpoint to use for ranking, such as
+    /// `http://127.0.0.1:11434/v1`; set its API key in `PEGBOARD_EMBEDDINGS_KEY`
     #[arg(long, value_name = "URL", env = "PEGBOARD_EMBEDDINGS", requires = "embeddings_model")]
     embeddings: Option<String>,
 
-    /// The model to ask it for
+    /// Embedding model to request from the endpoint
     #[arg(long, value_name = "MODEL", env = "PEGBOARD_EMBEDDINGS_MODEL")]
     embeddings_model: Option<String>,
 
-    /// What the model wants in front of a query, such as `query: `
+    /// Prefix that the model expects before a query, such as `query: `
     #[arg(long, value_name = "TEXT", requires = "embeddings")]
     embeddings_query_prefix: Option<String>,
 
-    /// What it wants in front of a tool, such as `passage: `
+    /// Prefix that the model expects before a tool, such as `passage: `
     #[arg(long, value_name = "TEXT", requires = "embeddings")]
     embeddings_document_prefix: Option<String>,
 
-    /// Where vectors, and what was learned from use, are kept; `none` keeps nothing
-    /// [default: `pegboard` in the user's folder for state]
+    /// State folder for vectors and usage data; `none` saves nothing
+    /// [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
 }
@@ -59,8 +59,8 @@ impl EmbeddingsArgs {
         let (Some(url), Some(model)) = (&self.embeddings, &self.embeddings_model) else { return Ok(None) };
         if !is_url(url) {
             // It may hold a password, so it is not repeated.
-            return Err(CliError::new("`--embeddings` is no address of an endpoint")
-                .hint("for instance `http://127.0.0.1:11434/v1`"));
+            return Err(CliError::new("`--embeddings` is not an http or https URL")
+                .hint("for example `http://127.0.0.1:11434/v1`"));
         }
         let key = std::env::var(KEY).ok().filter(|key| !key.trim().is_empty());
         Ok(Some(EndpointSettings {
@@ -89,7 +89,7 @@ pub(crate) fn chosen(config: &Config) -> Option<Chosen> {
 pub(crate) fn embedder(chosen: Option<Chosen>, state: Option<&Path>) -> Option<Arc<Embedder>> {
     let (settings, selection) = chosen?;
     let made = Embedder::new(settings, state.map(folder).as_deref());
-    let told = |error: &EmbeddingError| tracing::error!("the embeddings endpoint is not used: {}", with_causes(error));
+    let told = |error: &EmbeddingError| tracing::error!("embeddings endpoint disabled: {}", with_causes(error));
     made.inspect_err(told).ok().map(|embedder| Arc::new(embedder.seeing(selection)))
 }
 
@@ -109,7 +109,7 @@ impl Asked {
             None => config.state.resolve(None),
         };
         let embedder = Embedder::new(settings, state.as_deref().map(folder).as_deref());
-        let embedder = embedder.map_err(|error| CliError::new("cannot ask for embeddings").because(error))?;
+        let embedder = embedder.map_err(|error| CliError::new("cannot use the embeddings endpoint").because(error))?;
         Ok(Some(Self { runtime: runtime()?, embedder: Arc::new(embedder) }))
     }
 
@@ -117,7 +117,7 @@ impl Asked {
     /// Whether it has a use for them.
     pub(crate) fn embed_tools(&self, ranker: &dyn Ranker, catalog: &Catalog) -> bool {
         if !ranker.use_vectors(&Arc::default()) {
-            warn(&format!("`{}` ranks without vectors; `hybrid` uses them", ranker.name()));
+            warn(&format!("the ranker `{}` does not use embeddings; `hybrid` does", ranker.name()));
             return false;
         }
         let progress = Progress::waiting("embedding the tools");
@@ -127,9 +127,9 @@ impl Asked {
         let standing = self.embedder.standing();
         if let Err(error) = done {
             let (some, all) = (standing.embedded, standing.tools);
-            missed(&format!("only {some} of {all} tools have a vector of the embeddings endpoint"), &error);
+            missed(&format!("only {some} of {all} tools have been embedded"), &error);
         } else if standing.refused > 0 {
-            warn(&format!("the embeddings endpoint takes {} of the tools in no length", standing.refused));
+            warn(&format!("the embeddings endpoint rejected {} tools, even when shortened", standing.refused));
         }
         true
     }
@@ -168,19 +168,19 @@ impl Asked {
         let limit = self.embedder.settings().timeout;
         let queries: Vec<QueryTexts> = queries.map(|query| with_requests(ranker, query)).collect();
         let asked = self.runtime.block_on(self.embedder.kept_queries(&queries, limit));
-        let told = |error: &EmbeddingError| missed("the queries are ranked without their vectors", error);
+        let told = |error: &EmbeddingError| missed("ranking the queries without embeddings", error);
         let Ok(vectors) = asked.inspect_err(told) else { return Vectors::default() };
         let (lacking, all) = (lacking(queries.iter().map(|query| &query.whole), &vectors), queries.len());
         if lacking > 0 {
-            warn(&format!("{lacking} of {all} queries are ranked without their vectors: {NOT_TAKEN}"));
+            warn(&format!("ranking {lacking} of {all} queries without embeddings: {NOT_TAKEN}"));
         }
         vectors
     }
 }
 
-const WITHOUT: &str = "the search goes on without the vector of its query";
+const WITHOUT: &str = "searching without the embedding of the query";
 
-const NOT_TAKEN: &str = "the endpoint does not take it";
+const NOT_TAKEN: &str = "the endpoint rejected it";
 
 /// How many queries have no vector, though they have a text.
 fn lacking<'q>(queries: impl Iterator<Item = &'q String>, vectors: &Vectors) -> usize {

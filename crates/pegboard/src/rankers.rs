@@ -16,10 +16,10 @@ use tokio::runtime::Handle;
 /// A ranker that people can choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
 pub(crate) enum RankerName {
-    /// Exact names, words (fielded BM25, typos, several intents) and meaning
+    /// Exact names, keywords (fielded BM25, typos, multiple intents) and meaning
     #[default]
     Hybrid,
-    /// A regular expression over name and description, fuzzy when it matches nothing
+    /// A regular expression over name and description; fuzzy if it matches nothing
     Regex,
     /// Tantivy's BM25 and query language
     Bm25,
@@ -29,7 +29,7 @@ pub(crate) enum RankerName {
     Sequence,
     /// Points for name, hint and description, stacked; `+word` is required
     Hinted,
-    /// The lexical half of hybrid alone
+    /// Only the lexical half of hybrid
     Lexical,
 }
 

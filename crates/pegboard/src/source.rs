@@ -31,11 +31,11 @@ pub(crate) enum Source {
 /// Flags by which a configuration is named.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConfigArgs {
-    /// The configuration [default: `pegboard.json` in this folder or above, else your own, else the demo]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your own, else the demo]
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Use the demo, whatever configuration there is
+    /// Use the demo instead of a configuration
     #[arg(long, conflicts_with = "config")]
     pub(crate) demo: bool,
 }
@@ -43,15 +43,15 @@ pub(crate) struct ConfigArgs {
 /// [`ConfigArgs`] for commands that take the file as an argument too.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConfigArgument {
-    /// The configuration [default: `pegboard.json` in this folder or above, else your own, else the demo]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your own, else the demo]
     #[arg(value_name = "CONFIG", conflicts_with = "demo")]
     pub(crate) argument: Option<PathBuf>,
 
-    /// The same, as a flag
+    /// Configuration file, as a flag
     #[arg(long = "config", value_name = "FILE", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Use the demo, whatever configuration there is
+    /// Use the demo instead of a configuration
     #[arg(long)]
     pub(crate) demo: bool,
 }
@@ -144,9 +144,9 @@ impl Source {
     /// When there is none.
     pub(crate) fn file(&self) -> Result<&Path, CliError> {
         self.path().ok_or_else(|| {
-            CliError::new("there is no configuration yet").hint(
-                "`pegboard import --write` makes one from the servers of your clients, `pegboard add` one server at \
-                 a time; `--config` names another file",
+            CliError::new("no configuration found").hint(
+                "`pegboard import --write` makes one from the servers of your clients, `pegboard add` adds one \
+                 server; `--config` names another file",
             )
         })
     }
@@ -159,7 +159,7 @@ impl Source {
 pub(crate) fn own_file() -> Result<PathBuf, CliError> {
     let env = |name: &str| std::env::var(name).ok();
     Surroundings { os: Os::current(), env: &env }.own_configuration().ok_or_else(|| {
-        CliError::new("no folder for your configuration: `HOME` is not set").hint("name a file with `--config`")
+        CliError::new("cannot find your configuration folder: `HOME` is not set").hint("name a file with `--config`")
     })
 }
 

@@ -11,15 +11,15 @@ const MAX_QUERIES: usize = 10_000_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// How many tools the synthetic catalogs have
+    /// Number of tools in the synthetic catalogs
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1000,10000,100000")]
     pub(crate) sizes: Vec<usize>,
 
-    /// Measure this catalog file too
+    /// Also measure this catalog file
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) catalog: Vec<PathBuf>,
 
-    /// How many queries to time for each row
+    /// Number of queries to time for each row
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = parse_count)]
     pub(crate) queries: usize,
 
@@ -33,6 +33,6 @@ pub(crate) struct BenchArgs {
 fn parse_count(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(count) if (1..=MAX_QUERIES).contains(&count) => Ok(count),
-        _ => Err(format!("a number from 1 to {MAX_QUERIES} is expected")),
+        _ => Err(format!("expected a number from 1 to {MAX_QUERIES}")),
     }
 }

@@ -11,21 +11,21 @@ use crate::{error::CliError, source::ConfigArgs};
 /// Where tools come from.
 #[derive(Debug, Args)]
 pub(crate) struct SourceArgs {
-    /// A catalog file: an MCP `tools/list` result, a JSON array of tools, or JSON Lines
+    /// Catalog file: an MCP `tools/list` result, a JSON array of tools, or JSON Lines
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) catalog: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
 
-    /// Refuse catalog files that are larger
+    /// Maximum size of a catalog file
     #[arg(long, value_name = "BYTES", default_value_t = pegboard_core::Limits::default().file_bytes)]
     pub(crate) max_catalog_bytes: usize,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelArgs {
-    /// The model file that `hybrid` ranks with, instead of the model that is built in
+    /// Model file for the `hybrid` ranker [default: the built-in model]
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
 }
@@ -33,11 +33,11 @@ pub(crate) struct ModelArgs {
 /// Which tools a model sees of those that there are.
 #[derive(Debug, Args)]
 pub(crate) struct ShownArgs {
-    /// Show tools of these servers
+    /// Show only the tools of these servers
     #[arg(long, value_name = "SERVER", value_delimiter = ',')]
     pub(crate) servers: Vec<String>,
 
-    /// Show these tools: `server:tool`, `server:*` or a name
+    /// Show only these tools: `server:tool`, `server:*` or a name
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) tools: Vec<String>,
 
@@ -71,12 +71,12 @@ impl ValueEnum for Dialect {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self.0 {
             DialectName::Explicit => "Search, then add by name",
-            DialectName::Gateway => "The first tools, and a search that exposes its hits",
+            DialectName::Gateway => "A few tools up front, and a search that exposes its hits",
             DialectName::Select => "A search that loads its matches",
             DialectName::Ranked => "A search that only ranks",
             DialectName::Schema => "A search that loads and returns schemas",
             DialectName::Bridge => "Ready-to-call signatures and one call tool",
-            DialectName::Code => "Specs of an HTTP API, and a shell whose programs call it",
+            DialectName::Code => "HTTP API specs, and a shell to call the API from",
         };
         Some(PossibleValue::new(self.0.as_str()).help(help))
     }
@@ -84,7 +84,7 @@ impl ValueEnum for Dialect {
 
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
-    /// How to print the result [default: text on a terminal, json otherwise]
+    /// Output format [default: text on a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT", env = "PEGBOARD_FORMAT")]
     pub(crate) format: Option<Format>,
 }
@@ -92,7 +92,7 @@ pub(crate) struct OutputArgs {
 /// [`OutputArgs`] of commands that print text wherever it goes.
 #[derive(Debug, Args)]
 pub(crate) struct PlainOutputArgs {
-    /// How to print the result
+    /// Output format
     #[arg(long, value_name = "FORMAT", env = "PEGBOARD_FORMAT", default_value = "text")]
     format: Format,
 }
@@ -109,19 +109,19 @@ impl PlainOutputArgs {
 pub(crate) enum Format {
     /// One JSON document
     Json,
-    /// A table for people
+    /// Human-readable text
     Text,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// What to log: off, error, warn, info, debug, trace, or a list such as
+    /// Log level: off, error, warn, info, debug, trace, or a list such as
     /// `warn,pegboard::server=info` [default: info; error for `catalog`,
     /// `error,pegboard_llm::embeddings=warn` for `agent`, off for `doctor`]
     #[arg(long, value_name = "LEVEL", env = "PEGBOARD_LOG")]
     pub(crate) log_level: Option<String>,
 
-    /// How to log
+    /// Log format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
 }
@@ -129,9 +129,9 @@ pub(crate) struct LogArgs {
 /// How the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Human-readable text
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -139,8 +139,8 @@ pub(crate) enum LogFormat {
 pub(crate) fn set_all(settings: &mut Settings, pairs: &[String]) -> Result<(), CliError> {
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(CliError::new(format!("`{pair}` is not of the form KEY=JSON"))
-                .hint("for instance `--set maxToolsLimit=20`"));
+            return Err(CliError::new(format!("`{pair}` is not in the form KEY=JSON"))
+                .hint("for example `--set maxToolsLimit=20`"));
         };
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         settings.set(key, &value).map_err(|error| CliError::new(error.to_string()))?;

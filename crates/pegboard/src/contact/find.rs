@@ -22,20 +22,20 @@ const TOKEN: &str = "PEGBOARD_TOKEN";
 /// Flags by which a running gateway is named.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct GatewayArgs {
-    /// The gateway that listens there, such as `http://127.0.0.1:8080`
+    /// Address of the gateway, such as `http://127.0.0.1:8080`
     #[arg(long, value_name = "URL", conflicts_with = "socket")]
     url: Option<String>,
 
-    /// The gateway with this control socket, as those on pipes have (`serve --stdio`)
+    /// Control socket of the gateway, for gateways started with `serve --stdio`
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// A file with nothing but a token
+    /// File that contains only the gateway's token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// Where gateways keep their state, and note that they run
-    /// [default: `pegboard` in the user's folder for state]
+    /// State folder, in which running gateways are registered
+    /// [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     state: Option<String>,
 }
@@ -85,7 +85,7 @@ pub(crate) fn one(args: &GatewayArgs, file: Option<&Path>) -> Result<Door, CliEr
     match find(args, file)? {
         Found::One(door) => Ok(door),
         Found::Several(_) => {
-            Err(CliError::new("several gateways are running").hint("say which with `--config`, `--url` or `--socket`"))
+            Err(CliError::new("several gateways are running").hint("choose one with `--config`, `--url` or `--socket`"))
         }
     }
 }
@@ -120,7 +120,7 @@ fn given_token(args: &GatewayArgs) -> Result<Option<String>, CliError> {
     let text = String::from_utf8(bytes).unwrap_or_default();
     let token = text.trim();
     if token.is_empty() || token.contains(char::is_whitespace) || text.len() > MAX_TOKEN {
-        return Err(CliError::new(format!("`{}` does not hold one token", path.display())));
+        return Err(CliError::new(format!("`{}` must contain exactly one token", path.display())));
     }
     Ok(Some(token.to_owned()))
 }

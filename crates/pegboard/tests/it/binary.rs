@@ -192,7 +192,7 @@ fn settings_come_from_flag_then_environment_then_file() {
 fn no_hits_at_all_is_nothing_to_ask_for() {
     let folder = folder("limit");
     let refused = folder.show(&["search", "weather", "--catalog", "tools.json", "--limit", "0"]);
-    assert!(refused.contains("'--limit <N>': a whole number from 1 on is expected"), "{refused}");
+    assert!(refused.contains("'--limit <N>': expected a whole number of at least 1"), "{refused}");
     folder.file("none.json", r#"{"pegboard": {"catalogs": ["tools.json"], "limit": 0}}"#);
     let refused = folder.show(&["search", "weather", "--config", "none.json"]);
     assert!(refused.contains("`pegboard.limit` must be"), "{refused}");

@@ -97,7 +97,7 @@ fn a_search_goes_on_without_it_and_says_so() {
     check(&["--embeddings", &url, "--embeddings-model", "test-model"], "HTTP status 400: not `[hidden]`");
     let refused = folder.run(&["search", "x", "--embeddings", "me:hunter2@nonsense", "--embeddings-model", "m"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(said(&refused).contains("no address of an endpoint"), "{}", said(&refused));
+    assert!(said(&refused).contains("not an http or https URL"), "{}", said(&refused));
     assert!(!said(&refused).contains("hunter2"), "{}", said(&refused));
 }
 
@@ -159,7 +159,7 @@ fn only_the_vector_of_the_whole_query_is_missed() {
         }
     };
     // One of its requests is refused as well, the other is not.
-    check(Conduct::RefusesWord("звоним", 400), Some("the search goes on without the vector of its query: "));
+    check(Conduct::RefusesWord("звоним", 400), Some("searching without the embedding of the query: "));
     check(Conduct::HangsAt("звоним"), None);
 }
 

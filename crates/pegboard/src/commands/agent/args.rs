@@ -14,54 +14,54 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// The configuration, if this is a file or ends in `.json` or `.jsonc`, or if a PROMPT
-    /// follows [default: `pegboard.json` in this folder or above, else your own, else the demo]
+    /// Configuration file; a single argument is one if the file exists or ends in `.json` or
+    /// `.jsonc` [default: `pegboard.json` in this folder or above, else your own, else the demo]
     /// [env: PEGBOARD_CONFIG]
     #[arg(value_name = "CONFIG")]
     pub(crate) first: Option<OsString>,
 
-    /// What to say to the model; `-`, or nothing where input is piped, reads it from standard
-    /// input; nothing on a terminal asks for it, line by line
+    /// Prompt for the model; read from standard input if it is `-`, or if it is omitted and input
+    /// is piped; if omitted on a terminal, starts a conversation
     #[arg(value_name = "PROMPT")]
     pub(crate) second: Option<OsString>,
 
-    /// Use the demo, whatever configuration there is
+    /// Use the demo instead of a configuration
     #[arg(long)]
     pub(crate) demo: bool,
 
-    /// Who is asked, such as `anthropic/claude-haiku-4-5`; providers are anthropic, openai,
+    /// Provider and model, such as `anthropic/claude-haiku-4-5`; providers are anthropic, openai,
     /// openai-responses, gemini, minimax and minimax-chat
     #[arg(long, value_name = "PROVIDER/MODEL", env = "PEGBOARD_MODEL")]
     pub(crate) model: Option<String>,
 
-    /// How the model gets at its tools [default: auto; tool-search with `--dialect`]
+    /// How the model accesses its tools [default: auto; tool-search with `--dialect`]
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<ModeName>,
 
-    /// The family of meta-tools [default: the configuration's, or bridge]
+    /// Set of meta-tools to use [default: the configuration's, or bridge]
     #[arg(long, value_name = "DIALECT")]
     pub(crate) dialect: Option<Dialect>,
 
-    /// How to rank, instead of the dialect's own way
+    /// Ranker to use [default: the dialect's own]
     #[arg(long, value_name = "RANKER", env = "PEGBOARD_RANKER")]
     pub(crate) ranker: Option<RankerName>,
 
-    /// How the model is told of tools that were found [default: the best way that it knows]
+    /// How found tools are delivered to the model [default: the best that it supports]
     #[arg(long, value_name = "DELIVERY")]
     pub(crate) delivery: Option<DeliveryName>,
 
     #[command(flatten)]
     pub(crate) shown: ShownArgs,
 
-    /// What the prompt says there is, instead of what the catalog tells
+    /// Tool categories to list in the prompt, instead of those of the catalog
     #[arg(long, value_name = "TEXT", value_delimiter = ',')]
     pub(crate) prompt_categories: Vec<String>,
 
-    /// An option of the dialect, such as `maxToolsLimit=20`
+    /// Set an option of the dialect, such as `maxToolsLimit=20`
     #[arg(long, value_name = "KEY=JSON")]
     pub(crate) set: Vec<String>,
 
-    /// Send no `cache_control` breakpoints to providers that cache only what is marked
+    /// Do not send `cache_control` breakpoints to providers that need them for prompt caching
     #[arg(long)]
     pub(crate) no_prompt_cache: bool,
 
@@ -69,15 +69,15 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
 
-    /// Keep the conversation in this file, step by step, and go on with what is in it
+    /// Save the conversation to this file after each step, and continue it if the file exists
     #[arg(long, value_name = "FILE")]
     pub(crate) transcript: Option<PathBuf>,
 
-    /// Which calls need your consent
+    /// Calls that need your approval
     #[arg(long, value_name = "CALLS", default_value = "destructive")]
     pub(crate) approve: ApprovalName,
 
-    /// Calls that need no further consent, such as `github:create_issue` or `files:read_*`
+    /// Calls that need no further approval, such as `github:create_issue` or `files:read_*`
     #[arg(long, value_name = "SERVER:TOOL", value_delimiter = ',', value_parser = parse_grant)]
     pub(crate) allow: Vec<String>,
 
@@ -85,54 +85,54 @@ pub(crate) struct AgentArgs {
     #[arg(long, conflicts_with = "approve")]
     pub(crate) yes: bool,
 
-    /// Turns that the model may take for one prompt [default: 100]
+    /// Maximum number of model turns per prompt [default: 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
 
-    /// Tokens, read and written, that the conversation may take
+    /// Maximum number of tokens for the conversation, input and output
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_tokens: Option<u64>,
 
-    /// What the conversation may cost, in the currency of `--prices`
+    /// Maximum cost of the conversation, in the currency of `--prices`
     #[arg(long, value_name = "COST", requires = "prices", value_parser = parse_amount)]
     pub(crate) max_cost: Option<f64>,
 
-    /// What a million tokens cost: read, written, and read from the cache
+    /// Price of a million tokens: input, output and cached input
     #[arg(long, value_name = "INPUT,OUTPUT[,CACHED]", value_parser = parse_prices)]
     pub(crate) prices: Option<Prices>,
 
-    /// Sum the conversation up when a request has become larger than this
+    /// Summarize the conversation when a request exceeds this size
     #[arg(long, value_name = "TOKENS")]
     pub(crate) compact_above: Option<u64>,
 
-    /// Put outputs that are larger than this into files, from which the model reads what it
-    /// needs; 0 keeps everything in the conversation
+    /// Write larger tool outputs to files, from which the model reads the parts it needs; 0 keeps
+    /// all outputs in the conversation
     #[arg(long, value_name = "TOKENS", default_value_t = 10_000)]
     pub(crate) offload_above: usize,
 
-    /// Where these files are [default: `pegboard/outputs` in your folder for state]
+    /// Folder for these files [default: `pegboard/outputs` in the user's state folder]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) outputs: Option<PathBuf>,
 
-    /// Where commands run, in code execution mode [default: `pegboard/work` in your folder
-    /// for state]
+    /// Folder in which commands run in code execution mode [default: `pegboard/work` in the
+    /// user's state folder]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) work_folder: Option<PathBuf>,
 
-    /// Where logins to remote servers are kept; `none` uses none [default: `pegboard` in your
-    /// folder for state]
+    /// State folder with the logins to remote servers; `none` uses no logins
+    /// [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
 
-    /// Whether these commands have to run in a sandbox
+    /// Sandbox policy for commands in code execution mode
     #[arg(long, value_name = "POLICY", default_value = "require")]
     pub(crate) sandbox: SandboxName,
 
-    /// Show what the model thinks, where it tells
+    /// Show the model's thinking, if the provider returns it
     #[arg(long)]
     pub(crate) show_thinking: bool,
 
-    /// How to print what happens
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: AgentFormat,
 
@@ -143,22 +143,22 @@ pub(crate) struct AgentArgs {
 /// How a run is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AgentFormat {
-    /// The answer, and the rest on standard error
+    /// The answer on standard output, everything else on standard error
     Text,
-    /// One JSON object for each event, a line each
+    /// One JSON object per line for each event
     Json,
 }
 
 /// A mode by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeName {
-    /// Search when there are many tools or they cost much
+    /// Use tool search if there are many tools or they need many tokens
     Auto,
-    /// All tools are visible
+    /// Show all tools to the model
     Normal,
-    /// Tools are found by searching
+    /// The model searches for tools
     ToolSearch,
-    /// Tools are an HTTP API for commands that the model writes
+    /// The model writes commands that call the tools over an HTTP API
     CodeExecution,
 }
 
@@ -178,9 +178,9 @@ impl From<ModeName> for Mode {
 pub(crate) enum ApprovalName {
     /// None
     Never,
-    /// Those that may delete or overwrite as far as they do not say otherwise, and commands
+    /// Tools that are not annotated as read-only or non-destructive, and commands
     Destructive,
-    /// Those that do not say that they change nothing
+    /// Tools that are not annotated as read-only
     Writing,
     /// All
     Always,
@@ -200,12 +200,12 @@ impl From<ApprovalName> for Approval {
 /// Whether commands have to run in a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SandboxName {
-    /// Commands run in the best sandbox that works on this machine; without one the agent does
-    /// not start
+    /// Run commands in the best sandbox available on this machine; if there is none, the agent
+    /// does not start
     Require,
-    /// Like `require`, but where no sandbox works, commands run WITHOUT one (fail open)
+    /// Like `require`, but run commands WITHOUT a sandbox if none is available (fail open)
     Auto,
-    /// Commands run without a sandbox, with all that this user may do
+    /// Run commands without a sandbox, with all permissions of this user
     Off,
 }
 
@@ -238,11 +238,11 @@ impl ValueEnum for DeliveryName {
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
         let help = match self.0 {
-            Delivery::Inject => "Found tools join the list of the next request",
-            Delivery::Reference => "A search is answered with references, which leaves the provider's cache whole",
-            Delivery::Native => "All tools are sent, and the provider searches",
-            Delivery::ClientNative => "The provider's own search, carried out here",
-            Delivery::Constant => "The list never changes",
+            Delivery::Inject => "Add found tools to the tool list of the next request",
+            Delivery::Reference => "Answer a search with tool references, which keeps the provider's cache valid",
+            Delivery::Native => "Send all tools and let the provider search",
+            Delivery::ClientNative => "Use the provider's search protocol, but search locally",
+            Delivery::Constant => "Never change the tool list",
         };
         Some(clap::builder::PossibleValue::new(self.0.as_str()).help(help))
     }
@@ -259,14 +259,14 @@ fn parse_grant(text: &str) -> Result<String, String> {
     match text.split_once(':') {
         Some((server, tool)) if !server.is_empty() && !tool.is_empty() => Ok(text.to_owned()),
         None if is_command => Ok(text.to_owned()),
-        _ => Err("SERVER:TOOL is expected, where `*` stands for any text; or `execute_shell_command`".to_owned()),
+        _ => Err("expected SERVER:TOOL, where `*` matches any text, or `execute_shell_command`".to_owned()),
     }
 }
 
 fn parse_amount(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
-        _ => Err("a number that is not negative is expected".to_owned()),
+        _ => Err("expected a non-negative number".to_owned()),
     }
 }
 
@@ -276,7 +276,7 @@ fn parse_prices(text: &str) -> Result<Prices, String> {
     match amounts[..] {
         [input, output] => Ok(Prices { input, cached: input, output }),
         [input, output, cached] => Ok(Prices { input, cached, output }),
-        _ => Err("two or three numbers are expected, such as `3,15,0.3`".to_owned()),
+        _ => Err("expected two or three numbers, such as `3,15,0.3`".to_owned()),
     }
 }
 

@@ -12,11 +12,11 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct EvalArgs {
-    /// The folder with the labelled queries, or a record
+    /// Folder with labelled queries, or a recorded file
     #[arg(value_name = "DATA")]
     pub(crate) data: PathBuf,
 
-    /// Which rankers to measure; `all` for all but `lexical`
+    /// Rankers to measure; `all` for all except `lexical`
     #[arg(long, value_name = "RANKER", value_delimiter = ',', default_value = "hybrid")]
     pub(crate) ranker: Vec<RankerChoice>,
 
@@ -54,7 +54,7 @@ impl ValueEnum for RankerChoice {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
-            Self::All => Some(PossibleValue::new("all").help("All but `lexical`, one after another")),
+            Self::All => Some(PossibleValue::new("all").help("All except `lexical`, one after another")),
             Self::One(name) => name.to_possible_value(),
         }
     }

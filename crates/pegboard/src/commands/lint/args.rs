@@ -27,43 +27,43 @@ pub(crate) struct LintArgs {
     #[command(flatten)]
     pub(super) source: SourceArgs,
 
-    /// Look for these only
+    /// Check only these rules
     #[arg(long, value_name = "RULE", value_delimiter = ',', hide_possible_values = true)]
     only: Vec<RuleName>,
 
-    /// Do not look for these
+    /// Do not check these rules
     #[arg(long, value_name = "RULE", value_delimiter = ',', hide_possible_values = true)]
     allow: Vec<RuleName>,
 
-    /// Take these for errors; none of them is let pass
+    /// Treat findings of these rules as errors; `--max-findings` does not apply to them
     #[arg(long, value_name = "RULE", value_delimiter = ',', hide_possible_values = true)]
     deny: Vec<RuleName>,
 
-    /// Exit with 1 for findings that are at least so bad [default: warning]
+    /// Exit with 1 for findings of at least this severity [default: warning]
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<FailOn>,
 
-    /// Let so many of them pass [default: 0]
+    /// Number of such findings to tolerate [default: 0]
     #[arg(long, value_name = "N")]
     max_findings: Option<usize>,
 
-    /// Tokens (estimated) that the schema of a tool may cost [default: 1500]
+    /// Maximum size of a tool's schema, in estimated tokens [default: 1500]
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
 
-    /// Tokens (estimated) that a description may cost [default: 600]
+    /// Maximum size of a description, in estimated tokens [default: 600]
     #[arg(long, value_name = "N")]
     max_description_tokens: Option<usize>,
 
-    /// A search for its own words must find a tool among so many hits [default: 5]
+    /// A search for a tool's own words must find it among this many hits [default: 5]
     #[arg(long, value_name = "N", value_parser = parse_hits)]
     hits: Option<usize>,
 
-    /// Leave out the findings in this file, so that only new ones count
+    /// Ignore the findings in this file, so that only new ones count
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
 
-    /// Write what is found to the baseline instead of showing it
+    /// Write the findings to the baseline instead of showing them
     #[arg(long)]
     pub(super) write_baseline: bool,
 
@@ -133,7 +133,7 @@ pub(crate) enum FailOn {
     Warning,
     /// Everything
     Note,
-    /// Nothing but what `--deny` names
+    /// Only the rules of `--deny`
     Never,
 }
 
@@ -154,6 +154,6 @@ pub(crate) const MAX_HITS: usize = 50;
 fn parse_hits(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(hits) if (1..=MAX_HITS).contains(&hits) => Ok(hits),
-        _ => Err(format!("a number from 1 to {MAX_HITS} is expected")),
+        _ => Err(format!("expected a number from 1 to {MAX_HITS}")),
     }
 }

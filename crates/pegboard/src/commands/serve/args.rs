@@ -14,33 +14,33 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) config: ConfigArgument,
 
-    /// Where to listen [default: 127.0.0.1:8080]
+    /// Address to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", env = "PEGBOARD_LISTEN", conflicts_with = "stdio")]
     pub(crate) listen: Option<String>,
 
-    /// Speak on standard input and output instead
+    /// Use standard input and output instead of HTTP
     #[arg(long)]
     pub(crate) stdio: bool,
 
-    /// Listen on a public address although no token is asked for
+    /// Allow a public listen address without tokens
     #[arg(long)]
     pub(crate) allow_public: bool,
 
-    /// Where to keep what servers offer, for the next start, and logins; `none` keeps nothing
-    /// [default: `pegboard` in the user's folder for state]
+    /// State folder for cached tool lists, approvals and logins; `none` saves nothing
+    /// [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
 
-    /// Note queries and the tools that were called then, for `pegboard eval FILE`; never
+    /// Record queries and the tools called after them, for `pegboard eval FILE`; never
     /// arguments or results
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
-    /// Note nothing more once the record is this large
+    /// Maximum size of the record; recording stops when it is reached
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, requires = "record")]
     pub(crate) record_limit: u64,
 
-    /// Log details: once what happens to servers and requests, twice everything
+    /// Log more: once for server events and requests, twice for everything
     #[arg(short, long, action = clap::ArgAction::Count, conflicts_with = "log_level")]
     pub(crate) verbose: u8,
 

@@ -14,23 +14,23 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
-    /// The family of meta-tools
+    /// Set of meta-tools to use
     #[arg(long, value_name = "DIALECT", default_value = "bridge")]
     pub(crate) dialect: Dialect,
 
-    /// A catalog file, instead of the servers of a configuration, which are started for their tools;
-    /// nothing is called
+    /// Catalog file to use instead of the configured servers, which are otherwise started to list
+    /// their tools; no tool is called
     #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["config", "demo"])]
     pub(crate) catalog: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
 
-    /// Refuse catalog files that are larger
+    /// Maximum size of a catalog file
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().file_bytes)]
     pub(crate) max_catalog_bytes: usize,
 
-    /// How to rank, instead of the dialect's own way
+    /// Ranker to use [default: the dialect's own]
     #[arg(long, value_name = "RANKER")]
     pub(crate) ranker: Option<RankerName>,
 
@@ -40,16 +40,16 @@ pub(crate) struct SessionArgs {
     #[command(flatten)]
     pub(crate) shown: ShownArgs,
 
-    /// What the prompt says there is, instead of what the catalog tells
+    /// Tool categories to list in the prompt, instead of those of the catalog
     #[arg(long, value_name = "TEXT", value_delimiter = ',')]
     pub(crate) prompt_categories: Vec<String>,
 
-    /// An option of the dialect, such as `maxToolsLimit=20`
+    /// Set an option of the dialect, such as `maxToolsLimit=20`
     #[arg(long, value_name = "KEY=JSON")]
     pub(crate) set: Vec<String>,
 
-    /// Learn from the calls that follow a search, and rank with what was learned. A call counts
-    /// as made, since nothing is heard of what became of it
+    /// Learn from the calls that follow a search, and rank with learned usage; every call counts as
+    /// successful, because its result is not known
     #[arg(long)]
     pub(crate) usage: bool,
 

@@ -294,7 +294,7 @@ fn nobody_consents_without_a_terminal() {
     let output = place.ask(&["Delete the notes", "--allow", "files:read_*"]);
     assert_eq!(output.status.code(), Some(1), "another tool was granted");
     let output = place.ask(&["Delete the notes", "--allow", "delete_file"]);
-    assert!(stderr(&output).contains("SERVER:TOOL is expected"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("expected SERVER:TOOL"), "{}", stderr(&output));
 }
 
 #[test]
