@@ -79,7 +79,7 @@ pub(crate) fn with_habits(
     let is_it = |scope: &Scope, part: &Part| scope.catalog == catalog && scope.caller(&part.name) == caller;
     let mut parts = book.parts().filter(|(scope, part)| is_it(scope, part)).peekable();
     if parts.peek().is_none() && caller != local() {
-        warn(&format!("nothing was learned of a caller `{caller}` with this catalog; `pegboard usage` shows what was"));
+        warn(&format!("no usage learned for the caller `{caller}` with this catalog; `pegboard usage` shows all"));
     }
     // One name may have had several tokens.
     let habits = Habits::from_list(settings, parts.flat_map(|(_, part)| part.habits.iter().cloned()), now());

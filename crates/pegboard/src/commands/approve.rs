@@ -25,19 +25,19 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct ApproveArgs {
-    /// Approve tools of this server, also of one that is held because it is new; without it, you are asked about all
+    /// Approve tools of this server, including a new server that is held [default: ask about all servers]
     #[arg(value_name = "SERVER")]
     server: Option<String>,
 
-    /// Approve these tools of it [default: all that wait]
+    /// Approve only these tools of the server [default: all pending tools]
     #[arg(value_name = "TOOL", requires = "server")]
     tools: Vec<String>,
 
-    /// Approve tools of all servers
+    /// Approve the tools of all servers
     #[arg(long, conflicts_with = "server")]
     all: bool,
 
-    /// Only show what waits
+    /// Only list pending tools
     #[arg(long, conflicts_with_all = ["all", "yes"])]
     list: bool,
 
@@ -45,11 +45,11 @@ pub(crate) struct ApproveArgs {
     #[arg(long, short)]
     yes: bool,
 
-    /// A configuration file; its `pegboard` section may say where state is kept
+    /// Configuration file; its `pegboard` section can set the state folder
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Where state is kept [default: `pegboard` in the user's folder for state]
+    /// State folder [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     state: Option<String>,
 
@@ -63,8 +63,8 @@ pub(crate) fn run(args: &ApproveArgs) -> Result<Outcome, CliError> {
         None => StateFolder::default(),
     };
     let Some(folder) = state.resolve(args.state.as_deref()) else {
-        return Err(CliError::new("there is no folder for state, so nothing was ever approved")
-            .hint("`--state FOLDER`, as `pegboard serve` has it"));
+        return Err(CliError::new("no state folder, so there are no approvals")
+            .hint("name the state folder of `pegboard serve` with `--state FOLDER`"));
     };
     let pins = Pins::at(state::pins(&folder));
     let failed = |error: pegboard_upstream::PinsError| CliError::new(pegboard_upstream::with_causes(&error));
@@ -102,12 +102,12 @@ fn choose<'a>(args: &ApproveArgs, waiting: &'a [WaitingPin]) -> Result<Vec<&'a W
     let of_server: Vec<&WaitingPin> = waiting.iter().filter(|pin| pin.report.server == *server).collect();
     if of_server.is_empty() {
         let near = naming::nearest(server, waiting.iter().map(|pin| pin.report.server.as_str()), 3);
-        return missing(format!("nothing of a server `{server}` waits for approval"), &near);
+        return missing(format!("no tool of a server `{server}` is waiting for approval"), &near);
     }
     for tool in &args.tools {
         if !of_server.iter().any(|pin| pin.report.tool == *tool) {
             let near = naming::nearest(tool, of_server.iter().map(|pin| pin.report.tool.as_str()), 3);
-            return missing(format!("no tool `{tool}` of the server `{server}` waits for approval"), &near);
+            return missing(format!("no tool `{tool}` of the server `{server}` is waiting for approval"), &near);
         }
     }
     let is_chosen = |pin: &&WaitingPin| args.tools.is_empty() || args.tools.contains(&pin.report.tool);
@@ -116,7 +116,7 @@ fn choose<'a>(args: &ApproveArgs, waiting: &'a [WaitingPin]) -> Result<Vec<&'a W
 
 fn missing<T>(message: String, near: &[&str]) -> Result<T, CliError> {
     let hint = match near {
-        [] => "`pegboard approve --list` shows what waits".to_owned(),
+        [] => "`pegboard approve --list` shows the pending tools".to_owned(),
         near => {
             format!("did you mean {}?", near.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or "))
         }
@@ -131,7 +131,7 @@ fn ask<'a>(chosen: &[&'a WaitingPin]) -> Result<Vec<&'a WaitingPin>, CliError> {
             say(&show::one(&pin.report));
         }
         return Err(
-            CliError::new("nothing was approved, for there is nobody to ask").hint("`--yes` approves without asking")
+            CliError::new("nothing was approved: no terminal to ask on").hint("`--yes` approves without asking")
         );
     }
     let mut approved = Vec::new();

@@ -25,19 +25,18 @@ const MAX_INPUT: u64 = 16 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
-    /// The tool, in any spelling of its name
+    /// Tool name, in any spelling
     #[arg(value_name = "TOOL")]
     tool: String,
 
-    /// Its arguments: one JSON object, or `key=value` for each, or `-` to read JSON from standard input
+    /// Arguments: `key=value` pairs, one JSON object, or `-` to read JSON from standard input
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
 
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// Where gateways keep their state, and logins are
-    /// [default: `pegboard` in the user's folder for state]
+    /// State folder of the gateway, with the logins [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     state: Option<String>,
 

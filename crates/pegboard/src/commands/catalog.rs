@@ -17,8 +17,8 @@ pub(crate) struct CatalogArgs {
     #[command(flatten)]
     pub(crate) config: ConfigArgument,
 
-    /// Where logins to remote servers are kept; `none` uses none
-    /// [default: `pegboard` in the user's folder for state]
+    /// State folder with the logins to remote servers; `none` uses no logins
+    /// [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
 

@@ -6,7 +6,7 @@ use crate::{Outcome, cli, error::CliError, output};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell to complete for
+    /// Shell to print the script for
     #[arg(value_name = "SHELL")]
     pub(crate) shell: clap_complete::Shell,
 }

@@ -31,19 +31,19 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct ConnectArgs {
-    /// The client
+    /// MCP client
     #[arg(value_name = "CLIENT", required_unless_present = "list")]
     client: Option<Client>,
 
-    /// The configuration with the servers [default: `pegboard.json` in this folder or above, else your own]
+    /// Configuration file with the servers [default: `pegboard.json` in this folder or above, else your own]
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Use the gateway that runs at this address, instead of starting one
+    /// Connect the client to the gateway at this address, instead of letting it start one
     #[arg(long, value_name = "URL")]
     http: Option<String>,
 
-    /// Change the client's file; what it was is kept beside it
+    /// Write the client's file; a backup is kept next to it
     #[arg(long)]
     write: bool,
 
@@ -51,7 +51,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
 
-    /// Take out of the client's file the servers that the configuration has too
+    /// Remove servers from the client's file that are also in the configuration
     #[arg(long)]
     replace: bool,
 
@@ -136,8 +136,8 @@ fn configuration(args: &ConnectArgs) -> Result<Option<PathBuf>, CliError> {
 fn door(args: &ConnectArgs, client: Client, config: Option<&Path>) -> Result<Door, CliError> {
     if let Some(url) = &args.http {
         if !snippet::takes_addresses(client) {
-            return Err(CliError::new(format!("{} can only start programs by its file", client.title()))
-                .hint("leave out `--http`, and it starts Pegboard itself"));
+            return Err(CliError::new(format!("{} can only start local programs", client.title()))
+                .hint("omit `--http` to let it start Pegboard itself"));
         }
         return Ok(Door::Http { url: endpoint(url)? });
     }
@@ -173,11 +173,11 @@ impl Door {
         }
         let (title, names) = (client.title(), variables.join(", "));
         if snippet::hands_variables_on(client) {
-            say(&format!("the configuration needs variables that {title} must have been started with: {names}"));
+            say(&format!("the configuration needs environment variables; start {title} with them set: {names}"));
         } else {
             warn(&format!(
-                "{title} hands no variables on: write the values of {names} under `env` of the entry, or into a \
-                 file that `envFile` of the servers names"
+                "{title} does not pass environment variables on: set {names} under `env` of the entry, or in a \
+                 file named by `envFile` of the servers"
             ));
         }
     }
@@ -188,7 +188,7 @@ fn endpoint(url: &str) -> Result<String, CliError> {
     let is_address = |scheme: &str| url.strip_prefix(scheme).filter(|rest| !rest.is_empty() && !rest.starts_with('/'));
     let Some(rest) = is_address("http://").or_else(|| is_address("https://")) else {
         return Err(
-            CliError::new(format!("`{url}` is not an address")).hint("for instance `http://127.0.0.1:8080/mcp`")
+            CliError::new(format!("`{url}` is not an HTTP address")).hint("for example `http://127.0.0.1:8080/mcp`")
         );
     };
     let has_path = rest.trim_end_matches('/').contains('/');
@@ -205,9 +205,10 @@ pub(super) fn place(
     places.retain(|place| place.project == project);
     if places.is_empty() {
         return Err(match project {
-            Some(_) => CliError::new(format!("{} has no file for single projects", client.title()))
-                .hint("leave out `--project`"),
-            None => CliError::new("nobody says where your home folder is"),
+            Some(_) => {
+                CliError::new(format!("{} has no project configuration file", client.title())).hint("omit `--project`")
+            }
+            None => CliError::new("cannot find your home folder"),
         });
     }
     Ok(places.swap_remove(0))
@@ -260,10 +261,10 @@ impl Edit {
         output::text(&snippet::text(self.place.client, self.place.keys, &self.entry))?;
         let path = self.place.path.display();
         match &self.connected_as {
-            Some(name) => say(&format!("`{path}` has this already, as `{name}`")),
-            None => say(&format!("this goes into `{path}`; `--write` puts it there")),
+            Some(name) => say(&format!("`{path}` already contains this entry, as `{name}`")),
+            None => say(&format!("add this to `{path}`, or let `--write` do it")),
         }
-        self.leaving.say("would be taken out");
+        self.leaving.say("would be removed");
         Ok(Outcome::Yes)
     }
 
@@ -271,19 +272,19 @@ impl Edit {
         let path = self.place.path.display();
         let title = self.place.client.title();
         if self.old.as_deref() == Some(self.new.as_str()) {
-            say(&format!("{title} uses Pegboard already: `{path}` is as it should be"));
-            self.leaving.say("taken out");
+            say(&format!("{title} already uses Pegboard: nothing to change in `{path}`"));
+            self.leaving.say("removed");
             return Ok(Outcome::Yes);
         }
         let backup = files::replace(&self.place.path, self.old.as_deref(), &self.new)?;
         say(&format!("wrote `{path}`"));
         if let Some(backup) = backup {
-            say(&format!("what was there before is in `{}`", backup.display()));
+            say(&format!("backup of the old file: `{}`", backup.display()));
         }
-        self.leaving.say("taken out");
-        say(&format!("start {title} anew, and it uses Pegboard"));
+        self.leaving.say("removed");
+        say(&format!("restart {title} to use Pegboard"));
         if self.place.project.is_some() && matches!(self.place.client, Client::Codex | Client::ClaudeCode) {
-            warn(&format!("{title} asks whether it may use a project's servers before it does"));
+            warn(&format!("{title} asks for permission before it uses a project's servers"));
         }
         Ok(Outcome::Yes)
     }
@@ -300,6 +301,6 @@ fn other_name(text: &str, place: &Place, content: &read::Content, fresh: &serde_
 }
 
 pub(super) fn refused(path: &Path, error: &EditError) -> CliError {
-    CliError::new(format!("`{}` cannot be changed: {error}", path.display()))
-        .hint("mend the file, or put in what `pegboard connect` prints without `--write` by hand")
+    CliError::new(format!("cannot change `{}`: {error}", path.display()))
+        .hint("fix the file, or add the entry that `pegboard connect` prints without `--write` yourself")
 }

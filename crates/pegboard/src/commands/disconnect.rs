@@ -18,7 +18,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct DisconnectArgs {
-    /// The client
+    /// MCP client
     #[arg(value_name = "CLIENT")]
     client: Client,
 
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
     let backup = files::replace(&place.path, old.as_deref(), &new)?;
     say(&format!("removed `{NAME}` from `{path}`"));
     if let Some(backup) = backup {
-        say(&format!("the old file is in `{}`", backup.display()));
+        say(&format!("backup of the old file: `{}`", backup.display()));
     }
     say(&format!("restart {title}"));
     Ok(Outcome::Yes)

@@ -38,27 +38,27 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The configuration [default: `pegboard.json` in this folder or above, else your own]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your own]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Start no server, and connect to none
+    /// Do not start or connect to servers
     #[arg(long, visible_alias = "no-start")]
     offline: bool,
 
-    /// Look at these servers only
+    /// Check only these servers
     #[arg(long, value_name = "SERVER", value_delimiter = ',')]
     server: Vec<String>,
 
-    /// Wait for each server at most this long [default: its `connectTimeout`]
+    /// Maximum time to wait for each server [default: its `connectTimeout`]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: Option<u64>,
 
-    /// Where `pegboard serve` is to listen [default: as the configuration says, or 127.0.0.1:8080]
+    /// Listen address of `pegboard serve` [default: the configured address, or 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS", env = "PEGBOARD_LISTEN")]
     listen: Option<String>,
 
-    /// Where `pegboard serve` is to keep what servers offer; `none` keeps nothing
+    /// State folder of `pegboard serve`; `none` saves nothing
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     state: Option<String>,
 
@@ -86,7 +86,7 @@ impl Case {
         for name in only {
             let is_there = config.servers.iter().any(|server| server.name == *name);
             if !is_there && !written.iter().any(|(other, _)| other == name) {
-                return Err(CliError::new(format!("there is no server `{name}` in `{}`", path.display())));
+                return Err(CliError::new(format!("no server `{name}` in `{}`", path.display())));
             }
         }
         if !only.is_empty() {

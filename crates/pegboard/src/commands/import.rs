@@ -32,11 +32,11 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Look at this client only
+    /// Import from this client only
     #[arg(long, value_name = "CLIENT", value_delimiter = ',')]
     from: Vec<Client>,
 
-    /// Look at the files of this project too [default: the one around the current folder]
+    /// Include the client files of this project [default: the project of the current folder]
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
 
@@ -44,19 +44,19 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write the configuration to where `pegboard connect` looks for it
+    /// Write the configuration to your own configuration file, which all commands use by default
     #[arg(long, conflicts_with = "output")]
     write: bool,
 
-    /// Only show what would be written, which is the default
+    /// Only show what would be written (the default)
     #[arg(long, conflicts_with_all = ["output", "write"])]
     dry_run: bool,
 
-    /// Replace a file that is there; what it was is kept beside it
+    /// Replace an existing file; a backup is kept next to it
     #[arg(long)]
     force: bool,
 
-    /// Make variables of secrets in plain text, and say which to set
+    /// Replace plain-text secrets with variables, and list the variables to set
     #[arg(long)]
     secrets_to_env: bool,
 
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
     if report.plan.servers.is_empty() {
         report.print(args.format.format())?;
         report.warn();
-        say("no servers were found; `pegboard connect --list` says where was looked");
+        say("no servers found; `pegboard connect --list` shows the files that were searched");
         return Ok(Outcome::No);
     }
     if let Some(path) = &target {
@@ -101,7 +101,7 @@ fn target(args: &ImportArgs, surroundings: &Surroundings<'_>) -> Result<Option<P
     }
     match surroundings.own_configuration() {
         Some(path) => Ok(Some(path)),
-        None => Err(CliError::new("nobody says where your home folder is").hint("name a file with `--output`")),
+        None => Err(CliError::new("cannot find your home folder").hint("name a file with `--output`")),
     }
 }
 
@@ -109,8 +109,8 @@ fn target(args: &ImportArgs, surroundings: &Surroundings<'_>) -> Result<Option<P
 fn existing(path: &Path, force: bool) -> Result<Option<String>, CliError> {
     let old = read::text(path).map_err(|error| CliError::new(format!("`{}` {error}", path.display())))?;
     if old.is_some() && !force {
-        return Err(CliError::new(format!("`{}` is there already", path.display()))
-            .hint("`--force` replaces it and keeps what it was beside it"));
+        return Err(CliError::new(format!("`{}` already exists", path.display()))
+            .hint("`--force` replaces it and keeps a backup next to it"));
     }
     Ok(old)
 }
@@ -139,7 +139,7 @@ impl Report {
                 moved.extend(secrets.into_iter().map(|secret| (name.clone(), secret)));
             } else if !found.is_empty() {
                 let places: Vec<String> = found.into_iter().map(|found| format!("`{}`", found.place)).collect();
-                let note = format!("a secret in plain text: {}", places.join(", "));
+                let note = format!("plain-text secret: {}", places.join(", "));
                 plan.rows.iter_mut().filter(|row| row.is_written_as(name)).for_each(|row| row.notes.push(note.clone()));
             }
         }
@@ -198,7 +198,7 @@ impl Report {
             Some(path) => {
                 say(&format!("wrote {servers} to `{}`", path.display()));
                 if let Some(backup) = &self.backup {
-                    say(&format!("what was there before is in `{}`", backup.display()));
+                    say(&format!("backup of the old file: `{}`", backup.display()));
                 }
             }
             None => {
@@ -210,7 +210,7 @@ impl Report {
             }
         }
         if !self.moved.is_empty() {
-            say("set these before `pegboard serve`, to what the clients' files have there:");
+            say("before `pegboard serve`, set these variables to the values in the clients' files:");
             for (name, Moved { variable, place }) in &self.moved {
                 let row = self.plan.rows.iter().find(|row| row.is_written_as(name));
                 let path = row.map(|row| shortened(&self.survey.files[row.file].place.path, self.home.as_deref()));
@@ -219,7 +219,7 @@ impl Report {
             }
         }
         if !self.unset.is_empty() {
-            say(&format!("not set, and needed by `pegboard serve`: {}", self.unset.join(", ")));
+            say(&format!("variables that `pegboard serve` needs and that are not set: {}", self.unset.join(", ")));
         }
         if let Some(path) = &self.written {
             let is_usual = surroundings.own_configuration().as_ref() == Some(path);

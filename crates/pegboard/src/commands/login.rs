@@ -25,24 +25,24 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct LoginArgs {
-    /// The name of the server in the configuration
+    /// Name of the server in the configuration
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// The configuration [default: `pegboard.json` in this folder or above, else your own]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your own]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Print the address instead of opening a browser. Where the browser is on another machine,
-    /// paste the address of the page that it cannot open in the end
+    /// Print the URL instead of opening a browser; if your browser is on another machine, paste the
+    /// URL of the page that it fails to open at the end of the login
     #[arg(long)]
     pub(crate) no_browser: bool,
 
-    /// How long to wait for you
+    /// Maximum time to wait for the login
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) timeout: u64,
 
-    /// Where to keep the login [default: `pegboard` in the user's folder for state]
+    /// State folder for the login [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
 }
@@ -82,12 +82,13 @@ pub(super) fn server_and_logins(
     source.announce();
     source.check_trust(state)?;
     let config = config::read(path)?;
-    let folder = config.state.resolve(state).ok_or_else(|| {
-        CliError::new("there is no folder in which a login could be kept").hint("name one with `--state`")
-    })?;
+    let folder = config
+        .state
+        .resolve(state)
+        .ok_or_else(|| CliError::new("no state folder to save a login in").hint("name one with `--state`"))?;
     let names: Vec<&str> = config.servers.iter().map(|server| server.name.as_str()).collect();
     let Some(server) = config.servers.iter().find(|server| server.name == name) else {
-        let error = CliError::new(format!("`{}` configures no server `{name}`", path.display()));
+        let error = CliError::new(format!("no server `{name}` in `{}`", path.display()));
         return Err(match did_you_mean(name, names) {
             Some(hint) => error.hint(hint),
             None => error,
@@ -119,14 +120,14 @@ impl From<LoginError> for Failed {
 
 async fn log_in(args: &LoginArgs, server: &ServerConfig, logins: &Logins) -> Result<LoggedIn, Failed> {
     let login = Login::begin(server, logins).await?;
-    say(&format!("`{}` takes logins from {}", server.name, login.issuer()));
+    say(&format!("`{}` uses the authorization server {}", server.name, login.issuer()));
     if args.no_browser {
-        say("open this address in a browser:");
+        say("open this URL in a browser:");
         output::text(&format!("{}\n", login.url())).map_err(Failed::Output)?;
-        say("if that browser is on another machine, paste here the address of the page that it cannot open in the end");
+        say("if your browser is on another machine, paste here the URL of the page that it fails to open in the end");
     } else {
         if let Err(error) = browser::open(login.url()) {
-            warn(&format!("no browser can be opened: {error}"));
+            warn(&format!("cannot open a browser: {error}"));
         }
         say(&format!("log in with your browser; if it does not open, go to\n  {}", login.url()));
     }
@@ -164,8 +165,8 @@ fn tell(server: &str, logged_in: &LoggedIn, logins: &Logins) {
         [] => String::new(),
         scopes => format!(", for {}", scopes.join(", ")),
     };
-    say(&format!("logged in to `{server}`{scopes}; kept in `{}`", logins.path().display()));
+    say(&format!("logged in to `{server}`{scopes}; saved in `{}`", logins.path().display()));
     if !logged_in.is_renewable {
-        say("it cannot be renewed, and has to be made again when it expires");
+        say("the login cannot be refreshed; log in again when it expires");
     }
 }

@@ -19,15 +19,15 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct LogoutArgs {
-    /// The name of the server in the configuration
+    /// Name of the server in the configuration
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// The configuration [default: `pegboard.json` in this folder or above, else your own]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your own]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Where the login is kept [default: `pegboard` in the user's folder for state]
+    /// State folder with the logins [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
 }
@@ -37,15 +37,15 @@ pub(crate) fn run(args: &LogoutArgs) -> Result<Outcome, CliError> {
     let name = &server.name;
     match runtime()?.block_on(logout(&server, &logins)) {
         Ok(LoggedOut::Nothing) => {
-            say(&format!("there is no login to `{name}`"));
+            say(&format!("not logged in to `{name}`"));
             return Ok(Outcome::No);
         }
         Ok(LoggedOut::Revoked) => say(&format!("logged out of `{name}`")),
         Ok(LoggedOut::NotRevoked(error)) => {
-            say(&format!("the login to `{name}` is forgotten here"));
-            warn(&format!("it may still be valid: {}", with_causes(&error)));
+            say(&format!("deleted the login to `{name}` from this machine"));
+            warn(&format!("cannot revoke the login, so it may still be valid: {}", with_causes(&error)));
         }
-        Ok(_) => say(&format!("the login to `{name}` is forgotten here; it ends by itself when it expires")),
+        Ok(_) => say(&format!("deleted the login to `{name}` from this machine; it stays valid until it expires")),
         Err(error) => return Err(shown(format!("cannot log out of `{name}`"), error)),
     }
     Ok(Outcome::Yes)

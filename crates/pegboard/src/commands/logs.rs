@@ -15,19 +15,19 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// Show the lines about this server only, and what it writes to standard error
+    /// Show only the lines about this server, including what it writes to standard error
     #[arg(value_name = "SERVER")]
     server: Option<String>,
 
-    /// Go on with new lines until ctrl-c
+    /// Keep printing new lines until ctrl-c
     #[arg(short, long)]
     follow: bool,
 
-    /// Show so many lines
+    /// Number of lines to show
     #[arg(short = 'n', long, value_name = "LINES", default_value_t = 100)]
     lines: usize,
 
-    /// The gateway with this configuration; without one, whichever runs
+    /// Configuration file of the gateway [default: any running gateway]
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 

@@ -14,11 +14,11 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct RestartArgs {
-    /// The name of the server in the configuration
+    /// Name of the server in the configuration
     #[arg(value_name = "SERVER")]
     server: String,
 
-    /// The gateway with this configuration; without one, whichever runs
+    /// Configuration file of the gateway [default: any running gateway]
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 

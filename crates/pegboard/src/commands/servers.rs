@@ -19,27 +19,27 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct AddArgs {
-    /// The name of the server
+    /// Name of the server
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// The address of a remote server
+    /// URL of a remote server
     #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
     url: Option<String>,
 
-    /// The program that is the server, and its arguments
+    /// Program to start as the server, and its arguments
     #[arg(value_name = "COMMAND", last = true)]
     command: Vec<String>,
 
-    /// A variable of the program's environment; `KEY=${VAR}` takes it from yours
+    /// Environment variable for the program; `KEY=${VAR}` takes the value from your environment
     #[arg(long, value_name = "KEY=VALUE")]
     env: Vec<String>,
 
-    /// A header of every request to a remote server
+    /// Header to send with every request to a remote server
     #[arg(long, value_name = "NAME: VALUE", requires = "url")]
     header: Vec<String>,
 
-    /// Replace a server of this name
+    /// Replace an existing server of this name
     #[arg(long)]
     force: bool,
 
@@ -49,7 +49,7 @@ pub(crate) struct AddArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct NameArgs {
-    /// The name of the server
+    /// Name of the server
     #[arg(value_name = "SERVER")]
     server: String,
 
@@ -60,12 +60,11 @@ pub(crate) struct NameArgs {
 /// Which file is changed.
 #[derive(Debug, Args)]
 struct FileArgs {
-    /// The configuration [default: `pegboard.json` in this folder or above, else your own]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your own]
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Where it is kept which files are trusted
-    /// [default: `pegboard` in the user's folder for state]
+    /// State folder with the list of trusted files [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     state: Option<String>,
 }
@@ -77,7 +76,7 @@ pub(crate) fn add(args: &AddArgs) -> Result<Outcome, CliError> {
     let server = entry(args)?;
     let file = File::open(&args.file, true)?;
     if file.servers().contains(&args.name) && !args.force {
-        return Err(CliError::new(format!("`{}` has a server `{}` already", file.path.display(), args.name))
+        return Err(CliError::new(format!("`{}` already has a server `{}`", file.path.display(), args.name))
             .hint("`--force` replaces it"));
     }
     let text = edit::json::set(&file.text(), &[file.key], &args.name, &server);
@@ -129,8 +128,8 @@ fn entry(args: &AddArgs) -> Result<Value, CliError> {
     if let Some(url) = &args.url {
         let is_address = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
         if !is_address {
-            return Err(CliError::new(format!("`{url}` is not an address"))
-                .hint(format!("a program comes behind two dashes: `pegboard add {} -- {url}`", args.name)));
+            return Err(CliError::new(format!("`{url}` is not an http or https URL"))
+                .hint(format!("to add a program, put `--` before it: `pegboard add {} -- {url}`", args.name)));
         }
         server.insert("url".to_owned(), json!(url));
     }
@@ -143,7 +142,7 @@ fn entry(args: &AddArgs) -> Result<Value, CliError> {
     let pairs = |texts: &[String], sign: char, form: &str| {
         let pair = |text: &String| match text.split_once(sign) {
             Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), json!(value.trim()))),
-            _ => Err(CliError::new(format!("`{text}` is not of the form {form}"))),
+            _ => Err(CliError::new(format!("`{text}` is not in the form {form}"))),
         };
         texts.iter().map(pair).collect::<Result<Map<String, Value>, CliError>>()
     };
@@ -211,7 +210,7 @@ impl<'a> File<'a> {
     /// Writes the changed text, unless it is not a configuration any more.
     fn write(self, new: Result<String, edit::EditError>, done: &str) -> Result<Outcome, CliError> {
         let shown = self.path.display();
-        let new = new.map_err(|error| CliError::new(format!("`{shown}` cannot be changed: {error}")))?;
+        let new = new.map_err(|error| CliError::new(format!("cannot change `{shown}`: {error}")))?;
         config::check(&new, &self.path)?;
         // What was trusted stays so: the user makes the change. Before it is made, so that a gateway
         // that runs does not see it untrusted.
@@ -234,8 +233,8 @@ impl<'a> File<'a> {
         let Ok(Some(door)) = contact::running_door(&source, self.state) else { return };
         let Ok(runtime) = runtime() else { return };
         match runtime.block_on(door.post(control::RELOAD, &[], "{}".to_owned())) {
-            Ok(_) => say("the running gateway uses it now"),
-            Err(error) => warn(&format!("the running gateway does not use it yet: {error}")),
+            Ok(_) => say("applied by the running gateway"),
+            Err(error) => warn(&format!("not yet applied by the running gateway: {error}")),
         }
     }
 }

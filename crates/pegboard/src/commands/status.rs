@@ -27,22 +27,22 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The gateway with this configuration; without one, whichever runs
+    /// Configuration file of the gateway [default: any running gateway]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
     #[command(flatten)]
     gateway: GatewayArgs,
 
-    /// How to print it [default: text]
+    /// Output format [default: text]
     #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "watch"])]
     format: Option<Format>,
 
-    /// The same as `--format json`
+    /// Same as `--format json`
     #[arg(long)]
     json: bool,
 
-    /// Show it until ctrl-c, and what changes; without a terminal, a line for each change
+    /// Keep updating until ctrl-c; without a terminal, print a line for each change
     #[arg(long, conflicts_with = "json")]
     watch: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, CliError> {
             Found::One(door) if args.watch => watch::watch(&door).await,
             Found::One(door) => one(&door, is_json).await,
             Found::Several(_) if args.watch => {
-                Err(CliError::new("several gateways run").hint("say which with CONFIG, `--url` or `--socket`"))
+                Err(CliError::new("several gateways are running").hint("choose one with CONFIG, `--url` or `--socket`"))
             }
             Found::Several(doors) => several(&doors, is_json).await,
         }

@@ -27,15 +27,15 @@ const QUERIES: usize = 100;
 
 #[derive(Debug, Args)]
 pub(crate) struct TokensArgs {
-    /// A catalog file, instead of the servers of a configuration
+    /// Catalog file to use instead of the configured servers
     #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["config", "demo"])]
     pub(crate) catalog: Vec<PathBuf>,
 
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
 
-    /// Where logins to remote servers are kept; `none` uses none
-    /// [default: `pegboard` in the user's folder for state]
+    /// State folder with the logins to remote servers; `none` uses no logins
+    /// [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,
 

@@ -23,19 +23,18 @@ const MAX_DESCRIPTION: usize = 300;
 
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
-    /// Show the tools that fit this best, instead of all
+    /// Show only the tools that match this query best
     #[arg(value_name = "QUERY")]
     query: Vec<String>,
 
-    /// Show the tools of these servers only
+    /// Show only the tools of these servers
     #[arg(long, value_name = "SERVER", value_delimiter = ',')]
     server: Vec<String>,
 
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// Where gateways keep their state, and logins are
-    /// [default: `pegboard` in the user's folder for state]
+    /// State folder of the gateway, with the logins [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     state: Option<String>,
 

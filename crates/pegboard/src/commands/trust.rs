@@ -15,20 +15,19 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
-    /// The configuration [default: `pegboard.json` in this folder or above]
+    /// Configuration file [default: `pegboard.json` in this folder or above]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Trust the file no longer
+    /// Stop trusting the file
     #[arg(long, conflicts_with = "list")]
     remove: bool,
 
-    /// List the files that are trusted
+    /// List the trusted files
     #[arg(long)]
     list: bool,
 
-    /// Where it is kept which files are trusted
-    /// [default: `pegboard` in the user's folder for state]
+    /// State folder with the list of trusted files [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     state: Option<String>,
 
@@ -45,7 +44,7 @@ pub(crate) fn run(args: &TrustArgs) -> Result<Outcome, CliError> {
         (Some(path), _) => path.clone(),
         (None, Source::Folder(path)) => path,
         (None, _) => {
-            return Err(CliError::new("there is no `pegboard.json` in this folder or above it")
+            return Err(CliError::new("no `pegboard.json` in this folder or above")
                 .hint("name the file: `pegboard trust FILE`"));
         }
     };
@@ -58,7 +57,7 @@ pub(crate) fn run(args: &TrustArgs) -> Result<Outcome, CliError> {
     say(&format!("`{}` starts:", file.path.display()));
     trust::programs(&path).iter().for_each(|line| say(&format!("  {line}")));
     trust::trust(&file, state)?;
-    say("trusted; a change of the file asks again");
+    say("trusted; you are asked again when the file changes");
     Ok(Outcome::Yes)
 }
 

@@ -18,24 +18,24 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
-    /// Forget it, as far as the other options name it
+    /// Delete it, limited by the other options
     #[arg(long)]
     reset: bool,
 
-    /// Only what this caller has learned: the name of a token, `local` or `anybody`; a token that
-    /// is called like one of these is `token:NAME`
+    /// Only usage of this caller: the name of a token, `local` or `anybody`; use `token:NAME` for a
+    /// token with one of these names
     #[arg(long, value_name = "CALLER")]
     caller: Option<String>,
 
-    /// Only tools of this server
+    /// Only usage of this server's tools
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
 
-    /// Only what was learned with this configuration file, which may say where state is kept
+    /// Only usage with this configuration file, which can set the state folder
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Where state is kept [default: `pegboard` in the user's folder for state]
+    /// State folder [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     state: Option<String>,
 
@@ -128,11 +128,11 @@ fn server_of(habit: &Habit) -> Option<&str> {
 
 fn known(what: &str, name: Option<&str>, names: &[&str]) -> Result<(), CliError> {
     let Some(name) = name.filter(|name| !names.contains(name)) else { return Ok(()) };
-    let error = CliError::new(format!("nothing was learned of a {what} `{name}`"));
+    let error = CliError::new(format!("no usage learned for the {what} `{name}`"));
     let near = naming::nearest(name, names.iter().copied(), 1);
     Err(match near.first() {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint("`pegboard usage` shows what was learned"),
+        None => error.hint("`pegboard usage` shows all learned usage"),
     })
 }
 
@@ -171,7 +171,7 @@ struct Row {
 impl Page for Learned {
     fn to_text(&self) -> String {
         if self.habits.is_empty() {
-            return "nothing was learned\n".to_owned();
+            return "no usage learned\n".to_owned();
         }
         let mut page = String::new();
         for same in self.habits.chunk_by(|a, b| (&a.catalog, &a.caller) == (&b.catalog, &b.caller)) {
@@ -195,9 +195,9 @@ struct Forgotten {
 impl Page for Forgotten {
     fn to_text(&self) -> String {
         match self.forgotten {
-            0 => "there was nothing to forget\n".to_owned(),
-            1 => "1 habit was forgotten\n".to_owned(),
-            count => format!("{count} habits were forgotten\n"),
+            0 => "nothing to delete\n".to_owned(),
+            1 => "1 habit deleted\n".to_owned(),
+            count => format!("{count} habits deleted\n"),
         }
     }
 }

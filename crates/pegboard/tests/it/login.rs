@@ -212,7 +212,7 @@ async fn from_login_to_logout() {
     assert_eq!((stage.kept().len(), authority.count("took a login back")), (0, 1));
     assert!(echo(&session, "after the end").await.contains("run `pegboard login far`"));
     let (code, said) = stage.run(&["logout", "far"]).await;
-    assert_eq!((code, said.as_str()), (1, "there is no login to `far`\n"));
+    assert_eq!((code, said.as_str()), (1, "not logged in to `far`\n"));
     for secret in authority.secrets() {
         assert!(!served.log().contains(&secret), "the log has `{secret}`");
     }

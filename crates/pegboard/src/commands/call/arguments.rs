@@ -20,7 +20,7 @@ pub(super) fn read(given: &[String], tool: &Tool) -> Result<Raw, CliError> {
             let mut arguments = Map::new();
             for pair in pairs {
                 let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
-                    CliError::new(format!("`{pair}` is not of the form key=value"))
+                    CliError::new(format!("`{pair}` is not in the form key=value"))
                         .hint("give one JSON object, or key=value for each argument")
                 })?;
                 arguments.insert(key.to_owned(), value_of(key, value, tool)?);
@@ -97,8 +97,8 @@ mod tests {
         check(&["any=[1]", "other=word"], Ok(json!({"any": [1], "other": "word"})));
         check(&["maybe=null", "flag=true", "list=[\"x\"]"], Ok(json!({"maybe": null, "flag": true, "list": ["x"]})));
         check(&["count=five"], Err("`count=five`: `count` of `t` must be of type integer"));
-        check(&["word"], Err("`word` is not of the form key=value"));
-        check(&["=1"], Err("`=1` is not of the form key=value"));
+        check(&["word"], Err("`word` is not in the form key=value"));
+        check(&["=1"], Err("`=1` is not in the form key=value"));
         check(&["{broken"], Err("the arguments are not a JSON object"));
     }
 }

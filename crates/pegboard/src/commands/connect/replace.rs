@@ -20,10 +20,10 @@ impl Leaving {
     pub(super) fn say(&self, what: &str) {
         if !self.names.is_empty() {
             let names: Vec<String> = self.names.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
-            say(&format!("{what}, since the configuration has them: {}", names.join(", ")));
+            say(&format!("{what}, because the configuration has them: {}", names.join(", ")));
         }
         for (name, reason) in &self.staying {
-            say(&format!("`{}` stays: {reason}", name.escape_debug()));
+            say(&format!("`{}` is kept: {reason}", name.escape_debug()));
         }
     }
 }
@@ -44,16 +44,16 @@ pub(super) fn leaving(content: &Content, project: Option<&Path>, config: &Path) 
     for entry in content.entries.iter().filter(is_here) {
         let name = entry.name.clone();
         let Ok(server) = &entry.server else {
-            leaving.staying.push((name, "Pegboard cannot serve it"));
+            leaving.staying.push((name, "Pegboard does not support it"));
             continue;
         };
         let fits = |at: &usize| !used[*at] && own[*at].1.covers(server);
         // One that is equal to the letter goes first, so that no other takes its place.
         let exact = (0..own.len()).filter(fits).find(|at| own[*at].1.is_same(server));
         match exact.or_else(|| (0..own.len()).find(fits)) {
-            None => leaving.staying.push((name, "the configuration does not have it")),
+            None => leaving.staying.push((name, "it is not in the configuration")),
             Some(at) if own[at].1.is_disabled && !server.is_disabled => {
-                leaving.staying.push((name, "it is switched off in the configuration"));
+                leaving.staying.push((name, "it is disabled in the configuration"));
             }
             Some(at) => {
                 used[at] = true;

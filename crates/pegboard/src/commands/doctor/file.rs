@@ -171,7 +171,7 @@ fn is_placeholder(text: &str) -> bool {
 
 fn plain_secrets(server: &Server) -> Option<Finding> {
     let places: Vec<String> = secrets::find(server).into_iter().map(|found| found.place).collect();
-    let message = format!("a secret in plain text: {}", listed(places.iter().map(String::as_str)));
+    let message = format!("plain-text secret: {}", listed(places.iter().map(String::as_str)));
     let hint = "write `${NAME}` and set the variable, or keep it in a file that `envFile` names";
     (!places.is_empty()).then(|| Finding::note(Check::PlainSecret, message, hint))
 }

@@ -44,7 +44,7 @@ fn every_client_is_written_once() {
     insta::assert_snapshot!(first.join("\n"));
     for client in CLIENTS {
         let told = home.show(&["connect", client, "--write"]);
-        assert!(told.contains("is as it should be"), "{told}");
+        assert!(told.contains("nothing to change in"), "{told}");
     }
     let second: Vec<String> = files().iter().map(|file| home.told(&home.read(file))).collect();
     assert_eq!(first, second);

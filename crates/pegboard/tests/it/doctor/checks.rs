@@ -193,11 +193,11 @@ fn secrets() {
         &clinic,
         &servers,
         &[
-            "note plain-secret plain: a secret in plain text: `env.API_TOKEN`|→ write `${NAME}`",
+            "note plain-secret plain: plain-text secret: `env.API_TOKEN`|→ write `${NAME}`",
             "warning readable-secret open: `[here]/open.env`|→ `chmod 600 [here]/open.env`",
             "error missing-file gone: |`mcpServers.gone.envFile`|→ make the file",
             "warning plain-http sent: credentials go to `example.com`|→ write `https://`",
-            "note plain-secret sent: a secret in plain text: `headers.Authorization`",
+            "note plain-secret sent: plain-text secret: `headers.Authorization`",
         ],
     );
     clinic.file_with("pegboard.json", &std::fs::read_to_string(clinic.path("pegboard.json")).expect("a file"), 0o644);
