@@ -22,9 +22,9 @@ pub fn read_breaker(node: &Node<'_>, scope: &mut Scope<'_>) -> BreakerSettings {
 
 static SECTION: Section<BreakerSettings> = Section::new(
     "circuitBreaker",
-    "When a server that does not answer is left alone: calls of it are refused at once, until one of them may try \
-     again. Time limits, closed connections and HTTP statuses from 500 on count as failures; whatever the server \
-     answers does not.",
+    "Circuit breaker: after repeated failures of a server, calls to it are rejected immediately until a test call \
+     succeeds. Timeouts, closed connections and HTTP statuses of 500 and above count as failures; errors that the \
+     server itself returns do not.",
     KEYS,
 );
 
@@ -32,7 +32,7 @@ const KEYS: &[Key<BreakerSettings>] = &[
     Key::new(
         "failures",
         Kind::Count { least: 0 },
-        "Failures in a row after which calls are refused; 0 never refuses any.",
+        "Consecutive failures after which the circuit opens and calls are rejected; 0 never opens it.",
         |node, settings: &mut BreakerSettings, scope| {
             let count = node.as_count(scope.problems).map(|count| u32::try_from(count).unwrap_or(u32::MAX));
             settings.failures = count.unwrap_or(settings.failures);
@@ -42,7 +42,7 @@ const KEYS: &[Key<BreakerSettings>] = &[
     Key::new(
         "window",
         Kind::Duration { may_be_zero: false },
-        "How soon after a failure the next call must begin for its own failure to count with it.",
+        "Maximum time between a failure and the start of the next call for their failures to count as consecutive.",
         |node, settings: &mut BreakerSettings, scope| {
             settings.window = node.as_duration(false, scope.problems).unwrap_or(settings.window);
         },
@@ -51,7 +51,7 @@ const KEYS: &[Key<BreakerSettings>] = &[
     Key::new(
         "pause",
         Kind::Duration { may_be_zero: false },
-        "How long calls are refused before one may try again.",
+        "How long calls are rejected before one call is let through as a test.",
         |node, settings: &mut BreakerSettings, scope| {
             settings.pause = node.as_duration(false, scope.problems).unwrap_or(settings.pause);
         },

@@ -71,7 +71,7 @@ impl<'a> Document<'a> {
             }
         };
         if parsed.value.is_none() {
-            problems.push(at(1, String::new(), "is empty").hint("the least is `{}`"));
+            problems.push(at(1, String::new(), "is empty").hint("write at least `{}`"));
         }
         Some(Self { value: parsed.value?, lines: Lines::new(text) })
     }
@@ -89,7 +89,7 @@ fn at(line: usize, path: String, message: impl Into<String>) -> Problem {
 fn syntax(error: &ParseError) -> Problem {
     let reason = match error.kind() {
         // The parser's own words would quote the text.
-        ParseErrorKind::String(_) => "a text has a wrong escape, or no end".to_owned(),
+        ParseErrorKind::String(_) => "unterminated string or invalid escape".to_owned(),
         kind => {
             let reason = kind.to_string();
             let mut letters = reason.chars();
@@ -159,7 +159,7 @@ impl<'a> Node<'a> {
         matches!(self.value, ast::Value::Array(_))
     }
 
-    /// A mistake at this place. `message` goes on from the path: `must be a text`.
+    /// A mistake at this place. `message` goes on from the path: `must be a string`.
     #[must_use]
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         at(self.line(), self.path.clone(), message)
@@ -182,7 +182,7 @@ impl<'a> Node<'a> {
             let line = self.lines.line(property.start());
             match first_lines.get(property.name.as_str()) {
                 Some(first) => {
-                    let message = format!("is there again, after line {first}");
+                    let message = format!("is a duplicate of the key in line {first}");
                     problems.push(at(line, self.under(property).path, message).hint("keep one of them"));
                 }
                 None => {
@@ -279,7 +279,7 @@ mod tests {
             "{\"a\": 1\n \"a\": 2,\n 'b': 3}",
             &[
                 "line 1: the file is not JSON with comments: expected comma, column 8",
-                "line 2: `a` is there again, after line 1 (keep one of them)",
+                "line 2: `a` is a duplicate of the key in line 1 (keep one of them)",
             ],
         );
         check(
@@ -293,11 +293,11 @@ mod tests {
 
     #[test]
     fn what_is_no_document() {
-        check("", &["line 1: the file is empty (the least is `{}`)"]);
+        check("", &["line 1: the file is empty (write at least `{}`)"]);
         check("\n[]", &["line 2: the file must be an object"]);
         check(
             "{\"a\": \"sk-secret\\q\"}",
-            &["line 1: the file is not JSON with comments: a text has a wrong escape, or no end, column 17"],
+            &["line 1: the file is not JSON with comments: unterminated string or invalid escape, column 17"],
         );
         let deep = "[".repeat(100_000);
         check(&deep, &["line 1: the file is not JSON with comments: maximum nesting depth exceeded, column 513"]);

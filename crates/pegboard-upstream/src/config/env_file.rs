@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 1 << 20;
 pub(super) enum EnvFileError {
     #[error("names a file that cannot be read: {}", .0.kind())]
     Read(#[from] io::Error),
-    #[error("names something that is no file, or larger than 1 MiB, or not UTF-8")]
+    #[error("names something that is not a file, is larger than 1 MiB, or is not UTF-8")]
     NoText,
     #[error("names a file whose line {0} is not `NAME=value`")]
     Line(usize),

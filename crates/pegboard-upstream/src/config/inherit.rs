@@ -13,7 +13,7 @@ pub const KIND: Kind = Kind::Either(&[Kind::Flag, Kind::List(&VARIABLE)]);
 
 const VARIABLE: Kind = Kind::Shaped {
     pattern: r"^[^=\s]{1,256}$",
-    fits: "the name of a variable of at most 256 characters, in which `*` stands for any text",
+    fits: "a variable name of at most 256 characters, in which `*` matches any text",
 };
 
 /// Reads `inheritEnv`.
@@ -56,8 +56,8 @@ pub fn refuse_reserved(root: &Node<'_>, problems: &mut Problems) {
     for section in servers.chain(root.get("pegboard")) {
         for item in section.get("inheritEnv").map(|list| list.items()).unwrap_or_default() {
             if let Some(name) = item.text().filter(|name| reserved.contains(name)) {
-                let problem = item.problem(format!("names `{name}`, which supplies a front-door token"));
-                problems.push(problem.hint("servers never inherit such a variable; pass another one"));
+                let problem = item.problem(format!("names `{name}`, which supplies a token in `pegboard.tokens`"));
+                problems.push(problem.hint("servers never inherit such a variable; use another one"));
             }
         }
     }

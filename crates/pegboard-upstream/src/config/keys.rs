@@ -84,28 +84,28 @@ impl Kind {
     /// What fits, in words that go on from "must be".
     pub fn fits(self) -> String {
         match self {
-            Self::Text => "a text".into(),
-            Self::Word => "a text that is not empty".into(),
+            Self::Text => "a string".into(),
+            Self::Word => "a non-empty string".into(),
             Self::Flag => "true or false".into(),
-            Self::Count { least: 0 } => "a whole number that is not negative".into(),
-            Self::Count { least } => format!("a whole number from {least} on"),
+            Self::Count { least: 0 } => "a non-negative integer".into(),
+            Self::Count { least } => format!("an integer of at least {least}"),
             Self::Port => "a port, 1 to 65535".into(),
             Self::Share => "a number from 0 to 1".into(),
             Self::Number => "a number".into(),
-            Self::Duration { may_be_zero: true } => "a number of seconds, or a text such as `30s` or `5m`".into(),
-            Self::Duration { .. } => "a number of seconds above 0, or a text such as `30s` or `5m`".into(),
+            Self::Duration { may_be_zero: true } => "a number of seconds, or a string such as `30s` or `5m`".into(),
+            Self::Duration { .. } => "a number of seconds above 0, or a string such as `30s` or `5m`".into(),
             Self::Timeout => {
-                "a number of seconds (of milliseconds from 1000 on), or a text such as `30s` or `5m`".into()
+                "a number of seconds (milliseconds if 1000 or more), or a string such as `30s` or `5m`".into()
             }
-            Self::Scalar => "a text, a number, true or false".into(),
+            Self::Scalar => "a string, a number, true or false".into(),
             Self::Any => "anything".into(),
             Self::OneOf(names) => one_of(names),
             Self::Shaped { fits, .. } => fits.into(),
-            Self::List(Self::Text | Self::Word | Self::Shaped { .. }) => "a list of texts".into(),
+            Self::List(Self::Text | Self::Word | Self::Shaped { .. }) => "a list of strings".into(),
             Self::List(Self::OneOf(names)) => format!("a list of {}", one_of(names)),
             Self::List(Self::Object(_)) | Self::Elsewhere(_) => "a list of objects".into(),
             Self::List(_) => "a list".into(),
-            Self::Names => "a list of texts that is not empty".into(),
+            Self::Names => "a non-empty list of strings".into(),
             Self::Map(_) | Self::Object(_) => "an object".into(),
             Self::Either(kinds) => kinds.iter().map(|kind| kind.fits()).collect::<Vec<_>>().join(" or "),
         }
@@ -359,7 +359,7 @@ mod tests {
         let check = |kind: Kind, expected| assert_eq!(kind.fits(), expected);
         check(Kind::OneOf(&["a"]), "`a`");
         check(Kind::OneOf(&["a", "b", "c"]), "`a`, `b` or `c`");
-        check(Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]), "a text or a list of texts");
+        check(Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]), "a string or a list of strings");
         check(Kind::Object(|| POINT.shape()), "an object");
     }
 }

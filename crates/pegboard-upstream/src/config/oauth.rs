@@ -24,7 +24,7 @@ pub(super) fn read(node: &Node<'_>, config: &mut OAuthConfig, scope: &mut Scope<
     SECTION.read(node, config, scope);
     if config.client_secret.is_some() && config.client_id.is_none() {
         let problem = node.problem("has a `clientSecret`, but no `clientId`");
-        scope.problems.push(problem.hint("a secret belongs to a client"));
+        scope.problems.push(problem.hint("add the `clientId` of the registered client"));
     }
 }
 
@@ -42,14 +42,14 @@ static SECTION: Section<OAuthConfig> = Section {
         "tokenUrl",
     ],
     is_null_nothing: true,
-    ..Section::new("oauth", "Who Pegboard is to those who give logins for a remote server.", KEYS)
+    ..Section::new("oauth", "OAuth client that Pegboard uses to log in to a remote server.", KEYS)
 };
 
 const KEYS: &[Key<OAuthConfig>] = &[
     Key::new(
         "clientId",
         Kind::Word,
-        "The id of an application that you have registered there. Without one, Pegboard registers itself.",
+        "Id of a client that you registered with the authorization server. Without it, Pegboard registers itself.",
         |node, config: &mut OAuthConfig, scope| {
             config.client_id = node.as_word(scope.problems).map(|text| expand(node, text, scope).text);
         },
@@ -57,7 +57,7 @@ const KEYS: &[Key<OAuthConfig>] = &[
     Key::new(
         "clientSecret",
         Kind::Word,
-        "Its secret, if it has one; best as `${VARIABLE}`.",
+        "Secret of the client, if it has one; preferably as `${VARIABLE}`.",
         |node, config: &mut OAuthConfig, scope| {
             config.client_secret = node.as_word(scope.problems).map(|text| Secret::new(expand(node, text, scope).text));
         },
@@ -65,7 +65,7 @@ const KEYS: &[Key<OAuthConfig>] = &[
     Key::new(
         "scopes",
         Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]),
-        "What to ask for, in place of what the server names; one text may hold several.",
+        "Scopes to request, instead of those that the server names; one string may contain several.",
         |node, config: &mut OAuthConfig, scope| {
             let texts = node.as_text_or_texts(scope.problems).unwrap_or_default();
             let words = texts.iter().flat_map(|(_, text)| text.split_whitespace());
@@ -76,8 +76,8 @@ const KEYS: &[Key<OAuthConfig>] = &[
     Key::new(
         "callbackPort",
         Kind::Port,
-        "The port on this machine that the browser comes back to, at `http://127.0.0.1:PORT/callback`, for \
-         applications that are registered with a fixed one. Any free port unless it is given.",
+        "Local port of the redirect URI `http://127.0.0.1:PORT/callback`, for clients that are registered with a \
+         fixed port. Without it, any free port is used.",
         |node, config: &mut OAuthConfig, scope| {
             let Some(port) = node.as_count(scope.problems) else { return };
             config.callback_port = u16::try_from(port).ok().filter(|port| *port > 0);

@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 64 << 10;
 pub(super) enum SecretFileError {
     #[error("cannot be read: {}", .0.kind())]
     Read(#[from] io::Error),
-    #[error("is no file, or larger than 64 KiB, or not UTF-8")]
+    #[error("is not a file, is larger than 64 KiB, or is not UTF-8")]
     NoText,
 }
 

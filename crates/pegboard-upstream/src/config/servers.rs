@@ -25,7 +25,7 @@ pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -
     let mut names = BTreeSet::new();
     for entry in entries(root, problems) {
         if !names.insert(entry.key()) {
-            problems.push(entry.problem("is a second server of this name"));
+            problems.push(entry.problem("is a duplicate server name"));
             continue;
         }
         // Nobody needs the variables of a server that is switched off.
@@ -61,7 +61,7 @@ fn read_server(entry: &Node<'_>, scope: &mut Scope<'_>) -> Option<ServerConfig> 
     let mut draft = Draft::default();
     SERVER.read(entry, &mut draft, scope);
     if entry.key().trim().is_empty() {
-        scope.problems.push(entry.problem("is a server without a name"));
+        scope.problems.push(entry.problem("has an empty server name"));
         return None;
     }
     draft.finish(entry, scope.problems)

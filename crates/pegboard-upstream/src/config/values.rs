@@ -219,14 +219,14 @@ mod tests {
         count("3.0", "3");
         count("18446744073709551615", "18446744073709551615");
         for wrong in ["-1", "3.5", "1e99", "\"3\"", "null", "[]"] {
-            count(wrong, "a whole number that is not negative");
+            count(wrong, "a non-negative integer");
         }
-        check("0", |node, problems| node.as_count_from(1, problems), "a whole number from 1 on");
+        check("0", |node, problems| node.as_count_from(1, problems), "an integer of at least 1");
     }
 
     #[test]
     fn times() {
-        let fits = "a number of seconds, or a text such as `30s` or `5m`";
+        let fits = "a number of seconds, or a string such as `30s` or `5m`";
         let time = |text, expected| check(text, |node, problems| node.as_duration(true, problems), expected);
         time("30", "30s");
         time("0", "0ns");
@@ -241,7 +241,7 @@ mod tests {
         check(
             "0",
             |node, problems| node.as_duration(false, problems),
-            "a number of seconds above 0, or a text such as `30s` or `5m`",
+            "a number of seconds above 0, or a string such as `30s` or `5m`",
         );
     }
 
@@ -253,21 +253,21 @@ mod tests {
         timeout("1000", "1s");
         timeout("30000", "30s");
         timeout("\"20m\"", "1200s");
-        timeout("0", "a number of seconds (of milliseconds from 1000 on), or a text such as `30s` or `5m`");
+        timeout("0", "a number of seconds (milliseconds if 1000 or more), or a string such as `30s` or `5m`");
     }
 
     #[test]
     fn lists_and_names() {
         let texts = |text, expected| check(text, |node, problems| show(node.as_texts(problems)), expected);
         texts("[\"a\", \"b\"]", "[\"a\", \"b\"]");
-        texts("\"a\"", "a list of texts");
-        texts("[\"a\", 1, {}]", "line 1: `[1]` must be a text; line 1: `[2]` must be a text");
+        texts("\"a\"", "a list of strings");
+        texts("[\"a\", 1, {}]", "line 1: `[1]` must be a string; line 1: `[2]` must be a string");
         let name =
             |text, expected| check(text, |node, problems| node.as_one_of(&["legacy", "modern"], problems), expected);
         name("\"modern\"", "\"modern\"");
         name("\"Modren\"", "`legacy` or `modern` (did you mean `modern`?)");
         name("7", "`legacy` or `modern`");
-        check("\" \"", |node, problems| show(node.as_word(problems)), "a text that is not empty");
+        check("\" \"", |node, problems| show(node.as_word(problems)), "a non-empty string");
         check("1e3", |node, problems| show(node.as_scalar(problems)), "\"1e3\"");
     }
 }

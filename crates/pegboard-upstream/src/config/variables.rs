@@ -77,7 +77,7 @@ pub fn expand(node: &Node<'_>, text: &str, scope: &mut Scope<'_>) -> Expanded {
             }
         }
         if expanded.text.len() > MAX_EXPANDED {
-            scope.problems.push(node.problem("becomes longer than 1 MiB with its variables filled in"));
+            scope.problems.push(node.problem("is longer than 1 MiB after its variables are substituted"));
             return Expanded::default();
         }
     }
@@ -138,16 +138,14 @@ impl Refusal {
                 .hint("a relative path starts from the folder of the configuration file")
                 .outside(Missing::File),
             Self::Input => node
-                .problem("uses an input that only VS Code can ask for")
+                .problem("uses an input, which only VS Code supports")
                 .hint("set an environment variable instead, and write `${env:NAME}`")
                 .outside(Missing::Input),
-            Self::NotAName => node
-                .problem("has something in `${…}` that is not a variable")
-                .hint("write `$${` where `${` is meant literally"),
+            Self::NotAName => node.problem("has an invalid variable in `${…}`").hint("write `$${` for a literal `${`"),
             Self::Nested => {
-                node.problem("has a variable inside another").hint("a default, and the path of a file, is a plain text")
+                node.problem("has a variable inside another").hint("a default or a file path must be plain text")
             }
-            Self::NoEnd => node.problem("has `${` without `}`").hint("write `$${` where `${` is meant literally"),
+            Self::NoEnd => node.problem("has `${` without `}`").hint("write `$${` for a literal `${`"),
         }
     }
 }
@@ -277,18 +275,18 @@ mod tests {
         );
         check(
             "${input:token}",
-            "uses an input that only VS Code can ask for (set an environment variable instead, and write `${env:NAME}`)",
+            "uses an input, which only VS Code supports (set an environment variable instead, and write `${env:NAME}`)",
         );
-        let literal = "(write `$${` where `${` is meant literally)";
-        check("${s3cr-et}", &format!("has something in `${{…}}` that is not a variable {literal}"));
+        let literal = "(write `$${` for a literal `${`)";
+        check("${s3cr-et}", &format!("has an invalid variable in `${{…}}` {literal}"));
         check(
             "${file:no/such}",
             "needs the file `/srv/app/no/such`, which cannot be read: entity not found (a relative path starts from \
              the folder of the configuration file)",
         );
-        check("${file: }", &format!("has something in `${{…}}` that is not a variable {literal}"));
-        check("${}", &format!("has something in `${{…}}` that is not a variable {literal}"));
-        check("${command:pick}", &format!("has something in `${{…}}` that is not a variable {literal}"));
+        check("${file: }", &format!("has an invalid variable in `${{…}}` {literal}"));
+        check("${}", &format!("has an invalid variable in `${{…}}` {literal}"));
+        check("${command:pick}", &format!("has an invalid variable in `${{…}}` {literal}"));
         check("s3cr${et", &format!("has `${{` without `}}` {literal}"));
         let (_, problems) = expanded("${A:-${TOKEN}}");
         assert!(problems.lines()[0].contains("has a variable inside another"));

@@ -10,7 +10,7 @@ use super::{
 /// What fits as an address.
 pub const URL: Kind = Kind::Shaped {
     pattern: r"^([Hh][Tt][Tt][Pp][Ss]?://\S|.*\$\{)",
-    fits: "an address that begins with `http://` or `https://`",
+    fits: "a URL that begins with `http://` or `https://`",
 };
 
 /// What fits as headers.
@@ -49,11 +49,11 @@ pub fn read_header_map(node: &Node<'_>, filled: &mut Vec<String>, scope: &mut Sc
         filled.append(&mut value.secrets);
         let value = value.text;
         if !is_header_name(entry.key()) {
-            scope.problems.push(entry.problem("cannot be the name of a header"));
+            scope.problems.push(entry.problem("is not a valid header name"));
         } else if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(entry.key())) {
-            scope.problems.push(entry.problem("is the same header once more"));
+            scope.problems.push(entry.problem("is a duplicate header"));
         } else if !is_header_value(&value) {
-            scope.problems.push(entry.problem("has a character in its value that no header can have"));
+            scope.problems.push(entry.problem("has a character that is not allowed in a header value"));
         }
         headers.push((entry.key().to_owned(), Secret::new(value)));
     }

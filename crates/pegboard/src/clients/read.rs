@@ -278,7 +278,7 @@ mod tests {
             Client::Cursor,
             None,
             "{\n\"mcpServers\": {\n\"a\": {\"env\": {\"K\": \"s3cret",
-            &["line 3: the file is not JSON with comments: a text has a wrong escape, or no end, column 20"],
+            &["line 3: the file is not JSON with comments: unterminated string or invalid escape, column 20"],
         );
         check(
             Client::Codex,

@@ -15,13 +15,13 @@ use super::limits;
 
 pub(super) static SELECTION: Section<Selection> = Section::new(
     "selection",
-    "Which servers and tools may be seen. What is not shown does not exist: not in lists, searches or calls. \
-     `servers` and `tools` add up; without either everything is shown.",
+    "Visible servers and tools. Hidden tools do not appear in lists or searches and cannot be called. \
+     `servers` and `tools` are combined; without either, everything is visible.",
     &[
         Key::new(
             "servers",
             Kind::Names,
-            "Servers whose tools are all shown.",
+            "Servers whose tools are all visible.",
             |node, selection: &mut Selection, scope| {
                 let servers = node.as_names(scope.problems).unwrap_or_default();
                 *selection = std::mem::take(selection).allow_servers(servers);
@@ -30,7 +30,7 @@ pub(super) static SELECTION: Section<Selection> = Section::new(
         Key::new(
             "tools",
             Kind::Names,
-            "Tools that are shown: `server:tool`, `server:*` or a name.",
+            "Visible tools: `server:tool`, `server:*` or a name.",
             |node, selection: &mut Selection, scope| {
                 let tools = node.as_names(scope.problems).unwrap_or_default();
                 *selection = std::mem::take(selection).allow_tools(tools);
@@ -39,7 +39,7 @@ pub(super) static SELECTION: Section<Selection> = Section::new(
         Key::new(
             "deny",
             Kind::List(&Kind::Text),
-            "Servers and tools that are hidden whatever else is said.",
+            "Hidden servers and tools; takes precedence over `servers` and `tools`.",
             |node, selection: &mut Selection, scope| {
                 let denied = node.as_texts(scope.problems).unwrap_or_default();
                 *selection = std::mem::take(selection).deny(denied);
@@ -66,27 +66,28 @@ pub(super) static TOKEN: Section<TokenDraft> = Section {
     needs: &["name", "token"],
     ..Section::new(
         "token",
-        "Somebody who may use the gateway.",
+        "A token that grants access to the gateway.",
         &[
-            Key::new("name", Kind::Word, "What logs call them.", |node, token: &mut TokenDraft, scope| {
+            Key::new("name", Kind::Word, "Name of the caller in logs.", |node, token: &mut TokenDraft, scope| {
                 token.name = node.as_word(scope.problems).unwrap_or_default().to_owned();
             }),
             Key::new(
                 "token",
                 SECRET,
-                "What they send as `Authorization: Bearer …`. Better a variable, `${NAME}`, than the secret itself.",
+                "Token that the caller sends as `Authorization: Bearer …`. Prefer a variable, `${NAME}`, to the secret \
+                 itself.",
                 read_secret,
             ),
             Key::new(
                 "selection",
                 Kind::Object(selection_shape),
-                "What they may see of what the general selection shows.",
+                "Tools that this caller can see, within the general `selection`.",
                 |node, token: &mut TokenDraft, scope| SELECTION.read(node, &mut token.selection, scope),
             ),
             Key::new(
                 "limits",
                 limits::KIND,
-                "What they may ask of servers, in all their sessions together, in place of `pegboard.limits`.",
+                "Limits of this caller, over all of its sessions. Overrides `pegboard.limits`.",
                 |node, token: &mut TokenDraft, scope| token.limits = Some(limits::read_limits(node, scope)),
             ),
         ],
@@ -99,7 +100,7 @@ const MIN_TOKEN: usize = 16;
 /// What can be sent in a header, and not be guessed.
 const SECRET: Kind = Kind::Shaped {
     pattern: r"^[!-~]{16,}$|\$\{",
-    fits: "a token of at least 16 letters, digits and signs, without spaces",
+    fits: "a token of at least 16 printable ASCII characters without spaces",
 };
 
 fn read_secret(node: &Node<'_>, token: &mut TokenDraft, scope: &mut Scope<'_>) {
@@ -121,7 +122,7 @@ pub(super) fn read_tokens(node: &Node<'_>, tokens: &mut Vec<Token>, scope: &mut 
         // What is missing was said already, and is not the same as what is missing elsewhere.
         let is_again = |text: &String, seen: &mut BTreeSet<String>| !text.is_empty() && !seen.insert(text.clone());
         if is_again(&token.name, &mut names) || is_again(&token.secret, &mut secrets) {
-            scope.problems.push(item.problem("has the name or the token of another one"));
+            scope.problems.push(item.problem("has the same name or token as another entry"));
         }
         let TokenDraft { name, secret, selection, limits } = token;
         tokens.push(Token { name, secret: Secret::new(secret), selection, limits });

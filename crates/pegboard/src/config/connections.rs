@@ -59,29 +59,29 @@ pub(super) fn read_proxies(node: &Node<'_>, scope: &mut Scope<'_>) -> TrustedPro
 
 static SECTION: Section<Draft> = Section::new(
     "connections",
-    "How many connections there may be at a time. Over a limit, a connection that waits for its next request is \
-     closed for the new one, those that have not authenticated first; if there is none, the new one is answered \
-     503 with `Retry-After`. The control socket and standard input are not limited.",
+    "Limits on concurrent connections. At a limit, an idle connection is closed in favor of the new one, \
+     unauthenticated connections first; if none is idle, the new one is answered with 503 and `Retry-After`. The \
+     control socket and standard input are not limited.",
     &[
         Key::new(
             "total",
             Kind::Count { least: 1 },
-            "Connections altogether, reserved ones aside.",
+            "Maximum number of connections, not counting reserved ones.",
             |node, draft: &mut Draft, scope| set(&mut draft.listener.total, node.as_count_from(1, scope.problems)),
         )
         .default("1024"),
         Key::new(
             "reserved",
             Kind::Count { least: 0 },
-            "Further connections that only serve `/health`, `/ready` and `/control/`, for when all others are taken.",
+            "Additional connections that serve only `/health`, `/ready` and `/control/` when all others are in use.",
             |node, draft: &mut Draft, scope| set(&mut draft.listener.reserved, node.as_count(scope.problems)),
         )
         .default("16"),
         Key::new(
             "perAddress",
             Kind::Count { least: 1 },
-            "Connections from one address, or from one /64 network of IPv6. Behind `trustedProxies`: requests in \
-             progress from one address.",
+            "Maximum number of connections from one address, or from one IPv6 /64 network. Behind `trustedProxies`: \
+             requests in progress from one address.",
             |node, draft: &mut Draft, scope| {
                 set(&mut draft.listener.per_address, node.as_count_from(1, scope.problems));
             },
@@ -90,30 +90,30 @@ static SECTION: Section<Draft> = Section::new(
         Key::new(
             "perToken",
             Kind::Count { least: 1 },
-            "Requests in progress with one token, event streams included.",
+            "Maximum number of requests in progress per token, including event streams.",
             |node, draft: &mut Draft, scope| set(&mut draft.listener.per_token, node.as_count_from(1, scope.problems)),
         )
         .default("128"),
         Key::new(
             "streamsPerToken",
             Kind::Count { least: 1 },
-            "Event streams that are open with one token; where there are no tokens, from one address.",
+            "Maximum number of open event streams per token, or per address if there are no tokens.",
             |node, draft: &mut Draft, scope| set(&mut draft.streams, node.as_count_from(1, scope.problems)),
         )
         .default("64"),
         Key::new(
             "unreadBytesPerToken",
             Kind::Count { least: 1 },
-            "Bytes of answers that were made for one token and that its clients have not read yet; where there are \
-             no tokens, for one address. Instead of an answer that does not fit there is an error that says so; a \
-             single answer always fits. Answers of up to 64 KiB are not counted.",
+            "Maximum size in bytes of responses that clients have not read yet, per token, or per address if there \
+             are no tokens. A response over the limit is replaced by an error; a single response is always sent. \
+             Responses of up to 64 KiB are not counted.",
             |node, draft: &mut Draft, scope| set(&mut draft.unread_bytes, node.as_count_from(1, scope.problems)),
         )
         .default("134217728"),
         Key::new(
             "headerTimeout",
             Kind::Duration { may_be_zero: false },
-            "How long a connection that has not authenticated may take to send the headers of a request.",
+            "Timeout for an unauthenticated connection to send the headers of a request.",
             |node, draft: &mut Draft, scope| {
                 set(&mut draft.listener.header_timeout, node.as_duration(false, scope.problems));
             },

@@ -12,7 +12,7 @@ use pegboard_upstream::config::{
 };
 
 /// Others could not be sent in a header.
-const KEY: Kind = Kind::Shaped { pattern: r"^[!-~]+$|\$\{", fits: "a key of letters, digits and signs" };
+const KEY: Kind = Kind::Shaped { pattern: r"^[!-~]+$|\$\{", fits: "a key of ASCII characters without spaces" };
 
 const TIME: Kind = Kind::Duration { may_be_zero: false };
 
@@ -31,9 +31,9 @@ static SECTION: Section<EndpointSettings> = Section {
     needs: &["url", "model"],
     ..Section::new(
         "embeddings",
-        "An OpenAI-compatible endpoint for embeddings (Ollama, vLLM, TEI, a hosted one) whose vectors of tools and \
-         queries join the ranking of `hybrid`. Vectors of tools are kept in the state folder. While it is down or \
-         slow, searches go on without it.",
+        "An OpenAI-compatible embeddings endpoint (Ollama, vLLM, TEI, a hosted one). The `hybrid` ranker uses its \
+         vectors of tools and queries. Vectors of tools are cached in the state folder. While the endpoint is down or \
+         slow, searches work without it.",
         KEYS,
     )
 };
@@ -42,19 +42,19 @@ const KEYS: &[Key<EndpointSettings>] = &[
     Key::new(
         "url",
         URL,
-        "Where it is, such as `http://127.0.0.1:11434/v1`; `/embeddings` is put behind it.",
+        "Base URL of the endpoint, such as `http://127.0.0.1:11434/v1`; `/embeddings` is appended.",
         |node, settings: &mut EndpointSettings, scope| {
             settings.url = read_url(node, scope).map(|url| url.text).unwrap_or_default();
         },
     ),
-    Key::new("model", Kind::Word, "The model to ask for.", |node, settings, scope| {
+    Key::new("model", Kind::Word, "Embedding model.", |node, settings, scope| {
         let Some(text) = node.as_word(scope.problems) else { return };
         settings.model = expand(node, text, scope).text;
     }),
     Key::new(
         "key",
         KEY,
-        "What is sent as `Authorization: Bearer …`. Better a variable, `${NAME}`, or a file, `${file:PATH}`, than the \
+        "API key, sent as `Authorization: Bearer …`. Prefer a variable, `${NAME}`, or a file, `${file:PATH}`, to the \
          secret itself.",
         |node, settings: &mut EndpointSettings, scope| {
             let Some(text) = node.as_text(scope.problems) else { return };
@@ -69,7 +69,8 @@ const KEYS: &[Key<EndpointSettings>] = &[
     Key::new(
         "dimensions",
         Kind::Count { least: 1 },
-        "How long vectors are to be, for models that leave a choice; more than 8192 are not used. Without it, as the model likes.",
+        "Number of dimensions to request, for models that support it; at most 8192 are used. Without it, the model's \
+         default.",
         |node, settings: &mut EndpointSettings, scope| {
             settings.dimensions = node.as_count_from(1, scope.problems);
         },
@@ -77,28 +78,28 @@ const KEYS: &[Key<EndpointSettings>] = &[
     Key::new(
         "timeout",
         TIME,
-        "How long a request for vectors of tools may take; these are fetched in the background.",
+        "Timeout of a request for vectors of tools, which are fetched in the background.",
         |node, settings: &mut EndpointSettings, scope| set(&mut settings.timeout, node, scope),
     )
     .default("\"60s\""),
     Key::new(
         "queryTimeout",
         TIME,
-        "How long a search waits for the vector of its query before it goes on without.",
+        "How long a search waits for the vector of its query before it continues without it.",
         |node, settings: &mut EndpointSettings, scope| set(&mut settings.query_timeout, node, scope),
     )
     .default("\"2s\""),
     Key::new(
         "connectTimeout",
         TIME,
-        "How long a connection may take.",
+        "Timeout for establishing a connection.",
         |node, settings: &mut EndpointSettings, scope| set(&mut settings.connect_timeout, node, scope),
     )
     .default("\"5s\""),
     Key::new(
         "queryPrefix",
         Kind::Text,
-        "What the model wants in front of a query, such as `query: ` (e5) or `search_query: ` (nomic).",
+        "Prefix that the model expects before a query, such as `query: ` (e5) or `search_query: ` (nomic).",
         |node, settings: &mut EndpointSettings, scope| {
             settings.query_prefix = node.as_text(scope.problems).unwrap_or_default().to_owned();
         },
@@ -107,7 +108,7 @@ const KEYS: &[Key<EndpointSettings>] = &[
     Key::new(
         "documentPrefix",
         Kind::Text,
-        "What it wants in front of a tool, such as `passage: ` (e5) or `search_document: ` (nomic).",
+        "Prefix that the model expects before a tool, such as `passage: ` (e5) or `search_document: ` (nomic).",
         |node, settings: &mut EndpointSettings, scope| {
             settings.document_prefix = node.as_text(scope.problems).unwrap_or_default().to_owned();
         },

@@ -15,7 +15,7 @@ use self::keys::KEYS;
 use super::{Config, guarded, middleware::Found, state::ServerDefaults};
 
 pub(super) static SECTION: Section<Draft> =
-    Section { advise: guarded::advice, ..Section::new("pegboard", "What Pegboard itself does.", KEYS) };
+    Section { advise: guarded::advice, ..Section::new("pegboard", "Settings of Pegboard.", KEYS) };
 
 /// What is known so far, and what was said on purpose.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Draft {
     pub(super) fn check_new_servers(&self, section: &Node<'_>, problems: &mut Problems) {
         let is_idle = self.servers.new_servers == Some(NewServers::Hold) && self.servers.pinning == Some(Pinning::Off);
         if let Some(node) = section.get("newServers").filter(|_| is_idle) {
-            let problem = node.problem("holds nothing while `pegboard.pinning` is `off`");
+            let problem = node.problem("has no effect while `pegboard.pinning` is `off`");
             problems.push(problem.hint("set `pinning` to `warn` or `hold`"));
         }
     }

@@ -27,18 +27,18 @@ static SECTION: Section<HttpServer> = Section {
     advise: guarded::advice,
     ..Section::new(
         "httpServer",
-        "The listener and the middleware as MCProxy writes them. Keys of `pegboard` take precedence.",
+        "Listener and middleware in the format of MCProxy. Keys of `pegboard` take precedence.",
         &[
             Key::new(
                 "host",
                 Kind::Word,
-                "Host of the listen address, as in `pegboard.listen`; `localhost` without it.",
+                "Host of the listen address, as in `pegboard.listen`; `localhost` by default.",
                 |node, http: &mut HttpServer, scope| http.host = node.as_word(scope.problems).map(str::to_owned),
             ),
             Key::new(
                 "port",
                 Kind::Port,
-                "Port of the listen address; 8080 without it.",
+                "Port of the listen address; 8080 by default.",
                 |node, http: &mut HttpServer, scope| {
                     let port = node.as_count(scope.problems).map(u16::try_from);
                     match port {
@@ -51,21 +51,21 @@ static SECTION: Section<HttpServer> = Section {
             Key::new(
                 "corsEnabled",
                 Kind::Flag,
-                "Whether `corsOrigins` is applied. Web pages of the loopback may use the gateway in any case.",
+                "Applies `corsOrigins`. Loopback origins are always allowed.",
                 read_cors,
             )
             .default("true"),
             Key::new(
                 "corsOrigins",
                 Kind::List(&Kind::Text),
-                "Web origins that may use the gateway, as in `pegboard.allowedOrigins`. `*` is not applied, because \
-                 every web page could then call tools; list it in `pegboard.allowedOrigins` if that is wanted.",
+                "Allowed web origins, as in `pegboard.allowedOrigins`. `*` is not applied, because every web page \
+                 could then call tools; to allow that, list it in `pegboard.allowedOrigins`.",
                 read_origins,
             ),
             Key::new(
                 "shutdownTimeout",
                 Kind::Duration { may_be_zero: true },
-                "The same as `pegboard.shutdownDeadline`.",
+                "Same as `pegboard.shutdownDeadline`.",
                 |node, http: &mut HttpServer, scope| {
                     http.shutdown_deadline = node.as_duration(true, scope.problems);
                 },
@@ -75,7 +75,7 @@ static SECTION: Section<HttpServer> = Section {
             Key::new(
                 "middleware",
                 middleware::STAGES_KIND,
-                "Steps for lists and calls. Cannot be combined with the top-level `middleware`.",
+                "Middleware for lists and calls. Cannot be combined with the top-level `middleware`.",
                 |_, _, _| {},
             ),
         ],

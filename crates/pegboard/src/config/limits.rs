@@ -22,14 +22,14 @@ pub(super) fn read_limits(node: &Node<'_>, scope: &mut Scope<'_>) -> CallLimits 
 
 static SECTION: Section<CallLimits> = Section::new(
     "limits",
-    "What a caller may ask of servers: calls of tools, prompts, resources and completions. Searches and lists are \
-     answered without a server and do not count. A caller is the holder of a token; where there are no tokens, an \
-     address.",
+    "Limits per caller for requests to servers: tool calls, prompts, resources and completions. Searches and lists \
+     are answered by the gateway itself and do not count. A caller is a token, or a client address if there are no \
+     tokens.",
     &[
         Key::new(
             "maxConcurrent",
             Kind::Count { least: 0 },
-            "Calls at a time; 0 is as many as come. Others wait for their turn, for as long as a call may take.",
+            "Maximum number of concurrent calls; 0 is unlimited. Further calls wait, up to the timeout of a call.",
             |node, limits: &mut CallLimits, scope| {
                 limits.concurrent = node.as_count(scope.problems).unwrap_or(limits.concurrent);
             },
@@ -38,8 +38,8 @@ static SECTION: Section<CallLimits> = Section::new(
         Key::new(
             "callsPerMinute",
             Kind::Count { least: 0 },
-            "Calls in a minute, which may come all at once; 0 is any number. Further ones are refused, with the time \
-             after which the next one passes.",
+            "Maximum number of calls per minute, which may come in one burst; 0 is unlimited. Further calls are \
+             rejected with the time after which to retry.",
             |node, limits: &mut CallLimits, scope| {
                 let count = node.as_count(scope.problems).map(|count| u32::try_from(count).unwrap_or(u32::MAX));
                 limits.per_minute = count.unwrap_or(limits.per_minute);

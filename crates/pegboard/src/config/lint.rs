@@ -17,16 +17,16 @@ const SEVERITIES: &[&str] = &["error", "warning", "note", "never"];
 
 pub(super) static LINT: Section<LintConfig> = Section::new(
     "lint",
-    "What `pegboard lint` looks for, and how much it lets pass; flags count more.",
+    "Rules and limits of `pegboard lint`; command-line flags take precedence.",
     &[
-        Key::new("allow", RULE_LIST, "Rules that are not looked at.", |node, lint: &mut LintConfig, scope| {
+        Key::new("allow", RULE_LIST, "Rules that are not checked.", |node, lint: &mut LintConfig, scope| {
             lint.allow = rules(node, scope);
         })
         .default("[]"),
         Key::new(
             "deny",
             RULE_LIST,
-            "Rules whose findings are errors, none of which is let pass.",
+            "Rules whose findings are errors; `maxFindings` does not apply to them.",
             |node, lint: &mut LintConfig, scope| {
                 lint.deny = rules(node, scope);
             },
@@ -35,35 +35,35 @@ pub(super) static LINT: Section<LintConfig> = Section::new(
         Key::new(
             "failOn",
             Kind::OneOf(SEVERITIES),
-            "How bad findings must be for the exit code to be 1; `never` leaves it to `deny`.",
+            "Minimum severity for exit code 1; with `never`, only the rules of `deny` count.",
             |node, lint: &mut LintConfig, scope| {
                 let name = node.as_one_of(SEVERITIES, scope.problems);
                 lint.fail_on = name.and_then(|name| FailOn::from_str(name, false).ok());
             },
         )
         .default("\"warning\""),
-        Key::new("maxFindings", COUNT, "So many of them are let pass.", |node, lint: &mut LintConfig, scope| {
+        Key::new("maxFindings", COUNT, "Number of such findings to tolerate.", |node, lint: &mut LintConfig, scope| {
             lint.max_findings = node.as_count(scope.problems);
         })
         .default("0"),
         Key::new(
             "maxTokens",
             COUNT,
-            "Tokens (estimated) that the schema of a tool may cost.",
+            "Maximum size of a tool's schema, in estimated tokens.",
             |node, lint: &mut LintConfig, scope| lint.max_tokens = node.as_count(scope.problems),
         )
         .default("1500"),
         Key::new(
             "maxDescriptionTokens",
             COUNT,
-            "Tokens (estimated) that a description may cost.",
+            "Maximum size of a description, in estimated tokens.",
             |node, lint: &mut LintConfig, scope| lint.max_description_tokens = node.as_count(scope.problems),
         )
         .default("600"),
         Key::new(
             "hits",
             Kind::Count { least: 1 },
-            "A search for its own words must find a tool among so many hits, at most 50.",
+            "A search for a tool's own words must find it among this many hits, at most 50.",
             |node, lint: &mut LintConfig, scope| {
                 let hits = node.as_count_from(1, scope.problems);
                 lint.hits = hits.map(|hits| hits.min(MAX_HITS));
@@ -73,7 +73,7 @@ pub(super) static LINT: Section<LintConfig> = Section::new(
         Key::new(
             "baseline",
             Kind::Word,
-            "A file with findings that are let pass, relative to this file; `pegboard lint --write-baseline` writes it.",
+            "File with findings to ignore, relative to this file; `pegboard lint --write-baseline` writes it.",
             |node, lint: &mut LintConfig, scope| lint.baseline = node.as_word(scope.problems).map(Into::into),
         ),
     ],

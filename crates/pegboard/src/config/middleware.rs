@@ -94,19 +94,19 @@ fn check_names(lists: &Node<'_>, servers: &[Node<'_>], problems: &mut Problems) 
 
 static GROUPS: Section<Found> = Section::new(
     "middlewareGroups",
-    "One list for most servers, and others for some.",
+    "A default list of steps, and lists for individual servers.",
     &[
         Key::new(
             "default",
             Kind::Elsewhere("middleware"),
-            "For every server without a list of its own.",
+            "Steps for every server without its own list.",
             |node, found: &mut Found, scope| found.default = read_list(node, Place::General, &mut found.search, scope),
         )
         .default("[]"),
         Key::new(
             "servers",
             Kind::Map(&Kind::Elsewhere("serverMiddleware")),
-            "Lists of single servers, in place of the default.",
+            "Steps for individual servers, instead of the default.",
             |node, found: &mut Found, scope| read_server_lists(node, Place::Server, found, scope),
         )
         .default("{}"),
@@ -117,12 +117,12 @@ static STAGES: Section<Found> = Section {
     advise: guarded::advice,
     ..Section::new(
         "httpMiddlewareStages",
-        "Steps as MCProxy writes them. A call or list passes the steps of `client` first, then those of `proxy`.",
+        "Steps in the format of MCProxy. A call or list passes the steps of `client` first, then those of `proxy`.",
         &[
             Key::new(
                 "proxy",
                 Kind::Elsewhere("middleware"),
-                "Steps for all servers together; they follow the steps of every single server.",
+                "Steps for all servers together; they run after the steps of the individual server.",
                 |node, found: &mut Found, scope| {
                     found.always = read_list(node, Place::General, &mut found.search, scope);
                 },
@@ -131,7 +131,7 @@ static STAGES: Section<Found> = Section {
             Key::new(
                 "client",
                 Kind::Object(|| CLIENT.shape()),
-                "Steps for the servers one by one.",
+                "Steps per server.",
                 |node, found: &mut Found, scope| CLIENT.read(node, found, scope),
             )
             .default("{}"),
@@ -143,12 +143,12 @@ static CLIENT: Section<Found> = Section {
     advise: guarded::advice,
     ..Section::new(
         "clientMiddleware",
-        "Steps for the servers one by one.",
+        "Steps per server.",
         &[
             Key::new(
                 "default",
                 Kind::Elsewhere("serverMiddleware"),
-                "For every server without a list of its own.",
+                "Steps for every server without its own list.",
                 |node, found: &mut Found, scope| {
                     found.default = read_list(node, Place::Client, &mut found.search, scope);
                 },
@@ -157,7 +157,7 @@ static CLIENT: Section<Found> = Section {
             Key::new(
                 "servers",
                 Kind::Map(&Kind::Elsewhere("serverMiddleware")),
-                "Lists of single servers, in place of the default.",
+                "Steps for individual servers, instead of the default.",
                 |node, found: &mut Found, scope| read_server_lists(node, Place::Client, found, scope),
             )
             .default("{}"),
@@ -203,7 +203,7 @@ fn read_list(node: &Node<'_>, place: Place, search: &mut Option<Search>, scope: 
         ENTRY.read(&item, &mut entry, scope);
         let Some(step) = entry.step else { continue };
         if let Some(hint) = place.elsewhere().filter(|_| step.name == SEARCH) {
-            let problem = item.problem("cannot search: a search is over all servers together");
+            let problem = item.problem("is not supported per server: a search covers all servers");
             scope.problems.push(problem.hint(hint));
         }
         match (step.read)(&item, scope) {
@@ -226,18 +226,18 @@ static ENTRY: Section<Entry> = Section {
     needs: &["type"],
     ..Section::new(
         "step",
-        "One thing that happens to lists and calls.",
+        "One middleware step for lists and calls.",
         &[
-            Key::new("type", Kind::OneOf(TYPE_NAMES), "What happens.", |node, entry: &mut Entry, scope| {
+            Key::new("type", Kind::OneOf(TYPE_NAMES), "Type of the step.", |node, entry: &mut Entry, scope| {
                 let name = node.as_one_of(TYPE_NAMES, scope.problems);
                 entry.step = TYPES.iter().find(|step| Some(step.name) == name);
             }),
-            Key::new("enabled", Kind::Flag, "Whether it happens.", |node, entry: &mut Entry, scope| {
+            Key::new("enabled", Kind::Flag, "Whether the step is applied.", |node, entry: &mut Entry, scope| {
                 entry.is_enabled = node.as_bool(scope.problems).unwrap_or(true);
             })
             .default("true"),
             // Read by the type.
-            Key::new("config", Kind::Map(&Kind::Any), "What exactly happens; depends on the type.", |_, _, _| {})
+            Key::new("config", Kind::Map(&Kind::Any), "Settings of the step, depending on the type.", |_, _, _| {})
                 .default("{}"),
         ],
     )

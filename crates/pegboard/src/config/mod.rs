@@ -157,7 +157,7 @@ pub(crate) fn check(text: &str, path: &Path) -> Result<(), CliError> {
         return Ok(());
     }
     let problems = problems.lines().join("\n  ");
-    Err(CliError::new(format!("`{}` would have mistakes, and was not changed:\n  {problems}", path.display())))
+    Err(CliError::new(format!("`{}` would have mistakes and was not changed:\n  {problems}", path.display())))
 }
 
 /// What can be understood of a configuration, and what is wrong with it.
@@ -241,15 +241,23 @@ const SERVERS: Kind = Kind::Map(&Kind::Object(servers::shape));
 fn root_shape() -> Shape {
     Shape {
         name: "configuration",
-        about: "Servers as MCP clients write them, and what Pegboard does with them.",
+        about: "MCP servers in the format of MCP clients, and settings of Pegboard.",
         keys: vec![
-            KeyDoc::new("$schema", Kind::Text, "Where editors find the schema of this file."),
-            KeyDoc::new("mcpServers", SERVERS, "MCP servers by name, as Claude Desktop, Cursor and others write them."),
-            KeyDoc::new("servers", SERVERS, "The same, as VS Code writes them in `mcp.json`."),
-            KeyDoc::new("mcp", Kind::Object(vscode_shape), "The same, as VS Code writes them in `settings.json`."),
-            KeyDoc::new("pegboard", Kind::Object(|| gateway::SECTION.shape()), "What Pegboard itself does."),
-            KeyDoc::new("middleware", middleware::KIND, "What happens to lists and calls on their way through."),
-            KeyDoc::new("httpServer", Kind::Object(http_server::shape), "The listener and the steps of MCProxy."),
+            KeyDoc::new("$schema", Kind::Text, "JSON Schema of this file, for editors."),
+            KeyDoc::new(
+                "mcpServers",
+                SERVERS,
+                "MCP servers by name, in the format of Claude Desktop, Cursor and others.",
+            ),
+            KeyDoc::new("servers", SERVERS, "MCP servers by name, in the format of VS Code's `mcp.json`."),
+            KeyDoc::new("mcp", Kind::Object(vscode_shape), "MCP servers in the format of VS Code's `settings.json`."),
+            KeyDoc::new("pegboard", Kind::Object(|| gateway::SECTION.shape()), "Settings of Pegboard."),
+            KeyDoc::new("middleware", middleware::KIND, "Middleware for lists and calls."),
+            KeyDoc::new(
+                "httpServer",
+                Kind::Object(http_server::shape),
+                "Listener and middleware in the format of MCProxy.",
+            ),
         ],
         ignored: &[],
         needs: &[],
@@ -263,7 +271,7 @@ fn root_shape() -> Shape {
 fn vscode_shape() -> Shape {
     Shape {
         name: "vscode",
-        about: "The part of VS Code's `settings.json` that is about MCP.",
+        about: "The MCP section of VS Code's `settings.json`.",
         keys: vec![KeyDoc::new("servers", SERVERS, "MCP servers by name.")],
         ..root_shape()
     }

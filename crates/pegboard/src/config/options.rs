@@ -10,21 +10,20 @@ const COUNT: Kind = Kind::Count { least: 0 };
 
 pub(super) static OPTIONS: Section<Settings> = Section::new(
     "settings",
-    "Options of the dialects, under the names that `pegboard session --set` knows.",
+    "Options of the dialects, with the same names as in `pegboard session --set`.",
     &[
-        Key::new("enabled", Kind::Flag, "`gateway`: whether tools are hidden behind a search at all.", set_option)
-            .default("true"),
+        Key::new("enabled", Kind::Flag, "`gateway`: whether tool search is used.", set_option).default("true"),
         Key::new(
             "maxToolsLimit",
             COUNT,
-            "`gateway`: tools that are listed at once; 0 lists everything and offers no search.",
+            "`gateway`: number of listed tools; 0 lists all tools without a search.",
             set_option,
         )
         .default("50"),
         Key::new(
             "searchThreshold",
             Kind::Share,
-            "`gateway`: what a hit must score, as a share of the best hit's score.",
+            "`gateway`: minimum score of a hit, as a share of the best hit's score.",
             set_option,
         )
         .default("0.1"),
@@ -39,78 +38,75 @@ pub(super) static OPTIONS: Section<Settings> = Section::new(
         Key::new(
             "exposed",
             Kind::OneOf(&["replace", "accumulate"]),
-            "`gateway`: whether the hits of a search take the place of what was listed before, or join it.",
+            "`gateway`: whether the hits of a search replace the tools listed before, or are added to them.",
             set_option,
         )
         .default("\"replace\""),
         Key::new(
             "always_searchable",
             Kind::Flag,
-            "`gateway`: whether a call of the search is answered even when everything is listed and it is not.",
+            "`gateway`: whether the search tool can be called even if all tools are listed and it is not.",
             set_option,
         )
         .default("false"),
-        Key::new("seed", COUNT, "`gateway`: what the order `random` is made of.", set_option).default("0"),
-        Key::new("max_limit", COUNT, "`ranked`: the most hits that may be asked for.", set_option).default("10"),
-        Key::new("default_limit", COUNT, "`ranked`: hits when nothing is asked for.", set_option).default("5"),
-        Key::new("token_bonus", Kind::Number, "`ranked`: what each literal hit adds to a tool's score.", set_option)
+        Key::new("seed", COUNT, "`gateway`: seed of the order `random`.", set_option).default("0"),
+        Key::new("max_limit", COUNT, "`ranked`: maximum number of hits that a search can request.", set_option)
+            .default("10"),
+        Key::new("default_limit", COUNT, "`ranked`: number of hits if a search requests none.", set_option)
+            .default("5"),
+        Key::new("token_bonus", Kind::Number, "`ranked`: score that each literal hit adds to a tool.", set_option)
             .default("0.12"),
         Key::new(
             "split_by_risk",
             Kind::Flag,
-            "`bridge`: separate call tools for reading, writing and destroying.",
+            "`bridge`: separate call tools for read-only, writing and destructive tools.",
             set_option,
         )
         .default("false"),
-        Key::new("hits_per_query", COUNT, "`bridge`: hits of one query.", set_option).default("5"),
+        Key::new("hits_per_query", COUNT, "`bridge`: number of hits per query.", set_option).default("5"),
         Key::new(
             "least_confidence",
             Kind::Share,
-            "`bridge`: how likely the best hit must be for hits to be shown; 0 shows the nearest there is. Without \
-             it, as likely as the ranker thinks right.",
+            "`bridge`: minimum confidence of the best hit for hits to be shown; 0 always shows the nearest tools. \
+             Without it, the ranker's own threshold.",
             set_option,
         ),
-        Key::new("answer_tokens", COUNT, "`bridge`: tokens (estimated) that one answer may have.", set_option)
+        Key::new("answer_tokens", COUNT, "`bridge`: maximum size of one answer, in estimated tokens.", set_option)
             .default("1500"),
-        Key::new("spec_tokens", COUNT, "`code`: tokens (estimated) that the spec of a server may have.", set_option)
+        Key::new("spec_tokens", COUNT, "`code`: maximum size of a server's spec, in estimated tokens.", set_option)
             .default("20000"),
         Key::new(
             "max_loaded",
             COUNT,
-            "Tools that stay loaded; the one that was used longest ago gives way. 0 keeps all.",
+            "Maximum number of loaded tools; the least recently used one is evicted. 0 is unlimited.",
             set_option,
         )
         .default("0"),
         Key::new(
             "run_unloaded",
             Kind::Flag,
-            "Whether a call of a tool that is not loaded runs; otherwise it is answered with the tool's schema.",
+            "Whether a call to a tool that is not loaded is executed; otherwise the answer is the tool's schema.",
             set_option,
         )
         .default("true"),
-        Key::new(
-            "strict",
-            Kind::Flag,
-            "Whether the prompt tells the model to search before anything else.",
-            set_option,
-        )
-        .default("false"),
+        Key::new("strict", Kind::Flag, "Whether the prompt instructs the model to search first.", set_option)
+            .default("false"),
         Key::new(
             "prompt_template",
             Kind::Text,
-            "A prompt of your own; `{instructions}` and `{categories}` are filled in.",
+            "Custom prompt; `{instructions}` and `{categories}` are substituted.",
             set_option,
         ),
         Key::new(
             "reminder_template",
             Kind::Text,
-            "A reminder of your own, for dialects that have one; `{names}` is filled in.",
+            "Custom reminder, for dialects that have one; `{names}` is substituted.",
             set_option,
         ),
         Key::new(
             "output_offloading",
             Kind::Flag,
-            "Whether large outputs are put aside, which makes the tools that read them visible.",
+            "Whether large outputs are offloaded, which makes the tools for reading them visible.",
             set_option,
         )
         .default("false"),

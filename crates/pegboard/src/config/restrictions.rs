@@ -92,12 +92,12 @@ const UNUSED: [(&str, &str, &str); 3] = [
     (
         "sandbox",
         "is not applied: Pegboard starts the server without a sandbox",
-        "let `command` start the sandbox, such as `bwrap` or `docker run -i`",
+        "start the sandbox with `command`, such as `bwrap` or `docker run -i`",
     ),
     (
         "sandboxEnabled",
         "is not applied: Pegboard starts the server without a sandbox",
-        "let `command` start the sandbox, such as `bwrap` or `docker run -i`",
+        "start the sandbox with `command`, such as `bwrap` or `docker run -i`",
     ),
 ];
 

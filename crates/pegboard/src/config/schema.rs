@@ -15,10 +15,10 @@ pub(crate) fn schema() -> Value {
         "allowTrailingCommas": true,
     });
     let root = definitions.object(&root_shape());
-    definitions.list("middleware", "What happens to lists and calls, in order.", |_| true);
+    definitions.list("middleware", "Steps for lists and calls, in order.", |_| true);
     definitions.list(
         "serverMiddleware",
-        "What happens to the lists and calls of one server, in order.",
+        "Steps for the lists and calls of one server, in order.",
         middleware::is_for_servers,
     );
     if let (Some(schema), Value::Object(root)) = (schema.as_object_mut(), root) {

@@ -22,24 +22,24 @@ pub(super) struct Search {
 
 pub(super) static TOOL_SEARCH: Section<Search> = Section::new(
     "tool_search",
-    "Lists some of the tools and a search for the others: clients get the dialect `gateway` unless \
-     `pegboard.dialect` says otherwise. Stands in the general list only.",
+    "Lists some of the tools and a search tool for the others: clients get the dialect `gateway` unless \
+     `pegboard.dialect` is set. Only allowed in the general list.",
     &[
-        Key::new("enabled", Kind::Flag, "The same as `enabled` of the step.", |node, search: &mut Search, scope| {
+        Key::new("enabled", Kind::Flag, "Same as `enabled` of the step.", |node, search: &mut Search, scope| {
             search.is_off = node.as_bool(scope.problems) == Some(false);
         })
         .default("true"),
         Key::new(
             "maxToolsLimit",
             Kind::Count { least: 0 },
-            "Tools that are listed at once; 0 lists everything and offers no search, and so do fewer tools than this.",
+            "Number of listed tools. With 0, or with fewer tools than this, all tools are listed without a search.",
             set_search,
         )
         .default("50"),
         Key::new(
             "searchThreshold",
             Kind::Share,
-            "What a hit must score, as a share of the best hit's score.",
+            "Minimum score of a hit, as a share of the best hit's score.",
             |node, search: &mut Search, scope| {
                 search.has_threshold = true;
                 set_search(node, search, scope);
@@ -49,23 +49,23 @@ pub(super) static TOOL_SEARCH: Section<Search> = Section::new(
         Key::new(
             "toolSelectionOrder",
             Kind::List(&Kind::OneOf(&["server_priority", "alphabetical", "random"])),
-            "Which tools are listed before anything was searched for; the first order is the main one, the others \
-             break ties.",
+            "Order that decides which tools are listed before the first search; the first entry is the primary order, \
+             the others break ties.",
             set_search,
         )
         .default("[\"server_priority\", \"alphabetical\"]"),
         Key::new(
             "exposed",
             Kind::OneOf(&["replace", "accumulate"]),
-            "Whether the hits of a search take the place of what was listed before, or join it.",
+            "Whether the hits of a search replace the tools listed before, or are added to them.",
             set_search,
         )
         .default("\"replace\""),
-        Key::new("seed", Kind::Count { least: 0 }, "What the order `random` is made of.", set_search).default("0"),
+        Key::new("seed", Kind::Count { least: 0 }, "Seed of the order `random`.", set_search).default("0"),
         Key::new(
             "debug",
             Kind::Flag,
-            "Whether every search is logged with its query, sizes and time.",
+            "Logs every search with its query, sizes and duration.",
             |node, search: &mut Search, scope| {
                 search.is_logged = node.as_bool(scope.problems).unwrap_or_default();
             },
@@ -91,19 +91,29 @@ const SOME_PATTERNS: Kind = Kind::Either(&[Kind::Text, Kind::Names]);
 
 pub(super) static TOOL_FILTER: Section<Filter> = Section::new(
     "tool_filter",
-    "Hides tools and refuses their calls. A pattern is a regular expression, or a name in which `*` and `?` stand for \
-     any text and any character.",
+    "Hides tools and rejects calls to them. A pattern is a regular expression, or a name in which `*` matches any \
+     text and `?` any character.",
     &[
-        Key::new("allow", SOME_PATTERNS, "Only tools that fit one of these.", |node, filter: &mut Filter, scope| {
-            if node.is_list() && node.as_names(&mut Problems::new()).is_none() {
-                return node.must_be(SOME_PATTERNS, scope.problems);
-            }
-            read_patterns(node, &mut filter.allow, scope.problems);
-        }),
-        Key::new("deny", PATTERNS, "No tool that fits one of these.", |node, filter: &mut Filter, scope| {
-            read_patterns(node, &mut filter.deny, scope.problems);
-        }),
-        Key::new("disallow", PATTERNS, "The same as `deny`.", |node, filter: &mut Filter, scope| {
+        Key::new(
+            "allow",
+            SOME_PATTERNS,
+            "Show only tools that match one of these patterns.",
+            |node, filter: &mut Filter, scope| {
+                if node.is_list() && node.as_names(&mut Problems::new()).is_none() {
+                    return node.must_be(SOME_PATTERNS, scope.problems);
+                }
+                read_patterns(node, &mut filter.allow, scope.problems);
+            },
+        ),
+        Key::new(
+            "deny",
+            PATTERNS,
+            "Hide tools that match one of these patterns.",
+            |node, filter: &mut Filter, scope| {
+                read_patterns(node, &mut filter.deny, scope.problems);
+            },
+        ),
+        Key::new("disallow", PATTERNS, "Same as `deny`.", |node, filter: &mut Filter, scope| {
             read_patterns(node, &mut filter.deny, scope.problems);
         }),
     ],
@@ -136,7 +146,7 @@ pub(super) static LOGGING: Section<Logging> = Section::new(
         Key::new(
             "arguments",
             Kind::Flag,
-            "Whether arguments are logged too; they may contain secrets.",
+            "Also logs arguments, which may contain secrets.",
             |node, logging: &mut Logging, scope| {
                 logging.has_arguments = node.as_bool(scope.problems).unwrap_or_default();
             },
@@ -145,7 +155,7 @@ pub(super) static LOGGING: Section<Logging> = Section::new(
         Key::new(
             "level",
             Kind::OneOf(LEVELS),
-            "The level of calls that succeed. Failed calls are logged at `warn` or above.",
+            "Log level of successful calls. Failed calls are logged at `warn` or above.",
             |node, logging: &mut Logging, scope| {
                 logging.level = match node.as_one_of(LEVELS, scope.problems) {
                     Some("trace") => CallLevel::Trace,
@@ -177,12 +187,12 @@ pub(super) static SECURITY: Section<Security> = Section {
     needs: &["rules"],
     ..Section::new(
         "security",
-        "Refuses calls that look dangerous.",
+        "Rejects calls that match a rule.",
         &[
             Key::new(
                 "rules",
                 Kind::List(&Kind::Object(|| RULE.shape())),
-                "Tried in order; the first that fits refuses.",
+                "Rules in the order of evaluation; the first match rejects the call.",
                 |node, security: &mut Security, scope| {
                     let rules = node.as_list(scope.problems).unwrap_or_default();
                     security.rules =
@@ -192,7 +202,7 @@ pub(super) static SECURITY: Section<Security> = Section {
             Key::new(
                 "log_blocked",
                 Kind::Flag,
-                "Whether blocked calls are logged, with the rule and without the arguments.",
+                "Logs rejected calls, with the rule but without the arguments.",
                 |node, security: &mut Security, scope| {
                     security.is_logged = node.as_bool(scope.problems).unwrap_or(true);
                 },
@@ -218,24 +228,24 @@ static RULE: Section<Rule> = Section {
     needs: &["pattern"],
     ..Section::new(
         "rule",
-        "What a call must not look like.",
+        "A pattern of calls to reject.",
         &[
-            Key::new("name", Kind::Word, "What logs call it.", |node, rule: &mut Rule, scope| {
+            Key::new("name", Kind::Word, "Name of the rule in logs.", |node, rule: &mut Rule, scope| {
                 rule.name = node.as_word(scope.problems).map(str::to_owned);
             }),
             Key::new(
                 "pattern",
                 Kind::Word,
-                "A regular expression, matched against `tool_name:NAME args:JSON`.",
+                "Regular expression, matched against `tool_name:NAME args:JSON`.",
                 read_pattern,
             ),
-            Key::new("message", Kind::Text, "What the caller is told.", read_message),
-            Key::new("block_message", Kind::Text, "The same as `message`.", read_message),
+            Key::new("message", Kind::Text, "Error message for the caller.", read_message),
+            Key::new("block_message", Kind::Text, "Same as `message`.", read_message),
             Key::new("enabled", Kind::Flag, "Whether the rule applies.", |node, rule: &mut Rule, scope| {
                 rule.is_off = node.as_bool(scope.problems) == Some(false);
             })
             .default("true"),
-            Key::new("description", Kind::Text, "A note for people.", |node, _, scope| {
+            Key::new("description", Kind::Text, "Comment; not used by Pegboard.", |node, _, scope| {
                 node.as_text(scope.problems);
             }),
         ],
@@ -277,12 +287,12 @@ pub(super) struct Enricher {
 
 pub(super) static DESCRIPTION_ENRICHER: Section<Enricher> = Section::new(
     "description_enricher",
-    "Adds to the descriptions of tools; without any key ` (via pegboard)` at their end.",
+    "Adds text to the descriptions of tools; without any key, appends ` (via pegboard)`.",
     &[
-        Key::new("prefix", Kind::Text, "Put in front.", |node, enricher: &mut Enricher, scope| {
+        Key::new("prefix", Kind::Text, "Text before the description.", |node, enricher: &mut Enricher, scope| {
             enricher.prefix = node.as_text(scope.problems).map(str::to_owned);
         }),
-        Key::new("suffix", Kind::Text, "Put at the end.", |node, enricher: &mut Enricher, scope| {
+        Key::new("suffix", Kind::Text, "Text after the description.", |node, enricher: &mut Enricher, scope| {
             enricher.suffix = node.as_text(scope.problems).map(str::to_owned);
         }),
     ],

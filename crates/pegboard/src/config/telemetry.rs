@@ -44,10 +44,10 @@ pub(super) fn shape() -> Shape {
 
 pub(super) static SECTION: Section<TelemetryConfig> = Section::new(
     "telemetry",
-    "Where traces and numbers go, by OpenTelemetry's protocol (OTLP). Its usual variables count more than this: \
+    "Export of traces and metrics with OpenTelemetry (OTLP). The standard environment variables take precedence: \
      `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER_ARG`, \
-     `OTEL_METRIC_EXPORT_INTERVAL`, and `OTEL_SDK_DISABLED=true` sends nothing. Arguments, results and queries are \
-     never sent.",
+     `OTEL_METRIC_EXPORT_INTERVAL`, and `OTEL_SDK_DISABLED=true`, which disables the export. Arguments, results and \
+     queries are never sent.",
     KEYS,
 );
 
@@ -55,18 +55,18 @@ const KEYS: &[Key<TelemetryConfig>] = &[
     Key::new(
         "endpoint",
         URL,
-        "The collector, such as `http://127.0.0.1:4318`; `/v1/traces` and `/v1/metrics` are put behind it. Without it \
-         nothing is sent.",
+        "URL of the collector, such as `http://127.0.0.1:4318`; `/v1/traces` and `/v1/metrics` are appended. Without \
+         it, nothing is exported.",
         |node, telemetry: &mut TelemetryConfig, scope| telemetry.endpoint = read_url(node, scope).map(|url| url.text),
     ),
-    Key::new("protocol", Kind::OneOf(&[PROTOCOL]), "The form in which it is sent.", |node, _, scope| {
+    Key::new("protocol", Kind::OneOf(&[PROTOCOL]), "OTLP protocol.", |node, _, scope| {
         let _ = node.as_one_of(&[PROTOCOL], scope.problems);
     })
     .default("\"http/protobuf\""),
     Key::new(
         "headers",
         HEADERS,
-        "Headers that every request to the collector carries; `${VARIABLE}` keeps secrets out of the file.",
+        "Headers to send with every request to the collector; use `${VARIABLE}` to keep secrets out of the file.",
         |node, telemetry: &mut TelemetryConfig, scope| {
             telemetry.headers = read_header_map(node, &mut Vec::new(), scope);
         },
@@ -75,7 +75,7 @@ const KEYS: &[Key<TelemetryConfig>] = &[
     Key::new(
         "serviceName",
         Kind::Word,
-        "What Pegboard is called there.",
+        "Service name of Pegboard in traces and metrics.",
         |node, telemetry: &mut TelemetryConfig, scope| {
             if let Some(name) = node.as_word(scope.problems) {
                 telemetry.service_name = name.to_owned();
@@ -86,7 +86,7 @@ const KEYS: &[Key<TelemetryConfig>] = &[
     Key::new(
         "samplingRatio",
         Kind::Share,
-        "The share of traces that are sent, of those that begin here; a client that names a trace decides itself.",
+        "Share of traces to export, for traces that start here; for others, the client's sampling decision applies.",
         |node, telemetry: &mut TelemetryConfig, scope| {
             telemetry.sampling_ratio = node.as_share(scope.problems).unwrap_or(telemetry.sampling_ratio);
         },
@@ -95,7 +95,7 @@ const KEYS: &[Key<TelemetryConfig>] = &[
     Key::new(
         "metricsInterval",
         Kind::Duration { may_be_zero: true },
-        "How often the numbers of `/metrics` are sent; 0 never sends them.",
+        "Interval at which the metrics of `/metrics` are exported; 0 disables it.",
         |node, telemetry: &mut TelemetryConfig, scope| {
             let time = node.as_duration(true, scope.problems);
             telemetry.metrics_interval = time.unwrap_or(telemetry.metrics_interval);

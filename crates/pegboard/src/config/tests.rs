@@ -73,7 +73,7 @@ fn an_embeddings_endpoint() {
     check("{}", show, "none");
     check(&with(r#"{"model": "m"}"#), show, "`pegboard.embeddings` needs `url`");
     let wrong = r#"{"url": "http://h/v1", "model": "m", "key": "a b"}"#;
-    check(&with(wrong), show, "`pegboard.embeddings.key` must be a key of letters, digits and signs");
+    check(&with(wrong), show, "`pegboard.embeddings.key` must be a key of ASCII characters without spaces");
 }
 
 #[test]
@@ -209,12 +209,12 @@ fn tokens_are_secrets_that_can_be_sent() {
     };
     let long = r#"[{"name": "a", "token": "${TOKEN}-0123456789abc"}, {"name": "b", "token": "0123456789abcdef"}]"#;
     tokens(long, "a t0p-0123456789abc b 0123456789abcdef ");
-    let sendable = "must be a token of at least 16 letters, digits and signs, without spaces \
+    let sendable = "must be a token of at least 16 printable ASCII characters without spaces \
                     (`openssl rand -hex 32` makes one; if it is a variable, check its value)";
     tokens(r#"[{"name": "a", "token": "0123456789abcde"}]"#, &format!("@[0].token` {sendable}"));
     tokens(r#"[{"name": "a", "token": "${EMPTY}"}]"#, &format!("@[0].token` {sendable}"));
     tokens(r#"[{"name": "a", "token": "0123456789abcdef x"}]"#, &format!("@[0].token` {sendable}"));
-    let again = "@[1]` has the name or the token of another one";
+    let again = "@[1]` has the same name or token as another entry";
     tokens(r#"[{"name": "a", "token": "0123456789abcdef"}, {"name": "b", "token": "0123456789abcdef"}]"#, again);
     tokens(r#"[{"token": "0123456789abcdef"}]"#, "@[0]` needs `name`");
 }
@@ -237,10 +237,7 @@ fn selections_clients_and_names() {
         r#"{"selection": {"servers": ["a"], "deny": ["a:b"]}, "prefix": "never", "separator": "__"}"#,
         "false [] Never __",
     );
-    pegboard(
-        r#"{"selection": {"servers": []}}"#,
-        "`pegboard.selection.servers` must be a list of texts that is not empty",
-    );
+    pegboard(r#"{"selection": {"servers": []}}"#, "`pegboard.selection.servers` must be a non-empty list of strings");
     pegboard(
         r#"{"clients": {"cursor*": "gateway"}}"#,
         "true [ClientProfile { client: \"cursor*\", profile: Dialect(Gateway) }] Auto ___",
@@ -459,7 +456,7 @@ fn is_between_keys(problems: &Problems) -> bool {
         "contradicts another key",
         "is for remote servers",
         "is for servers that are programs",
-        "supplies a front-door token",
+        "supplies a token in `pegboard.tokens`",
         "cannot be read",
         "is not a server of this file",
     ];
@@ -606,7 +603,7 @@ fn steps_under_http_server_apply_as_in_mcproxy() {
     steps(
         r#"{"client": {"default": [{"type": "tool_search"}]}}"#,
         &format!(
-            "{at}.client.default[0]` cannot search: a search is over all servers together (move it to \
+            "{at}.client.default[0]` is not supported per server: a search covers all servers (move it to \
          `httpServer.middleware.proxy`)"
         ),
     );
@@ -718,7 +715,7 @@ fn tool_lists_of_other_clients_restrict() {
     entry(r#""tools": []"#, "");
     entry(r#""tools": ["*"]"#, "xyz");
     entry(r#""tools": {"x": {"enabled": true}}"#, "xyz");
-    entry(r#""disabledTools": "x""#, "`mcpServers.a.disabledTools` must be a list of texts");
+    entry(r#""disabledTools": "x""#, "`mcpServers.a.disabledTools` must be a list of strings");
 }
 
 #[test]

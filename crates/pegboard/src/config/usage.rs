@@ -34,14 +34,14 @@ pub(super) fn read(node: &Node<'_>, scope: &mut Scope<'_>) -> Option<HabitSettin
 
 static SECTION: Section<HabitSettings> = Section::new(
     "usageLearning",
-    "How it is learned from use. What was called after a search, and did its work, ranks higher for like queries: \
-     for the same caller alone, with this configuration alone, and never above a tool that the query names. Kept are \
-     the stems of the words, the tool and a number, in one file of the state folder; `pegboard usage` shows it.",
+    "Learning from usage. A tool that was called successfully after a search ranks higher for similar queries: only \
+     for the same caller, only with this configuration, and never above a tool that the query names. Stores the \
+     stemmed words, the tool and a strength in a file of the state folder; `pegboard usage` shows them.",
     &[
         Key::new(
             "halfLifeDays",
             Kind::Count { least: 1 },
-            "Days after which what was learned counts half.",
+            "Half-life in days: after this time, learned usage counts half.",
             |node, settings: &mut HabitSettings, scope| {
                 let days = node.as_count_from(1, scope.problems).map(|days| u32::try_from(days).unwrap_or(u32::MAX));
                 settings.half_life_days = days.unwrap_or(settings.half_life_days);
@@ -51,7 +51,7 @@ static SECTION: Section<HabitSettings> = Section::new(
         Key::new(
             "maxEntries",
             Kind::Count { least: 1 },
-            "Habits of one caller that are kept, at most 20000; the weakest give way.",
+            "Maximum number of habits per caller, at most 20000; the weakest are evicted.",
             |node, settings: &mut HabitSettings, scope| {
                 let count = node.as_count_from(1, scope.problems).map(|count| count.min(MAX_ENTRIES));
                 settings.max_entries = count.unwrap_or(settings.max_entries);
@@ -61,7 +61,7 @@ static SECTION: Section<HabitSettings> = Section::new(
         Key::new(
             "weight",
             Kind::Share,
-            "What habits can add to the score of a tool at most; scores go from 0 to 1.",
+            "Maximum that habits add to the score of a tool; scores range from 0 to 1.",
             |node, settings: &mut HabitSettings, scope| {
                 settings.weight = node.as_share(scope.problems).unwrap_or(settings.weight);
             },

@@ -61,7 +61,7 @@ impl Settings {
         }
         let endpoint = find(ENDPOINT).or_else(|| config.endpoint.clone()).ok_or(Off::Unwanted)?;
         if !is_url(&endpoint) {
-            let fits = "an address that begins with `http://` or `https://`";
+            let fits = "a URL that begins with `http://` or `https://`";
             return Err(Off::Variable { variable: ENDPOINT, value: endpoint, fits });
         }
         if let Some(value) = find(FORM).filter(|form| form != PROTOCOL) {
@@ -171,7 +171,7 @@ mod tests {
         );
         check(
             &[(ENDPOINT, "collector:4318")],
-            "`OTEL_EXPORTER_OTLP_ENDPOINT` is `collector:4318`, which must be an address that begins with `http://` or \
+            "`OTEL_EXPORTER_OTLP_ENDPOINT` is `collector:4318`, which must be a URL that begins with `http://` or \
              `https://`",
         );
         check(&[endpoint, (FORM, "grpc")], "`OTEL_EXPORTER_OTLP_PROTOCOL` is `grpc`, which must be `http/protobuf`");

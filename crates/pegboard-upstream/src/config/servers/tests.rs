@@ -78,8 +78,8 @@ fn variables_to_inherit() {
     check(r#"{"inheritEnv": true}"#, "Some(All)");
     check(r#"{"inheritEnv": false}"#, "Some(Matching([]))");
     check(r#"{"inheritEnv": ["A", "B_*"]}"#, "Some(Matching([\"A\", \"B_*\"]))");
-    check(r#"{"inheritEnv": "A"}"#, "`s.inheritEnv` must be true or false or a list of texts");
-    let name = "must be the name of a variable of at most 256 characters, in which `*` stands for any text";
+    check(r#"{"inheritEnv": "A"}"#, "`s.inheritEnv` must be true or false or a list of strings");
+    let name = "must be a variable name of at most 256 characters, in which `*` matches any text";
     check(r#"{"inheritEnv": ["A=b", 3]}"#, &format!("`s.inheritEnv[0]` {name}; `s.inheritEnv[1]` {name}"));
     check(r#"{"inheritEnvs": []}"#, "`s.inheritEnvs` is not known (did you mean `inheritEnv`?)");
     check("3", "`s` must be an object");
@@ -177,7 +177,7 @@ fn logins() {
     oauth(r#"{"scopes": "a b"}"#, r#"Auto http://a oauth None None ["a", "b"] None"#);
     oauth(
         r#"{"clientSecret": "x"}"#,
-        "`s.oauth` has a `clientSecret`, but no `clientId` (a secret belongs to a client)",
+        "`s.oauth` has a `clientSecret`, but no `clientId` (add the `clientId` of the registered client)",
     );
     oauth(r#"{"callbackPort": 70000}"#, "`s.oauth.callbackPort` must be a port, 1 to 65535");
     oauth("7", "`s.oauth` must be true or false or an object");
@@ -198,7 +198,7 @@ fn settings_of_ours() {
     check(
         r#"{"command": "x", "circuitBreaker": {"pause": 0}}"#,
         "`s.circuitBreaker.pause` must be a number of \
-           seconds above 0, or a text such as `30s` or `5m`",
+           seconds above 0, or a string such as `30s` or `5m`",
     );
     check(r#"{"command": "x", "protocol": "modern"}"#, "x [] Modern");
     check(r#"{"url": "http://a", "protocol": "legacy", "autoApprove": ["*"], "trust": true}"#, "Auto http://a Legacy");
@@ -214,9 +214,9 @@ fn mistakes() {
     );
     check(
         r#"{"command": " ", "args": "-y"}"#,
-        "`s.command` must be a text that is not empty; `s.args` must be a list of texts",
+        "`s.command` must be a non-empty string; `s.args` must be a list of strings",
     );
-    check(r#"{"command": "x", "args": ["a", 1]}"#, "`s.args[1]` must be a text");
+    check(r#"{"command": "x", "args": ["a", 1]}"#, "`s.args[1]` must be a string");
     check(
         r#"{"command": "x", "url": "http://a"}"#,
         "`s` has both a program and an address (make two servers of it, or leave one out)",
@@ -235,17 +235,17 @@ fn mistakes() {
         r#"{"command": "x", "bearerToken": "secret"}"#,
         "`s.bearerToken` is for remote servers; a program has no headers (pass credentials in `env`)",
     );
-    let url = "`s.url` must be an address that begins with `http://` or `https://`";
+    let url = "`s.url` must be a URL that begins with `http://` or `https://`";
     for wrong in ["ws://a", "https://", "https:///x", "a b", ""] {
         check(&format!("{{\"url\": \"{wrong}\"}}"), url);
     }
     check(
         r#"{"url": "http://a", "headers": {"X Key": "secret"}}"#,
-        r#"`s.headers["X Key"]` cannot be the name of a header"#,
+        r#"`s.headers["X Key"]` is not a valid header name"#,
     );
     check(
         r#"{"url": "http://a", "headers": {"X": "secret\r\nY: 1"}}"#,
-        "`s.headers.X` has a character in its value that no header can have",
+        "`s.headers.X` has a character that is not allowed in a header value",
     );
     check(
         r#"{"url": "http://a", "authorizationToken": "${EMPTY}"}"#,
@@ -288,8 +288,8 @@ fn every_place_and_the_order_of_the_file() {
     assert_eq!(
         problems.lines(),
         [
-            "line 3: `servers.zeta` is a second server of this name",
-            "line 4: `mcp.servers[\"\"]` is a server without a name"
+            "line 3: `servers.zeta` is a duplicate server name",
+            "line 4: `mcp.servers[\"\"]` has an empty server name"
         ]
     );
     assert_eq!(read("{\"mcpServers\": []}").1.lines(), ["line 1: `mcpServers` must be an object"]);

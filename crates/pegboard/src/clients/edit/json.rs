@@ -304,7 +304,7 @@ fn one_line(value: &Value) -> String {
 fn syntax(error: &ParseError) -> EditError {
     let reason = match error.kind() {
         // The parser's own words would quote the text.
-        ParseErrorKind::String(_) => "a text has a wrong escape, or no end".to_owned(),
+        ParseErrorKind::String(_) => "unterminated string or invalid escape".to_owned(),
         kind => kind.to_string().to_lowercase(),
     };
     EditError::Syntax { line: error.line_display(), syntax: "JSON with comments", reason }

@@ -20,16 +20,16 @@ struct Bounds {
 
 static BOUNDS: Section<Bounds> = Section::new(
     "exposure",
-    "How many tools a client may see all at once; beyond either bound they are hidden behind a search.",
+    "Limits for showing all tools to a client; above either limit, tools are found by search instead.",
     &[
-        Key::new("maxTools", COUNT, "Their number.", |node, bounds: &mut Bounds, scope| {
+        Key::new("maxTools", COUNT, "Maximum number of tools.", |node, bounds: &mut Bounds, scope| {
             set(&mut bounds.max_tools, node.as_count(scope.problems));
         })
         .default("30"),
         Key::new(
             "maxTokens",
             COUNT,
-            "The tokens (estimated) of their definitions.",
+            "Maximum size of the tool definitions, in estimated tokens.",
             |node, bounds: &mut Bounds, scope| set(&mut bounds.max_tokens, node.as_count(scope.problems)),
         )
         .default("10000"),

@@ -41,27 +41,22 @@ const TIME: Kind = Kind::Duration { may_be_zero: true };
 
 const ADDRESS: Kind = Kind::Shaped {
     pattern: r"^(\S+:)?[0-9]{1,5}$",
-    fits: "a host and a port, such as `127.0.0.1:8080`, or a port alone",
+    fits: "a host and a port, such as `127.0.0.1:8080`, or only a port",
 };
 
 const SEPARATOR: Kind =
     Kind::Shaped { pattern: "^[A-Za-z0-9_-]{1,8}$", fits: "one to eight letters, digits, `_` or `-`" };
 
 pub(super) const KEYS: &[Key<Draft>] = &[
-    Key::new(
-        "catalogs",
-        TEXTS,
-        "Catalog files whose tools are searched, relative to this file.",
-        |node, draft: &mut Draft, scope| {
-            let files = node.as_texts(scope.problems).unwrap_or_default();
-            draft.config.catalogs = files.into_iter().map(Into::into).collect();
-        },
-    )
+    Key::new("catalogs", TEXTS, "Catalog files to search, relative to this file.", |node, draft: &mut Draft, scope| {
+        let files = node.as_texts(scope.problems).unwrap_or_default();
+        draft.config.catalogs = files.into_iter().map(Into::into).collect();
+    })
     .default("[]"),
     Key::new(
         "ranker",
         Kind::OneOf(RANKERS),
-        "How to rank, in place of `hybrid` on the command line and of each dialect's own way.",
+        "Ranker. Overrides `hybrid` on the command line and the default ranker of each dialect.",
         |node, draft, scope| {
             let name = node.as_one_of(RANKERS, scope.problems);
             draft.config.ranker = name.and_then(|name| RankerName::from_str(name, false).ok());
@@ -70,14 +65,14 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "model",
         Kind::Text,
-        "A model file that `hybrid` ranks with instead of the model that is built in, relative to this file. A running \
-         gateway takes over another one at the same place; `pegboard agent` with its next start.",
+        "Model file for the `hybrid` ranker, relative to this file; the built-in model by default. A running gateway \
+         reloads the file when it changes; `pegboard agent` reads it at its next start.",
         |node, draft, scope| draft.config.model = node.as_text(scope.problems).map(Into::into),
     ),
     Key::new(
         "limit",
         Kind::Count { least: 1 },
-        "Hits of a search on the command line; 10 unless something else is said.",
+        "Maximum number of hits of a search on the command line; 10 by default.",
         |node, draft, scope| {
             draft.config.limit = node.as_count_from(1, scope.problems);
         },
@@ -85,22 +80,22 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "dialect",
         Kind::OneOf(PROFILES),
-        "The family of meta-tools that clients get, in every conversation unless `exposure` says otherwise; \
-         `passthrough` shows all tools as they are. Without it clients get `bridge` once there are many tools, or \
-         `gateway` if there is a `tool_search`.",
+        "Set of meta-tools for clients, used in every conversation unless `exposure` is set; `passthrough` shows all \
+         tools unchanged. Without it, clients get `bridge` if there are many tools, or `gateway` if there is a \
+         `tool_search` step.",
         |node, draft, scope| draft.profile = read_profile(node, scope),
     ),
     Key::new(
         "exposure",
         exposure::KIND,
-        "When tools are hidden behind a search: `always`, `never`, or by number and size. `auto` is \
+        "When to use tool search instead of showing all tools: `always`, `never`, or above limits. `auto` is \
          `{\"maxTools\": 30, \"maxTokens\": 10000}`.",
         |node, draft, scope| draft.exposure = Some(exposure::read(node, scope)),
     ),
     Key::new(
         "preDiscovered",
         Kind::List(&Kind::Text),
-        "Tools that are visible from the start, in gateway and agent, by any spelling of their names.",
+        "Tools that are visible from the start, in the gateway and the agent, in any spelling of their names.",
         |node, draft: &mut Draft, scope| {
             draft.config.gateway.pre_discovered = read_texts(node, scope);
         },
@@ -109,7 +104,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "promptCategories",
         Kind::List(&Kind::Text),
-        "What the prompt says there is to search for, in gateway and agent, instead of what the servers tell.",
+        "Tool categories to list in the prompt, in the gateway and the agent, instead of those of the servers.",
         |node, draft: &mut Draft, scope| {
             draft.config.gateway.prompt_categories = read_texts(node, scope);
         },
@@ -118,7 +113,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "delivery",
         Kind::OneOf(DELIVERIES),
-        "How `pegboard agent` tells the model of tools that were found, in place of the best way that the model knows.",
+        "How `pegboard agent` delivers found tools to the model; the best method that the model supports by default.",
         |node, draft, scope| {
             let name = node.as_one_of(DELIVERIES, scope.problems);
             draft.config.delivery = Delivery::ALL.into_iter().find(|delivery| Some(delivery.as_str()) == name);
@@ -127,7 +122,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "selection",
         Kind::Object(selection_shape),
-        "Which servers and tools exist at all.",
+        "Servers and tools that clients can see.",
         |node, draft, scope| {
             SELECTION.read(node, &mut draft.config.gateway.selection, scope);
         },
@@ -135,8 +130,8 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "clients",
         Kind::Map(&Kind::OneOf(PROFILES)),
-        "What certain clients get, by the name they give themselves; `*` stands for any text, and the first entry \
-         that fits counts.",
+        "Dialects for specific clients, by the name that the client reports; `*` matches any text, and the first \
+         matching entry applies.",
         |node, draft: &mut Draft, scope| {
             for entry in node.as_object(scope.problems).unwrap_or_default() {
                 let Some(profile) = read_profile(&entry, scope) else { continue };
@@ -151,7 +146,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "separator",
         SEPARATOR,
-        "What stands between a server's name and a tool's.",
+        "Separator between the server name and the tool name.",
         |node, draft: &mut Draft, scope| match node.as_text(scope.problems) {
             Some(text) if is_separator(text) => draft.config.gateway.names.separator = text.to_owned(),
             Some(_) => node.must_be(SEPARATOR, scope.problems),
@@ -162,7 +157,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "prefix",
         Kind::OneOf(PREFIXES),
-        "When names carry their server in front; `auto` means with more than one server.",
+        "When tool names are prefixed with the server name; `auto` prefixes them if there is more than one server.",
         |node, draft: &mut Draft, scope| {
             draft.config.gateway.prefixes = match node.as_one_of(PREFIXES, scope.problems) {
                 Some("always") => Prefixes::Always,
@@ -172,28 +167,24 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         },
     )
     .default("\"auto\""),
-    Key::new(
-        "listen",
-        ADDRESS,
-        "Where the gateway listens; 127.0.0.1:8080 unless something else is said.",
-        |node, draft, scope| match node.as_text(scope.problems) {
+    Key::new("listen", ADDRESS, "Listen address of the gateway; 127.0.0.1:8080 by default.", |node, draft, scope| {
+        match node.as_text(scope.problems) {
             Some(text) if is_address(text) => draft.config.listen.address = Some(text.to_owned()),
             Some(_) => node.must_be(ADDRESS, scope.problems),
             None => {}
-        },
-    ),
+        }
+    }),
     Key::new(
         "allowedHosts",
         TEXTS,
-        "Names under which the gateway may be addressed (`Host`). Without it those of the loopback, or any on a \
-         public address.",
+        "Allowed values of the `Host` header. By default loopback names, or any name on a public listen address.",
         |node, draft: &mut Draft, scope| draft.config.listen.allowed_hosts = read_texts(node, scope),
     )
     .default("[]"),
     Key::new(
         "allowedOrigins",
         TEXTS,
-        "Web pages that may talk to the gateway (`Origin`), beside those of the loopback.",
+        "Allowed web origins (`Origin` header), in addition to loopback origins.",
         |node, draft: &mut Draft, scope| draft.config.listen.allowed_origins = read_texts(node, scope),
     )
     .default("[]"),
@@ -201,7 +192,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
         "trustedProxies",
         connections::NETWORKS,
         "Reverse proxies in front of the gateway, as addresses or ranges such as `10.0.0.0/8`. Their \
-         `X-Forwarded-For` header decides which address a client counts as; from anyone else it is ignored.",
+         `X-Forwarded-For` header determines the client address; from other addresses it is ignored.",
         |node, draft: &mut Draft, scope| {
             draft.config.listen.trusted_proxies = connections::read_proxies(node, scope);
         },
@@ -210,46 +201,45 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "connections",
         connections::KIND,
-        "How many connections, requests and event streams there may be at a time.",
+        "Limits on concurrent connections, requests and event streams.",
         |node, draft: &mut Draft, scope| connections::read(node, &mut draft.config, scope),
     ),
     Key::new(
         "allowPublic",
         Kind::Flag,
-        "Whether an address that other machines can reach is fine without tokens.",
+        "Allows a public listen address without tokens.",
         |node, draft: &mut Draft, scope| set(&mut draft.config.listen.allow_public, node.as_bool(scope.problems)),
     )
     .default("false"),
     Key::new(
         "tokens",
         Kind::List(&Kind::Object(|| TOKEN.shape())),
-        "Who may use the gateway; everybody who can reach it if there are none.",
+        "Tokens that grant access to the gateway; without any, everyone who can reach it has access.",
         |node, draft: &mut Draft, scope| read_tokens(node, &mut draft.config.gateway.tokens, scope),
     )
     .default("[]"),
     Key::new(
         "limits",
         limits::KIND,
-        "What each caller may ask of servers, so that one cannot take it all, unless a token says otherwise.",
+        "Limits for each caller, unless its token has its own.",
         |node, draft: &mut Draft, scope| draft.config.gateway.limits = limits::read_limits(node, scope),
     ),
     Key::new(
         "validateArguments",
         Kind::Flag,
-        "Whether the arguments of a call must fit the tool's schema. One that does not is answered with what is \
-         wrong and with the schema, and its server is not called. What a schema says that is not understood here \
-         forbids nothing. A server's own `validateArguments` counts more.",
+        "Validates the arguments of a call against the tool's schema. An invalid call is answered with the errors \
+         and the schema, and the server is not called. Unsupported schema keywords are ignored. A server's own \
+         `validateArguments` takes precedence.",
         |node, draft: &mut Draft, scope| draft.validation.is_on = node.as_bool(scope.problems),
     )
     .default("true"),
     Key::new(
         "stateFolder",
         Kind::Word,
-        "Where it is kept what servers offer, so that clients are answered before they run, and which tools were \
-         approved; `none` keeps nothing. \
-         A relative path starts from the folder of the configuration file. Without it, `pegboard` in \
-         `XDG_STATE_HOME` or `~/.local/state`, on macOS in `~/Library/Application Support`, on Windows in \
-         `LOCALAPPDATA`.",
+        "Directory for cached tool lists, which answer clients before the servers run, and for approvals; `none` \
+         saves nothing. A relative path is resolved against the folder of the configuration file. By default \
+         `pegboard` in `XDG_STATE_HOME` or `~/.local/state`, on macOS in `~/Library/Application Support`, on Windows \
+         in `LOCALAPPDATA`.",
         |node, draft: &mut Draft, scope| {
             let Some(text) = node.as_word(scope.problems) else { return };
             draft.config.state = StateFolder::named(&expand(node, text, scope).text);
@@ -258,34 +248,33 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "lazy",
         Kind::Flag,
-        "Whether servers start only when something of them is called, unless their own `lazy` says otherwise.",
+        "Starts servers only when they are called. A server's own `lazy` takes precedence.",
         |node, draft: &mut Draft, scope| draft.servers.lazy = node.as_bool(scope.problems),
     )
     .default("false"),
     Key::new(
         "inheritEnv",
         inherit::KIND,
-        "Variables of Pegboard that every server inherits beyond the short list (`PATH`, `HOME`, locale, proxies, \
-         certificates and the like; for package runners also their own settings): names, patterns such as `GITHUB_*`, \
-         or `true` for all. A server's own `pegboard.inheritEnv` adds to it. Variables that supply `tokens` are never \
-         inherited.",
+        "Variables of Pegboard's environment that every server inherits beyond the short list (`PATH`, `HOME`, locale, \
+         proxies, certificates and the like; for package runners also their own settings): names, patterns such as \
+         `GITHUB_*`, or `true` for all. A server's own `pegboard.inheritEnv` adds to it. Variables that supply \
+         `tokens` are never inherited.",
         |node, draft: &mut Draft, scope| draft.servers.inherit_env = inherit::read_inherit_env(node, scope),
     )
     .default("[]"),
     Key::new(
         "allowPrivateIssuers",
         Kind::Flag,
-        "Whether endpoints that remote servers name for logins (OAuth) may be at private, link-local or loopback \
-         addresses although the server itself is not. Without it they must be public, or on the same kind of network \
-         as the server. A server's own `pegboard.allowPrivateIssuers` takes precedence.",
+        "Allows OAuth endpoints of remote servers at private, link-local or loopback addresses although the server \
+         itself has a public address. Otherwise they must be public, or on the same kind of network as the server. A \
+         server's own `pegboard.allowPrivateIssuers` takes precedence.",
         |node, draft: &mut Draft, scope| draft.servers.allow_private_issuers = node.as_bool(scope.problems),
     )
     .default("false"),
     Key::new(
         "circuitBreaker",
         breaker::KIND,
-        "When calls of a server are refused because it does not answer, unless its own `circuitBreaker` says \
-         otherwise.",
+        "Circuit breaker for servers that do not answer. A server's own `circuitBreaker` takes precedence.",
         |node, draft: &mut Draft, scope| draft.servers.breaker = Some(breaker::read_breaker(node, scope)),
     ),
     Key::new(
@@ -303,11 +292,11 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "processNamespace",
         Kind::OneOf(ProcessNamespace::NAMES),
-        "Whether each server that is a child process runs in a process (PID) namespace on Linux, with a `/proc` of \
-         its own: then everything it has started ends with it, even when Pegboard and the server's supervisor are \
-         killed at once. Such a server sees its own processes only, and mounts that it makes stay its own. `on` \
-         makes a user namespace where that is needed, and the server does not start where that fails; `auto` does \
-         so only with `CAP_SYS_ADMIN`, and otherwise does without.",
+        "Runs each server that is a child process in its own process (PID) namespace on Linux, with its own `/proc`: \
+         all processes that it started end with it, even if Pegboard and the server's supervisor are killed at the \
+         same time. Such a server sees only its own processes, and its mounts are private. `on` creates a user \
+         namespace if needed, and the server does not start if that fails; `auto` uses a namespace only with \
+         `CAP_SYS_ADMIN`.",
         |node, draft: &mut Draft, scope| {
             let name = node.as_one_of(ProcessNamespace::NAMES, scope.problems);
             draft.servers.process_namespace = name.and_then(ProcessNamespace::named);
@@ -329,33 +318,33 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "lint",
         Kind::Object(|| LINT.shape()),
-        "What `pegboard lint` looks for, and how much it lets pass.",
+        "Rules and limits of `pegboard lint`.",
         |node, draft: &mut Draft, scope| LINT.read(node, &mut draft.config.lint, scope),
     ),
     Key::new(
         "usageLearning",
         usage::KIND,
-        "Whether it is learned from use: what was called after a search ranks higher for like queries of the same \
-         caller, by rankers with scores of their own kind (`hybrid` and `lexical`). Needs a `stateFolder`.",
+        "Learn from usage: a tool that was called after a search ranks higher for similar queries of the same caller. \
+         Works with the rankers `hybrid` and `lexical`, and needs a `stateFolder`.",
         |node, draft: &mut Draft, scope| draft.config.usage = usage::read(node, scope),
     )
     .default("false"),
     Key::new(
         "telemetry",
         Kind::Object(telemetry::shape),
-        "Where traces and numbers go.",
+        "Export of traces and metrics.",
         |node, draft: &mut Draft, scope| telemetry::SECTION.read(node, &mut draft.config.telemetry, scope),
     ),
     Key::new(
         "embeddings",
         Kind::Object(embeddings::shape),
-        "Somebody else's model, whose vectors of tools and queries join the ranking of `hybrid`.",
+        "External embeddings endpoint for the `hybrid` ranker.",
         |node, draft: &mut Draft, scope| draft.config.embeddings = embeddings::read(node, scope),
     ),
     Key::new(
         "startupWait",
         TIME,
-        "How long the first list of a client waits for servers that are starting and are not known from before.",
+        "How long the first list request of a client waits for starting servers that have no cached lists.",
         |node, draft: &mut Draft, scope| {
             set(&mut draft.config.gateway.startup_wait, node.as_duration(true, scope.problems));
         },
@@ -364,7 +353,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "shutdownDeadline",
         TIME,
-        "How long requests may take to finish when the gateway is stopped.",
+        "How long the gateway waits for running requests when it is stopped.",
         |node, draft: &mut Draft, scope| {
             set(&mut draft.config.listen.shutdown_deadline, node.as_duration(true, scope.problems));
         },
@@ -373,7 +362,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "maxSessions",
         Kind::Count { least: 1 },
-        "Sessions at a time; the one that was used longest ago makes room.",
+        "Maximum number of sessions; the least recently used one is evicted.",
         |node, draft: &mut Draft, scope| {
             set(&mut draft.config.gateway.max_sessions, node.as_count_from(1, scope.problems));
         },
@@ -391,8 +380,8 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "sessionKeep",
         TIME,
-        "How long a client that comes back with the name of its session finds what it had loaded, also after a \
-         restart of the gateway. It is kept in the state folder; without one, for `sessionIdle`.",
+        "How long a client can resume its session with the tools that it had loaded, also after a restart of the \
+         gateway. Sessions are saved in the state folder; without one, they last for `sessionIdle`.",
         |node, draft: &mut Draft, scope| {
             set(&mut draft.config.gateway.session_keep, node.as_duration(true, scope.problems));
         },
@@ -401,7 +390,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "pageSize",
         COUNT,
-        "Items of a list that are sent at once; 0 sends everything.",
+        "Maximum number of items per page of a list; 0 sends all items at once.",
         |node, draft: &mut Draft, scope| {
             set(&mut draft.config.gateway.page_size, node.as_count(scope.problems));
         },
@@ -410,7 +399,7 @@ pub(super) const KEYS: &[Key<Draft>] = &[
     Key::new(
         "maxBodyBytes",
         Kind::Count { least: 1 },
-        "Bytes that a request may have.",
+        "Maximum size of a request in bytes.",
         |node, draft: &mut Draft, scope| {
             set(&mut draft.config.listen.max_body_bytes, node.as_count_from(1, scope.problems));
         },

@@ -120,7 +120,7 @@ async fn a_general_setting_holds_for_servers_that_do_not_switch_it_off() {
     // By its name it is a mistake, and the configuration is refused.
     config["pegboard"]["inheritEnv"] = json!(["PB_ADMIN"]);
     assert!(!served.reconfigure(&config.to_string()).await);
-    let line = served.logged("names `PB_ADMIN`, which supplies a front-door token").await;
+    let line = served.logged("names `PB_ADMIN`, which supplies a token in `pegboard.tokens`").await;
     assert!(line.contains("pegboard.inheritEnv[0]"), "{line}");
 }
 

@@ -222,7 +222,7 @@ async fn holding_without_a_state_folder_is_refused() {
     assert!(refusal(&stage, &by_file, None).await.contains("there is none"));
     let idle = json!({"mcpServers": servers, "pegboard": {"newServers": "hold", "pinning": "off"}});
     assert!(
-        refusal(&stage, &idle, Some(&stage.state())).await.contains("holds nothing while `pegboard.pinning` is `off`")
+        refusal(&stage, &idle, Some(&stage.state())).await.contains("has no effect while `pegboard.pinning` is `off`")
     );
 }
 

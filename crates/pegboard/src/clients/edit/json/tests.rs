@@ -85,7 +85,7 @@ fn what_cannot_be_changed() {
     assert_eq!(refused("{\"mcpServers\": null}"), "`mcpServers` is no object");
     assert_eq!(
         refused("{\n\"a\": \"s3cret"),
-        "line 2: the file is not JSON with comments: a text has a wrong escape, or no end"
+        "line 2: the file is not JSON with comments: unterminated string or invalid escape"
     );
     assert_eq!(refused("{\"a\": 1 \"b\": 2}"), "line 1: the file is not JSON with comments: expected comma");
 }
