@@ -233,8 +233,8 @@ impl<'a> File<'a> {
         let Ok(Some(door)) = contact::running_door(&source, self.state) else { return };
         let Ok(runtime) = runtime() else { return };
         match runtime.block_on(door.post(control::RELOAD, &[], "{}".to_owned())) {
-            Ok(_) => say("applied by the running gateway"),
-            Err(error) => warn(&format!("not yet applied by the running gateway: {error}")),
+            Ok(_) => say("the running gateway uses it now"),
+            Err(error) => warn(&format!("the running gateway does not use it yet: {error}")),
         }
     }
 }

@@ -68,18 +68,18 @@ pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
 pub(crate) fn check_approvals(config: &Config, state: Option<&Path>) -> Result<(), CliError> {
     let Some(setting) = &config.holding else { return Ok(()) };
     let Some(folder) = state else {
-        let message = format!("`{setting}` needs a state folder for approvals, and there is none");
+        let message = format!("`{setting}` needs a state folder for approvals, but there is none");
         return Err(CliError::new(message).hint(FOLDER_HINT));
     };
     check_folder(folder).map_err(|error| {
         let shown = folder.display();
-        let message = format!("`{setting}` needs a state folder for approvals, and `{shown}` cannot be used");
+        let message = format!("`{setting}` needs a state folder for approvals, but `{shown}` is not usable");
         CliError::new(message).because(error).hint(FOLDER_HINT)
     })
 }
 
 /// How to get a state folder, or do without.
-pub(crate) const FOLDER_HINT: &str = "name a folder of your own with `pegboard.stateFolder` or `--state`, or set \
+pub(crate) const FOLDER_HINT: &str = "choose your own folder with `pegboard.stateFolder` or `--state`, or set \
                                       `pinning` to `warn`";
 
 /// Below the state folder: which tools were approved.

@@ -20,6 +20,6 @@ pub(super) async fn look(settings: &EndpointSettings) -> Option<Finding> {
 }
 
 fn warning(reason: &str, hint: Option<&str>) -> Finding {
-    let message = format!("searches will go on without `pegboard.embeddings`: {reason}");
-    Finding::warning(Check::Embeddings, message, hint.unwrap_or("correct it, or take it out"))
+    let message = format!("`pegboard.embeddings` does not work, so searches do not use it: {reason}");
+    Finding::warning(Check::Embeddings, message, hint.unwrap_or("correct the section, or remove it"))
 }

@@ -22,7 +22,11 @@ pub(super) fn problems(problems: &Problems) -> Vec<Finding> {
     let left_out = problems.len() - sorted.len();
     if left_out > 0 {
         let message = format!("the file has {} more", count(left_out, "mistake"));
-        findings.push(Finding::error(Check::Configuration, message, "fix those that are listed, and look again"));
+        findings.push(Finding::error(
+            Check::Configuration,
+            message,
+            "fix the listed ones, then run `pegboard doctor` again",
+        ));
     }
     findings
 }
@@ -35,12 +39,12 @@ fn of_problem(problem: &Problem) -> Finding {
     };
     let hint = match (&problem.missing, &problem.hint) {
         (Some(Missing::Variable(name)), _) => format!(
-            "set it before Pegboard starts (`export {name}=…`), or write `${{{name}:-default}}` where it may be missing"
+            "set it before you start Pegboard (`export {name}=…`), or write `${{{name}:-default}}` if it is optional"
         ),
         (_, Some(hint)) => hint.clone(),
-        (Some(_), None) => "make the file, or correct its path".to_owned(),
+        (Some(_), None) => "create the file, or correct its path".to_owned(),
         (None, None) => {
-            "docs/configuration.md describes every key, and the JSON Schema beside it helps editors".to_owned()
+            "docs/configuration.md describes every key; `pegboard schema` prints the JSON Schema for editors".to_owned()
         }
     };
     let finding = Finding::error(check, problem.to_string(), hint);
@@ -67,8 +71,8 @@ pub(super) fn unused_settings(notices: &[Problem]) -> Vec<Finding> {
 pub(super) fn references(case: &Case) -> Vec<Finding> {
     let mut findings = Vec::new();
     if case.config.servers.iter().all(|server| !server.is_enabled) && case.problems.is_empty() {
-        let hint = "put servers under `mcpServers`, or let `pegboard import --write` find those of your clients";
-        findings.push(Finding::warning(Check::NoServers, "the configuration has no server that is switched on", hint));
+        let hint = "add servers under `mcpServers`, or import those of your clients with `pegboard import --write`";
+        findings.push(Finding::warning(Check::NoServers, "the configuration has no enabled server", hint));
     }
     let written = || case.written.iter().filter(|(_, server)| !server.is_disabled);
     for (name, server) in written() {
@@ -96,8 +100,8 @@ fn empty_variables(server: &Server) -> impl Iterator<Item = Finding> + use<> {
     names.sort_unstable();
     names.dedup();
     let finding = |name: &&str| {
-        let message = format!("the environment variable `{name}` is set, and empty");
-        Finding::warning(Check::EmptyVariable, message, format!("give it a value: `export {name}=…`"))
+        let message = format!("the environment variable `{name}` is empty");
+        Finding::warning(Check::EmptyVariable, message, format!("set a value: `export {name}=…`"))
     };
     names.iter().map(finding).collect::<Vec<_>>().into_iter()
 }
@@ -135,8 +139,8 @@ fn unexpanded(server: &Server) -> Option<Finding> {
         !is_shell && (is_home(text) || is_bare(last) || is_percent(text))
     });
     let found: Vec<String> = found.map(|(place, _)| place).collect();
-    let verb = if found.len() == 1 { "is" } else { "are" };
-    let message = format!("{} {verb} written for a shell, and there is none", listed(found.iter().map(String::as_str)));
+    let verb = if found.len() == 1 { "uses" } else { "use" };
+    let message = format!("{} {verb} shell syntax, but no shell expands it", listed(found.iter().map(String::as_str)));
     let hint = "write `${HOME}/…` for a path in your home folder, and `${NAME}` for a variable";
     (!found.is_empty()).then(|| Finding::warning(Check::UnexpandedVariable, message, hint))
 }
@@ -156,8 +160,8 @@ fn placeholders(server: &Server) -> Option<Finding> {
         .map(|(place, _)| place)
         .collect();
     let verb = if found.len() == 1 { "looks" } else { "look" };
-    let message = format!("{} {verb} like an example out of a manual", listed(found.iter().map(String::as_str)));
-    let hint = "write the real value, or better a variable that holds it: `${NAME}`";
+    let message = format!("{} {verb} like a placeholder", listed(found.iter().map(String::as_str)));
+    let hint = "replace it with the real value, or preferably with a variable: `${NAME}`";
     (!found.is_empty()).then(|| Finding::warning(Check::PlaceholderValue, message, hint))
 }
 
@@ -172,12 +176,12 @@ fn is_placeholder(text: &str) -> bool {
 fn plain_secrets(server: &Server) -> Option<Finding> {
     let places: Vec<String> = secrets::find(server).into_iter().map(|found| found.place).collect();
     let message = format!("plain-text secret: {}", listed(places.iter().map(String::as_str)));
-    let hint = "write `${NAME}` and set the variable, or keep it in a file that `envFile` names";
+    let hint = "write `${NAME}` and set the variable, or move the secret to an `envFile`";
     (!places.is_empty()).then(|| Finding::note(Check::PlainSecret, message, hint))
 }
 
 fn readable(file: &Path) -> Finding {
-    let message = format!("`{}` holds secrets, and others on this machine can read it", file.display());
+    let message = format!("`{}` contains secrets and is readable by other users of this machine", file.display());
     let hint = format!("`chmod 600 {}`", crate::clients::show::quoted(file));
     Finding::warning(Check::ReadableSecret, message, hint)
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 pub(super) enum Severity {
     /// It cannot work.
     Error,
-    /// It works, and not as somebody would want.
+    /// It works, but probably not as intended.
     Warning,
     /// It is good to know.
     Note,
@@ -19,99 +19,99 @@ pub(super) enum Severity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Check {
-    /// The file is not JSON with comments, or a key of it is wrong
+    /// The file is not valid JSON with comments, or a key is wrong
     Configuration,
-    /// Pegboard reads a setting, and does not apply it as it is written
+    /// Pegboard reads a setting but does not apply it as written
     UnusedSetting,
-    /// No server is switched on
+    /// No server is enabled
     NoServers,
     /// A variable that the configuration refers to is not set
     UnsetVariable,
-    /// A variable that the configuration refers to is set, and empty
+    /// A variable that the configuration refers to is empty
     EmptyVariable,
-    /// `~`, `$NAME` or `%NAME%` stands where no shell fills it in
+    /// `~`, `$NAME` or `%NAME%` is used where no shell expands it
     UnexpandedVariable,
-    /// A value out of a manual was not replaced, such as `YOUR_API_KEY`
+    /// A placeholder such as `YOUR_API_KEY` was not replaced
     PlaceholderValue,
-    /// A file that is named is not there: an `envFile`, a script to run
+    /// A file does not exist: an `envFile`, or a script to run
     MissingFile,
-    /// A file with secrets can be read by others on this machine
+    /// A file with secrets is readable by other users of this machine
     ReadableSecret,
-    /// A secret stands in the configuration itself
+    /// The configuration contains a secret in plain text
     PlainSecret,
-    /// Another program listens where the gateway is to listen
+    /// Another program uses the listen address of the gateway
     PortTaken,
-    /// The address to listen on is none of this machine, or may not be used
+    /// The listen address is invalid, does not belong to this machine, or is not permitted
     ListenAddress,
-    /// The gateway would listen to other machines, and asks for no token
+    /// The gateway would be reachable from other machines without a token
     PublicAddress,
-    /// The folder for state cannot be used
+    /// The state folder is not usable
     StateFolder,
     /// Tools of a server are held until they are approved
     HeldTools,
-    /// The embeddings endpoint does not answer as it should; searches go on without it
+    /// The embeddings endpoint does not work; searches work without it
     Embeddings,
-    /// It is to be learned from use, and the ranker does not learn
+    /// `usageLearning` is enabled, but the ranker does not support it
     UsageLearning,
-    /// The program of a server is not there
+    /// The program of a server was not found
     MissingCommand,
-    /// The program of a server cannot be run
+    /// The program of a server is not executable
     NotExecutable,
-    /// The folder that a server is to run in is not there
+    /// The working directory of a server does not exist
     MissingFolder,
-    /// A path means another file wherever Pegboard is started
+    /// A relative path depends on the folder in which Pegboard is started
     RelativePath,
     /// `docker run` without `-i`, or with `-t`
     DockerFlags,
-    /// A server is Pegboard with this very configuration
+    /// A server is Pegboard itself with the same configuration
     ServesItself,
-    /// Credentials go to another machine over `http://`
+    /// Credentials are sent to another machine over unencrypted `http://`
     PlainHttp,
-    /// Two entries are the same program or address
+    /// Two entries have the same program or address
     DuplicateServer,
-    /// A server ends, or refuses, before it can be used; with what it last wrote
+    /// A server exits or rejects the connection during the start; shows its last output
     StartFailed,
-    /// A server fails, and a variable that it may need is set here but not passed to it
+    /// A server fails, and a variable that it may need is set but not passed to it
     WithheldVariable,
-    /// A server is not ready in time
+    /// A server is not ready within its timeout
     StartTimeout,
-    /// A server takes longer than ten seconds to get ready
+    /// A server takes more than ten seconds to start
     SlowStart,
-    /// A server writes to standard output what is no message
+    /// A server writes something other than MCP messages to standard output
     StdoutNoise,
-    /// A remote server wants credentials, or refuses those it gets
+    /// A remote server requires credentials, or rejects the configured ones
     Login,
-    /// There is no MCP server at the path of an address
+    /// There is no MCP server at the path of the URL
     WrongPath,
-    /// A remote server answers with a status that says nothing more
+    /// A remote server answers with an HTTP error status
     HttpStatus,
-    /// Nobody knows the host of an address
+    /// The host of a URL cannot be resolved
     UnknownHost,
     /// A remote server cannot be reached
     Unreachable,
-    /// A remote server cannot prove who it is, or speaks no TLS
+    /// The TLS certificate of a remote server is invalid, or the server does not support TLS
     Tls,
-    /// A server speaks a version of MCP that is not known here
+    /// A server speaks an unsupported version of MCP
     ProtocolVersion,
-    /// A server is ready and offers no tools
+    /// A server is ready but offers no tools
     NoTools,
-    /// Something that a server lists is broken; Pegboard mends it or leaves it out
+    /// A list of a server has an invalid entry; Pegboard repairs or skips it
     BrokenList,
-    /// Providers refuse the name of a tool; Pegboard shows another
+    /// Providers reject the name of a tool; Pegboard renames it
     RefusedName,
-    /// Providers refuse the schema of a tool; Pegboard hands it on as it is
+    /// Providers reject the schema of a tool; Pegboard passes it on unchanged
     RefusedSchema,
     /// A tool has no description
     MissingDescription,
-    /// A tool has a description of more than 4,000 bytes
+    /// The description of a tool is longer than 4,000 bytes
     LongDescription,
     /// Two servers offer the same tools
     DuplicateTools,
-    /// Several servers have a tool of the same name, and nothing tells them apart
+    /// Several servers have a tool of the same name, and names have no server prefix
     NameClash,
-    /// More tools are shown at once than a provider takes
+    /// More tools are shown at once than a provider accepts
     TooManyTools,
-    /// `maxToolsLimit` is not what is recommended for this number of tools
+    /// `maxToolsLimit` is outside the recommended range for this number of tools
     ToolLimit,
 }
 

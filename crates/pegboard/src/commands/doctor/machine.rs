@@ -25,7 +25,7 @@ pub(super) fn listen(config: &Config, flag: Option<&str>) -> Vec<Finding> {
     let text = named.unwrap_or(DEFAULT_ADDRESS);
     let Ok(address) = resolve(text) else {
         let message = format!("`{text}` is not an address to listen on");
-        let hint = "write a host that this machine knows and a port, such as `127.0.0.1:8080`";
+        let hint = "write a host name or address of this machine and a port, such as `127.0.0.1:8080`";
         return vec![Finding::error(Check::ListenAddress, message, hint)];
     };
     let mut findings = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn listen(config: &Config, flag: Option<&str>) -> Vec<Finding> {
 
 fn public(address: SocketAddr, is_allowed: bool) -> Finding {
     let refusal = ListenError::Public { address };
-    let hint = "give everybody who may come in a token (`pegboard.tokens`), or listen on `127.0.0.1`";
+    let hint = "require tokens (`pegboard.tokens`), or listen on `127.0.0.1`";
     match is_allowed {
         true => Finding::warning(Check::PublicAddress, refusal.to_string(), hint),
         false => Finding::error(Check::PublicAddress, refusal.to_string(), hint),
@@ -50,20 +50,20 @@ fn public(address: SocketAddr, is_allowed: bool) -> Finding {
 fn taken(address: SocketAddr, error: &io::Error, is_named: bool) -> Finding {
     if error.kind() != io::ErrorKind::AddrInUse {
         let message = format!("cannot listen on `{address}`: {error}");
-        let hint = "choose another address with `pegboard.listen` or `--listen`; ports below 1024 are the system's";
+        let hint = "choose another address with `pegboard.listen` or `--listen`; ports below 1024 need privileges";
         return Finding::error(Check::ListenAddress, message, hint);
     }
     let holder = holder(address.port());
     if let Some((name, pid)) = holder.as_ref().filter(|(name, _)| name == "pegboard") {
-        let message = format!("`{address}` is in use by `{name}` (process {pid}), which is likely your gateway");
+        let message = format!("`{address}` is in use by `{name}` (process {pid}), probably your running gateway");
         return Finding::note(
             Check::PortTaken,
             message,
-            "stop it before you start another one, or choose another port",
+            "stop it before you start another gateway, or choose another port",
         );
     }
     let by = holder.map(|(name, pid)| format!(" by `{name}` (process {pid})")).unwrap_or_default();
-    let message = format!("`{address}` is in use already{by}");
+    let message = format!("`{address}` is already in use{by}");
     let hint = "choose another port with `pegboard.listen` or `--listen`, or stop the other program";
     match is_named {
         true => Finding::error(Check::PortTaken, message, hint),
@@ -110,7 +110,7 @@ pub(super) fn state(config: &Config, flag: Option<&str>) -> Option<Finding> {
     let folder = config.state.resolve(flag);
     let Some(setting) = &config.holding else { return unusable(&folder?) };
     let message = match &folder {
-        None => format!("`{setting}` needs a state folder for approvals, and there is none"),
+        None => format!("`{setting}` needs a state folder for approvals, but there is none"),
         Some(folder) => format!("{}, and `{setting}` needs it for approvals", unusable(folder)?.message),
     };
     Some(Finding::error(Check::StateFolder, message, FOLDER_HINT))
@@ -120,15 +120,15 @@ pub(super) fn state(config: &Config, flag: Option<&str>) -> Option<Finding> {
 fn unusable(folder: &Path) -> Option<Finding> {
     let shown = folder.display();
     let found = folder.ancestors().find(|folder| folder.exists());
-    let hint = "correct its owner and rights, or name another folder with `pegboard.state` or `--state`";
+    let hint = "correct its owner and permissions, or choose another folder with `pegboard.stateFolder` or `--state`";
     let warn = |reason: &str| {
-        let message = format!("`{shown}`, where state is kept, {reason}; every start is as slow as the first");
+        let message = format!("the state folder `{shown}` {reason}; nothing is cached, so every start is a cold start");
         Some(Finding::warning(Check::StateFolder, message, hint))
     };
     match found {
-        None => warn("cannot be made"),
-        Some(found) if !found.is_dir() => warn("is no folder, or would be in a file"),
-        Some(found) if !is_writable(found) => warn("cannot be written to"),
+        None => warn("cannot be created"),
+        Some(found) if !found.is_dir() => warn("is not a folder, or its parent is a file"),
+        Some(found) if !is_writable(found) => warn("is not writable"),
         Some(found) if found == folder => rights(folder),
         Some(_) => None,
     }
@@ -141,14 +141,15 @@ pub(super) fn held_tools(config: &Config, flag: Option<&str>) -> Vec<Finding> {
         Ok(waiting) => waiting,
         Err(error) => {
             let message = pegboard_upstream::with_causes(&error);
-            return vec![Finding::warning(Check::StateFolder, message, "correct its owner and rights, or restore it")];
+            let hint = "correct its owner and permissions, or restore it";
+            return vec![Finding::warning(Check::StateFolder, message, hint)];
         }
     };
     let finding = |server: &ServerConfig| {
         let is_held = |pin: &&WaitingPin| pin.report.is_held && pin.report.server == server.name;
         let held: Vec<&str> = waiting.iter().filter(is_held).map(|pin| pin.report.tool.as_str()).collect();
         let message = format!("{} held until approved: {}", count(held.len(), "tool"), listed(held.iter().copied()));
-        let hint = format!("`pegboard approve {}` shows them and asks", server.name);
+        let hint = format!("review them with `pegboard approve {}`", server.name);
         (!held.is_empty()).then(|| Finding::warning(Check::HeldTools, message, hint).of(&server.name))
     };
     config.servers.iter().filter(|server| server.is_enabled && server.holds_unseen()).filter_map(finding).collect()
@@ -172,13 +173,13 @@ fn rights(folder: &Path) -> Option<Finding> {
     let data = std::fs::metadata(folder).ok()?;
     let shown = folder.display();
     let (reason, hint) = if data.uid() != rustix::process::geteuid().as_raw() {
-        ("belongs to somebody else", "name a folder of your own with `pegboard.state` or `--state`".to_owned())
+        ("belongs to another user", "choose your own folder with `pegboard.stateFolder` or `--state`".to_owned())
     } else if data.mode() & 0o022 != 0 {
-        ("can be written to by others", format!("`chmod go-w {}`", quoted(folder)))
+        ("is writable by other users", format!("`chmod go-w {}`", quoted(folder)))
     } else {
         return None;
     };
-    let message = format!("`{shown}`, where state is kept, {reason}, and is not used");
+    let message = format!("the state folder `{shown}` {reason} and is not used");
     Some(Finding::warning(Check::StateFolder, message, hint))
 }
 

@@ -82,15 +82,15 @@ impl Program<'_> {
 
     fn folder(&self) -> Option<Finding> {
         let cwd = self.cwd.filter(|cwd| !cwd.is_dir())?;
-        let message = format!("there is no folder `{}`, where it is to run", cwd.display());
-        Some(Finding::error(Check::MissingFolder, message, "make the folder, or correct `cwd`"))
+        let message = format!("the working directory `{}` does not exist", cwd.display());
+        Some(Finding::error(Check::MissingFolder, message, "create the folder, or correct `cwd`"))
     }
 
     fn command(&self) -> Option<Finding> {
         let error = program::find(self.command, self.cwd, self.path).err()?;
         if let ProgramError::NotExecutable(file) = &error {
             let hint = match file.is_dir() {
-                true => "it is a folder: name the program in it".to_owned(),
+                true => "it is a folder; name the program in it".to_owned(),
                 false => format!("`chmod +x {}`, or name the program that runs it", crate::clients::show::quoted(file)),
             };
             return Some(Finding::error(Check::NotExecutable, error.to_string(), hint));
@@ -102,17 +102,17 @@ impl Program<'_> {
     fn source(&self) -> String {
         let first = self.command.split_whitespace().next().unwrap_or_default();
         if first != self.command && program::find(first, self.cwd, self.path).is_ok() {
-            return format!("`command` is the program alone: write `{first}` there, and the rest as `args`");
+            return format!("`command` is only the program: write `{first}` there, and the rest in `args`");
         }
         if self.command.starts_with("~/") {
-            return "write `${HOME}/…`: there is no shell that knows `~`".to_owned();
+            return "write `${HOME}/…`; `~` is not expanded".to_owned();
         }
         if self.command.contains('/') {
             return "correct the path, or install the program there".to_owned();
         }
         let source = SOURCES.iter().find(|(names, _)| names.contains(&self.name())).map(|(_, source)| *source);
         let is_elsewhere =
-            "if it is installed, Pegboard's `PATH` lacks its folder: give the full path, as `which` tells it";
+            "if it is installed, its folder is not in Pegboard's `PATH`: use the full path that `which` prints";
         match source {
             Some(source) => format!("{source}; {is_elsewhere}"),
             None => format!("install it; {is_elsewhere}"),
@@ -127,8 +127,8 @@ impl Program<'_> {
         let is_relative = |text: &str| Path::new(text).is_relative() && !text.starts_with('~');
         let command = Some(self.command).filter(|command| command.contains('/') && is_relative(command));
         let path = command.or_else(|| self.script_path().filter(|path| is_relative(path)))?;
-        let message = format!("`{path}` starts from the folder that Pegboard is started in, which may be any");
-        let hint = "write the full path, or `${workspaceFolder}/…` for the folder of the configuration, or set `cwd`";
+        let message = format!("`{path}` is relative to the folder in which Pegboard is started, which can vary");
+        let hint = "use an absolute path, or `${workspaceFolder}/…` for the folder of the configuration, or set `cwd`";
         Some(Finding::warning(Check::RelativePath, message, hint))
     }
 
@@ -146,7 +146,7 @@ impl Program<'_> {
         // What a module is called may look like a file; only one that has a folder surely is.
         let is_missing = !file.exists() && (path.contains('/') || self.cwd.is_some());
         let hint = "build or install the server, or correct the path";
-        is_missing.then(|| Finding::error(Check::MissingFile, format!("there is no file `{}`", file.display()), hint))
+        is_missing.then(|| Finding::error(Check::MissingFile, format!("file `{}` not found", file.display()), hint))
     }
 
     /// A container that cannot hear us.
@@ -163,12 +163,12 @@ impl Program<'_> {
         let has = |letter: char, long: &str| self.args.iter().any(|arg| cluster(arg, letter) || arg == long);
         let name = self.name();
         if has('t', "--tty") {
-            let message = format!("`{name} run` asks for a terminal, and there is none");
-            return Some(Finding::error(Check::DockerFlags, message, "leave out `-t`; `-i` alone is right"));
+            let message = format!("`{name} run -t` needs a terminal, but there is none");
+            return Some(Finding::error(Check::DockerFlags, message, "remove `-t` and keep `-i`"));
         }
         if !has('i', "--interactive") {
-            let message = format!("`{name} run` closes the server's input without `-i`");
-            return Some(Finding::error(Check::DockerFlags, message, "put `-i` behind `run`, best with `--rm`"));
+            let message = format!("`{name} run` without `-i` closes the server's standard input");
+            return Some(Finding::error(Check::DockerFlags, message, "add `-i` after `run`, preferably with `--rm`"));
         }
         None
     }
@@ -180,9 +180,10 @@ impl Program<'_> {
             (Ok(one), Ok(other)) => one == other,
             _ => false,
         };
-        let hint = "take the entry out: a gateway cannot be its own server";
-        (is_ours && self.args.iter().any(is_same))
-            .then(|| Finding::error(Check::ServesItself, "it is Pegboard with this very configuration", hint))
+        let hint = "remove the entry: a gateway cannot be its own server";
+        (is_ours && self.args.iter().any(is_same)).then(|| {
+            Finding::error(Check::ServesItself, "the server is Pegboard itself with the same configuration", hint)
+        })
     }
 }
 
@@ -196,9 +197,9 @@ fn plain_http(url: &str, headers: &[(String, Secret)]) -> Option<Finding> {
     };
     let is_near = name.eq_ignore_ascii_case("localhost")
         || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    let message = format!("credentials go to `{name}` over `http://`, where anybody on the way can read them");
+    let message = format!("credentials are sent to `{name}` over unencrypted `http://`");
     (!is_near && !headers.is_empty())
-        .then(|| Finding::warning(Check::PlainHttp, message, "write `https://` if the server knows it"))
+        .then(|| Finding::warning(Check::PlainHttp, message, "use `https://` if the server supports it"))
 }
 
 #[cfg(test)]
@@ -235,7 +236,7 @@ mod tests {
         check("/etc/passwd", &[], &["not-executable|chmod +x /etc/passwd"]);
         check("/etc", &[], &["not-executable|it is a folder"]);
         check("bin/x", &[], &["missing-command|correct the path", "relative-path: `bin/x`"]);
-        check("sh", &["/nowhere/x.sh"], &["missing-file: there is no file `/nowhere/x.sh`"]);
+        check("sh", &["/nowhere/x.sh"], &["missing-file: file `/nowhere/x.sh` not found"]);
         check("sh", &["x/y.sh"], &["relative-path: `x/y.sh`", "missing-file"]);
     }
 
@@ -259,8 +260,8 @@ mod tests {
         check(&["run", "-i", "--rm", "x"], None);
         check(&["run", "--interactive", "x"], None);
         check(&["exec", "x"], None);
-        check(&["run", "--rm", "-e", "A", "x"], Some("put `-i`"));
-        check(&["run", "-it", "x"], Some("leave out `-t`"));
+        check(&["run", "--rm", "-e", "A", "x"], Some("add `-i`"));
+        check(&["run", "-it", "x"], Some("remove `-t`"));
     }
 
     #[test]

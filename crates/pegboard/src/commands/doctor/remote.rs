@@ -17,7 +17,7 @@ const PROBE: Duration = Duration::from_secs(10);
 pub(super) async fn refused(config: &ServerConfig, error: &CallError) -> Finding {
     let name = &config.name;
     let TransportConfig::Http { url, headers, .. } = &config.transport else {
-        let message = format!("it refuses to begin: {}", pegboard_upstream::with_causes(error));
+        let message = format!("the server rejected the connection: {}", pegboard_upstream::with_causes(error));
         return Finding::error(Check::StartFailed, message, "try another version of the server, or set `protocol`");
     };
     let shown = place(url);
@@ -28,30 +28,30 @@ pub(super) async fn refused(config: &ServerConfig, error: &CallError) -> Finding
         CallError::Status { status: status @ (401 | 403) } => {
             let has_some = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
             let message = match has_some {
-                true => format!("`{shown}` refuses the credentials that are configured (HTTP status {status})"),
-                false => format!("`{shown}` wants to know who you are (HTTP status {status})"),
+                true => format!("`{shown}` rejects the configured credentials (HTTP status {status})"),
+                false => format!("`{shown}` requires a login (HTTP status {status})"),
             };
             let hint = match has_some {
-                true => format!("renew them in `headers`, or take them out and use `pegboard login {name}`"),
-                false => format!("`pegboard login {name}`, or set `headers` with an `Authorization`"),
+                true => format!("renew them in `headers`, or remove them and run `pegboard login {name}`"),
+                false => format!("run `pegboard login {name}`, or set an `Authorization` header in `headers`"),
             };
             Finding::error(Check::Login, message, hint)
         }
         CallError::Status { status: status @ (400 | 404 | 405 | 406 | 410 | 415) } => {
-            let message = format!("`{shown}` is no MCP server (HTTP status {status})");
+            let message = format!("`{shown}` is not an MCP server (HTTP status {status})");
             let hint = match working_sibling(config, url).await {
-                Some(other) => format!("`{other}` is one: write that as `url`"),
+                Some(other) => format!("use `{other}` as `url`: there is an MCP server"),
                 None => "correct the path; most servers are at `/mcp`, older ones at `/sse`".to_owned(),
             };
             Finding::error(Check::WrongPath, message, hint)
         }
         CallError::Status { status } => {
             let message = format!("`{shown}` answers with HTTP status {status}");
-            let hint = if *status >= 500 { "try again later, and tell whoever runs it" } else { "correct the address" };
+            let hint = if *status >= 500 { "try again later, or report it to its operator" } else { "correct the URL" };
             Finding::error(Check::HttpStatus, message, hint)
         }
         error => {
-            let message = format!("`{shown}` gives no answer of MCP: {}", pegboard_upstream::with_causes(error));
+            let message = format!("`{shown}` does not answer with MCP: {}", pegboard_upstream::with_causes(error));
             let hint = "correct the path; most servers are at `/mcp`, older ones at `/sse`";
             Finding::error(Check::WrongPath, message, hint)
         }
@@ -60,22 +60,24 @@ pub(super) async fn refused(config: &ServerConfig, error: &CallError) -> Finding
 
 fn unreachable(shown: &str, fault: NetworkFault, error: &CallError) -> Finding {
     let (check, message, hint) = match fault {
-        NetworkFault::UnknownHost => {
-            (Check::UnknownHost, "has a host that nobody knows", "correct the host, or see whether you are online")
-        }
-        NetworkFault::Refused => {
-            (Check::Unreachable, "is not there: nothing listens on its port", "start the server, or correct the port")
-        }
+        NetworkFault::UnknownHost => (
+            Check::UnknownHost,
+            "has a host that cannot be resolved",
+            "correct the host, or check your network connection",
+        ),
+        NetworkFault::Refused => (
+            Check::Unreachable,
+            "refuses connections: nothing listens on its port",
+            "start the server, or correct the port",
+        ),
         NetworkFault::Tls => (
             Check::Tls,
-            "cannot prove who it is, or speaks no TLS",
-            "write `http://` if it has no certificate; else add its authority to those of the system, or correct the \
-             host",
+            "has an invalid TLS certificate, or does not support TLS",
+            "use `http://` if it does not support TLS; otherwise add its certificate authority to the system, or \
+             correct the host",
         ),
-        NetworkFault::Silent => {
-            (Check::Unreachable, "does not answer", "see whether something in between, such as a firewall, holds it up")
-        }
-        _ => (Check::Unreachable, "cannot be reached", "correct the address, and see that the server runs"),
+        NetworkFault::Silent => (Check::Unreachable, "does not answer", "check whether a proxy or firewall blocks it"),
+        _ => (Check::Unreachable, "cannot be reached", "correct the URL, and check that the server is running"),
     };
     let mut finding = Finding::error(check, format!("`{shown}` {message}"), hint);
     if fault == NetworkFault::Tls || fault == NetworkFault::Other {

@@ -54,7 +54,7 @@ pub(super) fn text(report: &Report) -> String {
     others.dedup();
     for name in others {
         let own = report.findings.iter().filter(|finding| finding.server.as_deref() == Some(name));
-        group(&mut page, &printable(name), "not understood", own);
+        group(&mut page, &printable(name), "invalid", own);
     }
     page.push_str(&summary(report));
     page
@@ -67,8 +67,8 @@ fn state(patient: &Patient) -> String {
             let took = patient.took.unwrap_or_default().as_secs_f32();
             format!("{}, ready in {took:.1} s", count(patient.tools.len(), "tool"))
         }
-        Condition::Failed => "does not start".to_owned(),
-        Condition::Disabled => "switched off".to_owned(),
+        Condition::Failed => "failed to start".to_owned(),
+        Condition::Disabled => "disabled".to_owned(),
         Condition::NotStarted => "not started".to_owned(),
     }
 }
@@ -82,8 +82,8 @@ fn group<'a>(page: &mut String, title: &str, state: &str, findings: impl Iterato
         is_fine = false;
         show(page, finding, width);
     }
-    if is_fine && !["switched off", "not started"].contains(&state) {
-        let _ = writeln!(page, "  {STRONG}✓{STRONG:#} nothing is wrong");
+    if is_fine && !["disabled", "not started"].contains(&state) {
+        let _ = writeln!(page, "  {STRONG}✓{STRONG:#} no problems found");
     }
     page.push('\n');
 }
@@ -114,7 +114,7 @@ fn summary(report: &Report) -> String {
         parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| count(*number, what)).collect();
     let servers = count(report.patients.len(), "server");
     match found.is_empty() {
-        true => format!("{STRONG}✓{STRONG:#} {servers}, and nothing is wrong\n"),
+        true => format!("{STRONG}✓{STRONG:#} {servers}, no problems found\n"),
         false => format!("{servers}: {}\n", found.join(", ")),
     }
 }

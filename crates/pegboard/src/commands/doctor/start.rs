@@ -95,20 +95,20 @@ async fn one(config: ServerConfig) -> (Patient, Vec<Finding>) {
 fn success(server: &Upstream, patient: &mut Patient) -> Vec<Finding> {
     let (lists, talk) = (server.lists(), server.talk());
     let mut findings: Vec<Finding> = noise(&talk).into_iter().collect();
-    let hint = "run its command by hand to see why";
+    let hint = "run its command manually to see why";
     match server.state() {
         State::Ready => {}
         State::Failed { reason, .. } => {
-            let message = format!("it ends soon after it was ready: {}", without_words(&reason));
+            let message = format!("failed soon after the start: {}", without_words(&reason));
             findings.push(Finding::error(Check::StartFailed, message, hint).details(talk.last_words));
             return findings;
         }
         _ if server.hello().is_some() => {
-            findings.push(Finding::error(Check::StartFailed, "it ends soon after it was ready", hint));
+            findings.push(Finding::error(Check::StartFailed, "the server exited soon after the start", hint));
             return findings;
         }
         _ => {
-            findings.push(Finding::error(Check::StartTimeout, "it is not ready after a long time", hint));
+            findings.push(Finding::error(Check::StartTimeout, "the server did not become ready", hint));
             return findings;
         }
     }
@@ -117,10 +117,10 @@ fn success(server: &Upstream, patient: &mut Patient) -> Vec<Finding> {
     patient.warnings.clone_from(&lists.warnings);
     if lists.tools.is_empty() {
         let others = lists.prompts.len() + lists.resources.len() + lists.templates.len();
-        let hint = "see in its manual what it needs to offer any: a setting, a permission, a newer version";
+        let hint = "check in its documentation what it needs to offer tools: a setting, a permission, a newer version";
         findings.push(match others {
-            0 => Finding::warning(Check::NoTools, "it is ready, and offers nothing at all", hint),
-            _ => Finding::note(Check::NoTools, "it offers prompts or resources, and no tools", hint),
+            0 => Finding::warning(Check::NoTools, "the server is ready but offers nothing", hint),
+            _ => Finding::note(Check::NoTools, "the server offers prompts or resources, but no tools", hint),
         });
     }
     findings.extend(patient.took.and_then(slow));
@@ -128,9 +128,8 @@ fn success(server: &Upstream, patient: &mut Patient) -> Vec<Finding> {
 }
 
 fn slow(took: Duration) -> Option<Finding> {
-    let message = format!("it took {:.0} s to get ready", took.as_secs_f32());
-    let hint = "install it beforehand rather than with every start (`npm install -g`, `uv tool install`), or make it \
-                `lazy`";
+    let message = format!("the server took {:.0} s to start", took.as_secs_f32());
+    let hint = "install it once instead of at every start (`npm install -g`, `uv tool install`), or make it `lazy`";
     (took > SLOW).then(|| Finding::warning(Check::SlowStart, message, hint))
 }
 
@@ -138,8 +137,8 @@ fn slow(took: Duration) -> Option<Finding> {
 fn noise(talk: &Talk) -> Option<Finding> {
     let shown = talk.stray.iter().map(|line| if line.trim().is_empty() { "(no text)" } else { line.as_str() });
     let lines = count(talk.stray_count, "line");
-    let message = format!("it writes to standard output what is no message ({lines})");
-    let hint = "let it log to standard error: `console.error` in Node.js, `print(…, file=sys.stderr)` in Python, \
+    let message = format!("the server writes non-MCP output to standard output ({lines})");
+    let hint = "make it log to standard error: `console.error` in Node.js, `print(…, file=sys.stderr)` in Python, \
                 `>&2` in scripts";
     (talk.stray_count > 0).then(|| Finding::warning(Check::StdoutNoise, message, hint).details(shown))
 }
@@ -156,33 +155,33 @@ async fn failure(config: &ServerConfig, failed: &FailedStart) -> Vec<Finding> {
     let finding = match &failed.error {
         ConnectError::Start { .. } => {
             let message = pegboard_upstream::with_causes(&failed.error);
-            Finding::error(Check::StartFailed, message, "see that the program can be run, and by you")
+            Finding::error(Check::StartFailed, message, "check that the program exists and that you may run it")
         }
         ConnectError::Config(reason) => {
             Finding::error(Check::Configuration, reason.clone(), "correct `url` and `headers`")
         }
         ConnectError::Closed(reason) => {
-            let message = format!("it ends before it answers: {}", without_words(reason));
+            let message = format!("start failed: {}", without_words(reason));
             Finding::error(Check::StartFailed, message, advice(talk)).details(talk.last_words.iter())
         }
         ConnectError::Version(version) => {
-            let message = format!("it speaks MCP of `{version}`, which is not known here");
+            let message = format!("the server speaks MCP version `{version}`, which is not supported");
             Finding::error(Check::ProtocolVersion, message, "use another version of the server")
         }
         ConnectError::Timeout(limit) => {
-            let message = format!("it is not ready within {} s", limit.as_secs_f32());
+            let message = format!("the server was not ready within {} s", limit.as_secs_f32());
             let hint = match (talk.stray_count, url) {
                 (0, "") => {
-                    "see whether it speaks MCP on its standard output at all, and waits for nobody; if it is \
-                            only slow, raise `connectTimeout`"
+                    "check that it speaks MCP on standard output and does not wait for other input; if it is only \
+                     slow, raise `connectTimeout`"
                 }
-                (_, "") => "it may speak another protocol than MCP: see its manual for a `stdio` mode",
-                _ => "check the address, and that nothing in between holds it up; else raise `connectTimeout`",
+                (_, "") => "it may not speak MCP on standard output; check its documentation for a `stdio` mode",
+                _ => "check the URL, proxies and firewalls; if the server is only slow, raise `connectTimeout`",
             };
             Finding::error(Check::StartTimeout, message, hint).details(talk.last_words.iter())
         }
         ConnectError::Refused(error) => remote::refused(config, error).await,
-        error => Finding::error(Check::StartFailed, error.to_string(), "run its command by hand to see more"),
+        error => Finding::error(Check::StartFailed, error.to_string(), "run its command manually to see more"),
     };
     findings.insert(0, finding);
     findings.extend(withheld(&failed.withheld));
@@ -209,27 +208,30 @@ fn without_words(reason: &str) -> &str {
 const ADVICE: &[(&[&str], &str)] = &[
     (
         &["E404", "404 Not Found", "not found in the package registry", "No matching distribution", "manifest unknown"],
-        "correct the name of the package: there is none like it",
+        "correct the name of the package: it does not exist",
     ),
     (
         &["Cannot find module", "ModuleNotFoundError", "ERR_MODULE_NOT_FOUND", "No module named"],
         "build the server, or install what it depends on",
     ),
-    (&["EACCES", "Permission denied", "permission denied"], "let it read and write what it names, or correct the path"),
-    (&["EADDRINUSE", "Address already in use", "address already in use"], "end the other program that has its port"),
-    (&["docker daemon", "Docker daemon", "docker.sock"], "start Docker, and see that you may use it (`docker info`)"),
+    (
+        &["EACCES", "Permission denied", "permission denied"],
+        "give it access to the path that it names, or correct the path",
+    ),
+    (&["EADDRINUSE", "Address already in use", "address already in use"], "stop the other program that uses its port"),
+    (&["docker daemon", "Docker daemon", "docker.sock"], "start Docker, and check that you may use it (`docker info`)"),
     (
         &["API key", "API_KEY", "api key", "_TOKEN", "environment variable", "ENVIRONMENT VARIABLE"],
-        "set the variable that it names under `env`: servers do not inherit it from Pegboard unless `inheritEnv` names it",
+        "set the variable that it names under `env`: servers inherit it from Pegboard only if `inheritEnv` names it",
     ),
-    (&["sage:"], "correct `args`: it does not understand them"),
+    (&["sage:"], "correct `args`: the server does not accept them"),
 ];
 
 fn advice(talk: &Talk) -> &'static str {
     let lines = || talk.last_words.iter().chain(&talk.stray);
     let says = |needles: &[&str]| lines().any(|line| needles.iter().any(|needle| line.contains(needle)));
     let found = ADVICE.iter().find(|(needles, _)| says(needles)).map(|(_, advice)| *advice);
-    found.unwrap_or("run its command by hand to see more, with the same `env`")
+    found.unwrap_or("run its command manually to see more, with the same `env`")
 }
 
 #[cfg(test)]
@@ -241,7 +243,7 @@ mod tests {
         assert!(slow(Duration::from_secs(10)).is_none());
         assert_eq!(
             slow(Duration::from_secs(21)).map(|found| found.message).as_deref(),
-            Some("it took 21 s to get ready")
+            Some("the server took 21 s to start")
         );
     }
 
@@ -272,6 +274,6 @@ mod tests {
         check("Error: Cannot find module '/x/build/index.js'", "build the server");
         check("GITHUB_TOKEN environment variable is required", "under `env`");
         check("Usage: server <dir>", "correct `args`");
-        check("", "by hand");
+        check("", "manually");
     }
 }

@@ -24,8 +24,8 @@ pub(super) fn written(servers: &[(String, Server)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, (name, server)) in enabled.iter().enumerate() {
         let same = enabled[..at].iter().find(|(_, other)| server.is_same(other));
-        let message = |other: &str| format!("it is the same server as `{other}`: the same program or address");
-        let hint = "take one of them out, or switch it off with `\"disabled\": true`";
+        let message = |other: &str| format!("duplicate of the server `{other}`: same program or address");
+        let hint = "remove one of them, or disable it with `\"disabled\": true`";
         findings.extend(same.map(|(other, _)| Finding::warning(Check::DuplicateServer, message(other), hint).of(name)));
     }
     findings
@@ -63,9 +63,9 @@ fn same_tools(patients: &[Patient], known: &[Finding]) -> Vec<Finding> {
     for patient in patients.iter().filter(|patient| !patient.tools.is_empty() && !is_known(patient)) {
         match seen.get(&names(patient)) {
             Some(other) => {
-                let message = format!("it offers the same {} as `{other}`", count(patient.tools.len(), "tool"));
-                let hint = "take one of them out; if both are wanted, such as for two accounts, give each a \
-                            `description` that tells them apart";
+                let message = format!("the server offers the same {} as `{other}`", count(patient.tools.len(), "tool"));
+                let hint = "remove one of them; if you need both, for example for two accounts, give each a distinct \
+                            `description`";
                 findings.push(Finding::warning(Check::DuplicateTools, message, hint).of(&patient.name));
             }
             None => _ = seen.insert(names(patient), &patient.name),
@@ -86,7 +86,7 @@ fn clashes(patients: &[Patient]) -> Option<Finding> {
     });
     let details: Vec<String> =
         owners.iter().take(5).map(|(name, servers)| format!("{name}: {}", servers.join(", "))).collect();
-    let hint = "`\"prefix\": \"auto\"` puts the server in front of names; as it is, only these names get it";
+    let hint = "`\"prefix\": \"auto\"` prefixes all names with the server; otherwise only these names get a prefix";
     (!owners.is_empty()).then(|| Finding::warning(Check::NameClash, message, hint).details(details))
 }
 
@@ -106,12 +106,12 @@ fn mended_names(patients: &[Patient], style: &Style) -> Vec<Finding> {
         }
     }
     let finding = |(server, mut names): (&str, Vec<String>)| {
-        let message = format!("{} a name that providers refuse; Pegboard shows another", {
+        let message = format!("{} a name that providers reject; Pegboard renames it", {
             let number = names.len();
             format!("{} {}", count(number, "tool"), if number == 1 { "has" } else { "have" })
         });
         names.truncate(5);
-        let hint = "nothing has to be done; a shorter name of the server helps where names are too long";
+        let hint = "no action needed; if names are too long, use a shorter server name";
         Finding::note(Check::RefusedName, message, hint).details(names).of(server)
     };
     by_server.into_iter().map(finding).collect()
@@ -127,15 +127,15 @@ fn tool_limit(patients: &[Patient], case: &Case) -> Option<Finding> {
     let tools: usize = patients.iter().map(|patient| patient.tools.len()).sum();
     let limit = gateway.discovery.max_tools_limit;
     let (fits, advice) = recommended(tools);
-    let message = format!("{}, and `maxToolsLimit` is {limit}", count(tools, "tool"));
-    let hint = format!("{advice} is recommended for that many");
+    let message = format!("{}, but `maxToolsLimit` is {limit}", count(tools, "tool"));
+    let hint = format!("the recommended value is {advice}");
     (tools > 0 && !fits.contains(&limit)).then(|| Finding::note(Check::ToolLimit, message, hint))
 }
 
 /// The limits that the document of `gateway` recommends for so many tools.
 fn recommended(tools: usize) -> (RangeInclusive<usize>, &'static str) {
     match tools {
-        ..50 => (0..=0, "0, which lists all of them without a search,"),
+        ..50 => (0..=0, "0, which lists all tools without a search"),
         50..100 => (50..=75, "50 to 75"),
         100..500 => (50..=100, "50 to 100"),
         500.. => (50..=50, "50"),
@@ -150,9 +150,9 @@ fn too_many(patients: &[Patient], case: &Case) -> Option<Finding> {
     let refusing: Vec<String> = Provider::ALL
         .iter()
         .filter(|provider| most(provider))
-        .map(|one| format!("{} takes {}", one.as_str(), one.max_tools()))
+        .map(|one| format!("{} accepts {}", one.as_str(), one.max_tools()))
         .collect();
-    let message = format!("{tools} tools are shown at once, and {}", refusing.join(", "));
-    let hint = "let models search for them: `\"dialect\": \"bridge\"`, or no `exposure` and `dialect` at all";
+    let message = format!("{tools} tools are shown at once, but {}", refusing.join(", "));
+    let hint = "use tool search: set `\"dialect\": \"bridge\"`, or remove `exposure` and `dialect`";
     (are_all_shown && !refusing.is_empty()).then(|| Finding::warning(Check::TooManyTools, message, hint))
 }

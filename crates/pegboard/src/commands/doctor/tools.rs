@@ -34,10 +34,10 @@ pub(super) fn look(patient: &Patient, settings: &GatewaySettings) -> Vec<Finding
 fn broken(warnings: &[String]) -> Option<Finding> {
     let verb = if warnings.len() == 1 { "is" } else { "are" };
     let message = format!(
-        "{} of its lists {verb} broken; Pegboard mends them or leaves them out, other clients may refuse them",
+        "{} of its lists {verb} invalid; Pegboard repairs or skips them, but other clients may reject them",
         count(warnings.len(), "entry").replace("entrys", "entries")
     );
-    let hint = "nothing has to be done; tell whoever makes the server";
+    let hint = "no action needed; report it to the maintainer of the server";
     let finding = || Finding::note(Check::BrokenList, message, hint).details(shortened(warnings.to_vec()));
     (!warnings.is_empty()).then(finding)
 }
@@ -51,8 +51,8 @@ fn undescribed(tools: &[Item]) -> Option<Finding> {
         tools.iter().filter(|tool| text(tool, "description").trim().is_empty()).map(|tool| tool.key.as_str()).collect();
     let verb = if names.len() == 1 { "has" } else { "have" };
     let message = format!("{} {verb} no description: {}", count(names.len(), "tool"), listed(names.iter().copied()));
-    let hint = "models and searches find them by their names alone; describe them with a `description_enricher` \
-                under `middleware`, or tell whoever makes the server";
+    let hint = "models and searches can find them only by name; describe them with a `description_enricher` under \
+                `middleware`, or report it to the maintainer of the server";
     (!names.is_empty()).then(|| Finding::warning(Check::MissingDescription, message, hint))
 }
 
@@ -66,8 +66,8 @@ fn endless(tools: &[Item]) -> Option<Finding> {
         count(long.len(), "tool"),
         listed(long.iter().map(|(name, _)| *name))
     );
-    let hint = "each costs its length in every conversation that shows it; hide them behind a search (`dialect`), or \
-                leave out what you do not need (`tool_filter`)";
+    let hint = "each uses tokens in every conversation that shows it; use tool search (`dialect`), or hide tools that \
+                you do not need (`tool_filter`)";
     Some(Finding::warning(Check::LongDescription, message, hint))
 }
 
@@ -92,12 +92,12 @@ fn refused(tools: &[Item], are_texts: bool) -> Option<Finding> {
     let verb = if names.len() == 1 { "has a schema" } else { "have schemas" };
     let tools = count(names.len(), "tool");
     let finding = if are_texts {
-        let message = format!("{tools} {verb} that providers may refuse; models are shown them as text");
-        Finding::note(Check::RefusedSchema, message, "nothing has to be done as long as the dialect is `bridge`")
+        let message = format!("{tools} {verb} that providers may reject; models see them as text");
+        Finding::note(Check::RefusedSchema, message, "no action needed while the dialect is `bridge`")
     } else {
-        let message = format!("{tools} {verb} that providers may refuse, and with them the whole request");
-        let hint = "Pegboard hands schemas on as they are; `\"dialect\": \"bridge\"` shows them to models as text, which \
-                    nobody refuses; or leave the tools out (`tool_filter`), and tell whoever makes the server";
+        let message = format!("{tools} {verb} that providers may reject, and with them the whole request");
+        let hint = "Pegboard passes schemas on unchanged; `\"dialect\": \"bridge\"` shows them to models as text, which \
+                    providers accept; or hide the tools (`tool_filter`), and report it to the server's maintainer";
         Finding::warning(Check::RefusedSchema, message, hint)
     };
     Some(finding.details(shortened(reasons)))

@@ -25,14 +25,14 @@ pub(super) fn look(config: &Config) -> Option<Finding> {
             names.push(name);
         }
     }
-    let whose = [(idle, "use"), (idle_of_legacy, "clients that speak 2025-11-25 or older")];
+    let whose = [(idle, "usage"), (idle_of_legacy, "clients that speak 2025-11-25 or older")];
     let parts = whose.iter().filter(|(names, _)| !names.is_empty()).map(|(names, whose)| {
         let verb = if names.len() == 1 { "does" } else { "do" };
         format!("{} {verb} not learn from {whose}", listed(names.iter().copied()))
     });
     let parts: Vec<String> = parts.collect();
-    let message = format!("`usageLearning` is on, and {}", parts.join(", and "));
-    let hint = "rank with `\"ranker\": \"hybrid\"` or `\"lexical\"`, or take `usageLearning` out";
+    let message = format!("`usageLearning` is enabled, but {}", parts.join(", and "));
+    let hint = "set `\"ranker\": \"hybrid\"` or `\"lexical\"`, or remove `usageLearning`";
     (!parts.is_empty()).then(|| Finding::warning(Check::UsageLearning, message, hint))
 }
 

@@ -117,7 +117,7 @@ fn summary(page: &Page) -> String {
     let found: Vec<String> =
         severities.iter().filter(|(count, _)| *count > 0).map(|(count, one)| counted(*count, one.as_str())).collect();
     let mut text = match found.is_empty() {
-        true => format!("{STRONG}✓{STRONG:#} {what}, and nothing is wrong\n"),
+        true => format!("{STRONG}✓{STRONG:#} {what}, no problems found\n"),
         false => format!("{what}: {}\n", found.join(", ")),
     };
     let longest = report.by_rule().values().max().map_or(0, |count| count.to_string().len());

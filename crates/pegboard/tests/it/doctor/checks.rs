@@ -62,7 +62,7 @@ fn files_of_mcproxy() {
         &clinic,
         &json!({"a": {"command": "sh", "sandboxEnabled": true}, "b": {"url": "http://127.0.0.1:9/mcp", "auth": SECRET}}),
         &[
-            "warning unused-setting a: line |`mcpServers.a.sandboxEnabled` is not applied|→ let `command` start",
+            "warning unused-setting a: line |`mcpServers.a.sandboxEnabled` is not applied|→ start the sandbox",
             "warning unused-setting b: line |`mcpServers.b.auth` is not applied|→ write `oauth`",
         ],
     );
@@ -83,7 +83,7 @@ fn variables() {
         &servers,
         &[
             "error unset-variable a: |`UNSET_HERE`|→ |export UNSET_HERE=…",
-            "warning empty-variable b: |`EMPTY` is set, and empty|→ |export EMPTY=…",
+            "warning empty-variable b: |`EMPTY` is empty|→ |export EMPTY=…",
             "error unset-variable d: |only VS Code|→ set an environment variable",
         ],
     );
@@ -97,8 +97,8 @@ fn variables() {
         &clinic,
         &servers,
         &[
-            "warning unexpanded-variable tilde: `args[0]` is written for a shell|→ write `${HOME}/…`",
-            "warning unexpanded-variable bare: `args[0]`, `env.A` are written",
+            "warning unexpanded-variable tilde: `args[0]` uses shell syntax|→ write `${HOME}/…`",
+            "warning unexpanded-variable bare: `args[0]`, `env.A` use shell",
             "warning placeholder-value manual: `args[1]`, `env.SITE` look like",
         ],
     );
@@ -108,7 +108,7 @@ fn variables() {
 fn holding_without_a_state_folder() {
     let clinic = Clinic::new("holding");
     let file = |pegboard: Value| json!({"mcpServers": {"a": {"command": "sh"}}, "pegboard": pegboard});
-    let needs = "needs a state folder for approvals, and there is none|→ |`pegboard.stateFolder`";
+    let needs = "needs a state folder for approvals, but there is none|→ |`pegboard.stateFolder`";
     let pinning = format!("error state-folder -: `\"pinning\": \"hold\"` {needs}");
     check(&clinic, &file(json!({"pinning": "hold"})), &["--offline"], &[&pinning]);
     let new_servers = format!("error state-folder -: `\"newServers\": \"hold\"` {needs}");
@@ -135,14 +135,14 @@ fn learning_that_learns_nothing() {
     examine(json!({"dialect": "explicit", "usageLearning": false}), &[]);
     examine(
         json!({"ranker": "regex"}),
-        &["warning usage-learning -: `usageLearning` is on, and `regex` does not learn from use|→ |\"hybrid\""],
+        &["warning usage-learning -: `usageLearning` is enabled, but `regex` does not learn from usage|→ |\"hybrid\""],
     );
     examine(json!({"ranker": "regex", "exposure": "never"}), &[]);
     // Modern clients get `bridge` in its place.
     examine(
         json!({"dialect": "explicit", "clients": {"some*": "ranked", "other": "passthrough"}}),
         &[
-            "warning usage-learning -: |`sequence` does not learn from use, and `regex` does not learn from clients that \
+            "warning usage-learning -: |`sequence` does not learn from usage, and `regex` does not learn from clients that \
            speak 2025-11-25 or older",
         ],
     );
@@ -169,9 +169,9 @@ fn programs_and_folders() {
             "error missing-command none: there is no program `uvx-of-nobody`|→ install it|`PATH`",
             "error missing-command line: |→ |write `sh` there",
             "error not-executable plain: |plain.txt|→ `chmod +x [here]/plain.txt`",
-            "error missing-folder moved: there is no folder `[here]/nowhere`|→ |`cwd`",
+            "error missing-folder moved: the working directory `[here]/nowhere` does not exist|→ |`cwd`",
             "warning relative-path relative: `./server.sh`|→ |${workspaceFolder}",
-            "error missing-file unbuilt: there is no file `[here]/build/index.sh`",
+            "error missing-file unbuilt: file `[here]/build/index.sh` not found",
             "error serves-itself itself: ",
         ],
     );
@@ -195,8 +195,8 @@ fn secrets() {
         &[
             "note plain-secret plain: plain-text secret: `env.API_TOKEN`|→ write `${NAME}`",
             "warning readable-secret open: `[here]/open.env`|→ `chmod 600 [here]/open.env`",
-            "error missing-file gone: |`mcpServers.gone.envFile`|→ make the file",
-            "warning plain-http sent: credentials go to `example.com`|→ write `https://`",
+            "error missing-file gone: |`mcpServers.gone.envFile`|→ create the file",
+            "warning plain-http sent: credentials are sent to `example.com`|→ use `https://`",
             "note plain-secret sent: plain-text secret: `headers.Authorization`",
         ],
     );
@@ -218,7 +218,7 @@ fn containers_without_input() {
     offline(
         &clinic,
         &servers,
-        &["error docker-flags deaf: |→ put `-i`", "error docker-flags terminal: |→ leave out `-t`"],
+        &["error docker-flags deaf: |→ add `-i`", "error docker-flags terminal: |→ remove `-t`"],
     );
 }
 
@@ -236,7 +236,7 @@ fn the_same_server_twice() {
     offline(
         &clinic,
         &servers,
-        &["warning duplicate-server two: |`one`|→ take one", "warning duplicate-server far too: |`far`"],
+        &["warning duplicate-server two: |`one`|→ remove one", "warning duplicate-server far too: |`far`"],
     );
 }
 
@@ -253,7 +253,7 @@ fn addresses() {
         pairs.for_each(|(found, expected)| assert!(found.starts_with(expected), "{found}"));
     };
     look(json!({"listen": "127.0.0.1:0"}), &[], &[]);
-    look(json!({"listen": taken}), &[], &[&format!("error port-taken -: `{taken}` is in use already by `")]);
+    look(json!({"listen": taken}), &[], &[&format!("error port-taken -: `{taken}` is already in use by `")]);
     look(json!({"listen": taken}), &["--listen", "0"], &[]);
     look(json!({"listen": "0.0.0.0:0"}), &[], &["error public-address -: `0.0.0.0:0` can be reached"]);
     look(json!({"listen": "0.0.0.0:0", "allowPublic": true}), &[], &["warning public-address -: "]);
@@ -282,9 +282,9 @@ fn the_folder_for_state() {
     look("none", &[]);
     look("own", &[]);
     look("own/new/folder", &[]);
-    look("good.json", &["warning state-folder -: `good.json`"]);
-    look("good.json/x", &["is no folder, or would be in a file"]);
-    look("shared", &["can be written to by others, and is not used → `chmod go-w shared`"]);
+    look("good.json", &["warning state-folder -: the state folder `good.json`"]);
+    look("good.json/x", &["is not a folder, or its parent is a file"]);
+    look("shared", &["is writable by other users and is not used → `chmod go-w shared`"]);
     // Where nothing is said it is below the home folder.
     assert!(clinic.findings(&["--offline", "--listen", "0"]).is_empty());
 }

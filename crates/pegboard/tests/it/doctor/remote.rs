@@ -79,17 +79,17 @@ fn remote_servers() {
         &json!({"mcpServers": servers}),
         &[],
         &[
-            "error login guarded: `http://|/mcp` wants to know who you are (HTTP status 401)|→ `pegboard login guarded`",
+            "error login guarded: `http://|/mcp` requires a login (HTTP status 401)|→ run `pegboard login guarded`",
             "note plain-secret guarded: ",
-            "error login expired: |refuses the credentials that are configured|→ renew them",
+            "error login expired: |rejects the configured credentials|→ renew them",
             "note plain-secret expired: ",
-            "error wrong-path misplaced: |/sse` is no MCP server (HTTP status 404)|→ `http://|/mcp` is one",
-            "error wrong-path nowhere: |/api` is no MCP server|→ correct the path",
+            "error wrong-path misplaced: |/sse` is not an MCP server (HTTP status 404)|→ use `http://|/mcp` as `url`",
+            "error wrong-path nowhere: |/api` is not an MCP server|→ correct the path",
             "error http-status down: |503",
             "error unknown-host nobody: ",
             "error unreachable closed: |nothing listens|→ start the server",
-            "error tls tls: |→ write `http://`",
-            "error tls plain: |→ write `http://`",
+            "error tls tls: |→ use `http://`",
+            "error tls plain: |→ use `http://`",
         ],
     );
 }

@@ -34,14 +34,14 @@ fn bad_starts() {
         &json!({"mcpServers": servers}),
         &[],
         &[
-            "error start-failed dies: it ends before it answers: the server ended with exit status: 7|starting \
+            "error start-failed dies: start failed: the server ended with exit status: 7|starting \
              with [hidden]|Cannot find module|→ build the server",
-            "warning stdout-noise noisy: |(1 line)|[\"Listening |[hidden]\"]|→ let it log to standard error",
+            "warning stdout-noise noisy: |(1 line)|[\"Listening |[hidden]\"]|→ make it log to standard error",
             "warning duplicate-tools noisy: |the same 1 tool as `good`",
             "error start-failed prints: |exit status: 1|→ correct `args`",
             "warning stdout-noise prints: |Usage: prints DIR",
             "error start-failed exits: |exit status: 3",
-            "error start-timeout hangs: it is not ready within 1 s",
+            "error start-timeout hangs: the server was not ready within 1 s",
             "error start-failed broken: ",
         ],
     );
@@ -116,12 +116,12 @@ fn tools() {
         "warning no-tools none: ",
         "warning missing-description silent: 1 tool has no description: `a`|→ |`description_enricher`",
         "warning long-description endless: |5000 bytes: `a`",
-        "note broken-list untyped: 1 entry of its lists is broken|has no `type`",
+        "note broken-list untyped: 1 entry of its lists is invalid|has no `type`",
         "note refused-name dotted: 1 tool has a name|a.b is shown as dotted___a_b",
     ];
-    let warned = format!("warning refused-schema odd: 2 tools have schemas{odd}Pegboard hands schemas on as they are");
+    let warned = format!("warning refused-schema odd: 2 tools have schemas{odd}Pegboard passes schemas on unchanged");
     check(&clinic, &json!({"mcpServers": servers}), &[], &[&rest[..], &[&warned]].concat());
-    let noted = format!("note refused-schema odd: 2 tools have schemas{odd}nothing has to be done");
+    let noted = format!("note refused-schema odd: 2 tools have schemas{odd}no action needed");
     let bridge = json!({"mcpServers": servers, "pegboard": {"dialect": "bridge"}});
     check(&clinic, &bridge, &[], &[&rest[..], &[&noted]].concat());
 }
@@ -145,7 +145,7 @@ fn names_and_numbers_of_tools() {
         &clinic,
         &json!({"mcpServers": {"many": clinic.serving("many.json")}, "pegboard": {"dialect": "passthrough"}}),
         &[],
-        &["warning too-many-tools -: 129 tools are shown at once, and openai takes 128"],
+        &["warning too-many-tools -: 129 tools are shown at once, but openai accepts 128"],
     );
 }
 
