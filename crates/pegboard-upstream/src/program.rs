@@ -14,7 +14,7 @@ pub enum ProgramError {
     #[error("no program `{0}`")]
     NotFound(String),
     /// There is a file, which cannot be run.
-    #[error("`{}` is not a program that can be run", .0.display())]
+    #[error("`{}` is not executable", .0.display())]
     NotExecutable(PathBuf),
 }
 
@@ -73,7 +73,7 @@ mod tests {
         check("./sh", Some("/bin"), None, Ok(()));
         check("no-such-program-here", None, Some(&path), Err("no program `no-such-program-here`"));
         check("sh", None, None, Err("no program `sh`"));
-        check("/etc/passwd", None, None, Err("`/etc/passwd` is not a program that can be run"));
-        check("/bin/", None, None, Err("`/bin/` is not a program that can be run"));
+        check("/etc/passwd", None, None, Err("`/etc/passwd` is not executable"));
+        check("/bin/", None, None, Err("`/bin/` is not executable"));
     }
 }

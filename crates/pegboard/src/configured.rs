@@ -40,7 +40,7 @@ pub(crate) fn with_servers<T>(
                 State::Ready => ready.push(Arc::clone(server)),
                 State::Disabled => {}
                 State::Failed { reason, .. } => failed.push(format!("server `{}`: {reason}", server.name())),
-                _ => failed.push(format!("server `{}` did not get ready", server.name())),
+                _ => failed.push(format!("server `{}` did not become ready", server.name())),
             }
         }
         let done = work(&ready, &config.gateway);

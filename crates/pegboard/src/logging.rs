@@ -44,7 +44,7 @@ pub(crate) fn start_with(
     let level = args.log_level.as_deref().filter(|level| !level.trim().is_empty()).unwrap_or(usual);
     let filter = filter(level).ok_or_else(|| {
         CliError::new(format!("`{level}` is not a log level"))
-            .hint("one of off, error, warn, info, debug and trace, or such as `warn,pegboard_upstream=debug`")
+            .hint("use off, error, warn, info, debug or trace, or a list such as `warn,pegboard_upstream=debug`")
     })?;
     let is_coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
     let form = match args.log_format {
@@ -65,7 +65,7 @@ pub(crate) fn start_with(
         .with(kept)
         .with(telemetry.map(Telemetry::layer))
         .try_init();
-    started.map_err(|error| CliError::new(format!("cannot start the log: {error}")))
+    started.map_err(|error| CliError::new(format!("cannot start logging: {error}")))
 }
 
 /// The level of the lines in memory: that of the log, or `info` if that shows less.

@@ -14,9 +14,9 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Option<Arc<Model>>, CliError> 
     let Some(path) = path else { return Ok(None) };
     let bytes = read_bounded(path, MAX_MODEL_BYTES)?;
     let model = Model::parse(Cow::Owned(bytes)).map_err(|error| {
-        CliError::new(format!("`{}` cannot be used as a model", path.display()))
+        CliError::new(format!("`{}` is not a valid model file", path.display()))
             .because(error)
-            .hint("leave it out to rank with the model that is built in")
+            .hint("omit it to use the built-in model")
     })?;
     Ok(Some(Arc::new(model)))
 }

@@ -116,7 +116,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
         return fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     }
     if !is_ours(folder) {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the folder belongs to somebody else"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the folder belongs to another user"));
     }
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
 }

@@ -92,7 +92,7 @@ pub(crate) fn examine(path: &Path) -> Result<Trusted, CliError> {
 /// When that cannot be saved.
 pub(crate) fn trust(file: &Trusted, state: Option<&str>) -> Result<(), CliError> {
     let store = open(state)?.ok_or_else(|| {
-        CliError::new("there is no state folder to remember trusted files in")
+        CliError::new("no state folder to save trusted files in")
             .hint("name one with `--state`, or name the file with `--config`")
     })?;
     let body = serde_json::to_vec(file).map_err(|error| CliError::new("cannot save trust").because(error))?;

@@ -95,15 +95,15 @@ pub(crate) fn read(state: &StateFolder, flag: Option<&str>) -> Result<Book, CliE
 /// The file, if something was ever learned.
 pub(crate) fn open_existing(state: &StateFolder, flag: Option<&str>) -> Result<Option<BookFile>, CliError> {
     let Some(folder) = state.resolve(flag).map(|state| folder(&state)) else {
-        return Err(CliError::new("there is no folder for state, so nothing was ever learned")
-            .hint("`--state FOLDER`, as `pegboard serve` has it"));
+        return Err(CliError::new("no state folder, so no usage was learned")
+            .hint("name the state folder of `pegboard serve` with `--state FOLDER`"));
     };
     BookFile::open_existing(&folder).map_err(|error| unusable(&folder, error))
 }
 
 /// Why what was learned cannot be had.
 pub(crate) fn unusable(path: &Path, error: io::Error) -> CliError {
-    CliError::new(format!("cannot use what was learned in `{}`", path.display())).because(error)
+    CliError::new(format!("cannot read learned usage from `{}`", path.display())).because(error)
 }
 
 /// Whoever learns at a gateway or an agent; nobody if nothing can be kept, after a warning.
@@ -115,7 +115,7 @@ pub(crate) fn keeper(
 ) -> Option<Arc<Keeper>> {
     let settings = settings?;
     let Some(folder) = state.map(folder) else {
-        warn("`usageLearning` learns nothing without a folder for state");
+        warn("`usageLearning` has no effect without a state folder");
         return None;
     };
     match Keeper::open(&folder, catalog_of(config, &[]), settings) {

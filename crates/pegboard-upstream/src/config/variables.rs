@@ -135,7 +135,7 @@ impl Refusal {
                 .outside(Missing::Variable(name.clone())),
             Self::File(path, error) => node
                 .problem(format!("needs the file `{}`, which {error}", path.display()))
-                .hint("a relative path starts from the folder of the configuration file")
+                .hint("a relative path is resolved against the folder of the configuration file")
                 .outside(Missing::File),
             Self::Input => node
                 .problem("uses an input, which only VS Code supports")

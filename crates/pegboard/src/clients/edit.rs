@@ -15,9 +15,9 @@ use super::Syntax;
 pub(crate) enum EditError {
     #[error("line {line}: the file is not {syntax}: {reason}")]
     Syntax { line: usize, syntax: &'static str, reason: String },
-    #[error("`{0}` is no object")]
+    #[error("`{0}` is not an object")]
     NoObject(String),
-    #[error("`{0}` is written in a way that cannot be changed safely")]
+    #[error("`{0}` is in a form that cannot be edited safely")]
     Unsafe(String),
 }
 

@@ -21,15 +21,15 @@ const MAX_LINKS: usize = 40;
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteError {
-    #[error("cannot make the folder `{}`", path.display())]
+    #[error("cannot create the folder `{}`", path.display())]
     Folder { path: PathBuf, source: io::Error },
-    #[error("cannot keep a backup of `{}`", path.display())]
+    #[error("cannot write a backup of `{}`", path.display())]
     Backup { path: PathBuf, source: io::Error },
     #[error("cannot write `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("`{}` was changed by somebody else meanwhile", .0.display())]
+    #[error("`{}` was changed by another program in the meantime", .0.display())]
     Changed(PathBuf),
-    #[error("`{}` has {MAX_BACKUPS} backups already", .0.display())]
+    #[error("`{}` already has {MAX_BACKUPS} backups", .0.display())]
     TooManyBackups(PathBuf),
 }
 
@@ -37,9 +37,9 @@ impl WriteError {
     /// What can be done about it.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
-            Self::Changed(_) => "close the program that it belongs to, and try again",
-            Self::TooManyBackups(_) => "remove those that nobody needs",
-            _ => "look at the rights of the folder; nothing was changed",
+            Self::Changed(_) => "close the program that uses it, and try again",
+            Self::TooManyBackups(_) => "remove backups that you do not need",
+            _ => "check the permissions of the folder; nothing was changed",
         }
     }
 }

@@ -23,7 +23,7 @@ const MAX_SERVERS: usize = 1000;
 pub(crate) enum ReadError {
     #[error("cannot be read: {}", .0.kind())]
     Unreadable(#[from] io::Error),
-    #[error("is no file, or larger than {} MiB", MAX_BYTES >> 20)]
+    #[error("is not a file, or is larger than {} MiB", MAX_BYTES >> 20)]
     NoFile,
     #[error("is not UTF-8")]
     NoText,
@@ -148,7 +148,7 @@ impl Content {
     fn add(&mut self, servers: Option<&Value>, context: &Context<'_>, is_off: &dyn Fn(&str) -> bool) {
         let Some(servers) = servers.filter(|servers| !servers.is_null()) else { return };
         let Some(servers) = servers.as_object() else {
-            self.warnings.push("the servers are no object".to_owned());
+            self.warnings.push("the servers are not an object".to_owned());
             return;
         };
         for (name, entry) in servers {
@@ -157,7 +157,7 @@ impl Content {
                 continue;
             }
             if self.entries.len() == MAX_SERVERS {
-                self.warnings.push(format!("has more than {MAX_SERVERS} servers; the rest is left out"));
+                self.warnings.push(format!("has more than {MAX_SERVERS} servers; the rest is skipped"));
                 return;
             }
             let mut server = translate::server(entry, context);
@@ -292,7 +292,7 @@ mod tests {
             "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}\n \"b\": 1}",
             &[r#"a: {"command":"x"}"#, "line 1: the file is not JSON with comments: expected comma, column 39"],
         );
-        check(Client::Cursor, None, "{\"mcpServers\": []}", &["the servers are no object"]);
+        check(Client::Cursor, None, "{\"mcpServers\": []}", &["the servers are not an object"]);
         check(Client::Cursor, None, " \n", &[]);
         check(Client::Cursor, None, "{\"mcpServers\": null}", &[]);
     }

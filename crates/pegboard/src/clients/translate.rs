@@ -12,12 +12,12 @@ use super::{
 
 /// Keys with a meaning that we cannot carry over, and what is said of them.
 const LOST: &[(&str, &str)] = &[
-    ("headersHelper", "its headers come from a program (`headersHelper`), which is not taken over"),
-    ("sandboxEnabled", "its sandbox is not taken over"),
-    ("sandbox", "its sandbox is not taken over"),
-    ("oauth", "signs in by OAuth, as `pegboard login` does"),
-    ("auth", "signs in by OAuth, as `pegboard login` does"),
-    ("authProviderType", "signs in by OAuth, as `pegboard login` does"),
+    ("headersHelper", "its headers come from a program (`headersHelper`), which is not imported"),
+    ("sandboxEnabled", "its sandbox is not imported"),
+    ("sandbox", "its sandbox is not imported"),
+    ("oauth", "uses OAuth; log in with `pegboard login`"),
+    ("auth", "uses OAuth; log in with `pegboard login`"),
+    ("authProviderType", "uses OAuth; log in with `pegboard login`"),
 ];
 
 /// The server that `entry` describes.
@@ -26,13 +26,13 @@ const LOST: &[(&str, &str)] = &[
 /// A sentence that says why it cannot be one of ours.
 pub(super) fn server(entry: &Value, context: &Context<'_>) -> Result<Server, String> {
     if !entry.is_object() {
-        return Err("is no object".to_owned());
+        return Err("is not an object".to_owned());
     }
     let kind = ["type", "transport"].iter().find_map(|key| entry.get(key)?.as_str()).unwrap_or_default();
     if !["", "stdio", "http", "sse", "streamable-http", "streamableHttp", "streamable_http", "local", "remote"]
         .contains(&kind)
     {
-        return Err("has a transport that Pegboard does not speak".to_owned());
+        return Err("has a transport that Pegboard does not support".to_owned());
     }
     let mut notes = Vec::new();
     let mut reader = Reader { entry, context, notes: &mut notes };
@@ -47,7 +47,7 @@ pub(super) fn server(entry: &Value, context: &Context<'_>) -> Result<Server, Str
         (None, None) if context.client == Some(Client::Zed) && entry.get("settings").is_some() => {
             return Err("comes with an extension of the editor".to_owned());
         }
-        (None, None) => return Err("has neither a command nor an address".to_owned()),
+        (None, None) => return Err("has neither a command nor a URL".to_owned()),
     };
     let mut server = Server::new(reach);
     reader.settings(&mut server);
@@ -239,7 +239,7 @@ mod tests {
         check(
             Client::Vscode,
             r#"{"command": "./run", "envFile": "${workspaceFolder}/.env", "sandboxEnabled": true}"#,
-            r#"{"command":"./run","envFile":"/src/app/.env","cwd":"/src/app"} (its sandbox is not taken over)"#,
+            r#"{"command":"./run","envFile":"/src/app/.env","cwd":"/src/app"} (its sandbox is not imported)"#,
         );
         check(Client::Cursor, r#"{"command": "x", "cwd": "sub"}"#, r#"{"command":"x","cwd":"/src/app/sub"}"#);
         check(
@@ -266,7 +266,7 @@ mod tests {
             Client::Gemini,
             r#"{"httpUrl": "https://a/mcp", "command": "x", "headers": {"K": "$KEY"}, "timeout": 500, "trust": true,
                 "includeTools": ["safe"], "oauth": {"enabled": true}}"#,
-            r#"{"url":"https://a/mcp","headers":{"K":"${KEY}"},"timeout":"500ms","includeTools":["safe"]} (signs in by OAuth, as `pegboard login` does)"#,
+            r#"{"url":"https://a/mcp","headers":{"K":"${KEY}"},"timeout":"500ms","includeTools":["safe"]} (uses OAuth; log in with `pegboard login`)"#,
         );
         check(
             Client::Windsurf,
@@ -281,11 +281,11 @@ mod tests {
         check(
             Client::ClaudeCode,
             r#"{"type": "ws", "url": "wss://a"}"#,
-            "has a transport that Pegboard does not speak",
+            "has a transport that Pegboard does not support",
         );
         check(Client::Zed, r#"{"source": "extension"}"#, "comes with an extension of the editor");
         check(Client::Zed, r#"{"settings": {"key": "s3cret"}}"#, "comes with an extension of the editor");
-        check(Client::Cursor, r#"{"command": " "}"#, "has neither a command nor an address");
-        check(Client::Cursor, "[]", "is no object");
+        check(Client::Cursor, r#"{"command": " "}"#, "has neither a command nor a URL");
+        check(Client::Cursor, "[]", "is not an object");
     }
 }

@@ -91,8 +91,8 @@ fn braced(variable: &str, style: Style, context: &Context<'_>, notes: &mut Vec<S
     }
     // Behind the colon may be anything, and none of it is for other eyes.
     let kind = variable.split(':').next().unwrap_or_default();
-    let kind = if is_name(kind) { format!("`${{{kind}…}}`") } else { "something in `${…}`".to_owned() };
-    push_once(notes, format!("{kind} cannot be filled in here"));
+    let kind = if is_name(kind) { format!("`${{{kind}…}}`") } else { "a variable in `${…}`".to_owned() };
+    push_once(notes, format!("{kind} is not supported"));
     format!("$${{{variable}}}")
 }
 
@@ -100,7 +100,7 @@ fn braced(variable: &str, style: Style, context: &Context<'_>, notes: &mut Vec<S
 fn folder(variable: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
     let is_name_only = variable == "workspaceFolderBasename";
     let Some(project) = context.project else {
-        push_once(notes, "depends on the folder that is open; here it is that of the configuration".to_owned());
+        push_once(notes, "depends on the open folder; Pegboard uses the folder of the configuration".to_owned());
         return if is_name_only { "${workspaceFolderBasename}" } else { "${workspaceFolder}" }.to_owned();
     };
     let meant = if is_name_only { project.file_name().map(Path::new).unwrap_or(project) } else { project };
@@ -114,7 +114,7 @@ fn asked(id: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
     match default.filter(|default| !default.contains(['}', '$'])) {
         Some(default) => format!("${{{name}:-{default}}}"),
         None => {
-            push_once(notes, format!("VS Code asks for `{name}`; here it is a variable"));
+            push_once(notes, format!("VS Code asks for `{name}`; Pegboard uses a variable"));
             format!("${{{name}}}")
         }
     }
@@ -214,8 +214,8 @@ mod tests {
     #[test]
     fn claude_code() {
         check(Client::ClaudeCode, "${A}/${B:-c d} $A", "${A}/${B:-c d} $A");
-        check(Client::ClaudeCode, "${env:A}", "$${env:A} (`${env…}` cannot be filled in here)");
-        check(Client::ClaudeCode, "${A:-${B}}", "$${A:-${B}} (`${A…}` cannot be filled in here)");
+        check(Client::ClaudeCode, "${env:A}", "$${env:A} (`${env…}` is not supported)");
+        check(Client::ClaudeCode, "${A:-${B}}", "$${A:-${B}} (`${A…}` is not supported)");
     }
 
     #[test]
@@ -223,12 +223,12 @@ mod tests {
         for client in [Client::Cursor, Client::Vscode, Client::Windsurf] {
             check(client, "${env:A}${A}${userHome}${/}", "${A}${A}${userHome}${/}");
             check(client, "${workspaceFolder}/x ${workspaceFolderBasename}", "/src/app/x app");
-            check(client, "${file:/s3cret}", "$${file:/s3cret} (`${file…}` cannot be filled in here)");
+            check(client, "${file:/s3cret}", "$${file:/s3cret} (`${file…}` is not supported)");
         }
         check(
             Client::Vscode,
             "${input:api-key}:${input:port}:${input:api-key}",
-            "${API_KEY}:${PORT:-80}:${API_KEY} (VS Code asks for `API_KEY`; here it is a variable)",
+            "${API_KEY}:${PORT:-80}:${API_KEY} (VS Code asks for `API_KEY`; Pegboard uses a variable)",
         );
     }
 

@@ -117,7 +117,7 @@ fn prompt(given: Option<String>, format: AgentFormat) -> Result<Option<String>, 
         Some(prompt) if prompt != "-" => input::checked(prompt).map(Some),
         None if stdin().is_terminal() && format == AgentFormat::Text => Ok(None),
         None if stdin().is_terminal() => Err(CliError::new("`--format json` needs a prompt")
-            .hint("put it behind the command, in quotes, or send it to standard input")),
+            .hint("pass it as an argument in quotes, or on standard input")),
         _ => input::read_prompt(stdin().lock()).map(Some),
     }
 }
@@ -139,8 +139,8 @@ async fn once(prompt: String, talk: &mut Talk) -> Result<Outcome, CliError> {
     let ended = talk.say(prompt).await?;
     if !talk.refused.is_empty() {
         let grants = talk.refused.join(",");
-        CliError::new(format!("calls without consent were not made: {}", talk.refused.join(", ")))
-            .hint(format!("`--allow {grants}` grants these, `--yes` all"))
+        CliError::new(format!("calls were not made because they were not approved: {}", talk.refused.join(", ")))
+            .hint(format!("`--allow {grants}` approves these calls, `--yes` approves all"))
             .print();
     }
     match ended {
@@ -161,7 +161,7 @@ async fn once(prompt: String, talk: &mut Talk) -> Result<Outcome, CliError> {
 /// Why there is no answer, for people.
 fn failure(error: &RunError) -> CliError {
     let shown = match error {
-        RunError::Turn(cause) => CliError::new("the model could not be asked").because(lines::with_causes(cause)),
+        RunError::Turn(cause) => CliError::new("the request to the model failed").because(lines::with_causes(cause)),
         error => CliError::new(error.to_string()),
     };
     match error.hint() {

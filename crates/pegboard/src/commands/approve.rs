@@ -165,7 +165,7 @@ enum Answer {
 fn answer() -> Result<Answer, CliError> {
     loop {
         let mut out = anstream::stderr();
-        write!(out, "Approve it? [y]es, [n]o, [a]ll that follow, [q]uit: ")?;
+        write!(out, "Approve it? [y]es, [n]o, [a]ll remaining, [q]uit: ")?;
         out.flush()?;
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line);

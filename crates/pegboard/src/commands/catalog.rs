@@ -32,7 +32,7 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome, CliError> {
     let config = source.read(args.state.as_deref())?;
     if config.servers.is_empty() {
         let shown = source.path().map(|path| path.display().to_string()).unwrap_or_default();
-        return Err(CliError::new(format!("`{shown}` configures no servers")).hint("put them under `mcpServers`"));
+        return Err(CliError::new(format!("`{shown}` has no servers")).hint("add them under `mcpServers`"));
     }
     logging::start(&args.log, "error", None)?;
     let (lines, failed) = configured::with_servers(config, args.state.as_deref(), |servers, _| {

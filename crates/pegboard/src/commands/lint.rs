@@ -45,7 +45,7 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
     let config = args.source.config.config.as_deref().map(config::read_offline).transpose()?.unwrap_or_default();
     let thresholds = args.thresholds(&config.lint)?;
     let baseline = args.baseline.as_deref().or(config.lint.baseline.as_deref());
-    let progress = Progress::waiting("looking at the tools");
+    let progress = Progress::waiting("checking the tools");
     let catalog = catalog(args, &config)?;
     let ranker = Hybrid::default();
     let linter = Linter::new(&ranker, estimate_tokens, thresholds.clone()).model(Model::embedded());
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
     match baseline {
         Some(path) if args.write_baseline => write_baseline(path, &report),
         None if args.write_baseline => {
-            Err(CliError::new("there is no file to write to").hint("name it with `--baseline FILE`"))
+            Err(CliError::new("no baseline file to write to").hint("name it with `--baseline FILE`"))
         }
         _ => show(args, report, &thresholds, baseline),
     }
@@ -65,8 +65,8 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
 fn catalog(args: &LintArgs, config: &Config) -> Result<Catalog, CliError> {
     let files = if args.source.catalog.is_empty() { &config.catalogs } else { &args.source.catalog };
     if files.is_empty() && !config.servers.is_empty() {
-        return Err(CliError::new("the configuration names no `catalogs`, and `lint` starts no servers").hint(
-            "`pegboard catalog CONFIG > tools.jsonl` writes down what they offer; then `pegboard lint --catalog \
+        return Err(CliError::new("the configuration has no `catalogs`, and `lint` does not start servers").hint(
+            "save the tools with `pegboard catalog CONFIG > tools.jsonl`, then run `pegboard lint --catalog \
              tools.jsonl`",
         ));
     }
@@ -76,7 +76,7 @@ fn catalog(args: &LintArgs, config: &Config) -> Result<Catalog, CliError> {
     };
     // Nothing is wrong with nothing, which would be good news for nobody.
     if catalog.is_empty() {
-        return Err(CliError::new("there is no tool to look at"));
+        return Err(CliError::new("there are no tools to check"));
     }
     Ok(catalog)
 }
@@ -104,17 +104,17 @@ fn show(
 }
 
 fn read_baseline(path: &Path) -> Result<Baseline, CliError> {
-    let unusable = || CliError::new(format!("`{}` cannot be used as a baseline", path.display()));
+    let unusable = || CliError::new(format!("`{}` is not a valid baseline", path.display()));
     if !path.exists() {
-        return Err(CliError::new(format!("there is no baseline `{}`", path.display()))
-            .hint("`--write-baseline` makes one of what is found now"));
+        return Err(CliError::new(format!("baseline `{}` not found", path.display()))
+            .hint("`--write-baseline` creates it from the current findings"));
     }
     let bytes = catalogs::read_bounded(path, MAX_BASELINE_BYTES)?;
     if bytes.len() > MAX_BASELINE_BYTES {
         return Err(unusable().because(format!("it is larger than {MAX_BASELINE_BYTES} bytes")));
     }
     let text = String::from_utf8(bytes).map_err(|error| unusable().because(error))?;
-    Baseline::parse(&text).map_err(|error| unusable().because(error).hint("`--write-baseline` makes a new one"))
+    Baseline::parse(&text).map_err(|error| unusable().because(error).hint("`--write-baseline` creates a new one"))
 }
 
 fn write_baseline(path: &Path, report: &Report) -> Result<Outcome, CliError> {
@@ -122,7 +122,7 @@ fn write_baseline(path: &Path, report: &Report) -> Result<Outcome, CliError> {
     let text = format!("{:#}\n", baseline.to_json());
     std::fs::write(path, text)
         .map_err(|error| CliError::new(format!("cannot write `{}`", path.display())).because(error))?;
-    say(&format!("{} findings are in `{}` now; from here on only new ones count", baseline.len(), path.display()));
+    say(&format!("wrote {} findings to `{}`; from now on, only new findings count", baseline.len(), path.display()));
     Ok(Outcome::Yes)
 }
 

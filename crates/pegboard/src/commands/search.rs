@@ -43,7 +43,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
     let text = query_text(args)?;
     if text.trim().is_empty() {
         return Err(
-            CliError::new("the query is blank").hint("say what the tool should do, for instance `create an issue`")
+            CliError::new("the query is blank").hint("describe what the tool should do, for example `create an issue`")
         );
     }
     let catalog = catalog(args, &source, &config)?;
@@ -134,8 +134,9 @@ fn with_habits(
     let book = usage::read(&config.state, args.embeddings.state.as_deref())?;
     let catalog = usage::catalog_of(args.source.config.config.as_deref(), &args.source.catalog);
     let name = ranker.name();
-    usage::with_habits(ranker, &book, (&catalog, caller), config.usage.unwrap_or_default())
-        .ok_or_else(|| CliError::new(format!("`{name}` does not learn from use")).hint("`hybrid` and `lexical` do"))
+    usage::with_habits(ranker, &book, (&catalog, caller), config.usage.unwrap_or_default()).ok_or_else(|| {
+        CliError::new(format!("the ranker `{name}` does not support learned usage")).hint("`hybrid` and `lexical` do")
+    })
 }
 
 fn rank(ranker: &dyn Ranker, query: &Query<'_>, catalog: &Catalog) -> Result<Ranking, CliError> {
@@ -144,7 +145,7 @@ fn rank(ranker: &dyn Ranker, query: &Query<'_>, catalog: &Catalog) -> Result<Ran
         let cli = CliError::new(error.to_string());
         match error {
             QueryError::InvalidRegex { .. } => {
-                cli.hint("put a backslash before a sign that is meant literally, or shorten the pattern")
+                cli.hint("escape literal characters with a backslash, or shorten the pattern")
             }
             QueryError::TooLong { .. } => cli.hint("a few words are enough to find a tool"),
             _ => cli,

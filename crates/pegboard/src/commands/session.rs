@@ -50,7 +50,7 @@ struct Talk {
 
 fn learner(args: &SessionArgs) -> Result<Keeper, CliError> {
     let Some(state) = StateFolder::default().resolve(args.embeddings.state.as_deref()) else {
-        return Err(CliError::new("there is no folder for state, so nothing can be learned").hint("`--state FOLDER`"));
+        return Err(CliError::new("`--usage` needs a state folder").hint("name one with `--state FOLDER`"));
     };
     let folder = usage::folder(&state);
     Keeper::open(&folder, usage::catalog_of(None, &args.catalog), HabitSettings::default())
@@ -69,7 +69,7 @@ fn serve_lines(talk: &mut Talk) -> Result<Outcome, CliError> {
         }
         if line.len() as u64 == MAX_LINE_BYTES && !line.ends_with(b"\n") {
             skip_line(&mut input)?;
-            answer(&json!({"error": format!("a line may have {MAX_LINE_BYTES} bytes")}))?;
+            answer(&json!({"error": format!("line is longer than {MAX_LINE_BYTES} bytes")}))?;
             continue;
         }
         if line.trim_ascii().is_empty() {
@@ -167,7 +167,7 @@ fn serve(talk: &mut Talk, request: &Value) -> Result<Value, String> {
             let name = request.get("name").and_then(Value::as_str).ok_or("`name` is required")?;
             Ok(json!({"pinned": session.pin(name)}))
         }
-        Some(_) => Err("no such operation; there are list, call, prompt, messages and pin".to_owned()),
+        Some(_) => Err("unknown `op`: expected list, call, prompt, messages or pin".to_owned()),
         None => Err("`op` is required: list, call, prompt, messages or pin".to_owned()),
     }
 }

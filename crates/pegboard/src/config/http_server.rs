@@ -116,7 +116,7 @@ fn address(host: &str, port: u16) -> String {
 fn read_cors(node: &Node<'_>, http: &mut HttpServer, scope: &mut Scope<'_>) {
     http.is_cors_off = node.as_bool(scope.problems) == Some(false);
     if http.is_cors_off {
-        let notice = node.problem("does not shut out web pages of the loopback, such as `http://localhost:3000`");
+        let notice = node.problem("does not block loopback origins, such as `http://localhost:3000`");
         http.notices.push(notice.hint("give every caller a token (`pegboard.tokens`)"));
     }
 }
@@ -125,7 +125,7 @@ fn read_origins(node: &Node<'_>, http: &mut HttpServer, scope: &mut Scope<'_>) {
     let origins = node.as_texts(scope.problems).unwrap_or_default();
     if origins.contains(&EVERY_ORIGIN) {
         let notice = node.problem("has `*`, which is not applied: every web page could call tools");
-        http.notices.push(notice.hint("list the web origins in `pegboard.allowedOrigins`, or `*` if that is wanted"));
+        http.notices.push(notice.hint("list the web origins in `pegboard.allowedOrigins`, or `*` to allow all"));
     }
     http.origins = origins.into_iter().filter(|origin| *origin != EVERY_ORIGIN).map(str::to_owned).collect();
 }

@@ -69,7 +69,7 @@ fn read_own_lists(entries: &[Node<'_>], found: &mut Found, scope: &mut Scope<'_>
         let Some(node) = entry.get("middleware").filter(|node| !node.is_null()) else { continue };
         let server = entry.key();
         if found.servers.iter().any(|(name, _)| name == server) {
-            scope.problems.push(node.problem("is a second list for this server").hint("keep one of them"));
+            scope.problems.push(node.problem("is a duplicate list for this server").hint("keep one of them"));
         }
         let list = read_list(&node, Place::Server, &mut found.search, scope);
         found.servers.push((server.to_owned(), list));

@@ -190,7 +190,7 @@ fn middleware_for_all_and_for_some() {
     let groups = r#"{"default": [{"type": "logging"}], "servers": {"b": []}}"#;
     check(&format!("{{{server}, \"middleware\": {groups}}}"), shown, "[log false] b [] a [log false]");
     let again = r#"{"servers": {"a": []}}"#;
-    let message = "`mcpServers.a.middleware` is a second list for this server (keep one of them)";
+    let message = "`mcpServers.a.middleware` is a duplicate list for this server (keep one of them)";
     check(&format!("{{{server}, \"middleware\": {again}}}"), shown, message);
 }
 
@@ -300,7 +300,7 @@ fn places() -> Vec<Place> {
             | Kind::List(&Kind::Object(shape))
             | Kind::Map(&Kind::Object(shape))
             | Kind::Either(&[_, Kind::Object(shape)]) => shape(),
-            _ => panic!("`{name}` is no object"),
+            _ => panic!("`{name}` is not an object"),
         }
     };
     let pegboard = gateway::SECTION.shape();

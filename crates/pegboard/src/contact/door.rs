@@ -50,13 +50,13 @@ impl AskError {
         let shown = CliError::new(format!("{}: {self}", door.name));
         match self {
             Self::Nobody(source) => shown
-                .hint("start one with `pegboard serve`, or say where it listens with `--url`")
+                .hint("start one with `pegboard serve`, or name its address with `--url`")
                 .because(source.without_url()),
             Self::Broken(source) => shown.because(source.without_url()),
-            Self::Token => shown.hint(
-                "put one into `PEGBOARD_TOKEN` or into a file (`--token-file`), or name the configuration that has it",
-            ),
-            Self::NotGateway => shown.hint("say where it listens with `--url`; older versions cannot be asked"),
+            Self::Token => {
+                shown.hint("set `PEGBOARD_TOKEN`, or name a file with `--token-file` or the gateway's configuration")
+            }
+            Self::NotGateway => shown.hint("name the address with `--url`; older versions have no control API"),
             Self::Refused(_) => shown,
         }
     }
@@ -84,12 +84,12 @@ impl Door {
     /// A gateway with a control socket.
     #[cfg(not(unix))]
     pub(crate) fn behind(_socket: PathBuf) -> Result<Self, CliError> {
-        Err(CliError::new("there are no control sockets on this system")
-            .hint("a gateway that listens can be asked with `--url`"))
+        Err(CliError::new("control sockets are not supported on this system")
+            .hint("name the address of an HTTP gateway with `--url`"))
     }
 
     fn new(name: &str, url: String, token: Option<String>, builder: reqwest::ClientBuilder) -> Result<Self, CliError> {
-        let client = builder.build().map_err(|error| CliError::new("cannot ask over HTTP").because(error))?;
+        let client = builder.build().map_err(|error| CliError::new("cannot create an HTTP client").because(error))?;
         Ok(Self { name: plain::one_line(name, MAX_REASON), url, token, client })
     }
 

@@ -84,7 +84,7 @@ impl Draft {
         match (self.command.take(), self.url.take()) {
             (Some(_), Some(_)) => {
                 let problem = entry.problem("has both a program and an address");
-                problems.push(problem.hint("make two servers of it, or leave one out"));
+                problems.push(problem.hint("split it into two servers, or remove one of them"));
                 None
             }
             (Some(_), None) if is_local == Some(false) => {

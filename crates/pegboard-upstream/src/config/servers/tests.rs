@@ -219,7 +219,7 @@ fn mistakes() {
     check(r#"{"command": "x", "args": ["a", 1]}"#, "`s.args[1]` must be a string");
     check(
         r#"{"command": "x", "url": "http://a"}"#,
-        "`s` has both a program and an address (make two servers of it, or leave one out)",
+        "`s` has both a program and an address (split it into two servers, or remove one of them)",
     );
     check(r#"{"command": "x", "type": "sse"}"#, "`s` has a program, but the type of a remote server");
     check(r#"{"url": "http://a", "type": "stdio"}"#, "`s` has an address, but the type of a program");

@@ -39,13 +39,13 @@ use crate::{
 pub(super) fn read_config(source: &Source, state: Option<&str>) -> Result<Config, CliError> {
     let config = match source {
         Source::Named(path) if !path.is_file() && !is_named_like_config(path) => {
-            return Err(CliError::new(format!("there is no configuration `{}`", path.display()))
-                .hint("the order is CONFIG, then PROMPT; a prompt of several words has to be in quotes"));
+            return Err(CliError::new(format!("configuration file `{}` not found", path.display()))
+                .hint("the order is CONFIG, then PROMPT; put a prompt of several words in quotes"));
         }
         source => source.read(state)?,
     };
     if let Some(path) = source.path().filter(|_| config.servers.is_empty()) {
-        warn(&format!("`{}` has no servers; put them under `mcpServers`", path.display()));
+        warn(&format!("`{}` has no servers; add them under `mcpServers`", path.display()));
     }
     Ok(config)
 }
@@ -53,8 +53,8 @@ pub(super) fn read_config(source: &Source, state: Option<&str>) -> Result<Config
 /// The model that was asked for.
 pub(super) fn model(args: &AgentArgs) -> Result<Model, CliError> {
     let Some(name) = args.model.as_deref().filter(|name| !name.is_empty()) else {
-        return Err(CliError::new("no model was chosen").hint(format!(
-            "`--model PROVIDER/MODEL` or `PEGBOARD_MODEL`, such as `anthropic/claude-haiku-4-5`; providers are {}",
+        return Err(CliError::new("no model selected").hint(format!(
+            "set `--model PROVIDER/MODEL` or `PEGBOARD_MODEL`, such as `anthropic/claude-haiku-4-5`; providers are {}",
             providers()
         )));
     };
@@ -129,7 +129,7 @@ pub(super) fn mode(args: &AgentArgs, profile: Profile) -> Result<(Mode, DialectN
     let searches = |mode: ModeName| matches!(mode, ModeName::Auto | ModeName::ToolSearch);
     let named = args.dialect.map(|dialect| dialect.0);
     if named.is_some() && args.mode.is_some_and(|mode| !searches(mode)) {
-        return Err(CliError::new("`--dialect` says how to search, and this `--mode` does not search"));
+        return Err(CliError::new("`--dialect` cannot be used with this `--mode`, which does not use tool search"));
     }
     let dialect = match profile {
         Profile::Dialect(dialect) => named.unwrap_or(dialect),
@@ -195,7 +195,7 @@ fn program() -> Option<PathBuf> {
 fn folder(given: Option<&PathBuf>, name: &str, flag: &str) -> Result<PathBuf, CliError> {
     let own = || StateFolder::default().resolve(None).map(|state| state.join(name));
     given.cloned().or_else(own).ok_or_else(|| {
-        CliError::new("there is no folder for state: neither `XDG_STATE_HOME` nor `HOME` is set")
+        CliError::new("no state folder: neither `XDG_STATE_HOME` nor `HOME` is set")
             .hint(format!("name one with `{flag}`"))
     })
 }
@@ -203,10 +203,10 @@ fn folder(given: Option<&PathBuf>, name: &str, flag: &str) -> Result<PathBuf, Cl
 /// Why there is no agent, and what can be done about it.
 pub(super) fn cannot_build(error: &BuildError) -> CliError {
     let hint = match error {
-        BuildError::Client(ClientError::NoKey { variable, .. }) => Some(format!("put the key into `{variable}`")),
+        BuildError::Client(ClientError::NoKey { variable, .. }) => Some(format!("set the API key in `{variable}`")),
         error => error.hint(),
     };
-    let shown = CliError::new("cannot begin a conversation").because(super::lines::with_causes(error));
+    let shown = CliError::new("cannot start a conversation").because(super::lines::with_causes(error));
     match hint {
         Some(hint) => shown.hint(hint),
         None => shown,

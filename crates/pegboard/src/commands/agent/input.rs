@@ -66,8 +66,7 @@ pub(super) fn read_prompt(input: impl Read) -> Result<String, CliError> {
 /// A prompt that says something.
 pub(super) fn checked(prompt: String) -> Result<String, CliError> {
     if prompt.trim().is_empty() {
-        return Err(CliError::new("the prompt is empty")
-            .hint("put it behind the command, in quotes, or send it to standard input"));
+        return Err(CliError::new("the prompt is empty").hint("pass it as an argument in quotes, or on standard input"));
     }
     Ok(prompt)
 }

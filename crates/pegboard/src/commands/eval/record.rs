@@ -35,7 +35,7 @@ pub(super) fn read(path: &Path) -> Result<Data, CliError> {
             .hint("`pegboard serve --record FILE` writes one; otherwise name a folder with labelled queries"));
     }
     if record.newest > FORMAT {
-        warn(&format!("`{}` was written by a newer version; what this one does not know is left out", path.display()));
+        warn(&format!("`{}` was written by a newer version; unknown entries are ignored", path.display()));
     }
     // The last line of whoever was killed.
     match record.unread {
@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path) -> Result<Data, CliError> {
     let queries = record.labelled(&catalog);
     if queries.is_empty() {
         return Err(CliError::new(format!("no search in `{}` led to a call", path.display()))
-            .hint("let models work with the gateway for a while"));
+            .hint("use the gateway with a model for a while, then try again"));
     }
     say(&format!("{} of {all} searches led to a call", queries.len()));
     Ok(Data { catalog, queries })

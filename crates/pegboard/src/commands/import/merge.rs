@@ -60,8 +60,8 @@ impl Plan {
             notes: Vec::new(),
         };
         match &entry.server {
-            Err(reason) => row.notes.push(format!("left out: {reason}")),
-            Ok(server) if server.is_pegboard(&entry.name) => row.notes.push("left out: is Pegboard itself".to_owned()),
+            Err(reason) => row.notes.push(format!("skipped: {reason}")),
+            Ok(server) if server.is_pegboard(&entry.name) => row.notes.push("skipped: is Pegboard itself".to_owned()),
             Ok(server) => self.place(server, file.place.client, &mut row),
         }
         self.rows.push(row);
@@ -75,7 +75,7 @@ impl Plan {
             let (name, other) = &mut self.servers[at];
             row.notes.push(format!("the same as `{name}` of {}", self.owners[at].title()));
             if !is_contained(&server.allowed_tools, &server.denied_tools, other) {
-                row.notes.push("its choice of tools is not taken over".to_owned());
+                row.notes.push("its tool selection is not imported".to_owned());
             }
             join(other, server);
             row.written_as = Some(name.clone());
@@ -85,7 +85,7 @@ impl Plan {
         row.notes.extend(server.notes.iter().cloned());
         let name = self.free_name(&row.name, client);
         if name != row.name {
-            row.notes.push(format!("becomes `{name}`, since another server has its name"));
+            row.notes.push(format!("renamed to `{name}`, because the name is taken"));
         }
         row.written_as = Some(name.clone());
         self.servers.push((name, server.clone()));

@@ -60,7 +60,7 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
         let mut head = vec![file.place.client.title().to_owned(), shortened(&file.place.path, report.home.as_deref())];
         let rows: Vec<&Row> = report.plan.rows.iter().filter(|row| row.file == at).collect();
         if rows.is_empty() {
-            let note = if file.content.is_err() { "cannot be used, see below" } else { "no servers" };
+            let note = if file.content.is_err() { "invalid, see below" } else { "no servers" };
             head.extend([String::new(), note.to_owned()]);
             cells.push(head);
             continue;

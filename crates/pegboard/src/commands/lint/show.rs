@@ -125,14 +125,14 @@ fn summary(page: &Page) -> String {
         let _ = writeln!(text, "  {count:>longest$} {FAINT}{rule}{FAINT:#}");
     }
     if let Some(known) = page.known {
-        let _ = writeln!(text, "{} of the baseline left out", counted(known.findings, "finding"));
+        let _ = writeln!(text, "{} ignored by the baseline", counted(known.findings, "finding"));
         if known.gone > 0 {
             let (are, them) = if known.gone == 1 {
                 ("entry of the baseline is", "it")
             } else {
                 ("entries of the baseline are", "them")
             };
-            let _ = writeln!(text, "{} {are} not needed any more; `--write-baseline` takes {them} out", known.gone);
+            let _ = writeln!(text, "{} {are} no longer needed; `--write-baseline` removes {them}", known.gone);
         }
     }
     text

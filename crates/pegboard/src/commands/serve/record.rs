@@ -49,6 +49,6 @@ fn unusable(error: RecordError) -> CliError {
     let shown = CliError::new(error.to_string());
     match error {
         RecordError::File { source, .. } | RecordError::Thread(source) => shown.because(source),
-        _ => shown.hint("`--record` adds to a file that it began itself, or begins one"),
+        _ => shown.hint("`--record` needs a new file, or one that it created before"),
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn run(talk: &mut Talk) -> Result<Outcome, CliError> {
     let failed = |error: ReadlineError| CliError::new("cannot read the terminal").because(error);
     let mut editor: Editor<Names, DefaultHistory> = Editor::new().map_err(failed)?;
     output::text(&format!(
-        "{FAINT}{} dialect; `help` says what can be typed{FAINT:#}\n",
+        "{FAINT}{} dialect; type `help` for the commands{FAINT:#}\n",
         talk.session.dialect().name()
     ))?;
     loop {
@@ -105,7 +105,7 @@ fn request(line: &str, known: &[String]) -> Result<Value, String> {
             Ok(json!({"op": "call", "name": name, "arguments": {"name": &rest[..end], "arguments": arguments}}))
         }
         (name, _) if known.iter().any(|known| known == name) => {
-            Err(format!("the arguments of `{name}` are a JSON object, such as {{\"key\": 1}}"))
+            Err(format!("the arguments of `{name}` must be a JSON object, such as {{\"key\": 1}}"))
         }
         // Whatever the dialect calls it, what people type is a query or a list of names.
         (name, rest) => {

@@ -225,7 +225,7 @@ fn a_folder_that_cannot_be_written_leaves_all_as_it_was() {
     let told = home.show(&["connect", "cursor", "--write"]);
     set(0o755);
     if is_stopped {
-        assert!(told.contains("exit 2") && told.contains("error: cannot keep a backup of"), "{told}");
+        assert!(told.contains("exit 2") && told.contains("error: cannot write a backup of"), "{told}");
         assert_eq!(home.read(".cursor/mcp.json"), "{}\n");
         assert_eq!(home.names(".cursor"), ["mcp.json"]);
     }

@@ -215,7 +215,7 @@ async fn holding_without_a_state_folder_is_refused() {
         let told = refusal(&stage, config, Some(none)).await;
         assert!(told.contains(setting) && told.contains("there is none") && told.contains("stateFolder"), "{told}");
         let told = refusal(&stage, config, Some(&in_the_way)).await;
-        assert!(told.contains(setting) && told.contains("cannot be used"), "{told}");
+        assert!(told.contains(setting) && told.contains("is not usable"), "{told}");
     }
     let mut by_file = everywhere.clone();
     by_file["pegboard"]["stateFolder"] = json!("none");

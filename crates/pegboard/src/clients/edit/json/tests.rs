@@ -81,8 +81,8 @@ fn removal_keeps_comments() {
 #[test]
 fn what_cannot_be_changed() {
     let refused = |text: &str| set(text, &["mcpServers"], "p", &entry()).expect_err("a refusal").to_string();
-    assert_eq!(refused("[]"), "`the file` is no object");
-    assert_eq!(refused("{\"mcpServers\": null}"), "`mcpServers` is no object");
+    assert_eq!(refused("[]"), "`the file` is not an object");
+    assert_eq!(refused("{\"mcpServers\": null}"), "`mcpServers` is not an object");
     assert_eq!(
         refused("{\n\"a\": \"s3cret"),
         "line 2: the file is not JSON with comments: unterminated string or invalid escape"
