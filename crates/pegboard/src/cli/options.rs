@@ -33,11 +33,11 @@ pub(crate) struct ModelArgs {
 /// Which tools a model sees of those that there are.
 #[derive(Debug, Args)]
 pub(crate) struct ShownArgs {
-    /// Show only the tools of these servers
+    /// Show the tools of these servers; without this and `--tools`, all tools are shown
     #[arg(long, value_name = "SERVER", value_delimiter = ',')]
     pub(crate) servers: Vec<String>,
 
-    /// Show only these tools: `server:tool`, `server:*` or a name
+    /// Show these tools, in addition to `--servers`: `server:tool`, `server:*` or a name
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) tools: Vec<String>,
 

@@ -18,7 +18,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct UsageArgs {
-    /// Delete it, limited by the other options
+    /// Delete learned usage, limited by the other options
     #[arg(long)]
     reset: bool,
 

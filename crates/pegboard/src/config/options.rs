@@ -52,8 +52,7 @@ pub(super) static OPTIONS: Section<Settings> = Section::new(
         Key::new("seed", COUNT, "`gateway`: seed of the order `random`.", set_option).default("0"),
         Key::new("max_limit", COUNT, "`ranked`: maximum number of hits that a search can request.", set_option)
             .default("10"),
-        Key::new("default_limit", COUNT, "`ranked`: number of hits if a search requests none.", set_option)
-            .default("5"),
+        Key::new("default_limit", COUNT, "`ranked`: default number of hits.", set_option).default("5"),
         Key::new("token_bonus", Kind::Number, "`ranked`: score that each literal hit adds to a tool.", set_option)
             .default("0.12"),
         Key::new(

@@ -142,8 +142,8 @@ const KEYS: &[Key<Draft>] = &[
     Key::new(
         "timeout",
         Kind::Timeout,
-        "Timeout of a call; each progress notification restarts it. A number below 1000 is in seconds, a larger one \
-         in milliseconds, because MCP clients use both.",
+        "Timeout of a call; each progress notification restarts it. A number below 1000 is in seconds, a number of \
+         1000 or more in milliseconds, because MCP clients use both.",
         |node, server: &mut Draft, scope| set(&mut server.timeouts.call, node.as_timeout(scope.problems)),
     )
     .default("\"300s\""),

@@ -180,7 +180,7 @@ pub(crate) enum ApprovalName {
     Never,
     /// Tools that are not annotated as read-only or non-destructive, and commands
     Destructive,
-    /// Tools that are not annotated as read-only
+    /// Tools that are not annotated as read-only, and commands
     Writing,
     /// All
     Always,

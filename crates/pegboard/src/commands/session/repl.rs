@@ -14,12 +14,12 @@ use crate::{
 };
 
 const HELP: &str = "\
-list                   the tools that the model sees
+list                   show the tools that the model sees
 NAME WORDS             call a tool that takes a query, with these words as the query
 NAME {\"key\": …}       call a tool with these arguments
 call_tool NAME {…}     call a tool through the bridge
-prompt                 what the system prompt says
-{\"op\": …}            any request as JSON
+prompt                 show the system prompt
+{\"op\": …}            send any request as JSON
 help, quit
 ";
 
