@@ -287,10 +287,7 @@ fn every_place_and_the_order_of_the_file() {
     assert_eq!(names, ["zeta", "alpha", "beta", "gamma"]);
     assert_eq!(
         problems.lines(),
-        [
-            "line 3: `servers.zeta` is a duplicate server name",
-            "line 4: `mcp.servers[\"\"]` has an empty server name"
-        ]
+        ["line 3: `servers.zeta` is a duplicate server name", "line 4: `mcp.servers[\"\"]` has an empty server name"]
     );
     assert_eq!(read("{\"mcpServers\": []}").1.lines(), ["line 1: `mcpServers` must be an object"]);
 }
