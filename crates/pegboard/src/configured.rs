@@ -1,6 +1,6 @@
 //! The tools of configured servers, for commands that start them only to list their tools.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use pegboard_core::{
     Catalog, Limits, Origin, RawTool, Selection, Server,
@@ -11,7 +11,7 @@ use pegboard_upstream::{Fleet, FleetOptions, Item, State, Upstream, config::Serv
 use crate::{
     catalogs,
     commands::serve::{runtime, supervisor},
-    config::{self, Config, state},
+    config::{Config, Content, state},
     error::{CliError, warn},
     progress::Progress,
     source::Source,
@@ -59,8 +59,8 @@ fn longest_start(servers: &[ServerConfig]) -> Duration {
 /// servers, which are started for it, else those of the demo.
 pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(Catalog, Selection), CliError> {
     source.announce();
-    let Some(path) = source.path() else { return Ok((catalogs::demo()?, Selection::everything())) };
-    let config = config::read_offline(path)?;
+    let Some(content) = source.load(state)? else { return Ok((catalogs::demo()?, Selection::everything())) };
+    let config = content.read_offline()?;
     if !config.catalogs.is_empty() {
         let catalog = catalogs::read(&config.catalogs, Limits::default().file_bytes)?;
         return Ok((catalog, config.gateway.selection));
@@ -68,14 +68,13 @@ pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(C
     if config.servers.is_empty() {
         return Ok((catalogs::demo()?, Selection::everything()));
     }
-    source.check_trust(state)?;
-    let (catalog, config) = catalog(path, state)?;
+    let (catalog, config) = catalog(&content, state)?;
     Ok((catalog, config.gateway.selection))
 }
 
 /// The tools of the servers that a file configures, under the names that the gateway shows.
-fn catalog(path: &Path, state: Option<&str>) -> Result<(Catalog, Config), CliError> {
-    let config = config::read(path)?;
+fn catalog(content: &Content, state: Option<&str>) -> Result<(Catalog, Config), CliError> {
+    let config = content.read()?;
     let count = config.servers.iter().filter(|server| server.is_enabled).count();
     let (catalog, failed) = with_servers(config.clone(), state, |servers, settings| {
         let is_prefixed = settings.prefixes.applies_to(count);

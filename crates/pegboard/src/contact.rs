@@ -37,6 +37,7 @@ use crate::{
     rankers::shared_rankers,
     running,
     source::Source,
+    trust,
 };
 
 /// The protocol version that calls are made with: one request needs no session.
@@ -209,13 +210,24 @@ async fn wait_until_started(door: &Door) -> Result<(), AskError> {
     Ok(())
 }
 
-/// The gateway that runs with this configuration.
+/// The gateway that runs with this configuration. A file that is not trusted has no say in where that
+/// is looked for, and no secret of the user is sent for it.
+///
+/// # Errors
+/// When a trusted file has mistakes.
 pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Option<Door>, CliError> {
-    let config = source.path().map(crate::config::read_offline).transpose()?.unwrap_or_default();
+    let is_trusted = match source {
+        Source::Folder(path) => trust::is_file_trusted(path, state),
+        Source::Named(_) | Source::Own(_) | Source::Demo => true,
+    };
+    let config = match source.path().filter(|_| is_trusted) {
+        Some(path) => crate::config::read_offline(path)?,
+        None => Config::default(),
+    };
     let Some(folder) = config.state.resolve(state) else { return Ok(None) };
     let path = source.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
     let running = running::list(&running::folder(&folder)).into_iter().find(|running| running.configuration == path);
-    running.map_or(Ok(None), |running| find::door(running, None))
+    running.map_or(Ok(None), |running| find::door(running, None, is_trusted))
 }
 
 async fn send(router: &Router, request: Result<Request<Body>, axum::http::Error>) -> Result<Vec<u8>, ContactError> {

@@ -4,6 +4,8 @@ use std::{error::Error, io, path::Path};
 
 use anstyle::{AnsiColor, Style};
 
+use crate::plain::clean;
+
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
@@ -54,12 +56,13 @@ impl CliError {
 
     /// Prints the message, its causes and the hint to standard error.
     pub(crate) fn print(&self) {
-        let mut text = format!("{ERROR}error{ERROR:#}: {}", self.message);
+        // What others have written is part of it, and must not steer the terminal.
+        let mut text = format!("{ERROR}error{ERROR:#}: {}", clean(&self.message));
         for cause in pegboard_upstream::causes(self) {
-            text.push_str(&format!("\n  caused by: {cause}"));
+            text.push_str(&format!("\n  caused by: {}", clean(&cause.to_string())));
         }
         if let Some(hint) = &self.hint {
-            text.push_str(&format!("\n{HINT}hint{HINT:#}: {hint}"));
+            text.push_str(&format!("\n{HINT}hint{HINT:#}: {}", clean(hint)));
         }
         say(&text);
     }

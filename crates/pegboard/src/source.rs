@@ -6,10 +6,10 @@ use clap::Args;
 
 use crate::{
     clients::places::{Os, Surroundings},
-    config::{self, Config},
+    config::{Config, Content},
     demo,
     error::{CliError, say},
-    trust,
+    plain, trust,
 };
 
 /// The name of a configuration file that is found in a folder.
@@ -36,8 +36,12 @@ pub(crate) struct ConfigArgs {
     pub(crate) config: Option<PathBuf>,
 
     /// Use the demo instead of a configuration
-    #[arg(long, conflicts_with = "config")]
+    #[arg(long)]
     pub(crate) demo: bool,
+
+    /// Use the named file only if it is trusted, like a file that was found in a folder
+    #[arg(long)]
+    pub(crate) check_trust: bool,
 }
 
 /// [`ConfigArgs`] for commands that take the file as an argument too.
@@ -54,19 +58,23 @@ pub(crate) struct ConfigArgument {
     /// Use the demo instead of a configuration
     #[arg(long)]
     pub(crate) demo: bool,
+
+    /// Use the named file only if it is trusted, like a file that was found in a folder
+    #[arg(long)]
+    pub(crate) check_trust: bool,
 }
 
 impl ConfigArgs {
     /// The configuration that is meant.
     pub(crate) fn source(&self) -> Source {
-        Source::find(self.config.as_deref(), self.demo)
+        Source::find(self.config.as_deref(), self.demo).checking(self.check_trust)
     }
 }
 
 impl ConfigArgument {
     /// The configuration that is meant.
     pub(crate) fn source(&self) -> Source {
-        Source::find(self.argument.as_deref().or(self.config.as_deref()), self.demo)
+        Source::find(self.argument.as_deref().or(self.config.as_deref()), self.demo).checking(self.check_trust)
     }
 }
 
@@ -95,6 +103,19 @@ impl Source {
         }
     }
 
+    /// Whether its content must be trusted.
+    pub(crate) fn needs_trust(&self) -> bool {
+        matches!(self, Self::Folder(_))
+    }
+
+    /// The same, where a file that is named must be trusted too if `checks_trust`.
+    fn checking(self, checks_trust: bool) -> Self {
+        match self {
+            Self::Named(path) if checks_trust => Self::Folder(path),
+            source => source,
+        }
+    }
+
     /// The file, if there is one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
@@ -107,23 +128,28 @@ impl Source {
     pub(crate) fn announce(&self) {
         match self {
             Self::Named(_) => {}
-            Self::Folder(path) | Self::Own(path) => say(&format!("configuration: {}", path.display())),
+            Self::Folder(path) | Self::Own(path) => {
+                say(&format!("configuration: {}", plain::clean(&path.display().to_string())));
+            }
             Self::Demo => {
                 say("configuration: the demo; `pegboard import --write` makes one from the servers of your clients");
             }
         }
     }
 
-    /// Checks that the programs in it may be started: a file that merely lies in a folder must be
-    /// trusted first.
+    /// Loads the file, if there is one. A file that was found in a folder must be trusted as it is:
+    /// nothing in it is used before.
     ///
     /// # Errors
-    /// When it is not trusted, and the user does not want to trust it or cannot be asked.
-    pub(crate) fn check_trust(&self, state: Option<&str>) -> Result<(), CliError> {
-        match self {
-            Self::Folder(path) => trust::check(path, state),
-            Self::Named(_) | Self::Own(_) | Self::Demo => Ok(()),
+    /// When it cannot be read, or is not trusted and the user does not want to trust it or cannot be
+    /// asked.
+    pub(crate) fn load(&self, state: Option<&str>) -> Result<Option<Content>, CliError> {
+        let Some(path) = self.path() else { return Ok(None) };
+        let content = Content::load(path)?;
+        if matches!(self, Self::Folder(_)) {
+            trust::check(&content, state)?;
         }
+        Ok(Some(content))
     }
 
     /// Reads it, for a command that starts its servers.
@@ -131,11 +157,18 @@ impl Source {
     /// # Errors
     /// When it is not trusted, or has mistakes.
     pub(crate) fn read(&self, state: Option<&str>) -> Result<Config, CliError> {
-        self.check_trust(state)?;
-        match self.path() {
-            Some(path) => config::read(path),
+        match self.load(state)? {
+            Some(content) => content.read(),
             None => Ok(Config { servers: demo::servers()?, ..Config::default() }),
         }
+    }
+
+    /// Reads it, for a command that starts no server; without a file, nothing is set.
+    ///
+    /// # Errors
+    /// When it is not trusted, or has mistakes.
+    pub(crate) fn read_offline(&self, state: Option<&str>) -> Result<Config, CliError> {
+        self.load(state)?.map_or_else(|| Ok(Config::default()), |content| content.read_offline())
     }
 
     /// The file, for a command that has no use for the demo.

@@ -10,24 +10,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pegboard_upstream::store::{Kind, LoadError, Store, digest};
+use pegboard_upstream::{
+    config::{ServerConfig, TransportConfig},
+    store::{Kind, LoadError, Store, digest},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    catalogs::read_bounded,
-    clients::{edit, show::printable},
-    config::state::StateFolder,
+    clients::show::printable_line,
+    config::{Content, state::StateFolder},
     error::{CliError, say},
+    plain,
 };
 
 /// The files of the store.
 const KIND: Kind = Kind { name: "trust", version: 1, max_bytes: 64 << 10 };
-
-/// What a configuration file may have.
-const MAX_BYTES: usize = pegboard_upstream::config::document::MAX_BYTES;
-
-/// Programs that are shown before the user decides.
-const SHOWN: usize = 10;
 
 /// A file that is trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -48,42 +45,39 @@ impl Trusted {
     }
 }
 
-/// Checks that a file is trusted as it is now. On a terminal the user is asked.
+/// Checks that a file is trusted with this content. On a terminal the user is asked.
 ///
 /// # Errors
 /// When it is not.
-pub(crate) fn check(path: &Path, state: Option<&str>) -> Result<(), CliError> {
-    let now = examine(path)?;
+pub(crate) fn check(content: &Content, state: Option<&str>) -> Result<(), CliError> {
+    let now = Trusted::of(content.path(), content.bytes())?;
     if is_trusted(&now, state) {
         return Ok(());
     }
-    let shown = now.path.display();
+    let shown = plain::clean(&now.path.display().to_string());
     let refused = || {
-        CliError::new(format!("`{shown}` is not trusted, so its servers are not started"))
+        CliError::new(format!("`{shown}` is not trusted, so nothing in it is used"))
             .hint("read it, then run `pegboard trust`; `--config` names a file for one run")
     };
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(refused());
     }
-    say(&format!("`{shown}` was found in this folder. It starts:"));
-    programs(path).iter().for_each(|line| say(&format!("  {line}")));
-    if !asked("Trust this file and start its servers?")? {
+    say(&format!("`{shown}` was found in this folder. It starts or connects to:"));
+    programs(content)?.iter().for_each(|line| say(&format!("  {line}")));
+    if !asked("Trust this file?")? {
         return Err(refused());
     }
     trust(&now, state)
 }
 
-/// Whether a file is trusted as it is now; nobody is asked.
-pub(crate) fn is_file_trusted(path: &Path, state: Option<&str>) -> bool {
-    examine(path).is_ok_and(|now| is_trusted(&now, state))
+/// Whether a file is trusted with this content; nobody is asked.
+pub(crate) fn is_content_trusted(content: &Content, state: Option<&str>) -> bool {
+    Trusted::of(content.path(), content.bytes()).is_ok_and(|now| is_trusted(&now, state))
 }
 
-/// The path and the content of a file, as trust is given for them.
-///
-/// # Errors
-/// When it cannot be read.
-pub(crate) fn examine(path: &Path) -> Result<Trusted, CliError> {
-    Trusted::of(path, &read_bounded(path, MAX_BYTES)?)
+/// Whether a file is trusted as it is now; nobody is asked.
+pub(crate) fn is_file_trusted(path: &Path, state: Option<&str>) -> bool {
+    path.is_file() && Content::load(path).is_ok_and(|content| is_content_trusted(&content, state))
 }
 
 /// Trusts a file as it was examined.
@@ -126,7 +120,7 @@ pub(crate) fn list(state: Option<&str>) -> Result<Vec<Trusted>, CliError> {
     Ok(files)
 }
 
-fn is_trusted(now: &Trusted, state: Option<&str>) -> bool {
+pub(crate) fn is_trusted(now: &Trusted, state: Option<&str>) -> bool {
     let store = open(state).ok().flatten();
     store.is_some_and(|store| load(&store, &name_of(&now.path)).as_ref() == Some(now))
 }
@@ -144,7 +138,9 @@ fn load(store: &Store, name: &str) -> Option<Trusted> {
 
 /// The store below the state folder. The file itself has no say in where that is.
 fn open(state: Option<&str>) -> Result<Option<Store>, CliError> {
-    let Some(folder) = StateFolder::Usual.resolve(state) else { return Ok(None) };
+    // Nor has the working folder, which may have come with the file.
+    let given = state.filter(|state| *state == "none" || Path::new(state).is_absolute());
+    let Some(folder) = StateFolder::Usual.resolve(given) else { return Ok(None) };
     let folder = folder.join("trusted");
     let store = Store::open_with_key(&folder, KIND);
     store.map(Some).map_err(|error| CliError::new(format!("cannot use `{}`", folder.display())).because(error))
@@ -159,35 +155,43 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The programs and addresses of a file, one a line, as far as they can be read.
-pub(crate) fn programs(path: &Path) -> Vec<String> {
-    let text = read_bounded(path, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let value = text.and_then(|text| edit::json::to_json(&text).ok()).unwrap_or_default();
-    let servers = ["mcpServers", "servers"].iter().find_map(|key| value.get(key)?.as_object());
-    let mut lines: Vec<String> = servers.into_iter().flatten().map(|(name, server)| program(name, server)).collect();
-    let more = lines.len().saturating_sub(SHOWN);
-    lines.truncate(SHOWN);
-    if more > 0 {
-        lines.push(format!("and {more} more"));
-    }
+/// The programs that a file starts and the addresses that it connects to, one a line and in full:
+/// what is not shown is not decided about.
+///
+/// # Errors
+/// When it is not a configuration.
+pub(crate) fn programs(content: &Content) -> Result<Vec<String>, CliError> {
+    let (config, problems) = content.as_written()?;
+    let mut lines: Vec<String> = config.servers.iter().map(program).collect();
+    lines.extend(config.embeddings.map(|endpoint| format!("embeddings: {}", endpoint.url)));
+    lines.extend(config.telemetry.endpoint.map(|endpoint| format!("telemetry: {endpoint}")));
+    lines.extend(problems.lines().into_iter().map(|problem| format!("cannot be shown: {problem}")));
     if lines.is_empty() {
-        lines.push("no servers".to_owned());
+        lines.push("nothing".to_owned());
     }
-    lines
+    Ok(lines.iter().map(|line| printable_line(line)).collect())
 }
 
-fn program(name: &str, server: &serde_json::Value) -> String {
-    let text = |key: &str| server.get(key).and_then(serde_json::Value::as_str);
-    let line = match (text("command"), text("url")) {
-        (Some(command), _) => {
-            let args = server.get("args").and_then(serde_json::Value::as_array).into_iter().flatten();
-            let words = std::iter::once(command).chain(args.filter_map(serde_json::Value::as_str));
-            words.collect::<Vec<_>>().join(" ")
+fn program(server: &ServerConfig) -> String {
+    let name = &server.name;
+    let line = match &server.transport {
+        TransportConfig::Stdio { command, args, env, cwd } => {
+            let words: Vec<&str> = std::iter::once(command.as_str()).chain(args.iter().map(String::as_str)).collect();
+            let mut line = words.join(" ");
+            if let Some(cwd) = cwd {
+                line.push_str(&format!(" (in {})", cwd.display()));
+            }
+            let variables: Vec<&str> = env.iter().map(|(key, _)| key.as_str()).collect();
+            if !variables.is_empty() {
+                line.push_str(&format!(" (sets {})", variables.join(", ")));
+            }
+            line
         }
-        (None, Some(url)) => url.to_owned(),
-        (None, None) => "nothing".to_owned(),
+        TransportConfig::Http { url, .. } => url.clone(),
+        TransportConfig::Local(_) => "part of this program".to_owned(),
     };
-    printable(&format!("{name}: {line}"))
+    let state = if server.is_enabled { "" } else { " (disabled)" };
+    format!("{name}: {line}{state}")
 }
 
 /// Asks the user a question that is answered with yes or no; no unless they say yes.
@@ -210,12 +214,13 @@ mod tests {
         let (file, state) = (root.join("pegboard.json"), root.join("state"));
         let state = state.to_str();
         fs::write(&file, r#"{"mcpServers": {"a": {"command": "run", "args": ["x"]}}}"#).expect("a file");
+        let examine = |path: &Path| Content::load(path).and_then(|content| Trusted::of(path, content.bytes()));
         let first = examine(&file).expect("it is read");
         assert!(!is_trusted(&first, state));
         trust(&first, state).expect("it is saved");
         assert!(is_trusted(&first, state));
         assert_eq!(list(state).expect("a list"), [first]);
-        assert_eq!(programs(&file), ["a: run x"]);
+        assert_eq!(programs(&Content::load(&file).expect("a file")).expect("servers"), ["a: run x"]);
         fs::write(&file, r#"{"mcpServers": {"a": {"command": "other"}}}"#).expect("a file");
         let second = examine(&file).expect("it is read");
         assert!(!is_trusted(&second, state), "another content");
@@ -226,6 +231,32 @@ mod tests {
         assert!(distrust(&file, state).expect("it is saved"));
         assert!(!is_trusted(&second, state));
         assert!(!distrust(&file, state).expect("it is saved"));
+        let _ = fs::remove_dir_all(root);
+    }
+
+    #[test]
+    fn everything_that_runs_is_shown() {
+        let root = std::env::temp_dir().join(format!("pegboard-shown-{}", std::process::id()));
+        fs::create_dir_all(&root).expect("a folder");
+        let file = root.join("pegboard.json");
+        let long = format!("exec npx{}; touch x", " ".repeat(300));
+        let config = serde_json::json!({
+            "mcpServers": {"a": {"command": "sh", "args": ["-c", long], "env": {"LD_PRELOAD": "${X}"}}},
+            "servers": {"b": {"command": "evil", "cwd": "/tmp"}},
+            "mcp": {"servers": {"c": {"url": "https://${HOST}/mcp"}, "d": {"command": "off", "disabled": true}}},
+            "pegboard": {"embeddings": {"url": "http://127.0.0.1:9/v1", "model": "m", "key": "${SECRET}"}},
+        });
+        fs::write(&file, config.to_string()).expect("a file");
+        let shown = programs(&Content::load(&file).expect("a file")).expect("servers");
+        let a = format!("a: sh -c {long} (sets LD_PRELOAD)");
+        let expected = [
+            a.as_str(),
+            "b: evil (in /tmp)",
+            "c: https://${HOST}/mcp",
+            "d: off (disabled)",
+            "embeddings: http://127.0.0.1:9/v1",
+        ];
+        assert_eq!(shown, expected);
         let _ = fs::remove_dir_all(root);
     }
 }

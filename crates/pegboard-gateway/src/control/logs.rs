@@ -20,7 +20,8 @@ pub trait Logs: fmt::Debug + Send + Sync {
     fn recent(&self, server: Option<&str>, most: usize) -> Vec<String>;
 
     /// The lines that come from now on, or those of one server.
-    fn follow(&self, server: Option<&str>) -> mpsc::Receiver<String>;
+    /// `None` when too many clients follow it already.
+    fn follow(&self, server: Option<&str>) -> Option<mpsc::Receiver<String>>;
 }
 
 /// What is asked of the log.
@@ -48,16 +49,16 @@ impl Wanted {
         wanted
     }
 
-    /// The lines as a body.
-    pub(super) fn body(self, logs: &Arc<dyn Logs>) -> Body {
+    /// The lines as a body; `None` when too many clients follow the log.
+    pub(super) fn body(self, logs: &Arc<dyn Logs>) -> Option<Body> {
         // Followed before it is read, so that no line is lost in between; one may come twice.
         let server = self.server.as_deref();
-        let next = self.is_followed.then(|| logs.follow(server));
+        let next = if self.is_followed { Some(logs.follow(server)?) } else { None };
         let recent: String = logs.recent(server, self.lines).into_iter().map(|line| line + "\n").collect();
-        match next {
+        Some(match next {
             Some(next) => Body::new(Lines { recent: Some(recent), next }),
             None => Body::from(recent),
-        }
+        })
     }
 }
 

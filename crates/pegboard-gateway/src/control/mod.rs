@@ -221,8 +221,10 @@ async fn logs(State(desk): State<Desk>, request: Request) -> Response<Body> {
     let Some(logs) = &desk.options.logs else {
         return refuse(StatusCode::NOT_FOUND, "this gateway keeps no log in memory");
     };
-    let body = Wanted::read(parts.uri.query().unwrap_or_default()).body(logs);
-    with_type(StatusCode::OK, body, "text/plain; charset=utf-8")
+    match Wanted::read(parts.uri.query().unwrap_or_default()).body(logs) {
+        Some(body) => with_type(StatusCode::OK, body, "text/plain; charset=utf-8"),
+        None => refuse(StatusCode::SERVICE_UNAVAILABLE, "too many clients follow the log"),
+    }
 }
 
 async fn reload(State(desk): State<Desk>, request: Request) -> Response<Body> {

@@ -35,7 +35,7 @@ pub(crate) fn tools(catalog: &CatalogView, setup: &Setup, exchange: &Exchange, m
 /// Estimated tokens of the definitions that are listed, as a model gets them: names, descriptions and
 /// input schemas.
 fn shown_tokens(tools: &Session) -> u64 {
-    tools.listed().iter().map(|listed| tokens_of(&listed.definition)).sum()
+    tools.listed().iter().map(|listed| tokens_of(listed.definition)).sum()
 }
 
 /// Estimated tokens of the definitions of all tools, counted in the same way.

@@ -281,8 +281,8 @@ mod tests {
         check("${s3cr-et}", &format!("has an invalid variable in `${{…}}` {literal}"));
         check(
             "${file:no/such}",
-            "needs the file `/srv/app/no/such`, which cannot be read: entity not found (a relative path starts from \
-             the folder of the configuration file)",
+            "needs the file `/srv/app/no/such`, which cannot be read: entity not found (a relative path is \
+             resolved against the folder of the configuration file)",
         );
         check("${file: }", &format!("has an invalid variable in `${{…}}` {literal}"));
         check("${}", &format!("has an invalid variable in `${{…}}` {literal}"));

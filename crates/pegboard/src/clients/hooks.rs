@@ -27,8 +27,9 @@ pub(crate) fn file(surroundings: &Surroundings<'_>, project: Option<&std::path::
 }
 
 /// The command line of the hook.
-pub(crate) fn command(program: &str, config: &str) -> String {
-    format!("{} hook --config {}", quoted(program), quoted(config))
+pub(crate) fn command(program: &str, config: &str, checks_trust: bool) -> String {
+    let flag = if checks_trust { " --check-trust" } else { "" };
+    format!("{} hook{flag} --config {}", quoted(program), quoted(config))
 }
 
 /// A word of a shell's command line.
@@ -69,9 +70,10 @@ fn others(text: &str) -> Result<Vec<Value>, EditError> {
 /// Whether a group holds our hook and nothing else.
 fn is_ours(group: &Value) -> bool {
     let is_our_command = |hook: &Value| {
-        let words: Vec<&str> = hook["command"].as_str().unwrap_or_default().split_whitespace().collect();
-        words.first().is_some_and(|program| program.trim_matches('\'').ends_with("pegboard"))
-            && words.get(1) == Some(&"hook")
+        let command = hook["command"].as_str().unwrap_or_default();
+        let (program, _) = command.split_once(" hook ").unwrap_or_default();
+        let program = program.trim_matches('\'');
+        program.strip_suffix(".exe").unwrap_or(program).ends_with("pegboard")
     };
     let hooks = group["hooks"].as_array().map(Vec::as_slice).unwrap_or_default();
     !hooks.is_empty() && hooks.iter().all(is_our_command)
@@ -85,13 +87,13 @@ mod tests {
     fn a_hook_comes_once_and_goes_alone() {
         let other = json!({"hooks": [{"type": "command", "command": "date"}]});
         let before = format!("{{\n  // mine\n  \"hooks\": {{\"{EVENT}\": [{other}]}}\n}}\n");
-        let once = with(&before, &command("/usr/bin/pegboard", "/home/a b/x.json")).expect("it is set");
-        let twice = with(&once, &command("/opt/pegboard", "/x.json")).expect("it is set");
+        let once = with(&before, &command("/usr/my bin/pegboard", "/home/a b/x.json", true)).expect("it is set");
+        let twice = with(&once, &command("/opt/pegboard", "/x.json", false)).expect("it is set");
         let groups = edit::json::to_json(&twice).expect("JSON")["hooks"][EVENT].take();
         let ours =
             json!({"hooks": [{"type": "command", "command": "/opt/pegboard hook --config /x.json", "timeout": 10}]});
         assert_eq!(groups, json!([other, ours]));
-        assert!(once.contains("hook --config '/home/a b/x.json'") && twice.contains("// mine"));
+        assert!(once.contains("hook --check-trust --config '/home/a b/x.json'") && twice.contains("// mine"));
         let without_it = without(&twice).expect("JSON").expect("it was there");
         assert_eq!(edit::json::to_json(&without_it).expect("JSON")["hooks"][EVENT], json!([other]));
         assert_eq!(without(&without_it).expect("JSON"), None);

@@ -18,6 +18,8 @@ pub(crate) enum Door {
         program: String,
         /// Our configuration.
         config: String,
+        /// Whether it must be trusted whenever it is used.
+        checks_trust: bool,
         /// Variables that the configuration needs from the client.
         variables: Vec<String>,
     },
@@ -51,13 +53,17 @@ pub(crate) fn hands_variables_on(client: Client) -> bool {
 /// Our entry in `client`'s file.
 pub(crate) fn entry(client: Client, door: &Door) -> Value {
     match door {
-        Door::Stdio { program, config, variables } => {
+        Door::Stdio { program, config, checks_trust, variables } => {
             let mut entry = Map::new();
             if matches!(client, Client::ClaudeCode | Client::Vscode) {
                 entry.insert("type".to_owned(), json!("stdio"));
             }
             entry.insert("command".to_owned(), json!(program));
-            entry.insert("args".to_owned(), json!(["serve", "--stdio", config]));
+            let args = match checks_trust {
+                true => json!(["serve", "--stdio", "--check-trust", config]),
+                false => json!(["serve", "--stdio", config]),
+            };
+            entry.insert("args".to_owned(), args);
             entry.extend(handed_on(client, variables).filter(|_| !variables.is_empty()));
             entry.into()
         }
@@ -157,7 +163,7 @@ mod tests {
     #[test]
     fn variables_are_handed_on_in_the_words_of_each_client() {
         let variables = vec!["A".to_owned()];
-        let door = Door::Stdio { program: "p".to_owned(), config: "c".to_owned(), variables };
+        let door = Door::Stdio { program: "p".to_owned(), config: "c".to_owned(), checks_trust: false, variables };
         let handed = |client| {
             let entry = entry(client, &door);
             entry.get("env").or_else(|| entry.get("env_vars")).map(Value::to_string).unwrap_or_default()

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let mut talk = Talk { agent, show, asked, signals, prices: args.prices, refused: Vec::new() };
     let ended = shown.and_then(|()| match prompt {
         Some(prompt) => runtime.block_on(once(prompt, &mut talk)),
-        None => repl::run(&runtime, &mut talk, state.map(|state| state.join("agent-history"))),
+        None => repl::run(&runtime, &mut talk, state.map(|state| state.join("agent-history")).as_deref()),
     });
     runtime.block_on(async {
         talk.agent.stop().await;

@@ -14,10 +14,7 @@ use pegboard_upstream::{PinReport, Pins, WaitingPin};
 use crate::{
     Outcome,
     cli::options::{Format, OutputArgs},
-    config::{
-        self,
-        state::{self, StateFolder},
-    },
+    config::state,
     error::{CliError, say},
     output,
     source::Source,
@@ -58,10 +55,7 @@ pub(crate) struct ApproveArgs {
 }
 
 pub(crate) fn run(args: &ApproveArgs) -> Result<Outcome, CliError> {
-    let state = match Source::find(args.config.as_deref(), false).path() {
-        Some(path) => config::read_offline(path)?.state,
-        None => StateFolder::default(),
-    };
+    let state = Source::find(args.config.as_deref(), false).read_offline(args.state.as_deref())?.state;
     let Some(folder) = state.resolve(args.state.as_deref()) else {
         return Err(CliError::new("no state folder, so there are no approvals")
             .hint("name the state folder of `pegboard serve` with `--state FOLDER`"));

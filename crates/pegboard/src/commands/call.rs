@@ -61,8 +61,11 @@ pub(crate) fn run(args: &CallArgs) -> Result<Outcome, CliError> {
 
 fn read_input() -> Result<String, CliError> {
     let mut text = String::new();
-    let read = stdin().take(MAX_INPUT).read_to_string(&mut text);
+    let read = stdin().take(MAX_INPUT + 1).read_to_string(&mut text);
     read.map_err(|error| CliError::new("cannot read the arguments from standard input").because(error))?;
+    if text.len() as u64 > MAX_INPUT || !text.trim_start().starts_with('{') {
+        return Err(CliError::new(format!("standard input is not a JSON object of at most {MAX_INPUT} bytes")));
+    }
     Ok(text)
 }
 

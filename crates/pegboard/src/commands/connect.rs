@@ -23,7 +23,6 @@ use crate::{
         snippet::{self, Door, NAME},
         variables,
     },
-    config,
     error::{CliError, say, warn},
     output,
     source::Source,
@@ -55,6 +54,10 @@ pub(crate) struct ConnectArgs {
     #[arg(long)]
     replace: bool,
 
+    /// Folder for state, where trusted files are kept [default: `pegboard` in the user's state folder]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    state: Option<String>,
+
     /// Also name likely tools to the model with each message (Claude Code)
     #[arg(long)]
     hook: bool,
@@ -73,11 +76,12 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
     let Some(client) = args.client.filter(|_| !args.list) else {
         return list::run(&surroundings, args.project.as_deref(), args.output.format());
     };
-    let config = configuration(args)?;
-    let door = door(args, client, config.as_deref())?;
+    let source = configuration(args)?;
+    let config = source.as_ref().and_then(Source::path);
+    let door = door(args, client, source.as_ref())?;
     let place = place(client, args.project.as_deref(), &surroundings)?;
-    let edit = Edit::plan(place, &door, config.as_deref().filter(|_| args.replace))?;
-    let hook = args.hook.then(|| hook(args, client, config.as_deref(), &surroundings)).transpose()?;
+    let edit = Edit::plan(place, &door, config.filter(|_| args.replace))?;
+    let hook = args.hook.then(|| hook(args, client, source.as_ref(), &surroundings)).transpose()?;
     let outcome = if args.write { edit.write() } else { edit.print() }?;
     if let Some((path, command)) = hook {
         write_hook(&path, &command, args.write)?;
@@ -90,10 +94,10 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
 fn hook(
     args: &ConnectArgs,
     client: Client,
-    config: Option<&Path>,
+    source: Option<&Source>,
     surroundings: &Surroundings<'_>,
 ) -> Result<(PathBuf, String), CliError> {
-    let (Client::ClaudeCode, Some(config)) = (client, config) else {
+    let (Client::ClaudeCode, Some(source), Some(config)) = (client, source, source.and_then(Source::path)) else {
         return Err(CliError::new("`--hook` is for Claude Code with a configuration of your own")
             .hint("leave out `--hook`, or `--http`"));
     };
@@ -101,7 +105,8 @@ fn hook(
         .ok_or_else(|| CliError::new("no folder for Claude Code's settings: `HOME` is not set"))?;
     let program = std::env::current_exe()
         .map_err(|error| CliError::new("cannot find the path of this program").because(error))?;
-    Ok((path, hooks::command(&snippet::absolute(&program), &snippet::absolute(config))))
+    let command = hooks::command(&snippet::absolute(&program), &snippet::absolute(config), source.needs_trust());
+    Ok((path, command))
 }
 
 /// Puts the hook into the client's settings, or says what belongs there.
@@ -121,19 +126,19 @@ fn write_hook(path: &Path, command: &str, is_written: bool) -> Result<(), CliErr
 }
 
 /// The configuration that is to be served; none if a gateway has it already.
-fn configuration(args: &ConnectArgs) -> Result<Option<PathBuf>, CliError> {
+fn configuration(args: &ConnectArgs) -> Result<Option<Source>, CliError> {
     if args.http.is_some() && !args.replace {
         return Ok(None);
     }
     let source = Source::find(args.config.as_deref(), false);
-    let path = source.file()?;
+    source.file()?;
     source.announce();
     // A client would only say that its server has ended.
-    config::read_offline(path)?;
-    Ok(Some(path.to_owned()))
+    source.read_offline(args.state.as_deref())?;
+    Ok(Some(source))
 }
 
-fn door(args: &ConnectArgs, client: Client, config: Option<&Path>) -> Result<Door, CliError> {
+fn door(args: &ConnectArgs, client: Client, source: Option<&Source>) -> Result<Door, CliError> {
     if let Some(url) = &args.http {
         if !snippet::takes_addresses(client) {
             return Err(CliError::new(format!("{} can only start local programs", client.title()))
@@ -143,9 +148,10 @@ fn door(args: &ConnectArgs, client: Client, config: Option<&Path>) -> Result<Doo
     }
     let program = std::env::current_exe()
         .map_err(|error| CliError::new("cannot find the path of this program").because(error))?;
-    let config = config.unwrap_or(Path::new(""));
+    let config = source.and_then(Source::path).unwrap_or(Path::new(""));
+    let checks_trust = source.is_some_and(Source::needs_trust);
     let variables = needed_variables(config)?;
-    Ok(Door::Stdio { program: snippet::absolute(&program), config: snippet::absolute(config), variables })
+    Ok(Door::Stdio { program: snippet::absolute(&program), config: snippet::absolute(config), checks_trust, variables })
 }
 
 /// Variables that everybody has.

@@ -29,7 +29,7 @@ use crate::{
     Outcome,
     cli::options::{Format, LogArgs, OutputArgs},
     clients::{read, server::Server},
-    config::{self, Config},
+    config::{Config, Content},
     error::CliError,
     logging, output,
     progress::Progress,
@@ -79,8 +79,9 @@ struct Case {
 }
 
 impl Case {
-    fn read(path: PathBuf, only: &[String]) -> Result<Self, CliError> {
-        let (mut config, problems) = config::examine(&path)?;
+    fn read(content: &Content, only: &[String]) -> Result<Self, CliError> {
+        let path = content.path().to_owned();
+        let (mut config, problems) = content.examine()?;
         // A file that cannot be parsed has been told of by then.
         let mut written = read::read_own(&path).ok().flatten().unwrap_or_default();
         for name in only {
@@ -120,11 +121,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
     let source = Source::find(args.config.as_deref(), false);
     let path = source.file()?.to_owned();
     source.announce();
-    if !args.offline {
-        source.check_trust(args.state.as_deref())?;
-    }
+    // Nothing is started or connected to `--offline`.
+    let content = match args.offline {
+        true => Content::load(&path)?,
+        false => source.load(args.state.as_deref())?.map_or_else(|| Content::load(&path), Ok)?,
+    };
     logging::start(&args.log, "off", None)?;
-    let case = Case::read(path, &args.server)?;
+    let case = Case::read(&content, &args.server)?;
     let mask = Mask::of(&case);
     let mut findings = file::problems(&case.problems);
     findings.extend(file::unused_settings(&case.config.notices));

@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::serve::runtime;
 use crate::{
     Outcome,
-    config::{self, state},
+    config::state,
     error::{CliError, say, warn},
     output,
     source::Source,
@@ -80,8 +80,7 @@ pub(super) fn server_and_logins(
     let source = Source::find(path, false);
     let path = source.file()?;
     source.announce();
-    source.check_trust(state)?;
-    let config = config::read(path)?;
+    let config = source.read(state)?;
     let folder = config
         .state
         .resolve(state)

@@ -1,6 +1,9 @@
 //! `pegboard logs`.
 
-use std::path::PathBuf;
+use std::{
+    io::{IsTerminal as _, stdout},
+    path::PathBuf,
+};
 
 use clap::Args;
 use pegboard_gateway::control;
@@ -11,6 +14,7 @@ use crate::{
     contact::find::{self, GatewayArgs},
     error::CliError,
     output,
+    plain::Cleaner,
 };
 
 #[derive(Debug, Args)]
@@ -39,7 +43,13 @@ pub(crate) fn run(args: &LogsArgs) -> Result<Outcome, CliError> {
     let door = find::one(&args.gateway, args.config.as_deref())?;
     let server = args.server.as_deref().map(|server| format!("&server={}", encoded(server))).unwrap_or_default();
     let path = format!("{}?lines={}&follow={}{server}", control::LOGS, args.lines, args.follow);
-    let read = runtime()?.block_on(door.read_on(&path, output::raw));
+    // A server's words must not steer the terminal.
+    let mut cleaner = stdout().is_terminal().then(Cleaner::default);
+    let print = |bytes: &[u8]| match &mut cleaner {
+        Some(cleaner) => output::raw(cleaner.clean(&String::from_utf8_lossy(bytes)).as_bytes()),
+        None => output::raw(bytes),
+    };
+    let read = runtime()?.block_on(door.read_on(&path, print));
     read.map_err(|error| error.explain(&door))??;
     Ok(Outcome::Yes)
 }

@@ -18,16 +18,8 @@ pub(crate) use self::args::SearchArgs;
 use self::report::Report;
 use super::serve::runtime;
 use crate::{
-    Outcome, catalogs,
-    cli::options::Format,
-    config::{self, Config},
-    contact::Contact,
-    embeddings::Asked,
-    error::CliError,
-    models, output,
-    progress::Progress,
-    source::Source,
-    usage,
+    Outcome, catalogs, cli::options::Format, config::Config, contact::Contact, embeddings::Asked, error::CliError,
+    models, output, progress::Progress, source::Source, usage,
 };
 
 /// A query file is read no further; every ranker refuses far shorter queries.
@@ -39,7 +31,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
         // A file is searched as it is, with the settings of a configuration that is named.
         _ => args.source.config.config.clone().map_or(Source::Demo, Source::Named),
     };
-    let config = source.path().map(config::read_offline).transpose()?.unwrap_or_default();
+    let config = source.read_offline(args.embeddings.state.as_deref())?;
     let text = query_text(args)?;
     if text.trim().is_empty() {
         return Err(

@@ -60,9 +60,9 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     } else {
         source.announce();
     }
-    source.check_trust(args.state.as_deref())?;
-    let (config, files) = match source.path() {
-        Some(path) => marks::read(path),
+    let content = source.load(args.state.as_deref())?;
+    let (config, files) = match content {
+        Some(content) => marks::read(source.path().unwrap_or(Path::new("")), || Ok(content)),
         None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Marks::new()),
     };
     let mut config = config?;
@@ -149,7 +149,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         telemetry.follow(&gateway);
     }
     let recording = recording.map(|recording| recording.of(&gateway));
-    let mut options = control_options(source.path(), listener.as_ref(), log);
+    let mut options = control_options(source.path(), listener.as_ref(), Arc::clone(&log));
     if let Some(path) = source.path().map(Path::to_owned) {
         let door = listener.as_ref().map(Listener::doorkeeper);
         let (ranker, listen, telemetry) = (config.ranker, config.listen.clone(), config.telemetry);
@@ -160,6 +160,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
             path,
             needs_trust: matches!(source, Source::Folder(_)).then(|| args.state.clone()),
             waits_for_trust: false,
+            log: Arc::clone(&log),
             gateway,
             door,
             ranker,
@@ -182,7 +183,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
         Some(listener) => {
             announce(format, &format!("listening on http://{}{ENDPOINT}", listener.address()));
             tokio::spawn(summarise(Arc::clone(&gateway), format, format!("http://{}{ENDPOINT}", listener.address())));
-            let stop = stopped(Arc::clone(&gateway), format, config.listen.shutdown_deadline);
+            let stop = stopped(Arc::clone(&gateway), log, format, config.listen.shutdown_deadline);
             listener.serve(router, stop, || gateway.cut_calls()).await;
             Ok(())
         }
@@ -262,7 +263,7 @@ fn explain_pipe() {
 }
 
 /// Waits until somebody asks us to stop, and says what is still to be waited for.
-async fn stopped(gateway: Arc<Gateway>, format: LogFormat, deadline: Duration) {
+async fn stopped(gateway: Arc<Gateway>, log: Arc<LogBuffer>, format: LogFormat, deadline: Duration) {
     stop_signal().await;
     // Before the line is printed: the user may answer it with another signal.
     let again = stop_signal();
@@ -272,6 +273,7 @@ async fn stopped(gateway: Arc<Gateway>, format: LogFormat, deadline: Duration) {
     };
     announce(format, &text);
     gateway.close_streams();
+    log.end_followers();
     tokio::spawn(async move {
         // A second signal means that the user does not want to wait. Supervisors end the servers.
         again.await;

@@ -126,7 +126,7 @@ fn switch(args: &NameArgs, is_on: bool) -> Result<Outcome, CliError> {
 fn entry(args: &AddArgs) -> Result<Value, CliError> {
     let mut server = Map::new();
     if let Some(url) = &args.url {
-        let is_address = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+        let is_address = ["http://", "https://"].iter().any(|scheme| url.to_lowercase().starts_with(scheme));
         if !is_address {
             return Err(CliError::new(format!("`{url}` is not an http or https URL"))
                 .hint(format!("to add a program, put `--` before it: `pegboard add {} -- {url}`", args.name)));
@@ -214,23 +214,36 @@ impl<'a> File<'a> {
         config::check(&new, &self.path)?;
         // What was trusted stays so: the user makes the change. Before it is made, so that a gateway
         // that runs does not see it untrusted.
-        if matches!(self.source, Source::Folder(_)) && trust::is_file_trusted(&self.path, self.state) {
+        let before = self.trusted_before()?;
+        if before.is_some() {
             trust::trust(&trust::Trusted::of(&self.path, new.as_bytes())?, self.state)?;
         }
-        match self.old.as_deref() {
-            Some(old) => _ = files::replace(&self.path, Some(old), &new)?,
-            None => _ = files::write_private(&self.path, None, &new)?,
+        let written = match self.old.as_deref() {
+            Some(old) => files::replace(&self.path, Some(old), &new),
+            None => files::write_private(&self.path, None, &new),
+        };
+        if let (Err(_), Some(before)) = (&written, &before) {
+            trust::trust(before, self.state)?;
         }
+        written?;
         say(&format!("{done} in {shown}"));
         self.reload();
         Ok(Outcome::Yes)
     }
 
+    /// The trust that the file has as it was read, if it needs and has it.
+    fn trusted_before(&self) -> Result<Option<trust::Trusted>, CliError> {
+        if !self.source.needs_trust() {
+            return Ok(None);
+        }
+        let before = trust::Trusted::of(&self.path, self.text().as_bytes())?;
+        Ok(trust::is_trusted(&before, self.state).then_some(before))
+    }
+
     /// Lets a gateway that runs with the file take it over now. It would find the change by itself;
     /// so failing is not a failure.
     fn reload(&self) {
-        let source = Source::Named(self.path.clone());
-        let Ok(Some(door)) = contact::running_door(&source, self.state) else { return };
+        let Ok(Some(door)) = contact::running_door(&self.source, self.state) else { return };
         let Ok(runtime) = runtime() else { return };
         match runtime.block_on(door.post(control::RELOAD, &[], "{}".to_owned())) {
             Ok(_) => say("the running gateway uses it now"),

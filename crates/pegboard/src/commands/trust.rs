@@ -7,6 +7,7 @@ use clap::Args;
 use crate::{
     Outcome,
     cli::options::{Format, PlainOutputArgs},
+    config::Content,
     error::{CliError, say},
     output,
     source::Source,
@@ -53,9 +54,10 @@ pub(crate) fn run(args: &TrustArgs) -> Result<Outcome, CliError> {
         say(&format!("`{}` {}", path.display(), if was_trusted { "is no longer trusted" } else { "was not trusted" }));
         return Ok(if was_trusted { Outcome::Yes } else { Outcome::No });
     }
-    let file = trust::examine(&path)?;
+    let content = Content::load(&path)?;
+    let file = trust::Trusted::of(&path, content.bytes())?;
     say(&format!("`{}` starts:", file.path.display()));
-    trust::programs(&path).iter().for_each(|line| say(&format!("  {line}")));
+    trust::programs(&content)?.iter().for_each(|line| say(&format!("  {line}")));
     trust::trust(&file, state)?;
     say("trusted; you are asked again when the file changes");
     Ok(Outcome::Yes)

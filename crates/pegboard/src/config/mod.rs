@@ -118,34 +118,97 @@ impl Default for ListenConfig {
     }
 }
 
-/// Reads a configuration; all that is wrong with it is reported at once.
-pub(crate) fn read(path: &Path) -> Result<Config, CliError> {
-    read_with(path, |_| {}, &mut Vec::new())
+/// The content of a configuration file. Read once, so that the content that was checked is the content
+/// that is used.
+#[derive(Clone, Debug)]
+pub(crate) struct Content {
+    path: PathBuf,
+    bytes: Vec<u8>,
 }
 
-/// [`read`] for whoever reads again when something changes; also the other files whose content
-/// counts.
-pub(crate) fn read_watching(path: &Path) -> (Result<Config, CliError>, Vec<PathBuf>) {
-    let mut files = Vec::new();
-    let read = read_with(path, |_| {}, &mut files);
-    (read, files)
-}
-
-/// [`read`] for commands that start no server: a variable that is not set, or another file
-/// that is not there, is no concern of theirs.
-pub(crate) fn read_offline(path: &Path) -> Result<Config, CliError> {
-    read_with(path, Problems::forgive_outside, &mut Vec::new())
-}
-
-fn read_with(path: &Path, forgive: fn(&mut Problems), files: &mut Vec<PathBuf>) -> Result<Config, CliError> {
-    let (config, mut problems) = examine(path)?;
-    *files = problems.files().to_vec();
-    forgive(&mut problems);
-    if !problems.is_empty() {
-        let problems = problems.lines().join("\n  ");
-        return Err(CliError::new(format!("`{}` has mistakes:\n  {problems}", path.display())));
+impl Content {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is too large.
+    pub(crate) fn load(path: &Path) -> Result<Self, CliError> {
+        let bytes = read_bounded(path, MAX_BYTES)?;
+        if bytes.len() > MAX_BYTES {
+            return Err(CliError::new(format!("`{}` is larger than {MAX_BYTES} bytes", path.display())));
+        }
+        Ok(Self { path: path.to_owned(), bytes })
     }
-    Ok(config)
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The configuration; all that is wrong with it is reported at once.
+    pub(crate) fn read(&self) -> Result<Config, CliError> {
+        self.read_with(|_| {}, &mut Vec::new())
+    }
+
+    /// [`read`](Self::read) for whoever reads again when something changes; also the other files whose
+    /// content counts.
+    pub(crate) fn read_watching(&self) -> (Result<Config, CliError>, Vec<PathBuf>) {
+        let mut files = Vec::new();
+        let read = self.read_with(|_| {}, &mut files);
+        (read, files)
+    }
+
+    /// [`read`](Self::read) for commands that start no server: a variable that is not set, or another
+    /// file that is not there, is no concern of theirs.
+    pub(crate) fn read_offline(&self) -> Result<Config, CliError> {
+        self.read_with(Problems::forgive_outside, &mut Vec::new())
+    }
+
+    fn read_with(&self, forgive: fn(&mut Problems), files: &mut Vec<PathBuf>) -> Result<Config, CliError> {
+        let (config, mut problems) = self.examine()?;
+        *files = problems.files().to_vec();
+        forgive(&mut problems);
+        if !problems.is_empty() {
+            let problems = problems.lines().join("\n  ");
+            return Err(CliError::new(format!("`{}` has mistakes:\n  {problems}", self.path.display())));
+        }
+        Ok(config)
+    }
+
+    fn text(&self) -> Result<&str, CliError> {
+        std::str::from_utf8(&self.bytes)
+            .map_err(|error| CliError::new(format!("`{}` is not UTF-8", self.path.display())).because(error))
+    }
+
+    /// What can be understood of it, and what is wrong with it.
+    pub(crate) fn examine(&self) -> Result<(Config, Problems), CliError> {
+        let workspace = workspace_of(&self.path).to_string_lossy().into_owned();
+        let env = |name: &str| match name {
+            WORKSPACE_FOLDER => Some(workspace.clone()),
+            name => std::env::var(name).ok(),
+        };
+        let (mut config, problems) = parse(self.text()?, &env);
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        config.catalogs.iter_mut().for_each(|catalog| *catalog = folder.join(&*catalog));
+        config.model = config.model.map(|model| folder.join(model));
+        config.state.start_from(folder);
+        config.lint.baseline = config.lint.baseline.map(|baseline| folder.join(baseline));
+        Ok((config, problems))
+    }
+
+    /// [`examine`](Self::examine) with variables as they are written instead of their values.
+    pub(crate) fn as_written(&self) -> Result<(Config, Problems), CliError> {
+        let (config, mut problems) = parse(self.text()?, &|name: &str| Some(format!("${{{name}}}")));
+        problems.forgive_outside();
+        Ok((config, problems))
+    }
+}
+
+/// Reads a configuration that the user names, for a command that starts no server.
+pub(crate) fn read_offline(path: &Path) -> Result<Config, CliError> {
+    Content::load(path)?.read_offline()
 }
 
 /// Checks a text that is about to be written to `path`; what is not in the file, such as an unset
@@ -158,28 +221,6 @@ pub(crate) fn check(text: &str, path: &Path) -> Result<(), CliError> {
     }
     let problems = problems.lines().join("\n  ");
     Err(CliError::new(format!("`{}` would have mistakes and was not changed:\n  {problems}", path.display())))
-}
-
-/// What can be understood of a configuration, and what is wrong with it.
-pub(crate) fn examine(path: &Path) -> Result<(Config, Problems), CliError> {
-    let bytes = read_bounded(path, MAX_BYTES)?;
-    if bytes.len() > MAX_BYTES {
-        return Err(CliError::new(format!("`{}` is larger than {MAX_BYTES} bytes", path.display())));
-    }
-    let text = String::from_utf8(bytes)
-        .map_err(|error| CliError::new(format!("`{}` is not UTF-8", path.display())).because(error))?;
-    let workspace = workspace_of(path).to_string_lossy().into_owned();
-    let env = |name: &str| match name {
-        WORKSPACE_FOLDER => Some(workspace.clone()),
-        name => std::env::var(name).ok(),
-    };
-    let (mut config, problems) = parse(&text, &env);
-    let folder = path.parent().unwrap_or(Path::new(""));
-    config.catalogs.iter_mut().for_each(|catalog| *catalog = folder.join(&*catalog));
-    config.model = config.model.map(|model| folder.join(model));
-    config.state.start_from(folder);
-    config.lint.baseline = config.lint.baseline.map(|baseline| folder.join(baseline));
-    Ok((config, problems))
 }
 
 /// The configuration in `text`, and the mistakes in it.

@@ -61,7 +61,7 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<Found, Cli
     let config = file.map(config::read_offline).transpose()?;
     let mut doors = running(args, file, config.as_ref())
         .into_iter()
-        .filter_map(|running| door(running, token.as_deref()).transpose())
+        .filter_map(|running| door(running, token.as_deref(), true).transpose())
         .collect::<Result<Vec<Door>, CliError>>()?;
     match (doors.len(), config) {
         (0, config) => {
@@ -102,12 +102,13 @@ fn running(args: &GatewayArgs, file: Option<&Path>, config: Option<&Config>) -> 
 }
 
 /// Where to ask one that runs; nowhere if it has no door.
-pub(crate) fn door(running: Running, token: Option<&str>) -> Result<Option<Door>, CliError> {
+pub(crate) fn door(running: Running, token: Option<&str>, may_read_token: bool) -> Result<Option<Door>, CliError> {
     if let Some(socket) = running.socket {
         return Door::behind(socket).map(Some);
     }
     let Some(endpoint) = running.endpoint else { return Ok(None) };
-    let token = token.map(str::to_owned).or_else(|| configured_token(running.configuration.as_deref()));
+    let file = running.configuration.as_deref().filter(|_| may_read_token);
+    let token = token.map(str::to_owned).or_else(|| configured_token(file));
     Door::at(&endpoint, token, false).map(Some)
 }
 

@@ -59,6 +59,11 @@ impl LogBuffer {
         }
     }
 
+    /// Ends the streams of all followers: the gateway stops, or who may read the log has changed.
+    pub(crate) fn end_followers(&self) {
+        self.lock().followers.clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,14 +78,15 @@ impl Logs for LogBuffer {
         lines
     }
 
-    fn follow(&self, server: Option<&str>) -> mpsc::Receiver<String> {
+    fn follow(&self, server: Option<&str>) -> Option<mpsc::Receiver<String>> {
         let (sender, receiver) = mpsc::channel(FOLLOWED);
         let mut kept = self.lock();
         kept.followers.retain(|(_, follower)| !follower.is_closed());
-        if kept.followers.len() < MAX_FOLLOWERS {
-            kept.followers.push((server.map(str::to_owned), sender));
+        if kept.followers.len() >= MAX_FOLLOWERS {
+            return None;
         }
-        receiver
+        kept.followers.push((server.map(str::to_owned), sender));
+        Some(receiver)
     }
 }
 
@@ -94,12 +100,16 @@ mod tests {
         let push = |server: Option<&str>, text: &str| log.push(server.map(str::to_owned), text.to_owned());
         push(None, "one");
         push(Some("a"), "two");
-        let mut of_a = log.follow(Some("a"));
+        let mut of_a = log.follow(Some("a")).expect("there is room");
         push(Some("b"), "three");
         push(Some("a"), "four");
         assert_eq!(log.recent(None, 2), ["three", "four"]);
         assert_eq!(log.recent(Some("a"), 9), ["two", "four"]);
         assert_eq!((of_a.try_recv().ok().as_deref(), of_a.try_recv().ok()), (Some("four"), None));
+        log.end_followers();
+        assert!(of_a.is_closed());
+        let followers: Vec<_> = (0..MAX_FOLLOWERS).map(|_| log.follow(None)).collect();
+        assert!(followers.iter().all(Option::is_some) && log.follow(None).is_none());
         for at in 0..MAX_LINES {
             push(None, &at.to_string());
         }

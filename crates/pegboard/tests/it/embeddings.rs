@@ -82,7 +82,7 @@ fn a_search_goes_on_without_it_and_says_so() {
     check(&["--embeddings", "http://127.0.0.1:1/v1", "--embeddings-model", "m"], "cannot reach the endpoint");
     check(
         &["--embeddings", &url, "--embeddings-model", "test-model", "--ranker", "keyword"],
-        "`keyword` ranks without",
+        "`keyword` does not use embeddings",
     );
     for (conduct, expected) in [
         (Conduct::Garbage, "unusable"),

@@ -84,7 +84,7 @@ fn habits_that_cannot_be_read_are_told_of() {
     let key = folder.path().join("state/usage/key");
     fs::remove_file(&key).and_then(|()| fs::create_dir(&key)).expect("a folder in its place");
     let (code, said) = search();
-    assert!(code == Some(2) && said.contains("cannot use what was learned"), "{code:?} {said}");
+    assert!(code == Some(2) && said.contains("cannot read learned usage"), "{code:?} {said}");
 }
 
 #[test]

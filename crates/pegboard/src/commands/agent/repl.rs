@@ -1,6 +1,6 @@
 //! A conversation at the terminal, line by line.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use pegboard_agent::RunError;
 use rustyline::{
@@ -65,17 +65,17 @@ fn failed(error: ReadlineError) -> CliError {
 
 /// Asks until the person has had enough. What was typed is kept in the file `history`, if there is
 /// one.
-pub(super) fn run(runtime: &Runtime, talk: &mut Talk, history: Option<PathBuf>) -> Result<Outcome, CliError> {
+pub(super) fn run(runtime: &Runtime, talk: &mut Talk, history: Option<&Path>) -> Result<Outcome, CliError> {
     // The terminal, wherever standard output goes.
     let config = Config::builder().behavior(Behavior::PreferTerm).build();
     let mut editor: Editor<Commands, DefaultHistory> = Editor::with_config(config).map_err(failed)?;
     editor.set_helper(Some(Commands));
-    if let Some(history) = &history {
+    if let Some(history) = history {
         // The first time there is none.
         let _ = editor.load_history(history);
     }
     let ended = read_lines(runtime, talk, &mut editor);
-    if let Some(history) = &history
+    if let Some(history) = history
         && let Err(error) = editor.save_history(history)
     {
         tracing::debug!(%error, "prompt history not saved");

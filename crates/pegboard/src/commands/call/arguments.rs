@@ -57,7 +57,7 @@ fn value_of(key: &str, text: &str, tool: &Tool) -> Result<Value, CliError> {
 fn is_of(value: &Value, kind: &str) -> bool {
     match kind {
         "string" => false,
-        "integer" => value.is_i64() || value.is_u64(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
         "number" => value.is_number(),
         "boolean" => value.is_boolean(),
         "array" => value.is_array(),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    config::{self, Config},
+    config::{Config, Content},
     error::CliError,
 };
 
@@ -35,11 +35,14 @@ pub(super) async fn look(paths: impl Iterator<Item = PathBuf>) -> Marks {
     tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
 
-/// The configuration at `path`, and what its files looked like when they were read.
-pub(super) fn read(path: &Path) -> (Result<Config, CliError>, Marks) {
+/// The configuration at `path`, as `load` loads it, and what its files looked like when they were read.
+pub(super) fn read(path: &Path, load: impl FnOnce() -> Result<Content, CliError>) -> (Result<Config, CliError>, Marks) {
     // Before it is read: what is written meanwhile is seen then.
     let own = mark(path);
-    let (config, others) = config::read_watching(path);
+    let (config, others) = match load() {
+        Ok(content) => content.read_watching(),
+        Err(error) => (Err(error), Vec::new()),
+    };
     let others = others.into_iter().map(|path| (mark(&path), path)).map(|(mark, path)| (path, mark));
     (config, others.chain([(path.to_owned(), own)]).collect())
 }

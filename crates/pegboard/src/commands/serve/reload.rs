@@ -18,8 +18,10 @@ use super::{
     marks::{self, Marks},
 };
 use crate::{
-    config::{self, Config, ListenConfig, telemetry::TelemetryConfig},
+    config::{self, Config, Content, ListenConfig, telemetry::TelemetryConfig},
     embeddings::{self, Chosen},
+    error::CliError,
+    logging::LogBuffer,
     memory,
     rankers::{RankerName, shared_rankers},
     trust,
@@ -57,6 +59,8 @@ pub(super) struct Followed {
     pub(super) files: Marks,
     /// Whoever learns from use.
     pub(super) learner: Option<Arc<Keeper>>,
+    /// The log in memory.
+    pub(super) log: Arc<LogBuffer>,
     /// Who wants the files to be read now.
     pub(super) requests: mpsc::Receiver<Reload>,
 }
@@ -104,15 +108,14 @@ impl Followed {
 
     async fn reload(&mut self) -> Result<Change, String> {
         self.model.look().await;
+        let (path, needs_trust) = (self.path.clone(), self.needs_trust.clone());
+        let load = move || load(&path, needs_trust.as_ref().map(Option::as_deref));
         let path = self.path.clone();
-        let read = tokio::task::spawn_blocking(move || marks::read(&path)).await;
+        let read = tokio::task::spawn_blocking(move || marks::read(&path, load)).await;
         let (read, files) = read.map_err(|error| error.to_string())?;
         self.files = files;
-        self.waits_for_trust = !self.is_trusted();
+        self.waits_for_trust = read.is_err() && self.needs_trust.is_some() && !self.is_trusted();
         let taken = match read {
-            Ok(_) if self.waits_for_trust => {
-                Err("it was changed and is not trusted as it is now (run `pegboard trust`)".to_owned())
-            }
             Ok(config) => self.take(config).await,
             Err(error) => Err(error.in_one_line()),
         };
@@ -146,7 +149,11 @@ impl Followed {
         self.learn_as(config.usage).await;
         config.gateway.learner = self.learner.clone().map(|learner| learner as Arc<dyn Learner>);
         config.gateway.after_change = Some(memory::give_back);
+        let tokens = self.gateway.tokens();
         let change = self.gateway.reconfigure(config.servers, config.gateway, rankers).await;
+        if self.gateway.tokens() != tokens {
+            self.log.end_followers();
+        }
         // After the gateway, which knows new holders of tokens and refuses old ones by now.
         if let Some(door) = &self.door
             && let Err(error) = door.replace(super::guard(&config.listen, self.gateway.tokens()))
@@ -201,6 +208,22 @@ impl Followed {
             tracing::warn!("where telemetry goes changes with the next start");
             self.telemetry = telemetry.clone();
         }
+    }
+}
+
+/// Loads the file; where it `needs_trust`, only with a content that is trusted. The flag for the
+/// state folder comes with that.
+fn load(path: &Path, needs_trust: Option<Option<&str>>) -> Result<Content, CliError> {
+    // A pipe in its place would keep us waiting.
+    if needs_trust.is_some() && !path.is_file() {
+        return Err(CliError::new(format!("`{}` is not a file", path.display())));
+    }
+    let content = Content::load(path)?;
+    match needs_trust {
+        Some(state) if !trust::is_content_trusted(&content, state) => {
+            Err(CliError::new("it was changed and is not trusted as it is now").hint("run `pegboard trust`"))
+        }
+        _ => Ok(content),
     }
 }
 

@@ -46,7 +46,7 @@ fn files_of_mcproxy() {
     examine(
         json!({"corsEnabled": false, "corsOrigins": ["*"]}),
         &[
-            "warning unused-setting -: line |`httpServer.corsEnabled` does not shut out|→ |`pegboard.tokens`",
+            "warning unused-setting -: line |`httpServer.corsEnabled` does not block|→ |`pegboard.tokens`",
             "warning unused-setting -: line |`httpServer.corsOrigins` has `*`|→ |`pegboard.allowedOrigins`",
         ],
     );

@@ -145,7 +145,7 @@ async fn a_gateway_that_runs_is_asked() {
 async fn servers_are_added_switched_and_removed() {
     let place = Place::new("edits");
     place.check(&["add", "a", "--", "echo", "-n"], 0, "", "added `a`").await;
-    place.check(&["add", "a", "--", "echo"], 2, "", "has a server `a` already").await;
+    place.check(&["add", "a", "--", "echo"], 2, "", "already has a server `a`").await;
     place.check(&["add", "b", "https://example.com/mcp", "--header", "X-Key: ${KEY}"], 0, "", "added `b`").await;
     place.check(&["add", "c", "uvx"], 2, "", "pegboard add c -- uvx").await;
     place.check(&["disable", "a"], 0, "", "disabled `a`").await;
@@ -181,6 +181,7 @@ async fn a_client_is_disconnected() {
 async fn a_hook_names_likely_tools() {
     let place = Place::new("hook");
     place.configure(&one());
+    place.check(&["trust"], 0, "", "").await;
     place.check(&["connect", "claude-code", "--hook", "--write"], 0, "", "wrote the hook").await;
     let settings = place.0.path().join(".claude/settings.json");
     let hook: Value = serde_json::from_str(&fs::read_to_string(&settings).expect("a file")).expect("JSON");
@@ -217,4 +218,60 @@ async fn a_hook_names_likely_tools() {
     assert_eq!(run("zzqq vvxx").await.1, "", "nothing fits");
     place.check(&["disconnect", "claude-code"], 0, "", "removed the hook").await;
     assert!(!fs::read_to_string(&settings).expect("a file").contains("pegboard"));
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_trusted_sends_nothing_anywhere() {
+    let place = Place::new("untrusted");
+    let catcher = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    catcher.set_nonblocking(true).expect("a flag");
+    let url = format!("http://{}/mcp", catcher.local_addr().expect("an address"));
+    let nothing = |what: &str| assert!(catcher.accept().is_err(), "{what} connected");
+    place.configure(&json!({"pegboard": {"embeddings": {"url": url, "model": "m", "key": "${HOME}"}}}));
+    place.check(&["search", "create an issue"], 2, "", "is not trusted").await;
+    nothing("search");
+    // A state folder that came with the file, with a gateway of somebody else's in it.
+    place.configure(&json!({
+        "mcpServers": {"a": {"command": "true"}},
+        "pegboard": {"stateFolder": "st", "tokens": [{"name": "x", "token": "${PATH}"}]},
+    }));
+    let file = place.project().join("pegboard.json").canonicalize().expect("a path");
+    let running = place.project().join("st/running");
+    fs::create_dir_all(&running).expect("folders");
+    let entry = json!({"pid": 1, "endpoint": url, "socket": null, "configuration": file});
+    fs::write(running.join("1.json"), entry.to_string()).expect("a file");
+    for args in [&["tools"][..], &["call", "t"], &["search", "t"], &["session"], &["tokens"], &["login", "a"]] {
+        let run = place.command(args).env_remove("PEGBOARD_STATE").env("XDG_STATE_HOME", place.state()).output().await;
+        let (code, _, error) = told(&run.expect("it runs"));
+        assert!(code == Some(2) && error.contains("is not trusted"), "{args:?}: {error}");
+        nothing(args[0]);
+    }
+    place.check(&["connect", "cursor", "--write"], 2, "", "is not trusted").await;
+    place.check(&["trust"], 0, "", "a: true").await;
+    place.check(&["connect", "cursor", "--write"], 0, "", "").await;
+    let client = fs::read_to_string(place.0.path().join(".cursor/mcp.json")).expect("a file");
+    assert!(client.contains("--check-trust"), "a change must be trusted again: {client}");
+}
+
+#[tokio::test]
+async fn a_gateway_waits_until_a_change_is_trusted() {
+    let place = Place::new("waits");
+    place.configure(&one());
+    place.check(&["trust"], 0, "", "").await;
+    let mut served = place.command(&["serve", "--listen", "127.0.0.1:0"]);
+    let mut served = served.stderr(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
+    let log = follow(served.stderr.take().expect("a pipe"));
+    let logged = async |text: &str| {
+        let waited = tokio::time::timeout(PATIENCE, log.clone().wait_for(|log| log.contains(text))).await.is_ok();
+        assert!(waited, "no {text}: {}", *log.borrow());
+    };
+    logged("servers ready").await;
+    let two = json!({"mcpServers": {"toy": fixture(&["--extras"]), "two": fixture(&[])}});
+    place.configure(&two);
+    logged("is not trusted as it is now").await;
+    let (_, status, _) = place.run(&["status", "--json"]).await;
+    let status: Value = serde_json::from_str(&status).expect("JSON");
+    assert_eq!(status["servers"].as_array().map(Vec::len), Some(1), "{status}");
+    place.check(&["trust"], 0, "", "two: ").await;
+    logged("added=\"two\"").await;
 }
