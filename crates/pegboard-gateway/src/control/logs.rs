@@ -19,7 +19,7 @@ pub trait Logs: fmt::Debug + Send + Sync {
     /// The last `most` lines, or those of one server, oldest first.
     fn recent(&self, server: Option<&str>, most: usize) -> Vec<String>;
 
-    /// The lines that come from now on, or those of one server.
+    /// New lines, or those of one server.
     /// `None` when too many clients follow it already.
     fn follow(&self, server: Option<&str>) -> Option<mpsc::Receiver<String>>;
 }
@@ -62,6 +62,14 @@ impl Wanted {
     }
 }
 
+/// A text as it may be part of a path or a query: `a b` as `a%20b`.
+pub(super) fn encoded(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
 /// `%41` as `A`.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
@@ -100,6 +108,14 @@ impl http_body::Body for Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_in_paths() {
+        for name in ["git-hub_1.x", "my server&é", "100%"] {
+            assert_eq!(decoded(&encoded(name)), name);
+        }
+        assert_eq!(encoded("my server&é"), "my%20server%26%C3%A9");
+    }
 
     #[test]
     fn what_is_asked() {

@@ -66,9 +66,14 @@ const RESTART: &str = "/control/servers/{name}/restart";
 
 /// The path by which a server is restarted.
 pub fn restart_path(server: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    let part = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    RESTART.replace("{name}", &server.bytes().map(part).collect::<String>())
+    RESTART.replace("{name}", &logs::encoded(server))
+}
+
+/// The path of the last `lines` lines of the log, or of those of one server, and of new ones if
+/// `is_followed`.
+pub fn logs_path(server: Option<&str>, lines: usize, is_followed: bool) -> String {
+    let server = server.map(|server| format!("&server={}", logs::encoded(server))).unwrap_or_default();
+    format!("{LOGS}?lines={lines}&follow={is_followed}{server}")
 }
 
 /// A request to read the configuration again. The answer is what that did, or why it was not

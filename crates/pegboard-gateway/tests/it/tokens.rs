@@ -134,7 +134,11 @@ async fn a_hidden_server_changes_no_visible_name() {
     assert_eq!((hidden.watched().len(), one.watched().len()), (0, 1));
     let session = begin(&world, ADMIN).await;
     let listed = asked(ADMIN, &session, "tools/list", json!({})).await;
-    assert_eq!(names(&listed), ["hidden___echo", "one___echo", "a_b"], "whoever sees both sees whose they are");
+    assert_eq!(
+        names(&listed),
+        ["hidden___echo", "one___echo", "a_b"],
+        "a caller who sees both servers sees their names"
+    );
     let prompts = asked(ADMIN, &session, "prompts/list", json!({})).await;
     assert_eq!(prompts["result"]["prompts"][0]["name"], prompt, "the first of two prompts keeps its name");
     assert_ne!(prompts["result"]["prompts"][1]["name"], prompt);

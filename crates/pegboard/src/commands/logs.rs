@@ -41,8 +41,7 @@ pub(crate) struct LogsArgs {
 
 pub(crate) fn run(args: &LogsArgs) -> Result<Outcome, CliError> {
     let door = find::one(&args.gateway, args.config.as_deref())?;
-    let server = args.server.as_deref().map(|server| format!("&server={}", encoded(server))).unwrap_or_default();
-    let path = format!("{}?lines={}&follow={}{server}", control::LOGS, args.lines, args.follow);
+    let path = control::logs_path(args.server.as_deref(), args.lines, args.follow);
     // A server's words must not steer the terminal.
     let mut cleaner = stdout().is_terminal().then(Cleaner::default);
     let print = |bytes: &[u8]| match &mut cleaner {
@@ -52,23 +51,4 @@ pub(crate) fn run(args: &LogsArgs) -> Result<Outcome, CliError> {
     let read = runtime()?.block_on(door.read_on(&path, print));
     read.map_err(|error| error.explain(&door))??;
     Ok(Outcome::Yes)
-}
-
-/// A text as it may be part of a query.
-fn encoded(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes()
-        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_in_queries() {
-        assert_eq!(encoded("git-hub_1.x"), "git-hub_1.x");
-        assert_eq!(encoded("my server&é"), "my%20server%26%C3%A9");
-    }
 }

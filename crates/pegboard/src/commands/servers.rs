@@ -191,7 +191,7 @@ impl<'a> File<'a> {
         self.value[self.key].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
     }
 
-    /// A plain no, said, if there is no such server.
+    /// Reports that the file has no such server, if so.
     fn lacks(&self, name: &str) -> Option<Outcome> {
         let names = self.servers();
         if names.iter().any(|known| known == name) {

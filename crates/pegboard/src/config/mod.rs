@@ -152,16 +152,15 @@ impl Content {
         self.read_with(|_| {}, &mut Vec::new())
     }
 
-    /// [`read`](Self::read) for whoever reads again when something changes; also the other files whose
-    /// content counts.
+    /// [`read`](Self::read), and the other files that the configuration was read from, to watch them.
     pub(crate) fn read_watching(&self) -> (Result<Config, CliError>, Vec<PathBuf>) {
         let mut files = Vec::new();
         let read = self.read_with(|_| {}, &mut files);
         (read, files)
     }
 
-    /// [`read`](Self::read) for commands that start no server: a variable that is not set, or another
-    /// file that is not there, is no concern of theirs.
+    /// [`read`](Self::read) for commands that start no server: an unset variable or another missing file
+    /// is not an error.
     pub(crate) fn read_offline(&self) -> Result<Config, CliError> {
         self.read_with(Problems::forgive_outside, &mut Vec::new())
     }

@@ -82,7 +82,7 @@ async fn endpoint(State(door): State<Arc<Door>>, request: Request) -> Response<B
     let (parts, body) = request.into_parts();
     let caller = match parts.extensions.get::<Principal>() {
         Some(holder) => Caller::Token(*holder),
-        // On the socket of whoever runs the gateway.
+        // On the control socket, which only the operator can use.
         None if parts.extensions.get::<Owner>().is_some() => Caller::Pipe,
         None => Caller::Anybody,
     };

@@ -256,7 +256,7 @@ pub(crate) fn command() -> Command {
     for (variable, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OTEL_")) {
         command.env_remove(variable);
     }
-    // The configuration of whoever runs the tests is not theirs.
+    // The tests do not use the configuration of the user who runs them.
     command.env("XDG_CONFIG_HOME", "/nonexistent/settings").env_remove("PEGBOARD_FORMAT");
     // What one test keeps of its servers is no other's business.
     command.env("PEGBOARD_STATE", "none");

@@ -230,7 +230,7 @@ async fn a_file_that_is_not_trusted_sends_nothing_anywhere() {
     place.configure(&json!({"pegboard": {"embeddings": {"url": url, "model": "m", "key": "${HOME}"}}}));
     place.check(&["search", "create an issue"], 2, "", "is not trusted").await;
     nothing("search");
-    // A state folder that came with the file, with a gateway of somebody else's in it.
+    // A state folder that came with the file and names an attacker's gateway.
     place.configure(&json!({
         "mcpServers": {"a": {"command": "true"}},
         "pegboard": {"stateFolder": "st", "tokens": [{"name": "x", "token": "${PATH}"}]},
