@@ -10,16 +10,16 @@ pub(crate) mod throughput;
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Read as _, Write as _},
     net::TcpStream,
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::Command,
     time::Instant,
 };
 
 use serde_json::{Value, json};
 
-use crate::{say, served};
+use crate::{pipe::Pipe, say, served};
 
 /// Calls of each kind.
 const CALLS: usize = 2000;
@@ -65,7 +65,7 @@ pub(crate) fn run(fleet: Option<&str>) -> Result<(), String> {
 }
 
 /// The value below which a share of the sorted times lies.
-fn at(times: &[f64], share: f64) -> f64 {
+pub(crate) fn at(times: &[f64], share: f64) -> f64 {
     times.get(((times.len() - 1) as f64 * share) as usize).copied().unwrap_or_default()
 }
 
@@ -82,52 +82,6 @@ fn time(mut work: impl FnMut() -> Result<(), String>) -> Result<Vec<f64>, String
     }
     times.sort_by(f64::total_cmp);
     Ok(times)
-}
-
-/// A server on a pipe.
-struct Pipe {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Pipe {
-    fn start(command: &mut Command) -> Result<Self, String> {
-        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut child = spawned.map_err(|error| format!("cannot start a server: {error}"))?;
-        let input = child.stdin.take().ok_or("no pipe")?;
-        let output = BufReader::new(child.stdout.take().ok_or("no pipe")?);
-        let mut pipe = Self { child, input, output };
-        let hello = json!({
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}
-        });
-        pipe.request("initialize", &hello)?;
-        pipe.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
-        Ok(pipe)
-    }
-
-    fn send(&mut self, message: &Value) -> Result<(), String> {
-        self.input.write_all(format!("{message}\n").as_bytes()).map_err(|error| error.to_string())
-    }
-
-    fn request(&mut self, method: &str, params: &Value) -> Result<Value, String> {
-        self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))?;
-        loop {
-            let mut line = String::new();
-            self.output.read_line(&mut line).map_err(|error| error.to_string())?;
-            let message: Value = serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))?;
-            if message["id"] == 1 {
-                return Ok(message);
-            }
-        }
-    }
-}
-
-impl Drop for Pipe {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn echo_params() -> Value {
@@ -152,7 +106,7 @@ fn piped_calls(fixture: &Path) -> Result<Vec<f64>, String> {
     time(|| expect_result(&pipe.request("tools/call", &echo_params())?))
 }
 
-fn expect_result(message: &Value) -> Result<(), String> {
+pub(crate) fn expect_result(message: &Value) -> Result<(), String> {
     if message["result"]["content"].is_array() && message["result"]["isError"] != true {
         return Ok(());
     }
@@ -293,7 +247,7 @@ fn processor_ms(pid: u32) -> f64 {
     (ticks(11) + ticks(12)) * 10.0
 }
 
-fn resident_mb(pid: u32) -> f64 {
+pub(crate) fn resident_mb(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
     let kilobytes: f64 = line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).unwrap_or_default();

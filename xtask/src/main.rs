@@ -8,6 +8,7 @@ mod full;
 mod fuzz;
 mod mutants;
 mod peers;
+mod pipe;
 mod served;
 
 use std::{
