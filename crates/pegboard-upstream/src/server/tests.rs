@@ -183,6 +183,17 @@ async fn one_that_is_switched_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn disabling_a_running_server_removes_its_tools() {
+    let (fleet, _puppet) = fleet(|_| {});
+    reach(&fleet.servers()[0], "ready").await;
+    assert_eq!(fleet.servers()[0].report().tools, 1);
+    let disabled = ServerConfig { is_enabled: false, ..fleet.servers()[0].config().clone() };
+    fleet.reconfigure(vec![disabled], TIMEOUT).await;
+    let report = fleet.servers()[0].report();
+    assert_eq!((report.state.as_str(), report.tools), ("disabled", 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_does_not_start() {
     let transport = TransportConfig::Stdio {
         command: "no-such-program-anywhere".to_owned(),
