@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command, time::Instant};
 
-use crate::{bench_gateway, bench_llm, build_release, fuzz, mutants, peers, quality, say, step};
+use crate::{bench_gateway, bench_llm, build_release, compare, fuzz, mutants, peers, quality, say, step};
 
 /// Labelled data sets, and the tools of real servers.
 const DATA: &str = "../shared/data";
@@ -19,7 +19,7 @@ struct Part {
 }
 
 /// In this order: the quick ones first, so that a mistake shows early.
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     Part { name: "quality", lacks: lacks_data, run: || quality(DATA) },
     Part {
         name: "bench-gateway",
@@ -36,6 +36,11 @@ const PARTS: [Part; 8] = [
         name: "bench-real",
         lacks: lacks_peers,
         run: || build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real::run())),
+    },
+    Part {
+        name: "compare",
+        lacks: lacks_peers,
+        run: || build_release().and_then(|()| step("other gateways", |_: &str| compare::run(false))),
     },
     Part { name: "mutants", lacks: || None, run: || mutants::task(&[]) },
     Part { name: "fuzz", lacks: || fuzz::check_tools().err(), run: || fuzz::task(std::iter::empty()) },

@@ -2,6 +2,7 @@
 
 mod bench_gateway;
 mod checks;
+mod compare;
 mod conformance;
 mod debian;
 mod full;
@@ -35,6 +36,10 @@ usage: cargo xtask <task>
   bench-real
             twenty real servers from npm and PyPI (installed under .tools/) behind one gateway:
             start, first list, first call and memory; cold, from manifests, lazily
+  compare [--write]
+            Pegboard beside other gateways from package registries, in front of the same twenty
+            servers in one run: first list, answers, latency, memory; --write puts the table into
+            README.md
   attack    how long a caller waits while another one holds all the connections it can get, and what
             subscriptions to long URIs leave in memory
   soak [SECONDS]
@@ -44,8 +49,8 @@ usage: cargo xtask <task>
             what each delivery leaves of the tools of a conversation, and what it costs
   full [PART]...
             what takes too long for `test`: quality, bench-gateway, attack, bench-llm, bench-real,
-            mutants, fuzz and soak, or the parts that are named. Skips what the machine lacks,
-            goes on after a failure, and ends with a table of all parts
+            compare, mutants, fuzz and soak, or the parts that are named. Skips what the machine
+            lacks, goes on after a failure, and ends with a table of all parts
   mutants [AREA]...
             mutation testing with cargo-mutants (installed under .tools/) of selection, policy,
             pins, tokens and limits: at least 90 % of the mutants of each area are caught by
@@ -71,6 +76,10 @@ fn main() -> ExitCode {
         Some("bench-throughput") => build_release()
             .and_then(|()| step("throughput", |_: &str| bench_gateway::throughput::task(args.next().as_deref()))),
         Some("bench-real") => build_release().and_then(|()| step("real servers", |_: &str| bench_gateway::real::run())),
+        Some("compare") => {
+            let is_written = args.any(|arg| arg == "--write");
+            build_release().and_then(|()| step("other gateways", |_: &str| compare::run(is_written)))
+        }
         Some("attack") => {
             build_release().and_then(|()| step("attacks", |_: &str| bench_gateway::attack::run("release")))
         }

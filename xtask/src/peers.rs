@@ -40,13 +40,21 @@ const PARTS: [Part; 5] = [
     },
 ];
 
-/// What only a benchmark needs.
-const BENCH: Part = Part {
-    folder: "npm-bench",
-    manifests: &["bench/package.json", "bench/package-lock.json"],
-    proof: "node_modules/tavily-mcp/build/index.js",
-    install: npm,
-};
+/// Servers and another gateway that only benchmarks need.
+const BENCH: [Part; 2] = [
+    Part {
+        folder: "npm-bench",
+        manifests: &["bench/package.json", "bench/package-lock.json"],
+        proof: "node_modules/tavily-mcp/build/index.js",
+        install: npm,
+    },
+    Part {
+        folder: "python-bench",
+        manifests: &["bench/requirements.txt"],
+        proof: "bin/mcp-compressor",
+        install: python,
+    },
+];
 
 /// Where a part comes from and goes to.
 struct Site {
@@ -80,10 +88,11 @@ pub(crate) fn install() -> Result<(), String> {
     if problems.is_empty() { prepare_scratch(&tools.join("scratch")) } else { Err(problems.join("\n")) }
 }
 
-/// Installs more servers, for the benchmark that starts twenty.
+/// Installs what the benchmarks with twenty servers need beyond the tests.
 pub(crate) fn install_bench() -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    bring_up_to_date(&BENCH, &root.join("testkit/peers"), &root.join(".tools"))
+    let root = root.canonicalize().map_err(|error| cannot("find", &root, &error))?;
+    BENCH.iter().try_for_each(|part| bring_up_to_date(part, &root.join("testkit/peers"), &root.join(".tools")))
 }
 
 fn bring_up_to_date(part: &Part, peers: &Path, tools: &Path) -> Result<(), String> {

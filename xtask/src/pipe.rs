@@ -1,7 +1,7 @@
 //! A client of an MCP server on a pipe, which costs as little as possible.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead as _, BufReader, Write as _},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
@@ -15,9 +15,10 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
+    /// Starts the server and completes the handshake.
     pub(crate) fn start(command: &mut Command) -> Result<Self, String> {
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut child = spawned.map_err(|error| format!("cannot start a server: {error}"))?;
+        let mut child = spawned.map_err(|error| format!("cannot start {:?}: {error}", command.get_program()))?;
         let input = child.stdin.take().ok_or("no pipe")?;
         let output = BufReader::new(child.stdout.take().ok_or("no pipe")?);
         let mut pipe = Self { child, input, output };
@@ -29,18 +30,31 @@ impl Pipe {
         Ok(pipe)
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     fn send(&mut self, message: &Value) -> Result<(), String> {
         self.input.write_all(format!("{message}\n").as_bytes()).map_err(|error| error.to_string())
     }
 
+    /// Sends a request and returns the message that answers it.
     pub(crate) fn request(&mut self, method: &str, params: &Value) -> Result<Value, String> {
         self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))?;
         loop {
             let mut line = String::new();
-            self.output.read_line(&mut line).map_err(|error| error.to_string())?;
+            if self.output.read_line(&mut line).map_err(|error| error.to_string())? == 0 {
+                return Err(format!("the server ended before it answered `{method}`"));
+            }
             let message: Value = serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))?;
-            if message["id"] == 1 {
-                return Ok(message);
+            if message["method"].is_null() {
+                if message["id"] == 1 {
+                    return Ok(message);
+                }
+            } else if !message["id"].is_null() {
+                // Some servers ask for roots that this client never declared, under ids of their own.
+                let error = json!({"code": -32601, "message": "method not found"});
+                self.send(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error}))?;
             }
         }
     }
@@ -48,7 +62,8 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // A proxy that is killed leaves its servers behind; one that is asked ends them.
+        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         let _ = self.child.wait();
     }
 }

@@ -62,7 +62,7 @@ fn start(servers: &Map<String, Value>, is_lazy: bool) -> Result<String, String> 
 }
 
 /// The entries of the servers that tests use, and of those for this alone.
-fn servers() -> Result<Map<String, Value>, String> {
+pub(crate) fn servers() -> Result<Map<String, Value>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = root.canonicalize().map_err(|error| error.to_string())?;
     let mut servers = Map::new();
