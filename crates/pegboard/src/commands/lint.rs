@@ -16,10 +16,11 @@ pub(crate) use self::args::{FailOn, LintArgs, MAX_HITS, RULES};
 use crate::{
     Outcome, catalogs,
     cli::options::Format,
-    config::{self, Config},
+    config, configured,
     error::{CliError, say},
     output,
     progress::Progress,
+    source::Source,
 };
 
 /// A baseline is read no further.
@@ -42,11 +43,16 @@ struct Page {
 }
 
 pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
-    let config = args.source.config.config.as_deref().map(config::read_offline).transpose()?.unwrap_or_default();
+    let source = args.source.config.source();
+    let config = match &args.source.catalog[..] {
+        [] => source.load(args.state.as_deref())?.map(|content| content.read_offline()).transpose()?,
+        _ => args.source.config.config.as_deref().map(config::read_offline).transpose()?,
+    };
+    let config = config.unwrap_or_default();
     let thresholds = args.thresholds(&config.lint)?;
     let baseline = args.baseline.as_deref().or(config.lint.baseline.as_deref());
+    let catalog = catalog(args, &source)?;
     let progress = Progress::waiting("checking the tools");
-    let catalog = catalog(args, &config)?;
     let ranker = Hybrid::default();
     let linter = Linter::new(&ranker, estimate_tokens, thresholds.clone()).model(Model::embedded());
     let report = linter.check(&catalog);
@@ -60,19 +66,11 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
     }
 }
 
-/// The tools to look at. A configuration that has servers alone has none: the demo's instead
-/// would be fine whatever the servers offer.
-fn catalog(args: &LintArgs, config: &Config) -> Result<Catalog, CliError> {
-    let files = if args.source.catalog.is_empty() { &config.catalogs } else { &args.source.catalog };
-    if files.is_empty() && !config.servers.is_empty() {
-        return Err(CliError::new("the configuration has no `catalogs`, and `lint` does not start servers").hint(
-            "save the tools with `pegboard catalog CONFIG > tools.jsonl`, then run `pegboard lint --catalog \
-             tools.jsonl`",
-        ));
-    }
-    let catalog = match files.is_empty() {
-        true => catalogs::demo()?,
-        false => catalogs::read(files, args.source.max_catalog_bytes)?,
+/// The tools to check.
+fn catalog(args: &LintArgs, source: &Source) -> Result<Catalog, CliError> {
+    let catalog = match &args.source.catalog[..] {
+        [] => configured::catalog_or_demo(source, args.state.as_deref())?.0,
+        files => catalogs::read(files, args.source.max_catalog_bytes)?,
     };
     // Nothing is wrong with nothing, which would be good news for nobody.
     if catalog.is_empty() {

@@ -27,6 +27,11 @@ pub(crate) struct LintArgs {
     #[command(flatten)]
     pub(super) source: SourceArgs,
 
+    /// State folder with the logins to remote servers; `none` uses no logins
+    /// [default: `pegboard` in the user's state folder]
+    #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
+    pub(super) state: Option<String>,
+
     /// Check only these rules
     #[arg(long, value_name = "RULE", value_delimiter = ',', hide_possible_values = true)]
     only: Vec<RuleName>,
