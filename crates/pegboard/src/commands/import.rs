@@ -12,12 +12,15 @@ use std::{
 use clap::Args;
 use serde_json::{Map, Value};
 
-use self::{merge::Plan, survey::Survey};
+use self::{
+    merge::{Existing, Plan},
+    survey::Survey,
+};
 use crate::{
     Outcome,
     cli::options::{Format, OutputArgs},
     clients::{
-        Client,
+        Client, edit,
         edit::json::rendered,
         files,
         places::{Os, Surroundings, project_of},
@@ -26,6 +29,7 @@ use crate::{
         show::{printable, quoted, shortened},
         variables,
     },
+    config,
     error::{CliError, say, warn},
     output,
 };
@@ -52,7 +56,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, conflicts_with_all = ["output", "write"])]
     dry_run: bool,
 
-    /// Replace an existing file; a backup is kept next to it
+    /// Replace an existing file instead of adding the servers that it lacks; a backup is kept next to it
     #[arg(long)]
     force: bool,
 
@@ -68,8 +72,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
     let env = |name: &str| std::env::var(name).ok();
     let surroundings = Surroundings { os: Os::current(), env: &env };
     let target = target(args, &surroundings)?;
-    // Before anything is read: a file that must not be touched ends it here.
-    let old = target.as_deref().map(|path| existing(path, args.force)).transpose()?.flatten();
+    let target = target.map(|path| Target::open(path, args.force)).transpose()?;
 
     let project = match &args.project {
         Some(folder) => std::path::absolute(folder).map_err(|error| CliError::read(folder, error))?,
@@ -77,16 +80,23 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
     };
     let clients = if args.from.is_empty() { Client::ALL.to_vec() } else { args.from.clone() };
     let survey = Survey::take(&surroundings, &clients, &project);
-    let mut report = Report::new(Plan::of(&survey), survey, &surroundings, args.secrets_to_env);
+    let existing = target.as_ref().map(Target::existing).transpose()?.unwrap_or_default();
+    let known = existing.names.len();
+    let mut report = Report::new(Plan::of(&survey, existing), survey, &surroundings, args.secrets_to_env);
     if report.plan.servers.is_empty() {
         report.print(args.format.format())?;
         report.warn();
+        if known > 0 {
+            say(&format!("nothing to add: the configuration has {}", count(known, "server")));
+            return Ok(Outcome::Yes);
+        }
         say("no servers found; `pegboard connect --list` shows the files that were searched");
         return Ok(Outcome::No);
     }
-    if let Some(path) = &target {
-        report.backup = files::write_private(path, old.as_deref(), &report.configuration(false))?;
-        report.written = Some(path.clone());
+    if let Some(target) = target {
+        report.dropped = target.dropped(&report.plan);
+        report.backup = target.write(&report)?;
+        report.written = Some(target.path);
     }
     report.print(args.format.format())?;
     report.warn();
@@ -105,14 +115,66 @@ fn target(args: &ImportArgs, surroundings: &Surroundings<'_>) -> Result<Option<P
     }
 }
 
-/// What the file that is to be written has now.
-fn existing(path: &Path, force: bool) -> Result<Option<String>, CliError> {
-    let old = read::text(path).map_err(|error| CliError::new(format!("`{}` {error}", path.display())))?;
-    if old.is_some() && !force {
-        return Err(CliError::new(format!("`{}` already exists", path.display()))
-            .hint("`--force` replaces it and keeps a backup next to it"));
+/// The file to write.
+struct Target {
+    path: PathBuf,
+    /// Its text, if it is there.
+    old: Option<String>,
+    /// Whether it is replaced instead of being added to.
+    is_replaced: bool,
+}
+
+impl Target {
+    fn open(path: PathBuf, is_replaced: bool) -> Result<Self, CliError> {
+        let old = read::text(&path).map_err(|error| CliError::new(format!("`{}` {error}", path.display())))?;
+        let is_blank = old.as_deref().is_none_or(|text| text.trim().is_empty());
+        Ok(Self { path, old, is_replaced: is_replaced || is_blank })
     }
-    Ok(old)
+
+    /// The servers that stay.
+    fn existing(&self) -> Result<Existing, CliError> {
+        if self.is_replaced {
+            return Ok(Existing::default());
+        }
+        let unusable = |error: &dyn std::fmt::Display| {
+            CliError::new(format!("cannot add to `{}`: {error}", self.path.display()))
+                .hint("`--force` replaces the file and keeps a backup next to it")
+        };
+        let servers = read::read_own(&self.path).map_err(|error| unusable(&error))?.unwrap_or_default();
+        Ok(Existing { servers, names: self.names() })
+    }
+
+    /// The names of the servers in the file.
+    fn names(&self) -> Vec<String> {
+        let value = edit::json::to_json(self.old.as_deref().unwrap_or_default()).unwrap_or_default();
+        value[self.key()].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The key of the servers in the file.
+    fn key(&self) -> &'static str {
+        let value = edit::json::to_json(self.old.as_deref().unwrap_or_default()).unwrap_or_default();
+        if value.get("mcpServers").is_none() && value.get("servers").is_some() { "servers" } else { "mcpServers" }
+    }
+
+    /// The servers that a replaced file loses.
+    fn dropped(&self, plan: &Plan) -> Vec<String> {
+        let is_kept = |name: &String| !self.is_replaced || plan.servers.iter().any(|(kept, _)| kept == name);
+        self.names().into_iter().filter(|name| !is_kept(name)).collect()
+    }
+
+    /// Writes the servers of the report; says where the old text was kept.
+    fn write(&self, report: &Report) -> Result<Option<PathBuf>, CliError> {
+        let Some(old) = self.old.as_deref().filter(|_| !self.is_replaced) else {
+            return Ok(files::write_private(&self.path, self.old.as_deref(), &report.configuration(false))?);
+        };
+        let mut text = old.to_owned();
+        for (name, server) in &report.plan.servers {
+            text = edit::json::set(&text, &[self.key()], name, &server.to_json())
+                .map_err(|error| CliError::new(format!("cannot change `{}`: {error}", self.path.display())))?;
+        }
+        config::check(&text, &self.path)?;
+        Ok(files::replace(&self.path, Some(old), &text)?)
+    }
 }
 
 /// Everything that is to be said.
@@ -125,6 +187,8 @@ struct Report {
     moved: Vec<(String, Moved)>,
     written: Option<PathBuf>,
     backup: Option<PathBuf>,
+    /// Servers of the old file that are not in the new one.
+    dropped: Vec<String>,
     home: Option<PathBuf>,
 }
 
@@ -159,7 +223,8 @@ impl Report {
         }
         unset.sort();
         unset.dedup();
-        Self { survey, plan, unset, moved, written: None, backup: None, home: surroundings.home() }
+        let (written, backup, dropped) = (None, None, Vec::new());
+        Self { survey, plan, unset, moved, written, backup, dropped, home: surroundings.home() }
     }
 
     /// The configuration, for a file or for other eyes.
@@ -199,6 +264,10 @@ impl Report {
                 say(&format!("wrote {servers} to `{}`", path.display()));
                 if let Some(backup) = &self.backup {
                     say(&format!("backup of the old file: `{}`", backup.display()));
+                }
+                if !self.dropped.is_empty() {
+                    let names: Vec<String> = self.dropped.iter().map(|name| format!("`{}`", printable(name))).collect();
+                    warn(&format!("only in the backup now: {}", names.join(", ")));
                 }
             }
             None => {

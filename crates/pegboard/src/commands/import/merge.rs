@@ -31,17 +31,35 @@ impl Row {
     }
 }
 
+/// The configuration that servers are added to.
+#[derive(Default)]
+pub(super) struct Existing {
+    pub(super) servers: Vec<(String, Server)>,
+    /// The names of all entries, also of those that cannot be read.
+    pub(super) names: Vec<String>,
+}
+
+impl Existing {
+    /// The name of the entry that is this server; its values may have become variables.
+    fn find(&self, server: &Server) -> Option<&str> {
+        let same = self.servers.iter().find(|(_, other)| other.is_same(server));
+        same.or_else(|| self.servers.iter().find(|(_, other)| other.covers(server))).map(|(name, _)| name.as_str())
+    }
+}
+
 /// What is to be written, and why.
 pub(super) struct Plan {
     pub(super) servers: Vec<(String, Server)>,
     pub(super) rows: Vec<Row>,
     /// Whose each server is.
     owners: Vec<Client>,
+    existing: Existing,
 }
 
 impl Plan {
-    pub(super) fn of(survey: &Survey) -> Self {
-        let mut plan = Self { servers: Vec::new(), rows: Vec::new(), owners: Vec::new() };
+    /// The servers of the clients that `existing` does not have yet.
+    pub(super) fn of(survey: &Survey, existing: Existing) -> Self {
+        let mut plan = Self { servers: Vec::new(), rows: Vec::new(), owners: Vec::new(), existing };
         for (at, file) in survey.files.iter().enumerate() {
             let entries = file.content.as_ref().map(|content| content.entries.as_slice()).unwrap_or_default();
             entries.iter().for_each(|entry| plan.add(at, file, entry));
@@ -71,6 +89,12 @@ impl Plan {
         if server.is_disabled {
             row.notes.push("disabled".to_owned());
         }
+        if let Some(name) = self.existing.find(server) {
+            row.notes.push(format!("already in the configuration as `{name}`"));
+            row.written_as = Some(name.to_owned());
+            row.is_duplicate = true;
+            return;
+        }
         if let Some(at) = self.servers.iter().position(|(_, other)| other.is_same(server)) {
             let (name, other) = &mut self.servers[at];
             row.notes.push(format!("the same as `{name}` of {}", self.owners[at].title()));
@@ -94,9 +118,11 @@ impl Plan {
 
     /// A name that no server has yet: its own, or with the client's behind it.
     fn free_name(&self, name: &str, client: Client) -> String {
-        let is_free = |name: &String| !self.servers.iter().any(|(taken, _)| taken == name);
+        let taken = self.servers.iter().map(|(taken, _)| taken).chain(&self.existing.names);
+        let is_free = |name: &String| !taken.clone().any(|taken| taken == name);
         let with_client = format!("{name}-{}", client.id());
-        let numbered = (2..=self.servers.len() + 2).map(|number| format!("{with_client}-{number}"));
+        let numbered =
+            (2..=self.servers.len() + self.existing.names.len() + 2).map(|number| format!("{with_client}-{number}"));
         let mut candidates = [name.to_owned(), with_client.clone()].into_iter().chain(numbered);
         candidates.find(is_free).unwrap_or(with_client.clone())
     }
