@@ -1,6 +1,6 @@
 //! How each client is told to use Pegboard.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use serde_json::{Map, Value, json};
 
@@ -138,6 +138,9 @@ pub(crate) fn text(client: Client, keys: &[&str], entry: &Value) -> String {
 /// A path as it can stand in a file that is read from anywhere.
 pub(crate) fn absolute(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // Only where it is needed: a link in a home folder is meant to stay one.
+    let has_parents = path.components().any(|part| part == Component::ParentDir);
+    let path = if has_parents { path.canonicalize().unwrap_or(path) } else { path };
     path.to_string_lossy().into_owned()
 }
 

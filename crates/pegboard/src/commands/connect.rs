@@ -81,13 +81,31 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
     let door = door(args, client, source.as_ref())?;
     let place = place(client, args.project.as_deref(), &surroundings)?;
     let edit = Edit::plan(place, &door, config.filter(|_| args.replace))?;
+    let doubled = if args.replace { Vec::new() } else { doubled(&edit.place, args.config.as_deref()) };
     let hook = args.hook.then(|| hook(args, client, source.as_ref(), &surroundings)).transpose()?;
     let outcome = if args.write { edit.write() } else { edit.print() }?;
     if let Some((path, command)) = hook {
         write_hook(&path, &command, args.write)?;
     }
     door.say_variables(client);
+    if !doubled.is_empty() {
+        let names: Vec<String> = doubled.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
+        say(&format!(
+            "{} also has these servers of its own, so the model sees their tools twice: {}; `--replace` removes \
+             them from its file",
+            client.title(),
+            names.join(", ")
+        ));
+    }
     Ok(outcome)
+}
+
+/// Servers that the client has beside Pegboard, which has them too.
+fn doubled(place: &Place, config: Option<&Path>) -> Vec<String> {
+    let source = Source::find(config, false);
+    let content = read::read(place).ok().flatten();
+    let (Some(config), Some(content)) = (source.path(), content) else { return Vec::new() };
+    leaving(&content, place.project.as_deref(), config).map(|leaving| leaving.names).unwrap_or_default()
 }
 
 /// The file and the command line of the prompt hook.
@@ -277,6 +295,7 @@ impl Edit {
     fn write(&self) -> Result<Outcome, CliError> {
         let path = self.place.path.display();
         let title = self.place.client.title();
+        let is_installed = self.place.project.is_some() || self.place.path.parent().is_none_or(Path::exists);
         if self.old.as_deref() == Some(self.new.as_str()) {
             say(&format!("{title} already uses Pegboard: nothing to change in `{path}`"));
             self.leaving.say("removed");
@@ -288,6 +307,9 @@ impl Edit {
             say(&format!("backup of the old file: `{}`", backup.display()));
         }
         self.leaving.say("removed");
+        if !is_installed {
+            warn(&format!("`{path}` is in a new folder: {title} seems not to be installed"));
+        }
         say(&format!("restart {title} to use Pegboard"));
         if self.place.project.is_some() && matches!(self.place.client, Client::Codex | Client::ClaudeCode) {
             warn(&format!("{title} asks for permission before it uses a project's servers"));

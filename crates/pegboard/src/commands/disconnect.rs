@@ -49,6 +49,12 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
     if let Some(backup) = backup {
         say(&format!("backup of the old file: `{}`", backup.display()));
     }
+    let servers = read::read(&place).ok().flatten().map_or(0, |content| content.entries.len());
+    if servers == 0 {
+        say(&format!(
+            "{title} has no servers now; servers that `connect --replace` removed are in the backups beside its file"
+        ));
+    }
     say(&format!("restart {title}"));
     Ok(Outcome::Yes)
 }
