@@ -12,6 +12,9 @@ use crate::error::CliError;
 /// What the name of a kept file ends with.
 pub(crate) const BACKUP: &str = ".pegboard-backup";
 
+/// What the name of the last version of our own file ends with.
+const PREVIOUS: &str = ".previous";
+
 /// Backups of one file.
 const MAX_BACKUPS: usize = 1000;
 
@@ -74,6 +77,20 @@ pub(crate) fn replace(path: &Path, old: Option<&str>, new: &str) -> Result<Optio
     }
     write_whole(&target, new, Some(permissions))?;
     Ok(Some(backup))
+}
+
+/// [`replace`] for a file of our own that is changed often: only the last version is kept.
+pub(crate) fn update(path: &Path, old: &str, new: &str) -> Result<(), WriteError> {
+    let target = followed(path);
+    let failed = |source| WriteError::Write { path: path.to_owned(), source };
+    let permissions = fs::metadata(&target).map_err(failed)?.permissions();
+    if fs::read(&target).map_err(failed)? != old.as_bytes() {
+        return Err(WriteError::Changed(path.to_owned()));
+    }
+    let mut previous = path.as_os_str().to_owned();
+    previous.push(PREVIOUS);
+    write_whole(Path::new(&previous), old, Some(permissions.clone()))?;
+    write_whole(&target, new, Some(permissions))
 }
 
 /// Writes a file that only its owner may read. What was there, if it is `old`, is kept beside it.
@@ -189,6 +206,19 @@ mod tests {
         let error = replace(&file, Some("as we found it"), "ours").expect_err("a refusal");
         assert!(matches!(error, WriteError::Changed(_)), "{error}");
         assert_eq!(fs::read_to_string(&file).expect("a file"), "theirs");
+    }
+
+    #[test]
+    fn an_update_keeps_the_last_version() {
+        let folder = Folder::new("update");
+        let file = folder.0.join("x.json");
+        fs::write(&file, "one").expect("a file");
+        update(&file, "one", "two").expect("an update");
+        update(&file, "two", "three").expect("another one");
+        let read = |name: &str| fs::read_to_string(folder.0.join(name)).expect("a file");
+        assert_eq!((read("x.json"), read("x.json.previous")), ("three".to_owned(), "two".to_owned()));
+        assert_eq!(fs::read_dir(&folder.0).expect("a folder").count(), 2);
+        assert!(matches!(update(&file, "two", "four"), Err(WriteError::Changed(_))));
     }
 
     #[test]

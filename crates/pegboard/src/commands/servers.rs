@@ -219,8 +219,8 @@ impl<'a> File<'a> {
             trust::trust(&trust::Trusted::of(&self.path, new.as_bytes())?, self.state)?;
         }
         let written = match self.old.as_deref() {
-            Some(old) => files::replace(&self.path, Some(old), &new),
-            None => files::write_private(&self.path, None, &new),
+            Some(old) => files::update(&self.path, old, &new),
+            None => files::write_private(&self.path, None, &new).map(|_| ()),
         };
         if let (Err(_), Some(before)) = (&written, &before) {
             trust::trust(before, self.state)?;
@@ -246,8 +246,8 @@ impl<'a> File<'a> {
         let Ok(Some(door)) = contact::running_door(&self.source, self.state) else { return };
         let Ok(runtime) = runtime() else { return };
         match runtime.block_on(door.post(control::RELOAD, &[], "{}".to_owned())) {
-            Ok(_) => say("the running gateway uses it now"),
-            Err(error) => warn(&format!("the running gateway does not use it yet: {error}")),
+            Ok(_) => say("the running gateway has read the change"),
+            Err(error) => warn(&format!("the running gateway has not read the change: {error}")),
         }
     }
 }
