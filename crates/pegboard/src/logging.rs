@@ -27,6 +27,9 @@ use crate::{
     telemetry::Telemetry,
 };
 
+/// The target of the lines that servers write to standard error.
+const SERVER_OUTPUT: &str = "pegboard::server";
+
 /// Starts logging for this process, at `usual` unless the user says otherwise, and lets
 /// `telemetry` have the spans.
 pub(crate) fn start(args: &LogArgs, usual: &str, telemetry: Option<&Telemetry>) -> Result<(), CliError> {
@@ -58,7 +61,9 @@ pub(crate) fn start_with(
     let kept = buffer.map(|buffer| {
         let buffer = Arc::clone(buffer);
         let keep = move |line: &str, server: Option<String>| buffer.push(server, line.trim_end().to_owned());
-        Log::new(Form::Text(Style::Plain), keep).with_filter(filter.clone().with_default(kept_level(&filter)))
+        let filter = filter.clone().with_default(kept_level(&filter));
+        // What a server writes before it is ready is the reason why it does not become so.
+        Log::new(Form::Text(Style::Plain), keep).with_filter(filter.with_target(SERVER_OUTPUT, LevelFilter::DEBUG))
     });
     let started = tracing_subscriber::registry()
         .with(log.with_filter(filter))
