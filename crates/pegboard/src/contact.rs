@@ -32,7 +32,7 @@ use crate::{
     commands::serve::supervisor,
     config::{Config, state},
     error::{CliError, warn},
-    memory,
+    memory, plain,
     progress::Progress,
     rankers::shared_rankers,
     running,
@@ -49,6 +49,15 @@ const START_POLL: Duration = Duration::from_millis(100);
 
 /// The largest answer of a gateway in this process.
 const MAX_BYTES: usize = 256 << 20;
+
+/// Which servers run when a gateway is started for a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// All of them.
+    All,
+    /// Those whose tools are not known from an earlier run, and each that is called.
+    Unknown,
+}
 
 /// A gateway to talk to.
 pub(crate) enum Contact {
@@ -83,11 +92,14 @@ impl Contact {
     ///
     /// # Errors
     /// When the configuration is not trusted or has mistakes.
-    pub(crate) async fn open(source: &Source, state: Option<&str>) -> Result<Self, CliError> {
+    pub(crate) async fn open(source: &Source, state: Option<&str>, start: Start) -> Result<Self, CliError> {
         if let Some(door) = running_door(source, state)? {
             return Ok(Self::Running(door));
         }
-        let config = source.read(state)?;
+        let mut config = source.read(state)?;
+        if start == Start::Unknown {
+            config.servers.iter_mut().for_each(|server| server.lazy = Some(true));
+        }
         Self::start(config, source, state).await
     }
 
@@ -105,8 +117,10 @@ impl Contact {
         gateway.ready().await;
         drop(progress);
         for server in gateway.servers().iter() {
-            if let State::Failed { reason, .. } = server.state() {
-                warn(&format!("server `{}`: {reason}", server.name()));
+            match server.state() {
+                State::Failed { reason, .. } => warn(&format!("server `{}`: {reason}", server.name())),
+                State::Starting => warn_of_slow(server.name()),
+                _ => {}
             }
         }
         let router = gateway.router(config.listen.max_body_bytes);
@@ -199,15 +213,23 @@ impl Contact {
 async fn wait_until_started(door: &Door) -> Result<(), AskError> {
     let progress = Progress::waiting("servers are starting");
     let began = Instant::now();
-    while began.elapsed() < START_WAIT {
+    let slow = loop {
         let status = door.status().await?;
-        if status.servers.iter().all(|server| server.report.state != "starting") {
-            break;
+        let starting = status.servers.into_iter().filter(|server| server.report.state == "starting");
+        let starting: Vec<String> = starting.map(|server| server.report.name).collect();
+        if starting.is_empty() || began.elapsed() >= START_WAIT {
+            break starting;
         }
         tokio::time::sleep(START_POLL).await;
-    }
+    };
     drop(progress);
+    slow.iter().for_each(|name| warn_of_slow(name));
     Ok(())
+}
+
+fn warn_of_slow(name: &str) {
+    let name = plain::clean(name);
+    warn(&format!("server `{name}` is still starting, so its tools are missing; `pegboard doctor` examines it"));
 }
 
 /// The gateway that runs with this configuration. A file that is not trusted has no say in where that

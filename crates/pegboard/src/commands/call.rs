@@ -13,7 +13,7 @@ use super::serve::runtime;
 use crate::{
     Outcome,
     cli::options::{Format, PlainOutputArgs},
-    contact::{CallAnswer, Contact},
+    contact::{CallAnswer, Contact, Start},
     error::{CliError, say},
     output, plain,
     rankers::RankerName,
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &CallArgs) -> Result<Outcome, CliError> {
         given => given.to_vec(),
     };
     runtime()?.block_on(async {
-        let contact = Contact::open(&source, args.state.as_deref()).await?;
+        let contact = Contact::open(&source, args.state.as_deref(), Start::Unknown).await?;
         let called = call(&contact, &args.tool, &given).await;
         contact.close().await;
         print(called?, args.output.format())

@@ -18,8 +18,16 @@ pub(crate) use self::args::SearchArgs;
 use self::report::Report;
 use super::serve::runtime;
 use crate::{
-    Outcome, catalogs, cli::options::Format, config::Config, contact::Contact, embeddings::Asked, error::CliError,
-    models, output, progress::Progress, source::Source, usage,
+    Outcome, catalogs,
+    cli::options::Format,
+    config::Config,
+    contact::{Contact, Start},
+    embeddings::Asked,
+    error::CliError,
+    models, output,
+    progress::Progress,
+    source::Source,
+    usage,
 };
 
 /// A query file is read no further; every ranker refuses far shorter queries.
@@ -109,7 +117,7 @@ fn catalog(args: &SearchArgs, source: &Source, config: &Config) -> Result<Catalo
     }
     let state = args.embeddings.state.as_deref();
     runtime()?.block_on(async {
-        let contact = Contact::open(source, state).await?;
+        let contact = Contact::open(source, state, Start::All).await?;
         let catalog = contact.catalog().await;
         contact.close().await;
         catalog
