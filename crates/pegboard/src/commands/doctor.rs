@@ -39,7 +39,11 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Configuration file [default: `pegboard.json` in this folder or above, else your own]
-    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    #[arg(value_name = "CONFIG", conflicts_with = "config")]
+    argument: Option<PathBuf>,
+
+    /// Configuration file, as a flag
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
     /// Do not start or connect to servers
@@ -118,7 +122,7 @@ impl Report {
 }
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
-    let source = Source::find(args.config.as_deref(), false);
+    let source = Source::find(args.argument.as_deref().or(args.config.as_deref()), false);
     let path = source.file()?.to_owned();
     source.announce();
     // Nothing is started or connected to `--offline`.

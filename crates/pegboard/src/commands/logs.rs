@@ -48,7 +48,11 @@ pub(crate) fn run(args: &LogsArgs) -> Result<Outcome, CliError> {
         Some(cleaner) => output::raw(cleaner.clean(&String::from_utf8_lossy(bytes)).as_bytes()),
         None => output::raw(bytes),
     };
-    let read = runtime()?.block_on(door.read_on(&path, print));
-    read.map_err(|error| error.explain(&door))??;
+    runtime()?.block_on(async {
+        if let Some(server) = &args.server {
+            find::check_server(&door, server).await?;
+        }
+        door.read_on(&path, print).await.map_err(|error| error.explain(&door))?
+    })?;
     Ok(Outcome::Yes)
 }

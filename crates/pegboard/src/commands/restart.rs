@@ -29,7 +29,10 @@ pub(crate) struct RestartArgs {
 pub(crate) fn run(args: &RestartArgs) -> Result<Outcome, CliError> {
     let door = find::one(&args.gateway, args.config.as_deref())?;
     let path = control::restart_path(&args.server);
-    runtime()?.block_on(door.post(&path, &[], "{}".to_owned())).map_err(|error| error.explain(&door))?;
+    runtime()?.block_on(async {
+        find::check_server(&door, &args.server).await?;
+        door.post(&path, &[], "{}".to_owned()).await.map_err(|error| error.explain(&door))
+    })?;
     say(&format!("restarting `{}`; `pegboard status` shows when it is ready", args.server));
     Ok(Outcome::Yes)
 }

@@ -8,15 +8,15 @@ use super::serve::runtime;
 use crate::{
     Outcome,
     cli::options::{Format, PlainOutputArgs},
-    contact::Contact,
+    contact::{Contact, Start},
     error::{CliError, say},
     output, plain,
     rankers::RankerName,
     source::ConfigArgs,
 };
 
-/// Tools that a query finds at most.
-const MOST: usize = 20;
+/// Tools that a query finds unless the user wants more.
+const LIMIT: usize = 20;
 
 /// The longest description in a table.
 const MAX_DESCRIPTION: usize = 300;
@@ -30,6 +30,10 @@ pub(crate) struct ToolsArgs {
     /// Show only the tools of these servers
     #[arg(long, value_name = "SERVER", value_delimiter = ',')]
     server: Vec<String>,
+
+    /// Maximum number of tools [default: 20 with a query, otherwise all]
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
 
     #[command(flatten)]
     config: ConfigArgs,
@@ -46,13 +50,13 @@ pub(crate) fn run(args: &ToolsArgs) -> Result<Outcome, CliError> {
     let source = args.config.source();
     source.announce();
     let catalog = runtime()?.block_on(async {
-        let contact = Contact::open(&source, args.state.as_deref()).await?;
+        let contact = Contact::open(&source, args.state.as_deref(), Start::All).await?;
         let catalog = contact.catalog().await;
         contact.close().await;
         catalog
     })?;
     let selection = Selection::everything().allow_servers(&args.server);
-    let tools = chosen(&catalog, &selection, args.query.join(" ").trim())?;
+    let tools = chosen(&catalog, &selection, args.query.join(" ").trim(), args.limit)?;
     match args.output.format() {
         Format::Json => output::json(&tools.iter().map(|tool| to_json(tool)).collect::<Vec<_>>())?,
         Format::Text => print(&tools)?,
@@ -64,13 +68,18 @@ pub(crate) fn run(args: &ToolsArgs) -> Result<Outcome, CliError> {
 }
 
 /// All tools, or those that fit a query, the best first.
-fn chosen<'a>(catalog: &'a Catalog, selection: &Selection, query: &str) -> Result<Vec<&'a Tool>, CliError> {
+fn chosen<'a>(
+    catalog: &'a Catalog,
+    selection: &Selection,
+    query: &str,
+    limit: Option<usize>,
+) -> Result<Vec<&'a Tool>, CliError> {
     let visible = catalog.iter().map(AsRef::as_ref).filter(|tool| selection.allows(tool));
     if query.is_empty() {
-        return Ok(visible.collect());
+        return Ok(visible.take(limit.unwrap_or(usize::MAX)).collect());
     }
     let ranker = RankerName::default().build(None, 0.0);
-    let query = Query { limit: MOST, ..Query::new(query) };
+    let query = Query { limit: limit.unwrap_or(LIMIT), ..Query::new(query) };
     let ranking = ranker.rank(&query, catalog, selection).map_err(|error| CliError::new(error.to_string()))?;
     let ids: Vec<&str> = ranking.hits.iter().map(|hit| hit.tool.id()).collect();
     let mut found: Vec<(usize, &Tool)> =

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use pegboard_upstream::config::keys::did_you_mean;
 
 use super::door::Door;
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
     commands::serve::DEFAULT_ADDRESS,
     config::{self, Config, state::StateFolder},
     error::CliError,
+    plain,
     running::{self, Running},
 };
 
@@ -45,6 +47,23 @@ pub(crate) struct GatewayArgs {
 pub(crate) enum Found {
     One(Door),
     Several(Vec<Door>),
+}
+
+/// Checks that the gateway has this server.
+///
+/// # Errors
+/// When it has not, or cannot be asked.
+pub(crate) async fn check_server(door: &Door, name: &str) -> Result<(), CliError> {
+    let status = door.status().await.map_err(|error| error.explain(door))?;
+    let names: Vec<&str> = status.servers.iter().map(|server| server.report.name.as_str()).collect();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let error = CliError::new(format!("the gateway has no server `{}`", plain::clean(name)));
+    Err(match did_you_mean(name, names.iter().copied()) {
+        Some(near) => error.hint(near),
+        None => error.hint(format!("its servers: {}", plain::clean(&names.join(", ")))),
+    })
 }
 
 /// Finds the gateway: the one that is named, else those that run (with this configuration, where
