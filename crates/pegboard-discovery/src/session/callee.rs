@@ -21,16 +21,39 @@ pub enum Callee {
     Unknown(String),
 }
 
+/// Names under which models also pass the arguments.
+const OTHER_NAMES: [&str; 5] = ["args", "parameters", "params", "input", "tool_input"];
+
 /// The arguments of the tool that a meta-tool is to call with these.
+///
+/// Some models put them beside the name, or under another key. Calling the tool without them would
+/// give a wrong answer that looks right.
 pub fn wrapped_arguments(arguments: &Value) -> Cow<'_, Value> {
-    match arguments.get("arguments") {
-        None | Some(Value::Null) => Cow::Owned(Value::Object(Map::new())),
-        // Some models write the object as text.
-        Some(Value::String(text)) => {
-            Cow::Owned(serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone())))
-        }
-        Some(value) => Cow::Borrowed(value),
+    let is_empty = |value: &&Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
+    match arguments.get("arguments").filter(|value| !is_empty(value)) {
+        Some(value) => unquoted(value),
+        None => misplaced_arguments(arguments),
     }
+}
+
+/// The arguments of a call without `arguments`: the value of a similar key, or all that is beside `name`.
+fn misplaced_arguments(arguments: &Value) -> Cow<'_, Value> {
+    let mut others =
+        arguments.as_object().into_iter().flatten().filter(|(key, _)| !["name", "arguments"].contains(&key.as_str()));
+    if let (Some((key, value)), None) = (others.clone().next(), others.clone().nth(1))
+        && OTHER_NAMES.contains(&key.as_str())
+        && unquoted(value).is_object()
+    {
+        return unquoted(value);
+    }
+    let others: Map<String, Value> = others.by_ref().map(|(key, value)| (key.clone(), value.clone())).collect();
+    Cow::Owned(Value::Object(others))
+}
+
+/// The value of a text that is JSON, since some models write the object as text.
+fn unquoted(value: &Value) -> Cow<'_, Value> {
+    let read = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+    read.map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
 impl Session {
@@ -57,5 +80,33 @@ impl Session {
             return None;
         }
         self.with_view(|view| self.dialect().meta_tool(name, view))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_found_where_models_put_them() {
+        let check = |given: Value, expected: Value| assert_eq!(*wrapped_arguments(&given), expected, "{given}");
+        check(json!({"name": "x", "arguments": {"a": 1}}), json!({"a": 1}));
+        check(json!({"name": "x", "arguments": "{\"a\": 1}"}), json!({"a": 1}));
+        check(json!({"name": "x", "arguments": "no JSON"}), json!("no JSON"));
+        check(json!({"name": "x"}), json!({}));
+        check(json!({"name": "x", "arguments": null}), json!({}));
+        check(json!({"name": "x", "a": 1, "b": 2}), json!({"a": 1, "b": 2}));
+        check(json!({"name": "x", "arguments": {}, "a": 1}), json!({"a": 1}));
+        for key in OTHER_NAMES {
+            check(json!({"name": "x", key: {"a": 1}}), json!({"a": 1}));
+            check(json!({"name": "x", key: "{\"a\": 1}"}), json!({"a": 1}));
+        }
+        // A tool may have an argument of such a name.
+        check(json!({"name": "x", "input": "text"}), json!({"input": "text"}));
+        check(json!({"name": "x", "input": {"a": 1}, "b": 2}), json!({"input": {"a": 1}, "b": 2}));
+        // What is there counts, whatever else is.
+        check(json!({"name": "x", "arguments": {"a": 1}, "why": "because"}), json!({"a": 1}));
     }
 }

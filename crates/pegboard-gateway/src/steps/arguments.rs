@@ -17,8 +17,9 @@ use crate::catalog::directory::Directory;
 pub(crate) fn as_written(mut params: Fields, target: &Target) -> Fields {
     if target.is_wrapped {
         let inner = params.object("arguments").and_then(|inner| inner.get("arguments").map(ToOwned::to_owned));
-        // Some models write the object as text; then what was understood is what there is.
-        let inner = inner.filter(|inner| inner.get().starts_with('{'));
+        // Some models write the object as text, or elsewhere; then what was understood is what there is.
+        let is_object = |inner: &str| inner.strip_prefix('{').is_some_and(|rest| !rest.trim_start().starts_with('}'));
+        let inner = inner.filter(|inner| is_object(inner.get()));
         params.set("arguments", inner.unwrap_or_else(|| raw(&target.arguments)));
     }
     params.set("name", raw(&target.name));
