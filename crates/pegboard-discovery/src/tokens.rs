@@ -114,8 +114,7 @@ impl Exposure {
             Self::Never => return Decision { is_on: false, reason: "search is switched off".to_owned() },
             Self::Auto { max_tools, max_tokens } => (max_tools, max_tokens),
         };
-        // Tools that read offloaded outputs are not the user's.
-        let visible = || catalog.iter().filter(|tool| selection.allows(tool) && !HostTool::is_reader(tool));
+        let visible = || catalog.iter().filter(|tool| selection.allows(tool) && !HostTool::is_host_tool(tool));
         let tools = visible().count();
         if tools > max_tools {
             return Decision { is_on: true, reason: format!("{tools} tools are more than {max_tools}") };

@@ -75,6 +75,11 @@ impl HostTool {
         tool.is_own() && Self::OUTPUTS.iter().any(|reader| reader.name() == tool.name())
     }
 
+    /// Whether a tool of the catalog is a host tool, and not the user's.
+    pub fn is_host_tool(tool: &Tool) -> bool {
+        tool.is_own() && Self::from_name(tool.name()).is_some()
+    }
+
     /// What models are told of it.
     pub fn definition(self) -> ToolDefinition {
         let (description, input_schema) = self.wording();
