@@ -63,6 +63,12 @@ pub enum ClientError {
         /// The variable that would hold it.
         variable: &'static str,
     },
+    /// A variable does not hold an address.
+    #[error("`{variable}` must begin with `http://` or `https://`")]
+    BaseUrl {
+        /// The variable.
+        variable: &'static str,
+    },
     /// HTTP cannot be set up.
     #[error("cannot set up HTTP")]
     Http(#[source] reqwest::Error),
@@ -81,8 +87,13 @@ pub enum SendError {
         message: String,
     },
     /// It could not be reached.
-    #[error("cannot reach the provider")]
-    Unreachable(#[source] reqwest::Error),
+    #[error("cannot reach the provider at {origin}")]
+    Unreachable {
+        /// The scheme, host and port that were tried.
+        origin: String,
+        /// The reason.
+        source: reqwest::Error,
+    },
     /// It went silent.
     #[error("the provider said nothing for {} s", .0.as_secs_f32())]
     Silent(Duration),
@@ -119,7 +130,7 @@ impl SendError {
     fn is_passing(&self) -> bool {
         match self {
             Self::Refused { status, .. } => matches!(status, 408 | 409 | 429 | 500..=599),
-            Self::Unreachable(_) | Self::Empty | Self::Wire(WireError::Cut) => true,
+            Self::Unreachable { .. } | Self::Empty | Self::Wire(WireError::Cut) => true,
             Self::Wire(WireError::Reported { kind, .. }) => kind == "overloaded_error",
             _ => false,
         }
@@ -180,7 +191,7 @@ impl Client {
     /// without a key: a local model has none.
     ///
     /// # Errors
-    /// When there is no key.
+    /// When there is no key, or the base URL is not one.
     pub fn from_env(provider: Provider) -> Result<Self, ClientError> {
         Self::from_variables(provider, |name| env::var(name).ok())
     }
@@ -189,6 +200,10 @@ impl Client {
         let variables = provider.variables();
         let set = |name: &&str| value(name).filter(|value| !value.is_empty());
         let base = variables.base_urls.iter().find_map(|name| Some((*name, set(name)?)));
+        let is_url = |url: &str| url.starts_with("http://") || url.starts_with("https://");
+        if let Some((variable, _)) = base.as_ref().filter(|(_, url)| !is_url(url)) {
+            return Err(ClientError::BaseUrl { variable });
+        }
         let may_lack_key = matches!(provider, Provider::OpenAi | Provider::OpenAiResponses) && base.is_some();
         let key = variables.keys.iter().find_map(set).map(Secret::new);
         if key.is_none() && !may_lack_key {
@@ -487,9 +502,10 @@ fn refusal_message(body: &str) -> String {
     message.chars().take(MAX_REFUSAL).collect()
 }
 
-/// An address may hold a secret; the error is told without it.
+/// The error without the path and query of the address, which may hold a secret.
 fn unreachable(error: reqwest::Error) -> SendError {
-    SendError::Unreachable(error.without_url())
+    let origin = error.url().map_or_else(|| "its address".to_owned(), |url| url.origin().ascii_serialization());
+    SendError::Unreachable { origin, source: error.without_url() }
 }
 
 /// How long the provider asks to be left alone.
@@ -513,6 +529,8 @@ mod tests {
         };
         check(Provider::OpenAi, &[("OPENAI_API_KEY", "k")], Ok(("https://api.openai.com/v1", true)));
         check(Provider::OpenAi, &[], Err("no key for openai: `OPENAI_API_KEY` is not set"));
+        let no_url = Err("`OPENAI_BASE_URL` must begin with `http://` or `https://`");
+        check(Provider::OpenAi, &[("OPENAI_BASE_URL", "localhost:11434/v1")], no_url);
         check(Provider::OpenAi, &[("OPENAI_BASE_URL", "http://[::1]:11434/v1/")], Ok(("http://[::1]:11434/v1", false)));
         check(
             Provider::Anthropic,

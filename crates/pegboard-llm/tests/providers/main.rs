@@ -242,8 +242,10 @@ async fn streams_that_are_cut_are_no_turns() {
             let said = provider::Turn::say([Part::text("It is sunny. ".repeat(50))]).sending(Sending::cut_after(bytes));
             let script = Script { repeat: true, ..Script::new([said]) };
             let error = one_turn(script, model, true).await.expect_err("a cut stream");
-            let is_cut =
-                matches!(&error, SendError::Wire(WireError::Cut) | SendError::Unreachable(_) | SendError::Garbled(_));
+            let is_cut = matches!(
+                &error,
+                SendError::Wire(WireError::Cut) | SendError::Unreachable { .. } | SendError::Garbled(_)
+            );
             assert!(is_cut, "{model} {bytes}: {error}");
         }
     }

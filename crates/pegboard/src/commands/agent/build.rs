@@ -203,7 +203,11 @@ fn folder(given: Option<&PathBuf>, name: &str, flag: &str) -> Result<PathBuf, Cl
 /// Why there is no agent, and what can be done about it.
 pub(super) fn cannot_build(error: &BuildError) -> CliError {
     let hint = match error {
-        BuildError::Client(ClientError::NoKey { variable, .. }) => Some(format!("set the API key in `{variable}`")),
+        BuildError::Client(ClientError::NoKey { variable: "OPENAI_API_KEY", .. }) => Some(
+            "set it to your API key; a local model needs only `OPENAI_BASE_URL`, such as `http://localhost:11434/v1`"
+                .to_owned(),
+        ),
+        BuildError::Client(ClientError::NoKey { .. }) => Some("set it to your API key".to_owned()),
         error => error.hint(),
     };
     let shown = CliError::new("cannot start a conversation").because(super::lines::with_causes(error));
