@@ -6,28 +6,34 @@ use serde_json::{Map, Value};
 
 use crate::error::CliError;
 
-/// The arguments that `given` says: one JSON object, as it is written, or `key=value` for each.
+/// The arguments that `given` says: one JSON object, as it is written, or objects and `key=value` pairs,
+/// of which later ones win.
 ///
 /// # Errors
 /// When it is neither, or a value does not fit the tool's schema.
 pub(super) fn read(given: &[String], tool: &Tool) -> Result<Raw, CliError> {
     let is_document = |text: &str| text.trim_start().starts_with('{');
-    match given {
-        [document] if is_document(document) => serde_json::from_str(document).map_err(|error| {
-            CliError::new("the arguments are not a JSON object").because(error).hint("quote them for your shell")
-        }),
-        pairs => {
-            let mut arguments = Map::new();
-            for pair in pairs {
-                let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
-                    CliError::new(format!("`{pair}` is not in the form key=value"))
-                        .hint("give one JSON object, or key=value for each argument")
-                })?;
-                arguments.insert(key.to_owned(), value_of(key, value, tool)?);
-            }
-            Ok(raw(&arguments))
-        }
+    let broken = |error: serde_json::Error| {
+        CliError::new("the arguments are not a JSON object").because(error).hint("quote them for your shell")
+    };
+    if let [document] = given
+        && is_document(document)
+    {
+        return serde_json::from_str(document).map_err(broken);
     }
+    let mut arguments = Map::new();
+    for text in given {
+        if is_document(text) {
+            arguments.extend(serde_json::from_str::<Map<String, Value>>(text).map_err(broken)?);
+            continue;
+        }
+        let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
+            CliError::new(format!("`{text}` is not in the form key=value"))
+                .hint("give JSON objects, or key=value for each argument")
+        })?;
+        arguments.insert(key.to_owned(), value_of(key, value, tool)?);
+    }
+    Ok(raw(&arguments))
 }
 
 /// A value by the type that the tool's schema gives it; where it gives none, JSON or else text.
@@ -97,6 +103,8 @@ mod tests {
         check(&["any=[1]", "other=word"], Ok(json!({"any": [1], "other": "word"})));
         check(&["maybe=null", "flag=true", "list=[\"x\"]"], Ok(json!({"maybe": null, "flag": true, "list": ["x"]})));
         check(&["count=five"], Err("`count=five`: `count` of `t` must be of type integer"));
+        check(&[r#"{"count": 1, "flag": true}"#, "count=2"], Ok(json!({"count": 2, "flag": true})));
+        check(&["count=1", r#"{"count": 2}"#], Ok(json!({"count": 2})));
         check(&["word"], Err("`word` is not in the form key=value"));
         check(&["=1"], Err("`=1` is not in the form key=value"));
         check(&["{broken"], Err("the arguments are not a JSON object"));
