@@ -55,14 +55,15 @@ pub(crate) fn check(content: &Content, state: Option<&str>) -> Result<(), CliErr
         return Ok(());
     }
     let shown = plain::clean(&now.path.display().to_string());
+    let reason = if was_trusted(&now, state) { "was changed after you trusted it" } else { "is not trusted" };
     let refused = || {
-        CliError::new(format!("`{shown}` is not trusted, so nothing in it is used"))
+        CliError::new(format!("`{shown}` {reason}, so nothing in it is used"))
             .hint("read it, then run `pegboard trust`; `--config` names a file for one run")
     };
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(refused());
     }
-    say(&format!("`{shown}` was found in this folder. It starts or connects to:"));
+    say(&format!("`{shown}` was found in this folder and {reason}. It starts or connects to:"));
     programs(content)?.iter().for_each(|line| say(&format!("  {line}")));
     if !asked("Trust this file?")? {
         return Err(refused());
@@ -123,6 +124,12 @@ pub(crate) fn list(state: Option<&str>) -> Result<Vec<Trusted>, CliError> {
 pub(crate) fn is_trusted(now: &Trusted, state: Option<&str>) -> bool {
     let store = open(state).ok().flatten();
     store.is_some_and(|store| load(&store, &name_of(&now.path)).as_ref() == Some(now))
+}
+
+/// Whether the file was trusted with another content.
+fn was_trusted(now: &Trusted, state: Option<&str>) -> bool {
+    let store = open(state).ok().flatten();
+    store.is_some_and(|store| load(&store, &name_of(&now.path)).is_some_and(|then| then != *now))
 }
 
 fn load(store: &Store, name: &str) -> Option<Trusted> {
