@@ -110,7 +110,7 @@ pub(crate) fn socket(folder: &Path) -> io::Result<PathBuf> {
 
 /// Makes a folder that nobody else can enter, or one that is there private.
 #[cfg(unix)]
-fn make_private(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
     if !folder.is_dir() {
         return fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -122,7 +122,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn make_private(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)
 }
 

@@ -50,7 +50,10 @@ const USUAL_LOG: &str = "error,pegboard_llm::embeddings=warn";
 
 pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let usual = std::env::var_os("PEGBOARD_CONFIG");
-    let words = Words::sort(args.first.as_deref(), args.second.as_deref(), usual)?;
+    let words = match args.config.is_some() || args.demo {
+        true => Words::only_prompt(args.first.as_deref(), args.second.as_deref(), args.config.clone())?,
+        false => Words::sort(args.first.as_deref(), args.second.as_deref(), usual)?,
+    };
     let model = build::model(args)?;
     let source = Source::find(words.config.as_deref(), args.demo);
     if args.format == AgentFormat::Text {

@@ -25,7 +25,11 @@ pub(crate) struct AgentArgs {
     #[arg(value_name = "PROMPT")]
     pub(crate) second: Option<OsString>,
 
-    /// Use the demo instead of a configuration
+    /// Configuration file, as a flag; a single argument is then the prompt
+    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Use the demo instead of a configuration; a single argument is then the prompt
     #[arg(long)]
     pub(crate) demo: bool,
 

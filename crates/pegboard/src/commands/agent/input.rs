@@ -33,12 +33,25 @@ impl Words {
             (Some(word), None) if is_config(word) => (Some(PathBuf::from(word)), None),
             (prompt, _) => (usual(), prompt),
         };
-        let prompt = prompt.map(|prompt| match prompt.to_str() {
-            Some(prompt) => Ok(prompt.to_owned()),
-            None => Err(CliError::new("the prompt is not UTF-8")),
-        });
-        Ok(Self { config, prompt: prompt.transpose()? })
+        Ok(Self { config, prompt: prompt.map(text_of).transpose()? })
     }
+
+    /// The words where a flag says which configuration is meant: only a prompt is left to say.
+    pub(super) fn only_prompt(
+        first: Option<&OsStr>,
+        second: Option<&OsStr>,
+        config: Option<PathBuf>,
+    ) -> Result<Self, CliError> {
+        if second.is_some() {
+            return Err(CliError::new("with `--config` or `--demo` there is one argument, the prompt")
+                .hint("put a prompt of several words in quotes"));
+        }
+        Ok(Self { config, prompt: first.map(text_of).transpose()? })
+    }
+}
+
+fn text_of(prompt: &OsStr) -> Result<String, CliError> {
+    prompt.to_str().map(str::to_owned).ok_or_else(|| CliError::new("the prompt is not UTF-8"))
 }
 
 fn is_config(word: &OsStr) -> bool {
@@ -74,6 +87,18 @@ pub(super) fn checked(prompt: String) -> Result<String, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flag_leaves_only_the_prompt() {
+        let sort = |words: &[&str], config: Option<&str>| {
+            let word = |at: usize| words.get(at).map(OsStr::new);
+            Words::only_prompt(word(0), word(1), config.map(PathBuf::from))
+        };
+        let words = sort(&["x.json"], Some("own.json")).expect("a prompt");
+        assert_eq!(words, Words { config: Some("own.json".into()), prompt: Some("x.json".to_owned()) });
+        assert_eq!(sort(&[], None).expect("no words"), Words { config: None, prompt: None });
+        assert!(sort(&["x.json", "hello"], None).is_err());
+    }
 
     #[test]
     fn words_are_told_apart() {

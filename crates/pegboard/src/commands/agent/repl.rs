@@ -76,11 +76,19 @@ pub(super) fn run(runtime: &Runtime, talk: &mut Talk, history: Option<&Path>) ->
     }
     let ended = read_lines(runtime, talk, &mut editor);
     if let Some(history) = history
-        && let Err(error) = editor.save_history(history)
+        && let Err(error) = save_history(&mut editor, history)
     {
         tracing::debug!(%error, "prompt history not saved");
     }
     ended
+}
+
+/// Writes the prompts to a file that only its owner may read.
+fn save_history(editor: &mut Editor<Commands, DefaultHistory>, file: &Path) -> Result<(), ReadlineError> {
+    if let Some(folder) = file.parent() {
+        crate::running::make_private(folder)?;
+    }
+    editor.save_history(file)
 }
 
 fn read_lines(

@@ -186,9 +186,9 @@ impl Show for Screen {
             warn(&format!("server `{server}`: {}", clean(reason)));
         }
         let servers = if start.servers == 1 { "1 server".to_owned() } else { format!("{} servers", start.servers) };
-        let (model, tools, mode, reason) = (&start.model, start.tools, start.mode, &start.reason);
+        let (model, tools, mode, reason) = (&start.model, start.server_tools, start.mode, &start.reason);
         let dialect = start.dialect.map_or(String::new(), |dialect| format!(" ({dialect})"));
-        say(&format!("{FAINT}{model}, {tools} tools, {servers}; {mode}{dialect}: {reason}{FAINT:#}"));
+        say(&format!("{FAINT}{model}, {tools} tools of {servers}; {mode}{dialect}: {reason}{FAINT:#}"));
         match &start.sandbox {
             Some((text, true)) => say(&format!("{FAINT}{}{FAINT:#}", clean(text))),
             Some((text, false)) => warn(&format!("{ALARM}{}{ALARM:#}", clean(text))),

@@ -12,8 +12,10 @@ use crate::error::CliError;
 #[derive(Clone, Debug)]
 pub(super) struct Start {
     pub(super) model: String,
-    /// Tools that can be called or found.
+    /// Tools that can be called or found, with those of the agent itself.
     pub(super) tools: usize,
+    /// Tools of the servers.
+    pub(super) server_tools: usize,
     /// Servers that work.
     pub(super) servers: usize,
     /// Servers that do not, and why.
@@ -80,6 +82,7 @@ impl Start {
         Self {
             model,
             tools: agent.tool_count(),
+            server_tools: agent.fleet().servers().iter().map(|server| server.lists().tools.len()).sum(),
             servers: agent.fleet().servers().iter().filter(is_ready).count(),
             failed: agent.failures(),
             mode,
