@@ -136,7 +136,7 @@ impl Hands {
                 let work = self.call(&tool, target.arguments);
                 match tokio::time::timeout(self.tool_time, work).await {
                     Ok(done) => done,
-                    Err(_) => Done::error(format!("no answer within {} s", self.tool_time.as_secs_f32())),
+                    Err(_) => Done::error(format!("no response within {} s", self.tool_time.as_secs_f32())),
                 }
             }
             (None, None) => Done::error(format!("there is no `{}`", target.name)),

@@ -70,7 +70,7 @@ pub enum ClientError {
         variable: &'static str,
     },
     /// HTTP cannot be set up.
-    #[error("cannot set up HTTP")]
+    #[error("cannot create an HTTP client")]
     Http(#[source] reqwest::Error),
 }
 

@@ -69,10 +69,10 @@ impl fmt::Display for Tripped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { failures, reason, retry_in } = self;
         let calls = if *failures == 1 { "call" } else { "calls" };
-        write!(f, "its last {failures} {calls} failed ({reason}), so it is left alone")?;
+        write!(f, "circuit breaker open: the last {failures} {calls} failed ({reason})")?;
         match retry_in {
             Some(time) => write!(f, "; try again in {} s", time.as_secs_f32().ceil()),
-            None => f.write_str(" until the call that is trying it now has an answer"),
+            None => f.write_str("; a test call is running, try again later"),
         }
     }
 }
@@ -277,9 +277,9 @@ mod tests {
         check(
             SETTINGS,
             "0:x 1:t 2:s 3:+ 30:+",
-            ". . ! its last 3 calls failed (the server answered with HTTP status 503), so it is left alone; try again \
-             in 29 s its last 3 calls failed (the server answered with HTTP status 503), so it is left alone; try \
-             again in 2 s",
+            ". . ! circuit breaker open: the last 3 calls failed (the server answered with HTTP status 503); try again in \
+             29 s circuit breaker open: the last 3 calls failed (the server answered with HTTP status 503); try again \
+             in 2 s",
         );
     }
 
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn one_call_tries_after_the_pause() {
-        let refused = "its last 4 calls failed (the server is not connected: gone), so it is left alone; try again";
+        let refused = "circuit breaker open: the last 4 calls failed (the server is not connected: gone); try again";
         check(SETTINGS, "0:x 0:x 0:x 30:x 31:+ 60:+ 61:x 61:x", &format!(". . ! ! {refused} in 29 s * . ."));
     }
 

@@ -114,7 +114,7 @@ impl Link {
     /// `reason` with what the server last wrote, which most often explains it.
     pub(crate) fn explain(&self, reason: &str) -> String {
         match self.talk.last_word() {
-            Some(words) => format!("{reason}; it last wrote: {words}"),
+            Some(words) => format!("{reason}; last output: {words}"),
             None => reason.to_owned(),
         }
     }

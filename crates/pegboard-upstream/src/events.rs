@@ -18,7 +18,7 @@ pub struct Event {
 
 /// Too much data without an end of event.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event is larger than {limit} bytes")]
+#[error("an event exceeds the limit of {limit} bytes")]
 pub struct EventTooLarge {
     limit: usize,
 }

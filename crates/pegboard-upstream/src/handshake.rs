@@ -76,7 +76,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Refused(CallError),
     /// It speaks no version that we know.
-    #[error("the server speaks version `{0}`, which is not known here")]
+    #[error("the server speaks MCP version `{0}`, which Pegboard does not support")]
     Version(String),
     /// It took too long.
     #[error("not ready within {} s", .0.as_secs_f32())]
@@ -90,12 +90,12 @@ impl ConnectError {
             Self::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 Some("install the program, or give its full path")
             }
-            Self::Closed(_) => Some("run its command by hand to see more"),
-            Self::Timeout(_) => Some("raise `connectTimeout`, or see in the log what it is waiting for"),
+            Self::Closed(_) => Some("run the server's command manually to see its output"),
+            Self::Timeout(_) => Some("raise `connectTimeout`, or check the log for what the server is waiting for"),
             Self::Refused(CallError::Status { status: 401 | 403 }) => {
-                Some("it wants credentials: set `headers` with an `Authorization`")
+                Some("the server requires credentials: set an `Authorization` header in `headers`")
             }
-            Self::Refused(CallError::Unreachable(_)) => Some("check the address, and that the server runs"),
+            Self::Refused(CallError::Unreachable(_)) => Some("check the URL, and that the server is running"),
             _ => None,
         }
     }
@@ -113,7 +113,7 @@ impl From<OpenError> for ConnectError {
             OpenError::Client(error) => error.into(),
             OpenError::Unreachable(error) => Self::Refused(error),
             OpenError::NoStream { status } => Self::Refused(CallError::Status { status }),
-            OpenError::NoEndpoint => Self::Closed("the server did not name an endpoint for messages".into()),
+            OpenError::NoEndpoint => Self::Closed("the server did not send an `endpoint` event".into()),
         }
     }
 }
@@ -394,13 +394,13 @@ async fn discover(link: &Arc<Link>) -> Result<Hello, CallError> {
     let call = Call::new(DISCOVER, Fields::new(), Duration::MAX);
     let call = Call { timeout: None, capabilities: Some(client_capabilities()), ..call };
     let result = link.call(call).await?;
-    let fields =
-        Fields::of(&result).ok_or_else(|| CallError::Garbled("`server/discover` gave no object".to_owned()))?;
+    let fields = Fields::of(&result)
+        .ok_or_else(|| CallError::Garbled("the result of `server/discover` is not an object".to_owned()))?;
     let versions: Vec<String> = fields.read("supportedVersions").unwrap_or_default();
     if !versions.iter().any(|version| version == MODERN_VERSION) {
         // It knows the question but not our version of the protocol.
         let versions = text::brief(&versions.join(", "), MAX_VERSIONS);
-        return Err(CallError::Garbled(format!("it offers the versions `{versions}`")));
+        return Err(CallError::Garbled(format!("the server supports only the MCP versions `{versions}`")));
     }
     let info = fields.get("serverInfo").map(ToOwned::to_owned).or_else(|| {
         let meta = fields.object("_meta")?;
@@ -427,8 +427,9 @@ async fn ask_to_initialize(link: &Arc<Link>) -> Result<Hello, ConnectError> {
     params.set("clientInfo", client_info());
     let call = Call { timeout: None, ..Call::new(INITIALIZE, params, Duration::MAX) };
     let result = link.call(call).await.map_err(refused)?;
-    let fields = Fields::of(&result)
-        .ok_or_else(|| ConnectError::Refused(CallError::Garbled("`initialize` gave no object".to_owned())))?;
+    let fields = Fields::of(&result).ok_or_else(|| {
+        ConnectError::Refused(CallError::Garbled("the result of `initialize` is not an object".to_owned()))
+    })?;
     let version = fields.text("protocolVersion").unwrap_or_default();
     if !LEGACY_VERSIONS.contains(&version.as_str()) {
         return Err(ConnectError::Version(text::brief(&version, MAX_VERSIONS)));

@@ -74,11 +74,11 @@ pub fn mirrored(schema: &Value) -> Result<Vec<MirroredParameter>, String> {
     let mut found = Vec::new();
     collect(schema, &mut Vec::new(), &mut found)?;
     if count_marks(schema) != found.len() {
-        return Err("`x-mcp-header` where it cannot be reached by properties alone".to_owned());
+        return Err("`x-mcp-header` in a place other than nested `properties`".to_owned());
     }
     let mut names = HashSet::new();
     if let Some(twice) = found.iter().find(|one| !names.insert(one.header.to_ascii_lowercase())) {
-        return Err(format!("two parameters with the header `{}`", twice.header));
+        return Err(format!("two parameters use the header `{}`", twice.header));
     }
     Ok(found)
 }
@@ -91,10 +91,10 @@ fn collect(schema: &Value, path: &mut Vec<String>, found: &mut Vec<MirroredParam
         path.push(name.clone());
         if let Some(header) = property.get("x-mcp-header") {
             let header = header.as_str().filter(|header| is_token(header));
-            let header = header.ok_or_else(|| format!("`x-mcp-header` of `{name}` is no header name"))?;
+            let header = header.ok_or_else(|| format!("`x-mcp-header` of `{name}` is not a valid header name"))?;
             let kind = property.get("type").and_then(Value::as_str);
             if !matches!(kind, Some("string" | "integer" | "boolean")) {
-                return Err(format!("`x-mcp-header` of `{name}`, which is not a text, whole number or truth value"));
+                return Err(format!("`x-mcp-header` of `{name}`, whose type is not string, integer or boolean"));
             }
             found.push(MirroredParameter { header: header.to_owned(), path: path.clone() });
         }

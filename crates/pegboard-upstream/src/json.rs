@@ -207,14 +207,14 @@ impl<'de> Deserialize<'de> for Unambiguous {
             type Value = Unambiguous;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("JSON whose keys are given once")
+                f.write_str("JSON without duplicate keys")
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Unambiguous, A::Error> {
                 let mut keys = Keys::default();
                 while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
                     if !keys.insert(key) {
-                        return Err(de::Error::custom("a key is given twice"));
+                        return Err(de::Error::custom("duplicate key"));
                     }
                     map.next_value::<Unambiguous>()?;
                 }

@@ -273,7 +273,10 @@ pub(crate) async fn refresh(
             break;
         }
         if page >= MAX_PAGES || reader.items.len() >= MAX_ITEMS || reader.bytes > MAX_LIST_BYTES {
-            reader.warn(WarningKind::TooLong, format!("only the first {} are used", reader.items.len()));
+            reader.warn(
+                WarningKind::TooLong,
+                format!("list too long; only the first {} entries are used", reader.items.len()),
+            );
             break;
         }
     }

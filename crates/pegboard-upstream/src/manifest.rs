@@ -60,17 +60,17 @@ pub(crate) struct Manifests {
 /// Why a manifest was not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    #[error("there is none")]
+    #[error("not found")]
     Missing,
-    #[error("it cannot be read")]
+    #[error("cannot be read")]
     Io(#[source] io::Error),
-    #[error("it has more than {MAX_BYTES} bytes")]
+    #[error("larger than {MAX_BYTES} bytes")]
     TooLarge,
-    #[error("it is of another version")]
+    #[error("written by another version of Pegboard")]
     Version,
-    #[error("its seal is broken: it is damaged, or was made elsewhere")]
+    #[error("invalid signature: the file is damaged, or comes from another installation")]
     Seal,
-    #[error("it cannot be understood")]
+    #[error("invalid content")]
     Content(#[source] serde_json::Error),
 }
 
@@ -115,7 +115,7 @@ impl Manifests {
         }
         let written = match bytes.len() {
             length if length > MAX_BYTES => {
-                Err(io::Error::other(format!("it has {length} bytes, and at most {MAX_BYTES} are kept")))
+                Err(io::Error::other(format!("the list is {length} bytes, over the limit of {MAX_BYTES}")))
             }
             _ => self.folder.replace(&name, &bytes),
         };
@@ -138,7 +138,7 @@ impl Manifests {
         let name = silent_name(fingerprint);
         let noted = if is_silent { self.folder.replace(&name, b"") } else { self.folder.remove(&name) };
         if let Err(error) = noted {
-            tracing::debug!(%error, is_silent, "it cannot be noted whether a server answers");
+            tracing::debug!(%error, is_silent, "cannot save whether the server answered");
         }
     }
 
@@ -156,7 +156,7 @@ impl Manifests {
             // A file from the future says that a clock was wrong, and nothing of its age.
             let age = self.folder.modified(&name).ok().and_then(|then| now.duration_since(then).ok());
             if age.is_some_and(|age| age > limit) && self.folder.remove(&name).is_ok() {
-                tracing::debug!(file = name, "a manifest that nobody uses is removed");
+                tracing::debug!(file = name, "unused tool list removed from the cache");
             }
         }
     }
@@ -166,16 +166,16 @@ impl Manifests {
         let age = self.folder.modified(name).ok().map(|then| SystemTime::now().duration_since(then));
         let is_old = !matches!(age, Some(Ok(age)) if age < MARKED_FOR);
         if is_old && let Err(error) = self.folder.touch(name) {
-            tracing::debug!(file = name, %error, "a manifest cannot be marked as used");
+            tracing::debug!(file = name, %error, "cannot mark the cached tool list as used");
         }
     }
 
     fn warn(&self, error: &io::Error) {
         let folder = self.folder.path().display();
         if self.has_warned.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%folder, %error, "a manifest cannot be kept");
+            tracing::debug!(%folder, %error, "cannot cache tool lists");
         } else {
-            tracing::warn!(%folder, %error, "what servers offer cannot be kept for the next start");
+            tracing::warn!(%folder, %error, "cannot cache tool lists");
         }
     }
 }
@@ -186,7 +186,7 @@ pub(crate) fn recall(folder: &Path, configs: &[ServerConfig]) -> Option<(Manifes
         Ok(manifests) => manifests,
         Err(error) => {
             let folder = folder.display();
-            tracing::warn!(%folder, %error, "what servers offer cannot be kept for the next start");
+            tracing::warn!(%folder, %error, "cannot cache tool lists");
             return None;
         }
     };
@@ -196,7 +196,7 @@ pub(crate) fn recall(folder: &Path, configs: &[ServerConfig]) -> Option<(Manifes
             Ok(kept) => Some(kept),
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::debug!(server = config.name, %error, cause, "no manifest is used");
+                tracing::debug!(server = config.name, %error, cause, "cached tool list not used");
                 None
             }
         });

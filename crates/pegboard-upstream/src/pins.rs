@@ -70,7 +70,7 @@ pub(crate) struct Review {
 #[non_exhaustive]
 pub enum PinsError {
     /// The folder or a file in it cannot be read or written.
-    #[error("approvals cannot be kept in `{}`", path.display())]
+    #[error("cannot save approvals in `{}`", path.display())]
     Io {
         /// The folder.
         path: PathBuf,

@@ -101,7 +101,7 @@ impl RpcError {
     fn of(value: &RawValue) -> Self {
         let mut error: Self = serde_json::from_str(value.get()).unwrap_or_else(|_| {
             let text = text::brief(value.get(), 500);
-            Self::new(Self::INTERNAL, format!("a failure that is not in the right form: {text}"))
+            Self::new(Self::INTERNAL, format!("malformed JSON-RPC error: {text}"))
         });
         // It ends up in logs and on terminals.
         if let Cow::Owned(clean) = text::clean(&error.message) {
@@ -185,7 +185,7 @@ impl<'a> Wire<'a> {
     fn read(text: &'a str) -> Result<Self, MessageError> {
         let wire: Self = match serde_json::from_str(text) {
             Ok(wire) => wire,
-            Err(error) if error.is_data() => return Err(MessageError::NotRpc("the fields have wrong types")),
+            Err(error) if error.is_data() => return Err(MessageError::NotRpc("a field has the wrong type")),
             Err(error) => return Err(MessageError::NotJson(error)),
         };
         if wire.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
@@ -305,7 +305,7 @@ mod tests {
         check(r#"{"jsonrpc":"2.0","method":"x"}"#, "notification x");
         check(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "response 1 Ok(\"{}\")");
         check(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}"#, "response null Err(-32700)");
-        check("[]", "not a JSON-RPC 2.0 message: the fields have wrong types");
+        check("[]", "not a JSON-RPC 2.0 message: a field has the wrong type");
         check("{", "not JSON");
         check(
             r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#,

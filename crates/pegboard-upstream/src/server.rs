@@ -241,7 +241,7 @@ impl Upstream {
         let schema = Fields::of(&item.raw).and_then(|fields| fields.read("inputSchema"));
         match schema.as_ref().map(headers::mirrored) {
             Some(Err(reason)) => {
-                tracing::warn!(server = self.name(), tool = &*text::line(&item.key), reason, "a tool is left out");
+                tracing::warn!(server = self.name(), tool = &*text::line(&item.key), reason, "tool skipped");
                 false
             }
             _ => true,
@@ -317,8 +317,8 @@ impl Upstream {
                 outcome => {
                     match pass.finish(&outcome, Instant::now()) {
                         Turn::None => {}
-                        Turn::Opened => tracing::warn!(server = self.name(), "calls are refused for a while"),
-                        Turn::Closed => tracing::info!(server = self.name(), "calls pass again"),
+                        Turn::Opened => tracing::warn!(server = self.name(), "circuit breaker opened"),
+                        Turn::Closed => tracing::info!(server = self.name(), "circuit breaker closed"),
                     }
                     return outcome.and_then(|result| match result.get().len() {
                         bytes if bytes > result_bytes => {

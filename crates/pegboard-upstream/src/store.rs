@@ -35,19 +35,19 @@ pub struct Kind {
 #[non_exhaustive]
 pub enum LoadError {
     /// There is none.
-    #[error("there is none")]
+    #[error("not found")]
     Missing,
     /// The system refuses.
-    #[error("it cannot be read")]
+    #[error("cannot be read")]
     Io(#[source] io::Error),
     /// Nothing of ours is so large.
-    #[error("it is too large")]
+    #[error("too large")]
     TooLarge,
     /// Another version of this program has written it.
-    #[error("it is of another version")]
+    #[error("written by another version of Pegboard")]
     Version,
     /// It is damaged, or was made elsewhere.
-    #[error("its seal is broken: it is damaged, or was made elsewhere")]
+    #[error("invalid signature: the file is damaged, or comes from another installation")]
     Seal,
 }
 
@@ -116,7 +116,7 @@ impl Store {
     /// leaves the old or the new; one of the machine may leave neither.
     ///
     /// # Errors
-    /// When it is too large or the system refuses; then the old is still there.
+    /// When too large or the system refuses; then the old is still there.
     pub fn save(&self, name: &str, body: &[u8]) -> io::Result<()> {
         self.folder.replace_quickly(&self.file(name), &self.sealed(name, body)?)
     }
@@ -125,7 +125,7 @@ impl Store {
     fn sealed(&self, name: &str, body: &[u8]) -> io::Result<Vec<u8>> {
         if body.len() > self.kind.max_bytes {
             let most = self.kind.max_bytes;
-            return Err(io::Error::other(format!("it has {} bytes, and at most {most} are kept", body.len())));
+            return Err(io::Error::other(format!("the content is {} bytes, over the limit of {most}", body.len())));
         }
         let mut content = format!("{}{}\n", self.head(), self.seal(name, body)).into_bytes();
         content.extend_from_slice(body);
@@ -136,7 +136,7 @@ impl Store {
     /// waited for.
     ///
     /// # Errors
-    /// When it is too large or the system refuses; then the old is still there.
+    /// When too large or the system refuses; then the old is still there.
     pub fn save_surely(&self, name: &str, body: &[u8]) -> io::Result<()> {
         self.folder.replace(&self.file(name), &self.sealed(name, body)?)
     }

@@ -103,7 +103,7 @@ pub(crate) fn called(span: &Span, outcome: &Result<Raw, CallError>, began: Insta
     }
     let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     span.in_scope(|| match outcome {
-        Ok(result) => tracing::debug!(ms, bytes = result.get().len(), "a server has answered"),
-        Err(error) => tracing::debug!(ms, %error, "a server has not answered"),
+        Ok(result) => tracing::debug!(ms, bytes = result.get().len(), "server answered"),
+        Err(error) => tracing::debug!(ms, %error, "server call failed"),
     });
 }

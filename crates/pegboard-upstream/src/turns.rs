@@ -65,7 +65,7 @@ struct Member {
 #[non_exhaustive]
 pub enum Busy {
     /// It has waited as long as it could.
-    #[error("{most} {} running, as many as may at a time, and no turn came within {} s", calls(*.most), .waited.as_secs_f32())]
+    #[error("{most} {} running; gave up after {} s", calls(*.most), .waited.as_secs_f32())]
     Waited {
         /// Calls at a time.
         most: usize,
@@ -73,7 +73,7 @@ pub enum Busy {
         waited: Duration,
     },
     /// Too many wait already, or others that wait for less had to be let in.
-    #[error("{most} {} running, as many as may at a time, and {waiting} more are waiting; try again later", calls(*.most))]
+    #[error("{most} {} running and {waiting} more are waiting; try again later", calls(*.most))]
     Full {
         /// Calls at a time.
         most: usize,
@@ -407,7 +407,7 @@ mod tests {
         let turns = Turns::new(2);
         let (one, two) = (turns.take(OnBehalf::default(), LONG).await, turns.take(OnBehalf::default(), LONG).await);
         let late = turns.take(OnBehalf::default(), Duration::from_secs(3)).await.expect_err("two are running");
-        assert_eq!(late.to_string(), "2 calls are running, as many as may at a time, and no turn came within 3 s");
+        assert_eq!(late.to_string(), "2 calls are running; gave up after 3 s");
         assert_eq!(turns.waiting(), 0, "it waits no longer");
         drop(one);
         let three = turns.take(OnBehalf::default(), LONG).await;

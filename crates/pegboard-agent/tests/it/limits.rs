@@ -68,7 +68,7 @@ async fn time_of_a_tool() {
     let agent = agent(&provider).servers([weather.config()]).limits(limits).build().await.expect("an agent");
     let (events, _) = run(&agent, "Ask").await;
     let (_, text, is_error) = &results(&events)[0];
-    assert!(*is_error && text.contains("no answer within"), "{text}");
+    assert!(*is_error && text.contains("no response within"), "{text}");
     provider.assert_clean();
 }
 

@@ -83,10 +83,10 @@ async fn arguments_and_results_that_are_too_large_are_errors() {
     let large = session.request("tools/call", json!({"name": "large"})).await;
     assert_eq!(large["result"]["isError"], true);
     let bytes = json!({"content": [{"type": "text", "text": "x".repeat(LARGE)}]}).to_string().len();
-    let expected = format!("server `one`: its answer has {bytes} bytes, and 2000 are the most that is passed on");
+    let expected = format!("server `one`: result is {bytes} bytes, over the limit of 2000 (`maxResultBytes`)");
     assert_eq!(text(&large), expected);
     let arguments = json!({"message": "x".repeat(2000)}).to_string();
-    let expected = "server `one`: the arguments have 2014 bytes, and 1000 are the most that it is sent";
+    let expected = "server `one`: arguments are 2014 bytes, over the limit of 1000 (`maxArgumentBytes`)";
     assert_eq!(session.call("echo", &arguments).await, expected);
     assert_eq!(session.call("echo", r#"{"a":1}"#).await, "done");
     assert_eq!(server.called(), ["large", "echo"]);

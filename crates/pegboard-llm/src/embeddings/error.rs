@@ -7,7 +7,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum EmbeddingError {
     /// HTTP cannot be set up.
-    #[error("cannot set up HTTP")]
+    #[error("cannot create an HTTP client")]
     Http(#[source] reqwest::Error),
     /// The endpoint could not be reached, or the connection broke.
     #[error("cannot reach the endpoint")]

@@ -42,9 +42,9 @@ pub struct NeedsLogin {
 
 impl fmt::Display for NeedsLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server wants a login")?;
+        f.write_str("the server requires a login")?;
         if let Some(trouble) = &self.trouble {
-            write!(f, ", and the last one was not renewed: {trouble}")?;
+            write!(f, ", and the current one could not be refreshed: {trouble}")?;
         }
         write!(f, " (hint: run `pegboard login {}`)", self.server)
     }
@@ -195,17 +195,17 @@ impl Bearer {
         *lock(&self.trouble) = None;
         match renewed {
             Ok(renewed) => {
-                tracing::debug!(server = self.server, "a login was renewed");
+                tracing::debug!(server = self.server, "login refreshed");
                 grant = renewed;
             }
             Err(RefreshError::Over) => {
-                tracing::warn!(server = self.server, "a login has ended");
+                tracing::warn!(server = self.server, "login expired");
                 // It is not to be asked for once more.
                 grant.refresh_token = None;
             }
             Err(error) => {
                 let reason = crate::with_causes(&error);
-                tracing::warn!(server = self.server, reason, "a login was not renewed");
+                tracing::warn!(server = self.server, reason, "login not refreshed");
                 *lock(&self.trouble) = Some(reason);
                 return grant;
             }
@@ -213,7 +213,7 @@ impl Bearer {
         let (logins, kept) = (self.logins.clone(), grant.clone());
         let written = tokio::task::spawn_blocking(move || logins.write(&kept)).await;
         if let Ok(Err(error)) = written {
-            tracing::warn!(server = self.server, %error, "a login cannot be kept, and lasts as long as this process");
+            tracing::warn!(server = self.server, %error, "cannot save the refreshed login");
         }
         grant
     }
@@ -224,7 +224,7 @@ impl Bearer {
         match tokio::task::spawn_blocking(move || logins.read(&url)).await {
             Ok(Ok(grant)) => grant,
             Ok(Err(error)) => {
-                tracing::warn!(server = self.server, %error, "a login cannot be read");
+                tracing::warn!(server = self.server, %error, "cannot read the login");
                 None
             }
             Err(_) => None,

@@ -62,7 +62,7 @@ impl Callback {
             let url = target.and_then(|target| Url::parse(&self.url()).ok()?.join(&target).ok());
             let url = url.filter(|url| url.path() == PATH && url.port() == Some(self.port));
             let Some((taken, page)) = url.and_then(|url| take(&url)) else {
-                let _ = answer(&mut stream, "404 Not Found", "This page belongs to no login that is under way.").await;
+                let _ = answer(&mut stream, "404 Not Found", "This page does not belong to a login in progress.").await;
                 continue;
             };
             let _ = answer(&mut stream, "200 OK", page).await;

@@ -9,10 +9,10 @@ use super::{guard::RefusedPlace, http::HttpError};
 #[non_exhaustive]
 pub enum LoginError {
     /// It is not reached over HTTP.
-    #[error("server `{0}` is not a remote server, and needs no login")]
+    #[error("server `{0}` is a local program and needs no login")]
     NotRemote(String),
     /// The configuration already says what to send.
-    #[error("server `{0}` has an `Authorization` in its configuration, which counts more than a login")]
+    #[error("server `{0}` has an `Authorization` header in its configuration, which takes precedence over a login")]
     Configured(String),
     /// An address is not to be trusted with a login, or cannot be reached.
     #[error(transparent)]
@@ -24,13 +24,13 @@ pub enum LoginError {
         status: u16,
     },
     /// It wants something that it does not explain.
-    #[error("the server wants a login, but does not say who gives it")]
+    #[error("the server requires a login, but does not name an authorization server")]
     Undiscovered,
     /// What is said about logins there makes no sense.
-    #[error("what is said about logins there cannot be used: {0}")]
+    #[error("invalid OAuth metadata: {0}")]
     Metadata(String),
     /// Somebody speaks in the name of somebody else.
-    #[error("the answer comes from `{found}`, and not from `{expected}`")]
+    #[error("the OAuth issuer is `{found}`, expected `{expected}`")]
     Issuer {
         /// Whose it must be.
         expected: String,
@@ -38,10 +38,10 @@ pub enum LoginError {
         found: String,
     },
     /// Programs cannot introduce themselves there.
-    #[error("`{0}` does not let programs register themselves")]
+    #[error("`{0}` does not support dynamic client registration")]
     NoRegistration(String),
     /// It does not want us.
-    #[error("`{issuer}` refuses to register Pegboard: {reason}")]
+    #[error("`{issuer}` rejected the registration of Pegboard: {reason}")]
     Registration {
         /// Who.
         issuer: String,
@@ -49,7 +49,7 @@ pub enum LoginError {
         reason: String,
     },
     /// The port for the way back is taken.
-    #[error("cannot wait for the browser on port {port} of this machine")]
+    #[error("cannot listen for the browser on local port {port}")]
     Listen {
         /// Which port; 0 is any.
         port: u16,
@@ -57,19 +57,19 @@ pub enum LoginError {
         source: io::Error,
     },
     /// Not what the browser was sent to.
-    #[error("this is not the address that the browser was sent back to")]
+    #[error("this is not the redirect URL of the login")]
     NotARedirect,
     /// The answer to another login.
-    #[error("this is the answer to another login")]
+    #[error("this redirect URL belongs to another login")]
     OtherState,
     /// The person or the issuer said no.
-    #[error("the login was refused: {0}")]
+    #[error("the login was denied: {0}")]
     Denied(String),
     /// Nobody came back.
-    #[error("nobody logged in within {} s", .0.as_secs())]
+    #[error("no login within {} s", .0.as_secs())]
     Timeout(Duration),
     /// The last step failed.
-    #[error("`{issuer}` gives no token: {reason}")]
+    #[error("`{issuer}` did not issue a token: {reason}")]
     Exchange {
         /// Who.
         issuer: String,
@@ -77,7 +77,7 @@ pub enum LoginError {
         reason: String,
     },
     /// It is not taken back.
-    #[error("`{issuer}` does not take the login back (HTTP status {status})")]
+    #[error("`{issuer}` did not revoke the login (HTTP status {status})")]
     Revoke {
         /// Who.
         issuer: String,
@@ -85,7 +85,7 @@ pub enum LoginError {
         status: u16,
     },
     /// It cannot be kept.
-    #[error("cannot keep the login in `{folder}`")]
+    #[error("cannot save the login in `{folder}`")]
     Keep {
         /// Where.
         folder: String,
@@ -115,15 +115,17 @@ impl LoginError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Configured(_) => Some("remove it to use a login"),
+            Self::Configured(_) => Some("remove the header to use a login"),
             Self::Http(AskError(HttpError::Refused(RefusedPlace::Private { .. }))) => {
-                Some("if you trust the server with that, set `allowPrivateIssuers` in its `pegboard` section")
+                Some("if you trust the server, set `allowPrivateIssuers` in the `pegboard` section of its entry")
             }
-            Self::Undiscovered => Some("it may want a fixed token: set `authorizationToken` in its configuration"),
+            Self::Undiscovered => {
+                Some("if the server uses a fixed token, set `authorizationToken` in its configuration")
+            }
             Self::NoRegistration(_) | Self::Registration { .. } => {
-                Some("register an application there, and give its id as `oauth.clientId`")
+                Some("register an OAuth client there, and set its id as `oauth.clientId`")
             }
-            Self::Listen { port: 1.., .. } => Some("free it, or change `oauth.callbackPort`"),
+            Self::Listen { port: 1.., .. } => Some("free the port, or change `oauth.callbackPort`"),
             Self::Timeout(_) => Some("`--timeout` waits longer"),
             Self::Keep { .. } => Some("`--state` names another folder"),
             _ => None,
@@ -139,7 +141,7 @@ pub(super) fn told(text: &str) -> String {
     if line.chars().count() > MOST {
         line = line.chars().take(MOST).chain(['…']).collect();
     }
-    if line.is_empty() { "it does not say why".to_owned() } else { line }
+    if line.is_empty() { "no reason given".to_owned() } else { line }
 }
 
 #[cfg(test)]
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn what_others_say_is_one_short_line() {
         assert_eq!(told("no\n\u{1b}[31mway\t"), "no [31mway");
-        assert_eq!(told(" \n"), "it does not say why");
+        assert_eq!(told(" \n"), "no reason given");
         assert_eq!(told(&"x".repeat(500)).chars().count(), 301);
     }
 }

@@ -29,7 +29,7 @@ const LOOK_UP: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RefusedPlace {
     /// Others could listen in.
-    #[error("`{0}` is not a safe address: it must begin with `https://`")]
+    #[error("`{0}` is not a secure URL: it must begin with `https://`")]
     Unencrypted(String),
     /// It is not on the internet, and the server is not there.
     #[error("`{place}` is a {network} address, and the server is not on such a network (`allowPrivateIssuers`)")]

@@ -23,9 +23,9 @@ pub(super) enum HttpError {
     Refused(#[from] RefusedPlace),
     #[error("cannot reach `{host}`")]
     Unreachable { host: String, source: reqwest::Error },
-    #[error("the answer of `{host}` is larger than {MAX_BODY} bytes")]
+    #[error("the response of `{host}` is over the limit of {MAX_BODY} bytes")]
     TooLarge { host: String },
-    #[error("cannot set up HTTP")]
+    #[error("cannot create an HTTP client")]
     SetUp(#[source] reqwest::Error),
 }
 

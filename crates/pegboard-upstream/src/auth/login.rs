@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// What a person reads in the browser in the end.
-const GO_BACK: &str = "That is all. You can close this page and go back to the terminal.";
+const GO_BACK: &str = "You are logged in. You can close this page and return to the terminal.";
 
 /// A login that waits for a person.
 pub struct Login {
@@ -122,7 +122,7 @@ impl Login {
         let take = |url: &Url| match self.read(url) {
             // Not ours: somebody else's page, or an old one.
             Err(LoginError::OtherState | LoginError::NotARedirect) => None,
-            Err(error) => Some((Err(error), "The login was refused. The terminal says why.")),
+            Err(error) => Some((Err(error), "The login was denied. See the terminal for the reason.")),
             Ok(redirect) => Some((Ok(redirect), GO_BACK)),
         };
         self.callback.wait(take).await

@@ -74,13 +74,13 @@ impl Authority {
         }
         let metadata = found.metadata;
         let issuer = metadata.issuer.clone();
-        let issuer = issuer.ok_or_else(|| LoginError::Metadata("it does not say whose it is".to_owned()))?;
+        let issuer = issuer.ok_or_else(|| LoginError::Metadata("`issuer` is missing".to_owned()))?;
         check_issuer(&issuer, http).await?;
         let optional = [metadata.registration_endpoint.as_deref(), revocation_endpoint(&metadata)];
         let needed = [metadata.authorization_endpoint.as_str(), &metadata.token_endpoint];
         for endpoint in needed.into_iter().chain(optional.into_iter().flatten()) {
-            let url = Url::parse(endpoint)
-                .map_err(|_| LoginError::Metadata(format!("`{}` is no address", told(endpoint))))?;
+            let url =
+                Url::parse(endpoint).map_err(|_| LoginError::Metadata(format!("`{}` is not a URL", told(endpoint))))?;
             http.check(&url).await?;
         }
         manager.set_metadata(metadata.clone());
@@ -113,7 +113,8 @@ impl Authority {
             registered.client_id
         };
         let url = quietly(self.manager.get_authorization_url(&scopes)).await.map_err(unusable)?;
-        let url = Url::parse(&url).map_err(|_| LoginError::Metadata("the page for logins is no address".to_owned()))?;
+        let url =
+            Url::parse(&url).map_err(|_| LoginError::Metadata("the authorization endpoint is not a URL".to_owned()))?;
         self.http.check(&url).await?;
         Ok(Begun { authority: self, url, client_id, registered_secret })
     }
@@ -132,7 +133,7 @@ impl Authority {
 /// in odd places.
 async fn check_issuer(issuer: &str, http: &OAuthHttp) -> Result<(), LoginError> {
     let expected =
-        Url::parse(issuer).map_err(|_| LoginError::Metadata(format!("the issuer `{}` is no address", told(issuer))))?;
+        Url::parse(issuer).map_err(|_| LoginError::Metadata(format!("the issuer `{}` is not a URL", told(issuer))))?;
     http.check(&expected).await?;
     match http.last() {
         Some(found) if found.origin() != expected.origin() => Err(LoginError::Issuer {
@@ -204,7 +205,7 @@ impl Begun {
             network: self.authority.http.guard().network(),
         };
         let scopes = quietly(manager.get_current_scopes()).await;
-        grant.with(&response, scopes).ok_or_else(|| refused("its answer has no bearer token"))
+        grant.with(&response, scopes).ok_or_else(|| refused("the response has no bearer token"))
     }
 }
 
@@ -212,10 +213,10 @@ impl Begun {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RefreshError {
     /// It is over, and only a person can begin another.
-    #[error("the login has ended")]
+    #[error("the login has expired")]
     Over,
     /// It may work the next time.
-    #[error("`{issuer}` does not renew the login: {reason}")]
+    #[error("`{issuer}` did not refresh the login: {reason}")]
     Failed { issuer: String, reason: String },
 }
 
@@ -261,7 +262,7 @@ pub(super) async fn refresh(
         error => failed(&error.to_string()),
     })?;
     let scopes = quietly(manager.get_current_scopes()).await;
-    grant.clone().with(&response, scopes).ok_or_else(|| failed("its answer has no bearer token"))
+    grant.clone().with(&response, scopes).ok_or_else(|| failed("the response has no bearer token"))
 }
 
 impl Grant {
@@ -292,9 +293,7 @@ fn unusable(error: AuthError) -> LoginError {
         AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
             LoginError::Issuer { expected: told(&expected_issuer), found: told(&received_issuer) }
         }
-        AuthError::PkceUnsupported => {
-            LoginError::Metadata("it cannot tell a stolen code from a good one (no PKCE with S256)".to_owned())
-        }
+        AuthError::PkceUnsupported => LoginError::Metadata("PKCE with S256 is not supported".to_owned()),
         AuthError::NoAuthorizationSupport => LoginError::Undiscovered,
         AuthError::MetadataError(reason) => LoginError::Metadata(told(&reason)),
         error => LoginError::Metadata(told(&error.to_string())),

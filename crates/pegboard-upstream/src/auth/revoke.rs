@@ -12,7 +12,7 @@ use crate::config::{OAuthConfig, Secret};
 /// Tells whoever gave the login that it is over; whether there was a way to.
 pub(super) async fn revoke(grant: &Grant, oauth: &OAuthConfig, server: &Url) -> Result<bool, LoginError> {
     let Some(endpoint) = &grant.revocation_endpoint else { return Ok(false) };
-    let endpoint = Url::parse(endpoint).map_err(|_| LoginError::Metadata("no address to revoke at".to_owned()))?;
+    let endpoint = Url::parse(endpoint).map_err(|_| LoginError::Metadata("no revocation endpoint".to_owned()))?;
     let http = OAuthHttp::new(server, oauth)?;
     http.guard().allow(grant.network);
     let secret = oauth.secret_of(&grant.client_id).map(Secret::expose).or(grant.client_secret.as_deref());

@@ -76,7 +76,7 @@ impl Drop for CancelOnDrop<'_> {
         // Dropped outside the runtime there is nobody left to tell.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            let params = Fields::new().with("requestId", &id).with("reason", "the caller no longer waits");
+            let params = Fields::new().with("requestId", &id).with("reason", "the call was cancelled");
             let _ = link.notify("notifications/cancelled", Some(&params.to_raw())).await;
         });
     }

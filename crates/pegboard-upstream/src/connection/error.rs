@@ -12,13 +12,13 @@ pub enum CallError {
     #[error(transparent)]
     Rpc(RpcError),
     /// The server did not answer in time.
-    #[error("no answer within {} s", .0.as_secs_f32())]
+    #[error("no response within {} s", .0.as_secs_f32())]
     Timeout(Duration),
     /// The connection is gone.
     #[error("the server is not connected: {0}")]
     Closed(Arc<str>),
     /// The server has forgotten the session; it never saw the call.
-    #[error("the server has forgotten the session")]
+    #[error("the session expired on the server")]
     SessionExpired,
     /// An HTTP status that says nothing more.
     #[error("the server answered with HTTP status {status}")]
@@ -33,10 +33,10 @@ pub enum CallError {
     #[error("cannot reach the server")]
     Unreachable(#[source] reqwest::Error),
     /// It was not sent: too many others are running.
-    #[error("it is busy: {0}")]
+    #[error("concurrency limit of the server reached (`maxConcurrent`): {0}")]
     Busy(Busy),
     /// It was not sent: there is too much of it.
-    #[error("the arguments have {bytes} bytes, and {most} are the most that it is sent")]
+    #[error("arguments are {bytes} bytes, over the limit of {most} (`maxArgumentBytes`)")]
     ArgumentsTooLarge {
         /// How much there is.
         bytes: usize,
@@ -44,7 +44,7 @@ pub enum CallError {
         most: usize,
     },
     /// What came back is more than is passed on.
-    #[error("its answer has {} bytes, and {most} are the most that is passed on", size(*.bytes, *.most))]
+    #[error("result is {} bytes, over the limit of {most} (`maxResultBytes`)", size(*.bytes, *.most))]
     ResultTooLarge {
         /// How much it is, if it was read at all.
         bytes: Option<usize>,
@@ -55,7 +55,7 @@ pub enum CallError {
     #[error(transparent)]
     Tripped(Tripped),
     /// What came back is no answer.
-    #[error("the server's answer is unusable: {0}")]
+    #[error("invalid response from the server: {0}")]
     Garbled(String),
 }
 

@@ -34,7 +34,7 @@ impl Link {
     /// Gives a call its outcome.
     pub(crate) fn settle(&self, id: u64, outcome: Outcome) {
         if !self.calls.settle(id, outcome) {
-            tracing::debug!(server = %self.server, id, "an answer that nobody waits for");
+            tracing::debug!(server = %self.server, id, "response without a pending request");
         }
     }
 
@@ -78,7 +78,7 @@ impl Link {
             None => self.notices.try_send(Notice { method, params }).is_err(),
         };
         if is_full {
-            tracing::debug!(server = %self.server, "a notification was dropped: too many at once");
+            tracing::debug!(server = %self.server, "notification dropped: queue full");
         }
     }
 

@@ -26,7 +26,9 @@ impl Link {
             Outbound::Stdio(sender) => {
                 let sent = sender.send(outgoing.line).await;
                 sent.map(|()| None).map_err(|_| {
-                    CallError::Closed(self.close_reason().unwrap_or_else(|| "its standard input is closed".into()))
+                    CallError::Closed(
+                        self.close_reason().unwrap_or_else(|| "the server closed its standard input".into()),
+                    )
                 })
             }
             Outbound::Http(client) => {

@@ -103,7 +103,7 @@ impl Link {
                 let outcome = reply.await;
                 let line = Message::response(Some(&id), outcome.as_deref());
                 if let Err(error) = link.send(Outgoing::unanswered(line, "", link.era())).await {
-                    tracing::debug!(server = %link.server, %error, "an answer could not be sent");
+                    tracing::debug!(server = %link.server, %error, "cannot send the response");
                 }
                 link.questions.end(&id);
             });
@@ -111,9 +111,9 @@ impl Link {
         };
         match self.questions.begin(id, start) {
             Ok(()) => {}
-            Err(Unheard::TooMany) => self.close("the server asks too much at once"),
+            Err(Unheard::TooMany) => self.close("the server sent too many concurrent requests"),
             Err(Unheard::Again) => {
-                tracing::warn!(server = %self.server, "a question that was asked already is not asked again");
+                tracing::warn!(server = %self.server, "duplicate request id from the server ignored");
             }
         }
     }
@@ -142,24 +142,24 @@ async fn answer(method: &str, params: Option<Raw>, caller: Option<queue::Sender<
         ("roots/list" | "sampling/createMessage" | "elicitation/create", Some(caller)) => {
             let bytes = params.as_ref().map_or(0, |params| params.get().len());
             if bytes > MAX_QUESTION_BYTES {
-                let message = format!("the request has {bytes} bytes, over the limit of {MAX_QUESTION_BYTES}");
+                let message = format!("the request is {bytes} bytes, over the limit of {MAX_QUESTION_BYTES}");
                 return Err(RpcError::new(RpcError::INVALID_REQUEST, message));
             }
-            let gone = || RpcError::new(RpcError::INTERNAL, "the client is gone");
+            let gone = || RpcError::new(RpcError::INTERNAL, "the client disconnected");
             let (reply, replied) = oneshot::channel();
             let event = Event::Request { method: method.to_owned(), params, reply };
             caller.send(event).await.map_err(|_| gone())?;
             match tokio::time::timeout(ASK_TIMEOUT, replied).await {
                 Ok(outcome) => outcome.map_err(|_| gone())?,
-                Err(_) => Err(RpcError::new(RpcError::INTERNAL, "the client did not answer in time")),
+                Err(_) => Err(RpcError::new(RpcError::INTERNAL, "the client did not respond in time")),
             }
         }
         // Servers ask for roots as soon as they run; ours has none of its own.
         ("roots/list", None) => Ok(raw(&serde_json::json!({"roots": []}))),
         ("sampling/createMessage" | "elicitation/create", None) => {
-            Err(RpcError::new(RpcError::INTERNAL, "no single client has a call running that this could be for"))
+            Err(RpcError::new(RpcError::INTERNAL, "cannot tell which client this request is for"))
         }
-        _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("no method `{method}`"))),
+        _ => Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("unknown method `{method}`"))),
     }
 }
 

@@ -62,8 +62,8 @@ impl<'a> Reader<'a> {
     pub(super) fn page(&mut self, result: &RawValue) -> Result<Option<Raw>, CallError> {
         // Not taken apart into values of their own: a page may be the whole of a large list.
         let fields: HashMap<String, &RawValue> = serde_json::from_str(result.get())
-            .map_err(|_| CallError::Garbled("a list that is no object".to_owned()))?;
-        let missing = || CallError::Garbled(format!("a list without `{}`", self.kind.field()));
+            .map_err(|_| CallError::Garbled("the list result is not an object".to_owned()))?;
+        let missing = || CallError::Garbled(format!("the list result has no `{}`", self.kind.field()));
         let list = fields.get(self.kind.field()).ok_or_else(missing)?;
         let list: Vec<&RawValue> = serde_json::from_str(list.get()).map_err(|_| missing())?;
         for item in list {
@@ -76,24 +76,27 @@ impl<'a> Reader<'a> {
     fn item(&mut self, item: &RawValue) {
         if self.items.len() >= MAX_ITEMS {
             if self.items.len() == MAX_ITEMS && self.seen.insert(String::new()) {
-                self.warn(WarningKind::TooLong, format!("only the first {MAX_ITEMS} are used"));
+                self.warn(
+                    WarningKind::TooLong,
+                    format!("list over the limit of {MAX_ITEMS} entries; the rest is skipped"),
+                );
             }
             return;
         }
         // What cannot be read whole (half a character, nested without end) cannot be read by
         // clients either, and would cost them the whole list.
         if serde_json::from_str::<serde_json::Value>(item.get()).is_err() {
-            return self.warn(WarningKind::NotATool, "an entry that cannot be read is left out".to_owned());
+            return self.warn(WarningKind::NotATool, "unreadable entry skipped".to_owned());
         }
         let Some(fields) = Fields::of(item) else {
-            return self.warn(WarningKind::NotATool, "an entry that is no object is left out".to_owned());
+            return self.warn(WarningKind::NotATool, "entry skipped: not an object".to_owned());
         };
         let Some(key) = fields.text(self.kind.key()).filter(|key| !key.is_empty()) else {
-            let message = format!("an entry without `{}` is left out", self.kind.key());
+            let message = format!("entry skipped: no `{}`", self.kind.key());
             return self.warn(WarningKind::EmptyName, message);
         };
         if !self.seen.insert(key.clone()) {
-            return self.warn(WarningKind::DuplicateTool, format!("a second `{}` is left out", shorten(&key)));
+            return self.warn(WarningKind::DuplicateTool, format!("duplicate `{}` skipped", shorten(&key)));
         }
         let (fields, is_mended) = self.without_wrong_types(&key, fields);
         let raw = match self.kind {
@@ -103,11 +106,11 @@ impl<'a> Reader<'a> {
         };
         let raw = self.cleaned(&key, raw);
         if raw.get().len() > MAX_ITEM_BYTES {
-            let message = format!("`{}` has {} bytes and is left out", shorten(&key), raw.get().len());
+            let message = format!("`{}` skipped: {} bytes is too large", shorten(&key), raw.get().len());
             return self.warn(WarningKind::TooLong, message);
         }
         if self.bytes > MAX_LIST_BYTES {
-            return self.warn(WarningKind::TooLong, format!("`{}` is left out: the list is too large", shorten(&key)));
+            return self.warn(WarningKind::TooLong, format!("`{}` skipped: the list is too large", shorten(&key)));
         }
         self.bytes += raw.get().len();
         self.items.push(Item { key, raw: raw.into() });
@@ -120,7 +123,7 @@ impl<'a> Reader<'a> {
             None => {
                 self.warn(
                     WarningKind::SchemaNotObject,
-                    format!("`{}` has no usable schema; any object fits", shorten(name)),
+                    format!("`{}` has no valid `inputSchema`; any object is accepted", shorten(name)),
                 );
                 fields.set("inputSchema", raw(&json!({"type": "object"})));
                 is_mended = true;
@@ -133,8 +136,7 @@ impl<'a> Reader<'a> {
             }
         }
         if let Some(text) = fields.text("description").filter(|text| text.len() > MAX_TEXT) {
-            let message =
-                format!("the description of `{}` has {} bytes and is cut to {MAX_TEXT}", shorten(name), text.len());
+            let message = format!("the description of `{}` is {} bytes; cut to {MAX_TEXT}", shorten(name), text.len());
             self.warn(WarningKind::TooLong, message);
             fields.set("description", raw(&text::bounded(&text, MAX_TEXT)));
             is_mended = true;
@@ -156,13 +158,13 @@ impl<'a> Reader<'a> {
             }
         }
         if is_wrong {
-            let message = format!("the schema of `{}` is not an object's; mended", shorten(name));
+            let message = format!("the schema of `{}` is not an object schema; repaired", shorten(name));
             self.warn(WarningKind::WrongType, message);
         }
         if has_type {
             return is_wrong.then_some(schema);
         }
-        let message = format!("the schema of `{}` has no `type`; it is an object's", shorten(name));
+        let message = format!("the schema of `{}` has no `type`; `object` is assumed", shorten(name));
         self.warn(WarningKind::WrongType, message);
         Some(schema.begun_with("type", "object"))
     }
@@ -175,7 +177,7 @@ impl<'a> Reader<'a> {
         // Line ends of Windows are not worth a word.
         let is_news = text::clean_definition(&item.get().replace("\\r", ""), "name", MAX_TEXT).is_some();
         if is_news {
-            let message = format!("`{}` has hidden characters or too long a text, which are left out", shorten(key));
+            let message = format!("`{}` has hidden characters or an overlong text, which are removed", shorten(key));
             self.warn(WarningKind::HiddenCharacters, message);
         }
         clean
@@ -190,7 +192,7 @@ impl<'a> Reader<'a> {
             if !value.get().starts_with(*fits) {
                 self.warn(
                     WarningKind::WrongType,
-                    format!("`{field}` of `{}` has the wrong type and is left out", shorten(key)),
+                    format!("`{field}` of `{}` has the wrong type and is ignored", shorten(key)),
                 );
                 fields.remove(field);
                 is_mended = true;

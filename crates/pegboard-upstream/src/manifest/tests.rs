@@ -189,15 +189,15 @@ fn what_is_damaged_or_somebody_elses_is_not_used() {
         let found = manifests.load(&one).map(drop).map_err(|error| error.to_string());
         assert_eq!(found.err().as_deref(), Some(expected).filter(|text| !text.is_empty()));
     };
-    let seal = "its seal is broken: it is damaged, or was made elsewhere";
+    let seal = "invalid signature: the file is damaged, or comes from another installation";
     check(&whole, "");
     check(&whole[..whole.len() - 1], seal);
-    check(&whole[..20], "it is of another version");
-    check(b"", "it is of another version");
+    check(&whole[..20], "written by another version of Pegboard");
+    check(b"", "written by another version of Pegboard");
     check(&[&whole[..], b" "].concat(), seal);
     let newer = String::from_utf8_lossy(&whole).replacen("manifest 2", "manifest 3", 1);
-    check(newer.as_bytes(), "it is of another version");
-    check(&vec![b'x'; 1 << 20], "it is of another version");
+    check(newer.as_bytes(), "written by another version of Pegboard");
+    check(&vec![b'x'; 1 << 20], "written by another version of Pegboard");
     // Under another name it is another server's.
     fs::write(place.0.join(file_name(&other)), &whole).expect("a file");
     assert!(matches!(manifests.load(&other), Err(ReadError::Seal)));

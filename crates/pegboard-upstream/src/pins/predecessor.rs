@@ -55,7 +55,7 @@ impl Files {
         let (server, place) = (config.name.as_str(), self.place(config));
         if let Some((_, _, last)) = approved.first() {
             let tools = last.tools.len();
-            tracing::info!(server, from = last.server, tools, "approvals taken over from another name");
+            tracing::info!(server, from = last.server, tools, "approvals adopted from another server name");
             let mut taken = merged(&approved, config, place, offered);
             if !is_same_place {
                 let held = self.held_elsewhere(offered)?;
@@ -64,7 +64,7 @@ impl Files {
             return Ok(taken);
         }
         if let Some(file) = unreadable.filter(|_| config.pinning() == Pinning::Hold) {
-            let hint = "remove the file if its server is not used any more";
+            let hint = "remove the file if its server is no longer used";
             tracing::error!(server, file = format!("{file}.approved"), hint, "server held: approvals unreadable");
             return Ok(Approved::nothing(config, place));
         }

@@ -59,7 +59,7 @@ impl Upstream {
                 (lists.tools, lists.held) = (Arc::default(), Arc::clone(&lists.offered));
             }
             *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(lists);
-            tracing::debug!(server = self.name(), tools = self.lists().tools.len(), "a server is known from before");
+            tracing::debug!(server = self.name(), tools = self.lists().tools.len(), "cached tool list loaded");
         }
         let _ = self.kept.set(Kept {
             manifests: Arc::clone(manifests),

@@ -108,7 +108,7 @@ impl Upstream {
             }
             match ended {
                 Ended::Idle => {
-                    tracing::info!(server = self.name(), "a server that nobody uses is stopped");
+                    tracing::info!(server = self.name(), "idle server stopped");
                     if !self.rest(&mut stop).await {
                         return;
                     }
@@ -117,12 +117,12 @@ impl Upstream {
                 Ended::Reconnect | Ended::Failed(_) => {
                     let reason = match ended {
                         Ended::Failed(reason) => text::brief(&self.redactor.redact(&reason), MAX_REASON),
-                        _ => "the server keeps forgetting the session".to_owned(),
+                        _ => "the session keeps expiring on the server".to_owned(),
                     };
                     reconnects = 0;
                     // What it offers is known, so nobody needs it before it is called again.
                     if self.config.is_lazy() && self.hello().is_some() {
-                        tracing::warn!(server = self.name(), reason, "a server failed; the next call starts it");
+                        tracing::warn!(server = self.name(), reason, "server failed; the next call restarts it");
                         self.notes.fell(&reason);
                         // Whoever woke it this time is told, and wakes it no more.
                         tokio::select! {
@@ -255,7 +255,7 @@ impl Upstream {
         let (Connected { link, hello, mut process, closing }, _listening) = connected;
         closing.disarm();
         let tools = self.lists().tools.len();
-        tracing::info!(server = self.name(), protocol = hello.version, tools, "a server is ready");
+        tracing::info!(server = self.name(), protocol = hello.version, tools, "server ready");
         link.set_ready();
         *lock(&self.failed_start) = None;
         *lock(&self.last_hello) = Some(Arc::clone(&hello));
@@ -278,8 +278,8 @@ impl Upstream {
             }
             _ => ended,
         };
-        let is_expired = link.close_reason().is_some_and(|reason| reason.contains("forgotten the session"));
-        link.close(if ended.is_empty() { "not used".to_owned() } else { ended.clone() });
+        let is_expired = link.close_reason().is_some_and(|reason| reason.contains("session expired on the server"));
+        link.close(if ended.is_empty() { "idle".to_owned() } else { ended.clone() });
         self.connection.send_replace(None);
         self.notes.set_pid(None);
         if let Some(process) = process {
@@ -323,7 +323,12 @@ impl Upstream {
         if !names.is_empty() && !self.has_warned_of_withheld.swap(true, Ordering::Relaxed) {
             let variables = names.join(", ");
             let setting = format!("mcpServers.{}.pegboard.inheritEnv", self.name());
-            tracing::warn!(server = self.name(), variables, setting, "failed server lacks variables not passed to it");
+            tracing::warn!(
+                server = self.name(),
+                variables,
+                setting,
+                "failed server may lack variables that it does not inherit"
+            );
         }
         names
     }
@@ -360,7 +365,7 @@ impl Upstream {
                 Ok((connected, listening))
             }
             Err(error) => {
-                connected.link.close("its tools cannot be listed");
+                connected.link.close("cannot list the server's tools");
                 if let Some(process) = connected.process {
                     process.stop().await;
                 }
@@ -399,7 +404,7 @@ impl Upstream {
             let mut lists = Lists::clone(&self.lists());
             for kind in kinds {
                 if let Err(error) = listing::refresh(link, kind, &mut lists, self.config.timeouts.connect).await {
-                    tracing::warn!(server = self.name(), %error, "`{}` failed; the old list stays", kind.method());
+                    tracing::warn!(server = self.name(), %error, "`{}` failed; previous list kept", kind.method());
                 }
             }
             self.publish(lists).await;

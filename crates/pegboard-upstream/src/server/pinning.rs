@@ -151,16 +151,16 @@ impl Upstream {
         for report in news.iter().take(MAX_TOLD) {
             let (server, tool) = (self.name(), &*pegboard_core::text::line(&report.tool));
             match (report.kind, report.is_held) {
-                (PinKind::Removed, _) => tracing::info!(server, tool, "a tool that was approved is gone"),
-                (PinKind::New, false) => tracing::warn!(server, tool, "a tool is new since its server was approved"),
-                (PinKind::New, true) => tracing::warn!(server, tool, "a new tool is held back until it is approved"),
-                (_, false) => tracing::warn!(server, tool, "a tool has changed since it was approved"),
-                (_, true) => tracing::warn!(server, tool, "a changed tool is held back until it is approved"),
+                (PinKind::Removed, _) => tracing::info!(server, tool, "approved tool removed by its server"),
+                (PinKind::New, false) => tracing::warn!(server, tool, "new tool not approved"),
+                (PinKind::New, true) => tracing::warn!(server, tool, "new tool held until approved"),
+                (_, false) => tracing::warn!(server, tool, "changed tool not approved"),
+                (_, true) => tracing::warn!(server, tool, "changed tool held until approved"),
             }
         }
         if !news.is_empty() {
             let (more, server) = (news.len().saturating_sub(MAX_TOLD), self.name());
-            tracing::warn!(server, more, "`pegboard approve --list` shows what waits for approval");
+            tracing::warn!(server, more, "tools pending approval; see `pegboard approve --list`");
         }
     }
 
@@ -179,7 +179,7 @@ impl Upstream {
                 (stamp != pinned.stamp, pinned.is_unwritten)
             };
             if (is_other || is_unwritten) && self.look_again().await {
-                tracing::info!(server = self.name(), "what was approved has changed");
+                tracing::info!(server = self.name(), "approvals changed");
                 self.crew.changed();
             }
         }

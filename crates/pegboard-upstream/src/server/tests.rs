@@ -100,10 +100,10 @@ async fn a_server_that_does_not_answer_is_left_alone() {
     }
     puppet.stick(true);
     for _ in 0..2 {
-        assert_eq!(call(server).await, "no answer within 10 s");
+        assert_eq!(call(server).await, "no response within 10 s");
     }
     let began = Instant::now();
-    let left = "its last 2 calls failed (no answer within 10 s), so it is left alone; try again in 30 s";
+    let left = "circuit breaker open: the last 2 calls failed (no response within 10 s); try again in 30 s";
     assert_eq!(call(server).await, left);
     assert_eq!((began.elapsed(), puppet.calls()), (Duration::ZERO, 7), "it was not asked");
     let report = server.report();
@@ -114,7 +114,7 @@ async fn a_server_that_does_not_answer_is_left_alone() {
 
     tokio::time::advance(settings.pause).await;
     assert_eq!(server.report().breaker.state, "half-open");
-    assert_eq!(call(server).await, "no answer within 10 s", "one may try");
+    assert_eq!(call(server).await, "no response within 10 s", "one may try");
     assert!(call(server).await.starts_with("its last 3 calls failed"));
     tokio::time::advance(settings.pause).await;
     puppet.stick(false);
@@ -129,12 +129,12 @@ async fn a_try_that_nobody_waits_for_is_no_try() {
     let (fleet, puppet) = fleet(|config| config.breaker = Some(settings));
     let server = &fleet.servers()[0];
     puppet.stick(true);
-    assert_eq!(call(server).await, "no answer within 10 s");
+    assert_eq!(call(server).await, "no response within 10 s");
     tokio::time::advance(settings.pause).await;
     let trying = tokio::time::timeout(Duration::from_secs(1), call(server)).await;
     assert!(trying.is_err(), "given up after a second");
     puppet.stick(false);
-    assert!(!call(server).await.contains("left alone"));
+    assert!(!call(server).await.contains("circuit breaker open"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,9 +277,9 @@ async fn calls_wait_for_their_turn() {
     assert_eq!(puppet.calls(), 1);
     // The first takes as long as a call may, and so does whoever waits for it.
     let told = third.await.expect("it ends");
-    let busy = "it is busy: 1 call is running, as many as may at a time, and no turn came within 10 s";
-    assert!(told == busy || told == "no answer within 10 s", "{told}");
-    assert_eq!(first.await.expect("it ends"), "no answer within 10 s");
+    let busy = "concurrency limit of the server reached (`maxConcurrent`): 1 call is running; gave up after 10 s";
+    assert!(told == busy || told == "no response within 10 s", "{told}");
+    assert_eq!(first.await.expect("it ends"), "no response within 10 s");
     puppet.stick(false);
     assert_ne!(call(&server).await, busy);
     let counts = server.report().calls;
@@ -313,9 +313,9 @@ async fn too_much_of_it() {
     let said = make("tools/call", 100).await.expect_err("too much").to_string();
     assert_eq!(
         (said.as_str(), puppet.calls()),
-        ("the arguments have 111 bytes, and 100 are the most that it is sent", 0)
+        ("arguments are 111 bytes, over the limit of 100 (`maxArgumentBytes`)", 0)
     );
     let said = make("resources/read", 3).await.expect_err("too much").to_string();
-    assert_eq!(said, "its answer has 1015 bytes, and 1000 are the most that is passed on");
+    assert_eq!(said, "result is 1015 bytes, over the limit of 1000 (`maxResultBytes`)");
     assert_eq!(server.report().breaker.failures, 0, "that is no failure to answer");
 }

@@ -57,7 +57,7 @@ impl Folder {
         // Before it is opened: a pipe would keep us waiting.
         let data = fs::symlink_metadata(&path)?;
         if !data.is_file() {
-            return Err(io::Error::other("it is not a file"));
+            return Err(io::Error::other("not a regular file"));
         }
         let size = usize::try_from(data.len()).unwrap_or(usize::MAX);
         let mut bytes = Vec::with_capacity(size.min(most) + 1);
@@ -148,7 +148,7 @@ impl Folder {
                 // The system can wait for ever or not at all.
                 Err(TryLockError::WouldBlock) if start.elapsed() < patience => thread::sleep(LOOK),
                 Err(TryLockError::WouldBlock) => {
-                    let reason = format!("another program has kept its lock for {patience:?}");
+                    let reason = format!("another process has held the lock for {patience:?}");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
                 }
             }
@@ -219,10 +219,10 @@ fn check_owner(path: &Path) -> io::Result<()> {
     let data = fs::metadata(path)?;
     let refuse = |reason| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     if data.uid() != rustix::process::geteuid().as_raw() {
-        return refuse("the folder belongs to somebody else");
+        return refuse("the folder belongs to another user");
     }
     if data.mode() & 0o022 != 0 {
-        return refuse("others can write to the folder");
+        return refuse("the folder is writable by other users");
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Key {
                 if !folder.add(FILE, &bytes)? && read(folder)?.is_none() {
                     folder.replace(FILE, &bytes)?;
                 }
-                read(folder)?.ok_or_else(|| io::Error::other("the key cannot be kept"))
+                read(folder)?.ok_or_else(|| io::Error::other("cannot save the key"))
             }
         }
     }

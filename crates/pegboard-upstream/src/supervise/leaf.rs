@@ -35,7 +35,7 @@ pub(super) fn run(parent: i32, server: &[OsString]) -> Failure {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     // It may have ended before the kernel was asked.
     if getppid().is_none_or(|pid| pid.as_raw_nonzero().get() != parent) {
-        return (1, "the supervisor has ended".to_owned());
+        return (1, "the supervisor process exited".to_owned());
     }
     let error = Command::new(program).args(args).exec();
     (127, format!("cannot start `{}`: {error}", program.to_string_lossy()))

@@ -72,7 +72,7 @@ pub(super) fn set_up(parent: i32) -> Result<(), Failure> {
     // It may have ended before the kernel was asked. Its number is not one of this namespace,
     // but this `/proc` is still that of the namespace outside.
     if parent_outside().map_err(|error| failed(&error))? != Some(parent) {
-        return Err((1, "the supervisor has ended".to_owned()));
+        return Err((1, "the supervisor process exited".to_owned()));
     }
     let mounted = || -> io::Result<()> {
         namespaces::unshare(UnshareFlags::NEWNS)?;

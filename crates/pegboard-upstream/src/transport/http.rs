@@ -44,11 +44,11 @@ const MAX_RESUME_AFTER: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     // Without the address itself: there may be a secret in it.
-    #[error("`url` is not the address of a server")]
+    #[error("`url` is not a valid URL")]
     Url,
-    #[error("`{0}` is not a header, or its value is not")]
+    #[error("`{0}` is not a valid header name, or its value is invalid")]
     Header(String),
-    #[error("cannot set up HTTP")]
+    #[error("cannot create an HTTP client")]
     Http(#[source] reqwest::Error),
 }
 
@@ -147,9 +147,9 @@ impl HttpClient {
                 ended.into_iter().for_each(|reason| link.close(reason));
             }
             (Some(id), Ok(())) if link.is_pending(id) => {
-                link.settle(id, Err(CallError::Garbled("it ended without an answer".to_owned())));
+                link.settle(id, Err(CallError::Garbled("the event stream ended without a response".to_owned())));
             }
-            (None, Err(error)) => tracing::debug!(server = %link.server, %error, "a message was not taken"),
+            (None, Err(error)) => tracing::debug!(server = %link.server, %error, "message rejected by the server"),
             _ => {}
         }
     }
@@ -201,7 +201,7 @@ impl HttpClient {
         }
         let had_session = link.era() == Some(Era::Legacy) && lock(&self.session).is_some();
         if status == StatusCode::NOT_FOUND && had_session {
-            link.close("the server has forgotten the session");
+            link.close("the session expired on the server");
             return Err(CallError::SessionExpired);
         }
         // What an entrance says about credentials is not the server's answer.
@@ -219,7 +219,7 @@ impl HttpClient {
         match Message::parse_all(text) {
             // Some servers say so that they have forgotten the session: to nobody in particular.
             Ok(messages) if status == StatusCode::BAD_REQUEST && had_session && is_to_nobody(&messages) => {
-                link.close("the server has forgotten the session");
+                link.close("the session expired on the server");
                 Err(CallError::SessionExpired)
             }
             Ok(messages) => {
@@ -286,7 +286,7 @@ impl HttpClient {
                 Ok(response) if response.status() == StatusCode::NOT_FOUND => {
                     // Without a stream before or a session there was nothing to forget.
                     if streams > 0 && lock(&self.session).is_some() {
-                        link.close("the server has forgotten the session");
+                        link.close("the session expired on the server");
                     }
                     return;
                 }
@@ -361,7 +361,7 @@ async fn read_stream(
             }
             match Message::parse_all(&event.data) {
                 Ok(messages) => messages.into_iter().for_each(|message| link.incoming(message, request)),
-                Err(error) => tracing::warn!(server = %link.server, %error, "an event is no message and is skipped"),
+                Err(error) => tracing::warn!(server = %link.server, %error, "event skipped: not a JSON-RPC message"),
             }
         }
         if request.is_some_and(|id| !link.is_pending(id)) {

@@ -86,7 +86,7 @@ impl SseClient {
                     "message" => match Message::parse_all(&event.data) {
                         Ok(messages) => messages.into_iter().for_each(|message| link.incoming(message, None)),
                         Err(error) => {
-                            tracing::warn!(server = %link.server, %error, "an event is no message and is skipped");
+                            tracing::warn!(server = %link.server, %error, "event skipped: not a JSON-RPC message");
                         }
                     },
                     _ => {}
@@ -102,7 +102,7 @@ impl SseClient {
             Some(endpoint) => {
                 self.endpoint.send_replace(Some(endpoint));
             }
-            None => link.close("the server names an endpoint on another host"),
+            None => link.close("the server sent an endpoint on another host"),
         }
     }
 
@@ -110,7 +110,7 @@ impl SseClient {
     pub(crate) async fn deliver(&self, link: &Arc<Link>, outgoing: Outgoing) {
         let endpoint = self.endpoint.borrow().clone();
         let outcome = match endpoint {
-            None => Err(CallError::Closed("the server has named no endpoint".into())),
+            None => Err(CallError::Closed("the server has not sent an `endpoint` event".into())),
             Some(endpoint) => {
                 let request = self.client.post(endpoint).headers(self.headers.clone());
                 let request = http::traced(request, &self.headers, &outgoing.trace);
@@ -132,7 +132,7 @@ impl SseClient {
                 link.settle(id, Err(error));
                 ended.into_iter().for_each(|reason| link.close(reason));
             }
-            (None, Err(error)) => tracing::debug!(server = %link.server, %error, "a message was not taken"),
+            (None, Err(error)) => tracing::debug!(server = %link.server, %error, "message rejected by the server"),
             _ => {}
         }
     }
@@ -145,8 +145,8 @@ pub(crate) enum OpenError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Unreachable(CallError),
-    #[error("the server has no event stream here (HTTP status {status})")]
+    #[error("no event stream at this URL (HTTP status {status})")]
     NoStream { status: u16 },
-    #[error("the server did not name an endpoint for messages")]
+    #[error("the server did not send an `endpoint` event")]
     NoEndpoint,
 }

@@ -105,7 +105,7 @@ pub(crate) struct Process {
 /// Starts the program.
 pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     if let Some(cwd) = program.cwd.filter(|cwd| !cwd.is_dir()) {
-        return Err(io::Error::other(format!("there is no folder `{}`", cwd.display())));
+        return Err(io::Error::other(format!("the working directory `{}` does not exist", cwd.display())));
     }
     let path = program.environment.path();
     let resolved = program::find(program.command, program.cwd, path).map_err(|error| {
@@ -137,7 +137,7 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     #[cfg(unix)]
     command.process_group(0);
     let mut child = command.spawn()?;
-    let missing = || io::Error::other("a pipe of the child is missing");
+    let missing = || io::Error::other("a pipe to the server is missing");
     let stdin = child.stdin.take().ok_or_else(missing)?;
     let stdout = child.stdout.take().ok_or_else(missing)?;
     let stderr = child.stderr.take().ok_or_else(missing)?;
@@ -195,7 +195,7 @@ impl Process {
     pub(crate) async fn wait(&mut self) -> String {
         let ended = match self.child.wait().await {
             Ok(status) => describe(status),
-            Err(error) => format!("cannot be waited for: {error}"),
+            Err(error) => format!("cannot wait for the process: {error}"),
         };
         hear_out(&mut self.stderr).await;
         hear_out(&mut self.stdout).await;
@@ -283,7 +283,7 @@ fn first_child(pid: u32) -> Option<u32> {
 }
 
 fn describe(status: ExitStatus) -> String {
-    format!("the server ended with {status}")
+    format!("the server exited with {status}")
 }
 
 async fn write(mut queue: mpsc::Receiver<String>, mut stdin: ChildStdin) {
@@ -302,7 +302,7 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
         let line = match lines.next().await {
             Ok(Some(line)) => line,
             Ok(None) => return link.close("the server closed its standard output"),
-            Err(error) => return link.close(format!("the server's standard output cannot be read: {error}")),
+            Err(error) => return link.close(format!("cannot read the server's standard output: {error}")),
         };
         let mut shown = String::new();
         let message = match line {
@@ -338,7 +338,7 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
                 link.strayed(&shown);
                 let reason = match other {
                     Some(Err(error)) => error.to_string(),
-                    _ => "too long, or not text".to_owned(),
+                    _ => "too long, or not UTF-8".to_owned(),
                 };
                 if complaints <= MAX_COMPLAINTS {
                     let server = &*link.server;
@@ -346,7 +346,7 @@ async fn read(link: Arc<Link>, stdout: ChildStdout) {
                         server,
                         reason,
                         line = shown,
-                        "a line on standard output is no message and is skipped"
+                        "line on standard output skipped: not a JSON-RPC message"
                     );
                 }
             }
@@ -418,7 +418,7 @@ mod tests {
         let (link, process) = script(&format!("read line; printf '{answer}\\n' 0; cat > /dev/null"), &[], 400);
         let call = crate::connection::Call::new("tools/call", crate::json::Fields::new(), Duration::from_secs(60));
         let error = link.call(call).await.expect_err("it is too long");
-        assert_eq!(error.to_string(), "its answer has more than 400 bytes, and 400 are the most that is passed on");
+        assert_eq!(error.to_string(), "result is more than 400 bytes, over the limit of 400 (`maxResultBytes`)");
         link.close("done");
         process.stop().await;
     }

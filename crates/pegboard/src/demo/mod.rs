@@ -212,7 +212,7 @@ impl DemoServer {
             "tools/call" => return self.call(params).map(complete),
             "prompts/get" => return self.prompt(&params).map(complete),
             "resources/read" => return self.read(&params).map(complete),
-            _ => return Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("no method `{method}`"))),
+            _ => return Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("unknown method `{method}`"))),
         };
         result["ttlMs"] = LIST_TTL_MS.into();
         result["cacheScope"] = "public".into();

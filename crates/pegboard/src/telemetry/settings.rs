@@ -24,9 +24,9 @@ pub(crate) enum Off {
     #[error("`{variable}` is `{value}`, which must be {fits}")]
     Variable { variable: &'static str, value: String, fits: &'static str },
     /// A header cannot be sent; which, but not with what.
-    #[error("`{0}` is not a header, or its value is not")]
+    #[error("`{0}` is not a valid header name, or its value is invalid")]
     Header(String),
-    #[error("cannot set up HTTP")]
+    #[error("cannot create an HTTP client")]
     Http(#[source] reqwest::Error),
 }
 
@@ -176,7 +176,10 @@ mod tests {
         );
         check(&[endpoint, (FORM, "grpc")], "`OTEL_EXPORTER_OTLP_PROTOCOL` is `grpc`, which must be `http/protobuf`");
         check(&[endpoint, (SAMPLER_ARG, "2")], "`OTEL_TRACES_SAMPLER_ARG` is `2`, which must be a number from 0 to 1");
-        check(&[endpoint, (HEADERS, "secret")], "`OTEL_EXPORTER_OTLP_HEADERS` is not a header, or its value is not");
+        check(
+            &[endpoint, (HEADERS, "secret")],
+            "`OTEL_EXPORTER_OTLP_HEADERS` is not a valid header name, or its value is invalid",
+        );
     }
 
     #[test]

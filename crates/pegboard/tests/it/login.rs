@@ -182,7 +182,7 @@ async fn from_login_to_logout() {
     let stage = Stage::new("whole");
     stage.configure(json!({"type": "http", "url": authority.mcp()}));
     let served = stage.serve("one").await;
-    served.logged("the server wants a login (hint: run `pegboard login far`)").await;
+    served.logged("the server requires a login (hint: run `pegboard login far`)").await;
 
     let (code, said) = stage.log_in().await;
     insta::assert_snapshot!("logged_in", without_addresses(&format!("exit {code}\n{said}"), &authority, &stage));
@@ -450,7 +450,7 @@ async fn another_address_does_not_get_the_token() {
     // The name is the same, the place is not.
     stage.configure(json!({"type": "http", "url": other.mcp()}));
     let served = stage.serve("one").await;
-    served.logged("the server wants a login").await;
+    served.logged("the server requires a login").await;
     assert!(other.count("mcp: no token") > 0);
     assert_eq!(other.count("mcp: token refused"), 0);
 }
@@ -501,8 +501,8 @@ async fn a_real_server() {
     login["expiresAt"] = 1.into();
     fs::write(kept, login.to_string()).expect("ours");
     let served = stage.serve("one").await;
-    served.logged("a login was renewed").await;
-    served.logged("a server is ready").await;
+    served.logged("login refreshed").await;
+    served.logged("server ready").await;
     let session = served.legacy().await;
     assert_eq!(text(&session.call("add", json!({"a": 19, "b": 23})).await), "42");
     let (code, said) = stage.run(&["logout", "far"]).await;

@@ -201,7 +201,7 @@ fn withheld(names: &[String]) -> Option<Finding> {
 
 /// How a server ended, without its last words: those are shown line by line.
 fn without_words(reason: &str) -> &str {
-    reason.split("; it last wrote: ").next().unwrap_or(reason)
+    reason.split("; last output: ").next().unwrap_or(reason)
 }
 
 /// What to do about what servers most often say when they end.

@@ -27,7 +27,7 @@ fn busy() -> Value {
         "servers": [
             server("github", "ready", json!({
                 "tools": 26, "calls": {"total": 1234, "running": 2, "failed": 1}, "toolErrors": 3,
-                "latency": {"p50Us": 210_000, "p99Us": 1_250_000}, "lastError": "no answer within 60 s"
+                "latency": {"p50Us": 210_000, "p99Us": 1_250_000}, "lastError": "no response within 60 s"
             })),
             server("slack", "failed", json!({
                 "reason": "cannot start `npx`: no such program (hint: install Node.js, or give the whole path of the program as `command`, since clients start us with another `PATH` than your shell's)",

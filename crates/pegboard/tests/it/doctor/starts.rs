@@ -34,7 +34,7 @@ fn bad_starts() {
         &json!({"mcpServers": servers}),
         &[],
         &[
-            "error start-failed dies: start failed: the server ended with exit status: 7|starting \
+            "error start-failed dies: start failed: the server exited with exit status: 7|starting \
              with [hidden]|Cannot find module|→ build the server",
             "warning stdout-noise noisy: |(1 line)|[\"Listening |[hidden]\"]|→ make it log to standard error",
             "warning duplicate-tools noisy: |the same 1 tool as `good`",

@@ -146,7 +146,7 @@ async fn a_server_that_fails_without_a_variable_is_reported_once() {
     let failing = json!({"command": "/bin/sh", "args": ["-c", script, fixture_path()]});
     let mut config = json!({"mcpServers": {"failing": failing}, "pegboard": {"dialect": "passthrough"}});
     let served = Served::start_with("environment-warning", &config, &[], VARIABLES).await;
-    let warning = "failed server lacks variables not passed to it";
+    let warning = "failed server may lack variables that it does not inherit";
     let line = served.logged(warning).await;
     assert!(line.contains("WARN") && line.contains("PB_SECRET_ONE"), "{line}");
     assert!(line.contains("mcpServers.failing.pegboard.inheritEnv") && !line.contains("PB_SECRET_TWO"), "{line}");
@@ -157,7 +157,7 @@ async fn a_server_that_fails_without_a_variable_is_reported_once() {
     assert_eq!(served.log().matches(warning).count(), 1, "{}", served.log());
     config["mcpServers"]["failing"]["pegboard"] = json!({"inheritEnv": ["PB_SECRET_ONE"]});
     assert!(served.reconfigure(&config.to_string()).await);
-    served.logged("a server is ready").await;
+    served.logged("server ready").await;
 }
 
 /// How to run a program as a user without rights; `None` where that cannot be done.

@@ -156,7 +156,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_taken_back() {
     let served = Served::start("too-long", &config(&json!({"fixture": server}))).await;
     let session = served.legacy().await;
     let reply = session.call("slow", json!({"ms": 60_000})).await;
-    assert_eq!(text(&reply), "server `fixture`: no answer within 2 s");
+    assert_eq!(text(&reply), "server `fixture`: no response within 2 s");
     served.logged("slow: cancelled").await;
     // As long as there is progress there is hope.
     let call = json!({"name": "slow", "arguments": {"ms": 4000}, "_meta": {"progressToken": "p"}});

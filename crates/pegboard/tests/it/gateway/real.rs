@@ -208,6 +208,6 @@ async fn real_remote_servers_of_all_transports() {
     assert_eq!(session.request("tools/call", counted).await.told().len(), 3);
     let note = session.request("resources/read", json!({"uri": "modern+note://shopping"})).await;
     assert_eq!(note.result()["contents"][0]["text"], "milk and bread");
-    served.logged(r#"a server is ready server="modern" protocol="2026-07-28""#).await;
-    served.logged(r#"a server is ready server="streamable" protocol="2025-11-25""#).await;
+    served.logged(r#"server ready server="modern" protocol="2026-07-28""#).await;
+    served.logged(r#"server ready server="streamable" protocol="2025-11-25""#).await;
 }

@@ -256,7 +256,7 @@ async fn a_file_that_changes_is_read_again_and_one_that_is_gone_is_told() {
     let servers = json!({"parrot": {"url": format!("{remote}/works"), "headers": {"X-Key": "${file:secret.txt}"}}});
     let config = json!({"mcpServers": servers, "pegboard": {"exposure": "never", "startupWait": 60}});
     let served = serve("reload", &config, &[]).await;
-    served.logged("a server is ready").await;
+    served.logged("server ready").await;
     let secret = Path::new(env!("CARGO_TARGET_TMPDIR")).join("secrets-reload/secret.txt");
     fs::write(&secret, "s3cret-number-two\n").expect("a file");
     served.logged("the configuration was taken over").await;

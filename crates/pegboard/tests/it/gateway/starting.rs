@@ -149,11 +149,11 @@ async fn what_was_kept_answers_before_servers_do() {
     assert_eq!(session.hello, hello, "instructions come from the servers as well");
     assert_eq!(lists(&session).await, fresh);
     // Neither has said a word.
-    assert!(!served.log().contains("a server is ready"), "{}", served.log());
+    assert!(!served.log().contains("server ready"), "{}", served.log());
     // A call waits for its server.
     let call = session.call("one___echo", json!({"message": "at last"}));
     let release = async {
-        served.logged("a server is known from before").await;
+        served.logged("cached tool list loaded").await;
         one.release();
     };
     let (reply, ()) = tokio::join!(call, release);
@@ -167,7 +167,7 @@ async fn what_was_kept_answers_before_servers_do() {
     let session = served.legacy().await;
     let found = session.call("search_tools", json!({"query": "echo a message"})).await;
     assert!(text(&found).contains("echo"), "{found:?}");
-    assert!(!served.log().contains("a server is ready"), "{}", served.log());
+    assert!(!served.log().contains("server ready"), "{}", served.log());
 }
 
 #[tokio::test]
@@ -238,7 +238,7 @@ async fn what_is_stale_is_corrected_and_announced_once() {
         assert_eq!(names(&session.request("tools/list", json!({})).await, "tools"), before);
         let mut events = session.stream().await;
         one.release();
-        served.logged("a server is ready").await;
+        served.logged("server ready").await;
         // A change that is told of in any case, after whatever the connection brought.
         session.call("test_trigger_prompt_change", json!({})).await.result();
         assert_eq!(announced(&mut events).await, expected, "{test}");
@@ -264,7 +264,7 @@ async fn a_lazy_server_starts_when_it_is_called() {
     let served = stage.serve(&config).await;
     let listed = tools(&served).await;
     assert!(!listed.is_empty());
-    served.logged("a server that nobody uses is stopped").await;
+    served.logged("idle server stopped").await;
     assert_eq!(one.pids().len(), 1);
     gone(one.pids()[0]).await;
     assert!(text(&served.legacy().await.call("echo", json!({"message": "again"})).await).contains("again"));
@@ -279,7 +279,7 @@ async fn a_lazy_server_starts_when_it_is_called() {
     let reply = session.call("echo", json!({"message": "hello"})).await;
     assert!(text(&reply).contains("hello"), "{reply:?}");
     assert_eq!(one.pids().len(), 3);
-    served.logged("a server that nobody uses is stopped").await;
+    served.logged("idle server stopped").await;
     gone(one.pids()[2]).await;
     // Prompts and resources start it as well.
     let prompt = session.request("prompts/get", json!({"name": "test_simple_prompt"})).await;
@@ -290,7 +290,7 @@ async fn a_lazy_server_starts_when_it_is_called() {
     eager["mcpServers"]["one"]["lazy"] = json!(false);
     end(served).await;
     let served = stage.serve(&eager).await;
-    served.logged("a server is ready").await;
+    served.logged("server ready").await;
     assert_eq!(one.pids().len(), 5);
 }
 
@@ -307,10 +307,10 @@ async fn a_damaged_manifest_is_as_good_as_none() {
     fs::write(&file, &content[..content.len() / 2]).expect("a file");
     one.hold();
     let served = stage.serve(&impatient(&servers)).await;
-    served.logged("no manifest is used").await;
+    served.logged("cached tool list not used").await;
     assert_eq!(tools(&served).await, Vec::<String>::new());
     one.release();
-    served.logged("a server is ready").await;
+    served.logged("server ready").await;
     end(served).await;
     one.hold();
     let served = stage.serve(&config(&servers)).await;
@@ -423,7 +423,7 @@ async fn a_silent_server_keeps_nobody_waiting_twice() {
     end(served).await;
     silent.set_args("--tools 3");
     let served = stage.serve(&config).await;
-    served.logged("a server is ready server=\"silent\"").await;
+    served.logged("server ready server=\"silent\"").await;
     end(served).await;
     silent.hold();
     let served = stage.serve(&config).await;
@@ -467,15 +467,15 @@ async fn a_server_that_hangs_slows_nobody_and_is_left_alone() {
             async { noted("call", session.call("good___echo", json!({"message": "quick"})).await).await },
         );
         for reply in [one, two, three] {
-            assert!(text(&reply).contains("no answer within 10 s"), "{reply:?}");
+            assert!(text(&reply).contains("no response within 10 s"), "{reply:?}");
         }
         assert!(text(&called).contains("quick"));
         assert!(!names(&listed, "tools").is_empty());
         assert_eq!(ended.borrow()[2..], ["hang"; 3]);
         // Three in a row were enough: it is not asked, or there would be no answer again.
         let refused = session.call("stuck___echo", json!({})).await;
-        assert!(text(&refused).contains("its last 3 calls failed (no answer within 10 s)"), "{refused:?}");
-        assert!(text(&refused).contains("left alone; try again in "), "{refused:?}");
+        assert!(text(&refused).contains("the last 3 calls failed (no response within 10 s)"), "{refused:?}");
+        assert!(text(&refused).contains("; try again in "), "{refused:?}");
     };
     tokio::select! {
         reply = waiting => panic!("a server that is silent answers: {reply:?}"),
@@ -488,9 +488,9 @@ async fn a_server_that_hangs_slows_nobody_and_is_left_alone() {
             assert!(text(&reply).contains("back"));
             break;
         }
-        assert!(text(&reply).contains("left alone"), "{reply:?}");
+        assert!(text(&reply).contains("circuit breaker open"), "{reply:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    served.logged("calls pass again").await;
+    served.logged("circuit breaker closed").await;
     assert!(is_running(pid), "it was never restarted");
 }

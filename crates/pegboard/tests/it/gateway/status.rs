@@ -158,7 +158,7 @@ async fn one_on_a_pipe_has_a_socket() {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let log = follow(child.stderr.take().expect("a pipe"));
-        let is_there = |log: &String| log.contains("a server is ready");
+        let is_there = |log: &String| log.contains("server ready");
         tokio::time::timeout(PATIENCE, log.clone().wait_for(is_there)).await.expect("in time").expect("a log");
         let folder = if is_usual { runtime.join("pegboard") } else { place.state().join("running") };
         let socket = folder.join(format!("{}.sock", child.id().expect("it runs")));

@@ -165,7 +165,7 @@ async fn starts_searches_and_failures_are_spans() {
     let state = std::env::temp_dir().join(format!("pegboard-traces-{}", std::process::id()));
     let variables = [("PEGBOARD_STATE", state.to_str().expect("a path"))];
     let mut first = Served::start_with("spans-first", &config, &[], &variables).await;
-    first.logged("a server is ready").await;
+    first.logged("server ready").await;
     first.signal("TERM");
     assert_eq!(first.ended().await, Some(0));
     // Known from before, so that the call starts it.
@@ -334,7 +334,7 @@ async fn the_log_as_json() {
         assert!(line["target"] != "pegboard::server" || line["server"] == "pipe", "{line}");
     }
     // One number leads from the client to the server.
-    let answered = lines.iter().find(|line| line["message"] == "a server has answered").expect("a line");
+    let answered = lines.iter().find(|line| line["message"] == "server answered").expect("a line");
     assert_eq!(
         (&answered["server"], &answered["method"], &answered["tool"]),
         (&"pipe".into(), &"tools/call".into(), &"echo".into())
@@ -348,7 +348,7 @@ async fn the_log_as_json() {
         .filter(|line| line["request"] == answered["request"])
         .map(|line| line["message"].as_str().unwrap_or_default())
         .collect();
-    assert_eq!(of_it, ["asked", "a server has answered", "answered", "a request"]);
+    assert_eq!(of_it, ["asked", "server answered", "answered", "a request"]);
 }
 
 #[tokio::test]
@@ -357,7 +357,7 @@ async fn the_log_as_text() {
     let config = json!({"mcpServers": {"pipe": forger(), "early": early}, "pegboard": {"exposure": "never"}});
     let mut served = Served::start("text-log", &config).await;
     served.modern("tools/call", json!({"name": "echo", "arguments": {}})).await.result();
-    let line = served.logged("a server has answered").await;
+    let line = served.logged("server answered").await;
     assert!(
         line.contains(
             " request=1 client=\"test\" era=\"modern\" method=\"tools/call\" server=\"pipe\" tool=\"echo\": a"
@@ -373,13 +373,13 @@ async fn the_log_as_text() {
     let log = served.log();
     assert!(!log.contains('\u{1b}'), "{log}");
     // Our own words about a failure may quote the server's last ones.
-    let forged = log.lines().filter(|line| line.contains("forged") && !line.contains("it last wrote: "));
+    let forged = log.lines().filter(|line| line.contains("forged") && !line.contains("last output: "));
     let (early, pipe): (Vec<&str>, Vec<&str>) = forged.partition(|line| line.contains("forged early"));
     let begins_with = |line: &&str, starts: &[&str]| {
         let behind_time = line.split_once(' ').map_or("", |(_, rest)| rest);
         starts.iter().any(|start| behind_time.starts_with(start))
     };
-    // What is written before a server is ready is not for everybody, and this one never is.
+    // What is written before server ready is not for everybody, and this one never is.
     let is_of_pipe = |line| begins_with(line, &["DEBUG server=\"pipe\": ", " INFO server=\"pipe\": "]);
     assert!(pipe.len() >= 2 && pipe.iter().all(is_of_pipe), "{pipe:#?}");
     assert!(early.iter().all(|line| begins_with(line, &["DEBUG server=\"early\": "])), "{early:#?}");
