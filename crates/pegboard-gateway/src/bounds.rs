@@ -42,7 +42,8 @@ fn too_long(key: &str, bytes: usize, most: usize) -> RpcError {
 /// When it is missing, not text, or too long.
 pub(crate) fn required(params: &Fields, key: &str) -> Result<String, RpcError> {
     let text = params.text(key);
-    let text = text.ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, format!("`{key}` is required, as text")))?;
+    let text = text
+        .ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, format!("`{key}` is required and must be a string")))?;
     let most = if key == "uri" { MAX_URI } else { MAX_NAME };
     if text.len() > most { Err(too_long(key, text.len(), most)) } else { Ok(text) }
 }
@@ -95,7 +96,7 @@ impl Subscriptions {
         }
         let refused = |message: String| Err(RpcError::new(RpcError::INVALID_PARAMS, message));
         if self.by_uri.len() >= MAX_SUBSCRIPTIONS {
-            return refused(format!("too many subscriptions: {MAX_SUBSCRIPTIONS} is the limit"));
+            return refused(format!("too many subscriptions: the limit is {MAX_SUBSCRIPTIONS} per session"));
         }
         let bytes = uri.len() + SUBSCRIPTION_OVERHEAD;
         let own: usize = self.by_uri.values().map(Claim::amount).sum();
@@ -215,7 +216,10 @@ mod tests {
             assert_eq!(many.add(&number.to_string(), &shares, party(1)).ok(), Some(true));
         }
         assert_eq!(many.add("0", &shares, party(1)).ok(), Some(false), "it is there already");
-        assert_eq!(message(many.add("one more", &shares, party(1))), "too many subscriptions: 1000 is the limit");
+        assert_eq!(
+            message(many.add("one more", &shares, party(1))),
+            "too many subscriptions: the limit is 1000 per session"
+        );
         let mut long = Subscriptions::default();
         let uri = |number: usize| format!("{number:08000}");
         let taken = (0..1000).take_while(|number| long.add(&uri(*number), &shares, party(2)).is_ok()).count();

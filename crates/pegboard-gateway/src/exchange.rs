@@ -135,5 +135,5 @@ impl Exchange {
 
 /// What a server hears that asks for something the client has not got.
 pub(crate) fn cannot_answer(method: &str) -> RpcError {
-    RpcError::new(RpcError::METHOD_NOT_FOUND, format!("the client does not answer `{method}`"))
+    RpcError::new(RpcError::METHOD_NOT_FOUND, format!("the client does not support `{method}`"))
 }

@@ -166,7 +166,7 @@ impl Gateway {
         {
             tracing::info!(
                 dialect = dialect.as_str(),
-                "clients of 2026-07-28 get `bridge` instead: their list must not change with what was searched for"
+                "dialect replaced by `bridge` for clients of 2026-07-28: their tool list must not change after a search"
             );
         }
     }

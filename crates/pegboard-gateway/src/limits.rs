@@ -53,19 +53,19 @@ impl CallLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error(
-        "{per_minute} calls a minute are the most that is allowed here, and they are used up; try again in {} s",
+        "rate limit reached: {per_minute} calls per minute (`limits.callsPerMinute`); try again in {} s",
         .retry_in.as_secs_f32().ceil().max(1.0)
     )]
     Rate { per_minute: u32, retry_in: Duration },
-    #[error("of yours, {0}")]
+    #[error("your concurrency limit is reached (`limits.maxConcurrent`): {0}")]
     Busy(Busy),
 }
 
 /// The answers that a caller has not read yet leave no room for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the request was carried out, but its answer of {bytes} bytes cannot be sent: with the answers that you have not \
-     read yet it exceeds {most} bytes (`connections.unreadBytesPerToken`)"
+    "the request was executed, but its response of {bytes} bytes cannot be sent: together with the responses that \
+     you have not read yet, it exceeds the limit of {most} bytes (`connections.unreadBytesPerToken`)"
 )]
 pub(crate) struct TooMuchUnread {
     bytes: usize,
@@ -228,8 +228,9 @@ impl Limits {
         let whose = OnBehalf { party: Some(party.key()), member: 0 };
         let busy = |_| {
             let waited = LONG_WORK_WAIT.as_secs();
-            let message =
-                format!("the gateway is busy: a request with long arguments waited {waited} s; try again later");
+            let message = format!(
+                "the gateway is busy: a request with large arguments gave up after {waited} s; try again later"
+            );
             RpcError::new(RpcError::INTERNAL, message)
         };
         self.long_work.take(whose, LONG_WORK_WAIT).await.map(Some).map_err(busy)

@@ -108,17 +108,17 @@ impl Lookalikes {
             news.into_iter().partition(|pair| pair.likeness == Likeness::Same.as_str());
         for Lookalike { first, second, likeness } in alike.iter().take(MAX_TOLD) {
             let (one, other) = (shown(first), shown(second));
-            tracing::warn!(one, other, likeness, "two tools have names that look alike");
+            tracing::warn!(one, other, likeness, "confusable tool names");
         }
         if alike.len() > MAX_TOLD {
-            tracing::warn!(more = alike.len() - MAX_TOLD, "more tools have names that look alike");
+            tracing::warn!(more = alike.len() - MAX_TOLD, "further confusable tool names");
         }
         if !same.is_empty() {
             let tools: HashSet<&str> = same.iter().map(|pair| pair.first.tool.as_str()).collect();
             let mut tools: Vec<String> = tools.into_iter().map(|tool| text::brief(tool, 80)).collect();
             tools.sort();
             let names = text::brief(&tools.join(", "), 400);
-            tracing::info!(count = tools.len(), names, "several servers have tools of the same name");
+            tracing::info!(count = tools.len(), names, "tool names used by several servers");
         }
     }
 }

@@ -189,13 +189,18 @@ impl Metrics {
             |counter: &AtomicU64, outcome: &str| labelled([("outcome", outcome)], Value::Number(number(counter)));
         let states = standing.servers.iter();
         let mut families = vec![
-            Family::one("pegboard_uptime_seconds", Kind::Gauge, "Time since the start", standing.uptime.as_secs()),
-            Family::one("pegboard_sessions", Kind::Gauge, "Conversations that are kept", standing.sessions as u64),
+            Family::one(
+                "pegboard_uptime_seconds",
+                Kind::Gauge,
+                "Time since the gateway started",
+                standing.uptime.as_secs(),
+            ),
+            Family::one("pegboard_sessions", Kind::Gauge, "Sessions in memory", standing.sessions as u64),
             Family::one("pegboard_tools", Kind::Gauge, "Tools of all servers", standing.tools as u64),
             Family {
                 name: "pegboard_servers",
                 kind: Kind::Gauge,
-                help: "Servers by their state",
+                help: "Servers by state",
                 points: states
                     .map(|(state, count)| labelled([("state", state)], Value::Number(*count as u64)))
                     .collect(),
@@ -203,25 +208,20 @@ impl Metrics {
             Family {
                 name: "pegboard_searches_total",
                 kind: Kind::Counter,
-                help: "Searches by whether they found something",
+                help: "Searches by outcome",
                 points: vec![found(&self.hits, "hit"), found(&self.misses, "miss")],
             },
             Family {
                 name: "pegboard_search_seconds",
                 kind: Kind::Histogram,
-                help: "Time of a search",
+                help: "Duration of searches",
                 points: vec![labelled([], Value::Histogram(self.searches.histogram()))],
             },
-            Family::one(
-                "pegboard_lists_total",
-                Kind::Counter,
-                "Lists of tools that were asked for",
-                number(&self.lists),
-            ),
+            Family::one("pegboard_lists_total", Kind::Counter, "Tool lists sent to clients", number(&self.lists)),
             Family::one(
                 "pegboard_tokens_saved_total",
                 Kind::Counter,
-                "Tokens of definitions left out of lists, estimated",
+                "Estimated tokens of tool definitions omitted from lists",
                 number(&self.tokens_saved),
             ),
         ];
@@ -231,7 +231,7 @@ impl Metrics {
         families.push(Family {
             name: "pegboard_calls_refused_total",
             kind: Kind::Counter,
-            help: "Calls that were not made or not answered, by reason",
+            help: "Calls that were rejected or not answered, by reason",
             points: Refused::ALL.into_iter().map(refused).collect(),
         });
         families.extend(self.calls());
@@ -254,10 +254,15 @@ impl Metrics {
             Family {
                 name: "pegboard_calls_total",
                 kind: Kind::Counter,
-                help: "Calls of a server's tools by their outcome",
+                help: "Tool calls by server and outcome",
                 points: outcomes,
             },
-            Family { name: "pegboard_call_seconds", kind: Kind::Histogram, help: "Time of a call", points: times },
+            Family {
+                name: "pegboard_call_seconds",
+                kind: Kind::Histogram,
+                help: "Duration of tool calls",
+                points: times,
+            },
         ]
     }
 }
@@ -275,13 +280,13 @@ fn embeddings(vectors: &VectorStanding) -> [Family; 2] {
         Family {
             name: "pegboard_embedding_queries_total",
             kind: Kind::Counter,
-            help: "Queries and requests within them by how their vector was had, or why not",
+            help: "Query embeddings by outcome",
             points: outcomes.into_iter().map(count).collect(),
         },
         Family::one(
             "pegboard_embedded_tools",
             Kind::Gauge,
-            "Tools that have a vector of the embeddings endpoint",
+            "Tools embedded by the embeddings endpoint",
             vectors.embedded as u64,
         ),
     ]

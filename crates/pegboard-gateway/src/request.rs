@@ -165,7 +165,9 @@ impl Operation {
             ("logging/setLevel", OfSessions) => Self::SetLevel(log_level(&params)?),
             ("resources/subscribe", OfSessions) => Self::Subscribe(required(&params, "uri")?),
             ("resources/unsubscribe", OfSessions) => Self::Unsubscribe(required(&params, "uri")?),
-            _ => return Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("no method `{}`", shorten(method)))),
+            _ => {
+                return Err(RpcError::new(RpcError::METHOD_NOT_FOUND, format!("unknown method `{}`", shorten(method))));
+            }
         })
     }
 }
@@ -183,14 +185,14 @@ fn cursor(params: &Fields) -> Result<Cursor, RpcError> {
 }
 
 pub(crate) fn unknown_cursor() -> RpcError {
-    invalid("`cursor` is none of ours")
+    invalid("unknown `cursor`: use the `nextCursor` of an earlier page")
 }
 
 fn log_level(params: &Fields) -> Result<String, RpcError> {
     let wanted = required(params, "level")?;
     match level(&wanted) {
         Some(_) => Ok(wanted),
-        None => Err(invalid(format!("no log level `{}`", shorten(&wanted)))),
+        None => Err(invalid(format!("unknown log level `{}`", shorten(&wanted)))),
     }
 }
 
@@ -328,7 +330,7 @@ pub(crate) struct Forwarded {
 /// What becomes of a request.
 pub(crate) type Outcome = Result<Reply, Failure>;
 
-/// Why a request is refused.
+/// Why a request is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -336,9 +338,9 @@ pub(crate) enum Failure {
     /// A request about a resource, which may be missing.
     #[error("{error}")]
     Resource { error: RpcError, uri: String },
-    #[error("no such session; initialize again")]
+    #[error("no such session; send `initialize` again")]
     NoSession,
-    #[error("this token is no longer known here")]
+    #[error("this token is no longer valid")]
     Unauthenticated,
     #[error("too many event streams are open with this token (`connections.streamsPerToken`)")]
     TooManyStreams,

@@ -156,7 +156,7 @@ impl Sessions {
     /// Forgets those that nobody has used for so long.
     pub(crate) fn expire(&self, limit: Duration) {
         for session in self.open.expire(limit) {
-            tracing::debug!(session = session.owner, "a conversation is forgotten");
+            tracing::debug!(session = session.owner, "idle session dropped from memory");
             self.end(&session);
         }
     }
@@ -192,7 +192,7 @@ impl Sessions {
     fn renew_one(&self, session: &Arc<ClientSession>, catalog: &Catalog, difference: &Difference) {
         let (old, setup) = (session.viewer(), self.setups.current());
         let Some(viewer) = setup.viewer(old.caller) else {
-            tracing::info!(session = session.owner, "a conversation ends: its token is no longer known");
+            tracing::info!(session = session.owner, "session ended: its token was removed");
             self.open.remove(&session.id);
             return self.forget(session);
         };
@@ -298,7 +298,7 @@ impl ClientSession {
             }
             // Roots belong to one client, and servers are shared; they ask when they need them.
             "notifications/initialized" | "notifications/progress" | "notifications/roots/list_changed" => {}
-            method => tracing::debug!(session = self.owner, method = shorten(method), "an unknown notification"),
+            method => tracing::debug!(session = self.owner, method = shorten(method), "unknown notification ignored"),
         }
     }
 }

@@ -113,16 +113,16 @@ pub(crate) fn answered(outcome: &Outcome, began: Instant) {
     match outcome {
         Ok(_) => {
             span.record("outcome", "ok");
-            tracing::debug!(ms = millis(began), "answered");
+            tracing::debug!(ms = millis(began), "request answered");
         }
         Err(failure) => {
             let code = match failure {
                 Failure::Rpc(error) | Failure::Resource { error, .. } => error.code,
                 _ => 0,
             };
-            span.record("outcome", "refused");
+            span.record("outcome", "request rejected");
             span.record("code", code);
-            tracing::debug!(ms = millis(began), code, error = shorten(&failure.to_string()), "refused");
+            tracing::debug!(ms = millis(began), code, error = shorten(&failure.to_string()), "request rejected");
         }
     }
 }

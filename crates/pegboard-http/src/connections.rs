@@ -336,7 +336,7 @@ impl Ticket {
             }
         };
         tokio::select! {
-            () = self.closing.notified() => "closed for a new connection",
+            () = self.closing.notified() => "evicted for a new connection",
             () = timed_out => "no authenticated request in time",
         }
     }

@@ -77,11 +77,11 @@ impl Refusal {
     /// Why, in words.
     pub fn message(self) -> &'static str {
         match self {
-            Self::NotOneHost => "exactly one `Host` is required",
-            Self::Host => "this `Host` is not allowed here",
-            Self::Origin => "this `Origin` is not allowed here",
+            Self::NotOneHost => "exactly one `Host` header is required",
+            Self::Host => "this `Host` is not allowed",
+            Self::Origin => "this `Origin` is not allowed",
             Self::NoToken => "a bearer token is required",
-            Self::WrongToken => "this bearer token is not known here",
+            Self::WrongToken => "this bearer token is not valid",
             Self::SeveralTokens => "exactly one `Authorization` header is allowed",
             Self::TokenShare => "too many requests in progress with this token (`connections.perToken`)",
             Self::AddressShare => "too many connections from this address (`connections.perAddress`)",
@@ -311,9 +311,9 @@ mod tests {
     #[test]
     fn refusals() {
         let body = Refusal::Host.json_rpc();
-        assert_eq!(body, r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"this `Host` is not allowed here"}}"#);
+        assert_eq!(body, r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"this `Host` is not allowed"}}"#);
         let body = Refusal::WrongToken.json_rpc();
-        let text = r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"this bearer token is not known here"}}"#;
+        let text = r#"{"jsonrpc":"2.0","error":{"code":-32001,"message":"this bearer token is not valid"}}"#;
         assert_eq!(body, text);
         let response = Refusal::NoToken.response(body);
         assert_eq!((response.status(), response.headers().len()), (StatusCode::UNAUTHORIZED, 2));

@@ -92,7 +92,7 @@ impl Settings {
 #[non_exhaustive]
 pub enum ListenError {
     /// Everybody could come in.
-    #[error("`{address}` can be reached from other machines, and no token is asked for")]
+    #[error("`{address}` can be reached from other machines, and no token is required")]
     Public {
         /// The address.
         address: SocketAddr,
@@ -111,9 +111,9 @@ impl ListenError {
     /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Public { .. } => "configure `pegboard.tokens`, or say `--allow-public`",
+            Self::Public { .. } => "configure `pegboard.tokens`, or pass `--allow-public`",
             Self::Bind { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
-                "something listens there already; choose another port with `--listen`"
+                "another program uses this port; choose another one with `--listen`"
             }
             Self::Bind { .. } => "choose another address with `--listen`",
         }
@@ -240,7 +240,7 @@ impl Listener {
         tokio::pin!(finished);
         let deadline = self.settings.shutdown_deadline;
         if tokio::time::timeout(deadline, &mut finished).await.is_err() {
-            tracing::warn!(?deadline, "requests cut by shutdown");
+            tracing::warn!(?deadline, "requests interrupted by shutdown");
             cut();
             let _ = tokio::time::timeout(LAST_ANSWERS, finished).await;
         }
@@ -267,7 +267,7 @@ impl Listener {
         impl hyper::service::HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + use<>,
     > {
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY cannot be set");
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         let stream = Unstalled::new(stream, self.settings.write_timeout);
         let service = service_fn(move |request: Request<Incoming>| {

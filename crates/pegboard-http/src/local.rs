@@ -40,11 +40,11 @@ impl LocalListener {
     /// that nobody else can enter: for a moment the socket has the rights of any new file.
     ///
     /// # Errors
-    /// When the system refuses, or others can enter the folder.
+    /// When the system refuses, or the folder is accessible to other users.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let folder = fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
         if folder.mode() & 0o077 != 0 {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can enter the folder"));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the folder is accessible to other users"));
         }
         let _ = fs::remove_file(path);
         let socket = UnixListener::bind(path)?;
@@ -68,20 +68,20 @@ impl LocalListener {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     // Out of descriptors, most likely: give others the time to close some.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    tracing::warn!(%error, "accept failed");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             };
             if !stream.peer_cred().is_ok_and(|peer| peer.uid() == self.owner || peer.uid() == 0) {
-                tracing::warn!("somebody else knocks at the control socket");
+                tracing::warn!("control connection from another user rejected");
                 continue;
             }
             let router = router.clone();
             tokio::spawn(async move {
                 let _slot = slot;
                 if let Err(error) = converse(stream, router).await {
-                    tracing::debug!(%error, "a connection broke");
+                    tracing::debug!(%error, "control connection failed");
                 }
             });
         }

@@ -37,7 +37,7 @@ impl<S> Unstalled<S> {
         let patience = self.patience;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
         ready!(waiting.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other end does not read")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
 }
 
@@ -99,10 +99,7 @@ mod tests {
         let (ours, _theirs) = duplex(4);
         let mut ours = Unstalled::new(ours, SHORT);
         let error = ours.write_all(b"12345").await.expect_err("nobody reads");
-        assert_eq!(
-            (error.kind(), error.to_string().as_str()),
-            (io::ErrorKind::TimedOut, "the other end does not read")
-        );
+        assert_eq!((error.kind(), error.to_string().as_str()), (io::ErrorKind::TimedOut, "the client does not read"));
     }
 
     #[tokio::test]

@@ -200,10 +200,10 @@ async fn refusals_have_the_same_shape() {
     let nested = format!(r#"{{"a": {}{}}}"#, "[".repeat(64), "]".repeat(64));
     let cases: [Case<'_>; 18] = [
         ("POST", path, &[], "", 401, "a bearer token is required"),
-        ("POST", path, &["Authorization: Bearer x"], "", 401, "this bearer token is not known here"),
+        ("POST", path, &["Authorization: Bearer x"], "", 401, "this bearer token is not valid"),
         ("GET", "/nowhere", &[], "", 401, "a bearer token is required"),
-        ("POST", path, &[&right, "Host: evil.example.com"], "", 403, "this `Host` is not allowed here"),
-        ("POST", path, &[&right, "Origin: https://evil.example.com"], "", 403, "this `Origin` is not allowed here"),
+        ("POST", path, &[&right, "Host: evil.example.com"], "", 403, "this `Host` is not allowed"),
+        ("POST", path, &[&right, "Origin: https://evil.example.com"], "", 403, "this `Origin` is not allowed"),
         ("POST", "/", &[&right], "", 404, nothing),
         ("GET", "/tools/custom/a/b", &[&right], "", 404, nothing),
         ("POST", "/tools/custom/missing", &[&right], "", 404, "no tool `missing`"),
@@ -222,7 +222,14 @@ async fn refusals_have_the_same_shape() {
         ("POST", path, &[&right], &deep, 413, "the arguments have more than 100 values"),
         ("POST", path, &[&right], &many, 413, "the arguments have more than 100 values"),
         ("POST", path, &[&right], &nested, 400, "the arguments nest deeper than 64"),
-        ("POST", path, &[&right, "Host: localhost", "Host: localhost"], "", 400, "exactly one `Host` is required"),
+        (
+            "POST",
+            path,
+            &[&right, "Host: localhost", "Host: localhost"],
+            "",
+            400,
+            "exactly one `Host` header is required",
+        ),
         ("POST", path, &[&right], &large, 413, "the arguments have more than 1000 bytes"),
     ];
     for (method, path, headers, body, status, error) in cases {

@@ -49,7 +49,7 @@ impl Wanted {
         wanted
     }
 
-    /// The lines as a body; `None` when too many clients follow the log.
+    /// The lines as a body; `None` when too many clients are following the log.
     pub(super) fn body(self, logs: &Arc<dyn Logs>) -> Option<Body> {
         // Followed before it is read, so that no line is lost in between; one may come twice.
         let server = self.server.as_deref();

@@ -217,18 +217,18 @@ async fn logs(State(desk): State<Desk>, request: Request) -> Response<Body> {
     let (parts, _) = request.into_parts();
     let Some(asking) = Asking::of(&desk.control.setups.current(), &parts) else { return unknown_caller() };
     if !asking.is_whole() {
-        return refuse(StatusCode::FORBIDDEN, "this token is restricted, and the log tells of all servers");
+        return refuse(StatusCode::FORBIDDEN, "this token is restricted; the log covers all servers");
     }
     // A page of this machine may look at the status, but the log has the words of servers.
     if asking.caller() == Caller::Anybody && is_from_page(&parts.headers) {
-        return refuse(StatusCode::FORBIDDEN, "a web page needs a token to read the log");
+        return refuse(StatusCode::FORBIDDEN, "requests from a web page need a token to read the log");
     }
     let Some(logs) = &desk.options.logs else {
-        return refuse(StatusCode::NOT_FOUND, "this gateway keeps no log in memory");
+        return refuse(StatusCode::NOT_FOUND, "this gateway does not keep a log in memory");
     };
     match Wanted::read(parts.uri.query().unwrap_or_default()).body(logs) {
         Some(body) => with_type(StatusCode::OK, body, "text/plain; charset=utf-8"),
-        None => refuse(StatusCode::SERVICE_UNAVAILABLE, "too many clients follow the log"),
+        None => refuse(StatusCode::SERVICE_UNAVAILABLE, "too many clients are following the log"),
     }
 }
 
@@ -239,16 +239,16 @@ async fn reload(State(desk): State<Desk>, request: Request) -> Response<Body> {
         Err(refusal) => return *refusal,
     };
     if !asking.is_whole() {
-        return refuse(StatusCode::FORBIDDEN, "this token is restricted, and the configuration is everybody's");
+        return refuse(StatusCode::FORBIDDEN, "this token is restricted; the configuration affects all callers");
     }
     let Some(reload) = &desk.options.reload else {
-        return refuse(StatusCode::CONFLICT, "there is no configuration file to read");
+        return refuse(StatusCode::CONFLICT, "this gateway has no configuration file to reload");
     };
     let (reply, replied) = oneshot::channel();
     let is_sent = reload.send(reply).await.is_ok();
     match replied.await {
         Ok(Ok(change)) if is_sent => {
-            tracing::info!("the configuration was read again because somebody asked");
+            tracing::info!("configuration reload requested");
             let servers = &change.servers;
             let change = json!({
                 "added": servers.added, "changed": servers.changed, "removed": servers.removed,
@@ -270,9 +270,9 @@ async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Re
     let is_theirs = asking.sees_whole_server(&desk.control.catalog.catalog(), &name);
     let found = desk.control.servers().iter().find(|server| server.name() == name).filter(|_| is_theirs).cloned();
     // To whoever may not see it, a server does not exist.
-    let Some(server) = found else { return refuse(StatusCode::NOT_FOUND, "there is no server of this name") };
+    let Some(server) = found else { return refuse(StatusCode::NOT_FOUND, "no server of this name") };
     if !server.config().is_enabled {
-        return refuse(StatusCode::CONFLICT, "the configuration says not to use this server");
+        return refuse(StatusCode::CONFLICT, "this server is disabled in the configuration");
     }
     if !desk.control.restarts.admit(&name, Instant::now()) {
         return refuse(StatusCode::TOO_MANY_REQUESTS, "this server was restarted less than a second ago");
@@ -280,7 +280,7 @@ async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Re
     if !desk.control.fleet.restart(&name, GRACE).await {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping");
     }
-    tracing::info!(server = name, "a server is started again because somebody asked");
+    tracing::info!(server = name, "server restart requested");
     answer(StatusCode::ACCEPTED, &json!({"restarting": name}))
 }
 
@@ -288,7 +288,7 @@ async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Re
 fn changing(desk: &Desk, parts: &Parts) -> Result<Asking, Box<Response<Body>>> {
     let asking = Asking::of(&desk.control.setups.current(), parts).ok_or_else(|| Box::new(unknown_caller()))?;
     if asking.caller() == Caller::Anybody && is_from_page(&parts.headers) {
-        return Err(refuse(StatusCode::FORBIDDEN, "a web page needs a token to change something").into());
+        return Err(refuse(StatusCode::FORBIDDEN, "requests from a web page need a token to make changes").into());
     }
     // What a page can send without asking first is never JSON.
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -306,7 +306,7 @@ fn is_from_page(headers: &HeaderMap) -> bool {
 
 fn unknown_caller() -> Response<Body> {
     // Who may come in has changed since the door let it pass.
-    refuse(StatusCode::UNAUTHORIZED, "this token is no longer known here")
+    refuse(StatusCode::UNAUTHORIZED, "this token is no longer valid")
 }
 
 fn refuse(status: StatusCode, message: &str) -> Response<Body> {

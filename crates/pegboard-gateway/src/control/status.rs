@@ -179,7 +179,7 @@ pub struct Totals {
     pub misses: u64,
     /// How long searches took.
     pub search_latency: Latency,
-    /// Lists of tools that were asked for.
+    /// Tool lists sent to clients.
     pub lists: u64,
     /// Tokens (estimated) of definitions that no client had to read.
     pub tokens_saved: u64,

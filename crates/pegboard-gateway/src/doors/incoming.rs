@@ -50,7 +50,7 @@ impl Incoming {
         let fields = params.map(|params| Fields::of(params));
         let problem = match (params, &fields) {
             (Some(params), _) if !is_unambiguous(params) => {
-                Some("`params` must not give a key twice, nor be nested without end")
+                Some("`params` has a duplicate key, or is nested too deeply")
             }
             (_, Some(None)) => Some("`params` must be an object"),
             _ => None,
@@ -97,7 +97,7 @@ impl Incoming {
         bounds::check_capabilities(&capabilities)?;
         let log_level = own.text(meta::LOG_LEVEL);
         if own.has(meta::LOG_LEVEL) && log_level.as_deref().and_then(level).is_none() {
-            return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("`{}` is no log level", meta::LOG_LEVEL)));
+            return Err(RpcError::new(RpcError::INVALID_PARAMS, format!("`{}` is not a log level", meta::LOG_LEVEL)));
         }
         Ok(ModernClient { version, capabilities, log_level })
     }

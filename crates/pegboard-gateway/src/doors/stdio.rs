@@ -216,7 +216,7 @@ impl Pipe {
             (_, "initialize") | (None, "ping") => SessionRef::Once,
             (Some(session), _) => SessionRef::Open(session),
             (None, _) => {
-                let message = "nothing was initialized, and `_meta` names no protocol version";
+                let message = "send `initialize` first, or name the protocol version in `_meta`";
                 return Err(RpcError::new(RpcError::INVALID_REQUEST, message));
             }
         };

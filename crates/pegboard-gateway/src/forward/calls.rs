@@ -105,7 +105,7 @@ impl Forwarder {
             biased;
             outcome = self.see_through(exchange, forward) => outcome,
             _ = cutting.wait_for(|is_cut| *is_cut) => {
-                tracing::warn!(%server, method, name, "call cut by shutdown");
+                tracing::warn!(%server, method, name, "call interrupted by shutdown");
                 Err(ForwardError::Cut)
             }
         };
@@ -136,7 +136,8 @@ impl Forwarder {
             return self.drive(exchange, running, &bound_to).await.map(finish);
         }
         let upstream = self.fleet.find(&forward.server);
-        let upstream = upstream.ok_or_else(|| RpcError::new(RpcError::INTERNAL, "the server is gone"))?;
+        let upstream = upstream
+            .ok_or_else(|| RpcError::new(RpcError::INTERNAL, "the server was removed from the configuration"))?;
         let limits = self.setups.current().limits_of(exchange.viewer.caller);
         let turn = self.limits.admit(limits, exchange.party(), upstream.config().timeouts.call).await?;
         let mut params = forward.params.clone();
@@ -155,7 +156,7 @@ impl Forwarder {
                 params.set("requestState", state.to_owned());
             }
         }
-        Err(RpcError::new(RpcError::INTERNAL, "the server keeps asking for input").into())
+        Err(RpcError::new(RpcError::INTERNAL, "too many input requests from the server for one call").into())
     }
 
     /// Asks the client of a session everything that its server wants to know.
@@ -302,7 +303,7 @@ pub(crate) enum ForwardError {
     Refused(#[from] Refusal),
     #[error(transparent)]
     Unread(#[from] TooMuchUnread),
-    #[error("the gateway is shutting down; the call was cut and may or may not have taken effect")]
+    #[error("the gateway is shutting down; the call was interrupted and may or may not have taken effect")]
     Cut,
 }
 
@@ -322,7 +323,7 @@ impl ForwardError {
             Self::Rpc(error) => error,
             Self::Lost(_) | Self::Cut => RpcError::new(RpcError::INTERNAL, format!("server `{server}`: {self}")),
             Self::Unread(error) => RpcError::new(RpcError::INTERNAL, error.to_string()),
-            Self::Refused(refusal) => RpcError::new(RpcError::INTERNAL, format!("not done: {refusal}")),
+            Self::Refused(refusal) => RpcError::new(RpcError::INTERNAL, format!("request not sent: {refusal}")),
         }
     }
 

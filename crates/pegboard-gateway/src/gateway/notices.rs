@@ -20,7 +20,7 @@ pub(crate) async fn pump(gateway: Weak<Gateway>, mut notices: mpsc::Receiver<(Ar
             "notifications/resources/updated" => updated(&gateway, &server, &notice),
             method => {
                 let method = pegboard_core::text::brief(method, 100);
-                tracing::debug!(server = %server, method, "a notification that no client would know");
+                tracing::debug!(server = %server, method, "unknown notification ignored");
             }
         }
     }

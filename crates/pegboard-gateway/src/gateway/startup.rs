@@ -47,7 +47,7 @@ fn log_unmatched(gateway: &Gateway) {
     let of_tokens = setup.tokens.iter().map(|token| (token.name.as_str(), &token.selection));
     for (token, selection) in of_tokens.chain([("", &setup.selection)]) {
         for unmatched in selection.unmatched(&catalog) {
-            tracing::warn!(token, "selection: {unmatched}");
+            tracing::warn!(token, "selection entry without effect: {unmatched}");
         }
     }
 }

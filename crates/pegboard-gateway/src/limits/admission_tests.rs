@@ -133,7 +133,7 @@ async fn long_work_goes_round_by_party() {
     assert_eq!(*lock(&order), [1, 2, 1, 1]);
     let _held = limits.begin_work(party(1), LONG_ARGUMENTS).await;
     let busy = limits.begin_work(party(2), LONG_ARGUMENTS).await.expect_err("it waits for too long");
-    let expected = "the gateway is busy: a request with long arguments waited 30 s; try again later";
+    let expected = "the gateway is busy: a request with large arguments gave up after 30 s; try again later";
     assert_eq!(busy.message, expected);
 }
 

@@ -166,7 +166,7 @@ impl Recorder {
             Err(TrySendError::Disconnected(_)) => {}
             Err(TrySendError::Full(_)) => {
                 if !self.is_late.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("the record cannot be written as fast as there is something to note");
+                    tracing::warn!("record incomplete: writing is too slow");
                 }
             }
         }

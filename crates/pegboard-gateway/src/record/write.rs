@@ -96,11 +96,11 @@ impl Record {
                 Ok(true) => {}
                 Ok(false) => {
                     let (file, limit) = (self.path.display(), self.limit);
-                    return tracing::warn!(%file, limit, "the record has reached its limit, and nothing more is noted");
+                    return tracing::warn!(%file, limit, "recording stopped: size limit reached");
                 }
                 Err(error) => {
                     let file = self.path.display();
-                    return tracing::warn!(%file, %error, "the record cannot be written, and nothing more is noted");
+                    return tracing::warn!(%file, %error, "recording stopped: cannot write");
                 }
             }
         }
@@ -147,7 +147,7 @@ impl Record {
 fn open(path: &std::path::Path) -> io::Result<File> {
     // Before it is opened: a pipe would keep us waiting.
     if path.metadata().is_ok_and(|data| !data.is_file()) {
-        return Err(io::Error::other("it is not a file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);

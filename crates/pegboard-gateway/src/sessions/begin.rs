@@ -59,16 +59,16 @@ impl Sessions {
                 profile = profile.as_str(),
                 token = setup.token_name(caller),
                 unlogged,
-                "a conversation begins"
+                "session started"
             );
         }
         // For good, also on the disk: others' sessions must not make room for those of one token.
         for old in self.open.surplus_of(caller, setup.max_sessions / SHARE_OF_SESSIONS) {
-            self.log_end(&old, "session ended: its token has too many");
+            self.log_end(&old, "session ended: too many sessions of its token");
             self.forget(&old);
         }
         for old in self.open.add(Arc::clone(&session), setup.max_sessions) {
-            self.log_end(&old, "a conversation makes room for a newer one");
+            self.log_end(&old, "session evicted for a newer one");
             self.end(&old);
         }
         // Catalog and settings may have changed before the session could be told so.

@@ -33,7 +33,7 @@ use crate::{
 
 const KIND: Kind = Kind { name: "session", version: 1, max_bytes: 512 << 10 };
 
-/// Conversations that are kept at most; those that were used longest ago go first.
+/// Maximum number of saved sessions; the least recently used ones are deleted first.
 const MOST: usize = 10_000;
 
 /// How old the mark of a conversation's last use may get before it is renewed: a write for
@@ -68,7 +68,7 @@ impl KeptSessions {
             Ok(store) => Some(Arc::new(Self { store, has_warned: AtomicBool::new(false) })),
             Err(error) => {
                 let folder = folder.display();
-                tracing::warn!(%folder, %error, "conversations cannot be kept for the next start");
+                tracing::warn!(%folder, %error, "cannot save sessions");
                 None
             }
         }
@@ -95,7 +95,7 @@ impl KeptSessions {
             Err(LoadError::Missing) => return None,
             Err(error) => error.to_string(),
         };
-        tracing::debug!(error, "a conversation cannot be found again");
+        tracing::debug!(error, "cannot restore session");
         None
     }
 
@@ -105,7 +105,7 @@ impl KeptSessions {
 
     fn touch(&self, id: &str) {
         if let Err(error) = self.store.touch(&self.name(id)) {
-            tracing::debug!(%error, "a conversation cannot be marked as used");
+            tracing::debug!(%error, "cannot mark saved session as used");
         }
     }
 
@@ -123,15 +123,15 @@ impl KeptSessions {
         let old = kept.iter().enumerate().filter(|(at, (_, used))| *at >= MOST || age(*used, now) > limit);
         let removed = old.filter(|(_, (name, _))| self.store.remove(name).is_ok()).count();
         if removed > 0 {
-            tracing::debug!(removed, "conversations that nobody came back to are forgotten");
+            tracing::debug!(removed, "expired sessions deleted");
         }
     }
 
     fn warn(&self, error: &io::Error) {
         if self.has_warned.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%error, "a conversation cannot be kept");
+            tracing::debug!(%error, "cannot save session");
         } else {
-            tracing::warn!(%error, "conversations cannot be kept for the next start");
+            tracing::warn!(%error, "cannot save sessions");
         }
     }
 
@@ -210,7 +210,7 @@ impl Sessions {
         let owner = Owner { viewer: viewer.clone(), party, client: written.client };
         let mut beginning = self.beginning(owner, profile, profile.shape(), written.capabilities);
         if let Err(error) = beginning.tools.restore(&written.tools) {
-            tracing::debug!(%error, "what a conversation had loaded cannot be loaded again");
+            tracing::debug!(%error, "cannot restore the session's loaded tools");
         }
         let session = ClientSession::again(id, self.next_owner(), beginning);
         if let Some(level) = written.log_level {
@@ -218,7 +218,7 @@ impl Sessions {
         }
         // Before it is there: it is the one that was used longest ago.
         for old in self.open.surplus(self.setups.current().max_sessions.saturating_sub(1)) {
-            self.log_end(&old, "a conversation makes room for a newer one");
+            self.log_end(&old, "session evicted for a newer one");
             self.end(&old);
         }
         let (session, is_new) = self.open.readmit(Arc::new(session));
@@ -229,7 +229,7 @@ impl Sessions {
     }
 
     async fn welcome_back(&self, session: &Arc<ClientSession>, followed: Vec<String>, party: Party) {
-        tracing::info!(session = session.owner, client = session.client, "a conversation goes on");
+        tracing::info!(session = session.owner, client = session.client, "session resumed");
         let viewer = session.viewer();
         for uri in followed.into_iter().filter(|uri| self.catalog.may_follow(&viewer, uri)) {
             let is_admitted = self.subscriptions.admit(&mut lock(&session.subscriptions), &uri, party).is_ok();

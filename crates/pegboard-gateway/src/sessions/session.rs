@@ -159,7 +159,7 @@ impl ClientSession {
                 false
             }
             Some(Err(mpsc::error::TrySendError::Full(_))) => {
-                tracing::debug!(session = self.owner, "a client does not read its stream; a notification is dropped");
+                tracing::debug!(session = self.owner, "notification dropped: the client does not read its stream");
                 true
             }
             None => false,
@@ -195,7 +195,7 @@ impl ClientSession {
         {
             let mut questions = lock(&self.questions);
             if questions.len() >= MAX_QUESTIONS {
-                return Err(RpcError::new(RpcError::INTERNAL, "too many questions to this client at once"));
+                return Err(RpcError::new(RpcError::INTERNAL, "too many concurrent requests to this client"));
             }
             questions.insert(id.clone(), reply);
         }
@@ -209,7 +209,7 @@ impl ClientSession {
         asking.is_open &= outcome.is_none();
         match outcome {
             Some(Ok(outcome)) => outcome,
-            _ => Err(RpcError::new(RpcError::INTERNAL, "the client did not answer")),
+            _ => Err(RpcError::new(RpcError::INTERNAL, "the client did not respond")),
         }
     }
 

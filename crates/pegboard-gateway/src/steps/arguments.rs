@@ -55,7 +55,7 @@ pub(crate) fn check_headers(
             (Some(argument), Some(value)) => {
                 let value = value.to_str().ok().and_then(headers::decode);
                 if !value.is_some_and(|value| says(&value, argument)) {
-                    return Err(mismatch(format!("the header `{header}` does not agree with the body")));
+                    return Err(mismatch(format!("the header `{header}` does not match the body")));
                 }
             }
         }

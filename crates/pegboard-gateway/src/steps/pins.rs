@@ -18,9 +18,9 @@ pub(crate) fn held_back(directory: &Directory, selection: &Selection, name: &str
     };
     let tool = directory.held.iter().find(|tool| is_meant(tool) && selection.allows(tool))?;
     let (server, own) = (text::line(tool.server_name().unwrap_or_default()), text::line(tool.upstream_name()));
-    tracing::warn!(server = &*server, tool = &*own, "a tool that is held back was called");
+    tracing::warn!(server = &*server, tool = &*own, "call to a held tool rejected");
     Some(Text::error(format!(
-        "the tool `{own}` of the server `{server}` is held back: its definition is not approved. The operator of \
+        "the tool `{own}` of the server `{server}` is held: its definition is not approved. The operator of \
          Pegboard can review and approve it with `pegboard approve {server} {own}`."
     )))
 }

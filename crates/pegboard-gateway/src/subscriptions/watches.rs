@@ -92,6 +92,6 @@ async fn tell_legacy(upstream: &Upstream, method: &str, uri: &str) {
     let timeout = upstream.config().timeouts.call;
     let made = upstream.call(|_| Call::new(method, Fields::new().with("uri", uri), timeout)).await;
     if let Err(error) = made {
-        tracing::debug!(server = upstream.name(), %error, method, "a subscription was not taken");
+        tracing::debug!(server = upstream.name(), %error, method, "subscription rejected by the server");
     }
 }

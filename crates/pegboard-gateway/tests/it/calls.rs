@@ -93,7 +93,8 @@ async fn a_shutdown_cuts_calls() {
     let (legacy, modern, batch, ()) = tokio::join!(legacy, modern, session.send(&batch), cut);
     let batch = read(batch).await.2.pop().unwrap_or_default();
     assert_eq!((&batch[0]["id"], &batch[0]["result"]), (&json!("a"), &json!({})));
-    let expected = "server `one`: the gateway is shutting down; the call was cut and may or may not have taken effect";
+    let expected =
+        "server `one`: the gateway is shutting down; the call was interrupted and may or may not have taken effect";
     for answer in [&legacy, &modern, &batch[1]] {
         assert_eq!((&answer["error"]["code"], &answer["error"]["message"]), (&json!(-32603), &json!(expected)));
     }

@@ -193,7 +193,8 @@ async fn calls_on_a_pipe_are_cut_by_a_shutdown() {
     until("it runs", async || !server.calls().is_empty()).await;
     world.gateway.cut_calls();
     let cut = pipe.next().await.expect("an answer");
-    let expected = "server `one`: the gateway is shutting down; the call was cut and may or may not have taken effect";
+    let expected =
+        "server `one`: the gateway is shutting down; the call was interrupted and may or may not have taken effect";
     assert_eq!(
         (&cut["id"], &cut["error"]["code"], &cut["error"]["message"]),
         (&json!(1), &json!(-32603), &json!(expected))
@@ -254,7 +255,7 @@ async fn requests_that_cannot_be_read() {
     let list = session.request("tools/call", json!({"name": "echo", "arguments": []})).await;
     assert_eq!(list["error"]["message"], "`arguments` must be an object");
     let nameless = session.request("tools/call", json!({})).await;
-    assert_eq!(nameless["error"]["message"], "`name` is required, as text");
+    assert_eq!(nameless["error"]["message"], "`name` is required and must be a string");
     let long = session.request("tools/call", json!({"name": "n".repeat(1025)})).await;
     assert_eq!(long["error"]["message"], "`name` is 1025 bytes, over the limit of 1024");
 }

@@ -97,7 +97,7 @@ async fn a_client_that_cannot_answer_is_not_asked() {
         let (world, _server) = world(era).await;
         let messages = world.legacy().await.messages("tools/call", json!({"name": "sample"})).await;
         assert_eq!(messages.len(), 1, "{era:?}: {messages:?}");
-        let expected = "the client does not answer `sampling/createMessage`";
+        let expected = "the client does not support `sampling/createMessage`";
         assert_eq!(messages[0]["error"]["message"], expected, "{era:?}");
     }
 }

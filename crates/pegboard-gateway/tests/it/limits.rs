@@ -106,14 +106,14 @@ async fn a_caller_has_so_many_calls_a_minute() {
     }
     let refused = one.request("tools/call", json!({"name": "echo", "arguments": {}})).await;
     assert_eq!(refused["result"]["isError"], true);
-    let expected = "`echo` was not called: 2 calls a minute are the most that is allowed here";
+    let expected = "`echo` was not called: rate limit reached: 2 calls per minute";
     let text = text(&refused);
     assert!(text.starts_with(expected) && text.contains("try again in "), "{text}");
     assert!(other.call("echo", "{}").await.starts_with(expected), "a new session gets no share of its own");
     let read = one.request("resources/read", json!({"uri": "toy://text"})).await;
     let message = read["error"]["message"].as_str().unwrap_or_default();
     assert_eq!(read["error"]["code"], -32603);
-    assert!(message.starts_with("not done: 2 calls a minute"), "{message}");
+    assert!(message.starts_with("request not sent: rate limit reached: 2 calls per minute"), "{message}");
     assert_eq!(world.metric("pegboard_calls_refused_total{reason=\"rate\"}").await, 3);
     assert_eq!(server.calls().len(), 2);
 }

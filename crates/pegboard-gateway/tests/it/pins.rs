@@ -73,7 +73,7 @@ async fn changed_and_new_tools_are_held_until_they_are_approved() {
         assert!(text(&refused).contains(&format!("pegboard approve bank {name}")), "{refused}");
     }
     let modern = world.modern("tools/call", json!({"name": "pay", "arguments": {}})).await;
-    assert!(text(&modern).contains("is held back"), "{modern}");
+    assert!(text(&modern).contains("is held: its definition"), "{modern}");
     assert_eq!(modern["result"]["resultType"], "complete");
     let reports = world.gateway.pins();
     assert_eq!(shown(&reports), [(PinKind::New, "more", true), (PinKind::Changed, "pay", true)]);

@@ -46,8 +46,8 @@ async fn results_that_are_not_read_count_against_their_caller() {
         }
         let refused = read(send(GUEST).await).await.2.pop().unwrap_or_default();
         let expected = format!(
-            "the request was carried out, but its answer of {} bytes cannot be sent: with the answers that you have \
-             not read yet it exceeds {} bytes (`connections.unreadBytesPerToken`)",
+            "the request was executed, but its response of {} bytes cannot be sent: together with the responses that \
+             you have not read yet, it exceeds the limit of {} bytes (`connections.unreadBytesPerToken`)",
             LARGE + 39,
             4 * LARGE + 1000
         );

@@ -184,7 +184,7 @@ async fn known_connections_close_for_others_alone() {
     drop(request);
     assert!(tokio::time::timeout(Duration::from_secs(3600), known.must_close()).await.is_err());
     let _new = admit(&connections, 1).expect("the known one makes room");
-    assert_eq!(known.must_close().await, "closed for a new connection");
+    assert_eq!(known.must_close().await, "evicted for a new connection");
 }
 
 /// What happens to connections, by the numbers of addresses and of what is open.

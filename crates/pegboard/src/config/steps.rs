@@ -256,7 +256,7 @@ fn read_rule(at: usize, node: &Node<'_>, scope: &mut Scope<'_>) -> Option<Securi
     let mut rule = Rule::default();
     RULE.read(node, &mut rule, scope);
     let name = rule.name.unwrap_or_else(|| format!("rule {}", at + 1));
-    let message = rule.message.unwrap_or_else(|| format!("this call is not allowed here ({name})"));
+    let message = rule.message.unwrap_or_else(|| format!("this call is not allowed ({name})"));
     let pattern = rule.pattern.filter(|_| !rule.is_off)?;
     Some(SecurityRule { pattern, name, message })
 }

@@ -183,7 +183,7 @@ fn middleware_for_all_and_for_some() {
     let rules = r#"[{"pattern": "rm", "block_message": "no"}, {"name": "b", "pattern": "x"}]"#;
     steps(
         &format!(r#"[{{"type": "security", "config": {{"rules": {rules}}}}}]"#),
-        "[rule 1: no, b: this call is not allowed here (b)]",
+        "[rule 1: no, b: this call is not allowed (b)]",
     );
     let server = r#""mcpServers": {"a": {"command": "x", "middleware": [{"type": "logging"}]}, "b": {"command": "y"}}"#;
     check(&format!("{{{server}}}"), shown, "[] a [log false]");

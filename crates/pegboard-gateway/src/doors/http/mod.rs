@@ -73,7 +73,7 @@ struct Door {
 impl Door {
     fn log_refusal(&self, method: &Method, status: StatusCode) {
         if let Some(unlogged) = self.refusals.take() {
-            tracing::info!(http = %method, status = status.as_u16(), unlogged, "a request is refused");
+            tracing::info!(http = %method, status = status.as_u16(), unlogged, "HTTP request rejected");
         }
     }
 }
@@ -111,7 +111,7 @@ async fn endpoint(State(door): State<Arc<Door>>, request: Request) -> Response<B
             Span::current().record("outcome", "refused");
             door.log_refusal(&method, response.status());
         } else {
-            tracing::debug!(http = %method, status = response.status().as_u16(), "a request");
+            tracing::debug!(http = %method, status = response.status().as_u16(), "HTTP request answered");
         }
         response
     };
@@ -129,7 +129,7 @@ async fn dispatch(entrance: &Entrance, arrival: Arrival, sent: Sent, kept: Kept)
     match sent {
         Sent::Message(posted, era) => {
             if let Posted::Request(incoming) = &posted {
-                tracing::debug!(method = shorten(&incoming.method), "asked");
+                tracing::debug!(method = shorten(&incoming.method), "request received");
             }
             match (posted, era) {
                 (Posted::Request(incoming), Era::Modern) => modern::post(entrance, arrival, incoming, kept).await,

@@ -81,5 +81,5 @@ fn must_agree(headers: &HeaderMap, name: &str, expected: &str, may_be_encoded: b
     if value == expected {
         return Ok(());
     }
-    Err(mismatch(format!("the header `{name}` does not agree with the body")))
+    Err(mismatch(format!("the header `{name}` does not match the body")))
 }

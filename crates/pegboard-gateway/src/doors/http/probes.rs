@@ -81,12 +81,12 @@ pub(super) async fn numbers(State(door): State<Arc<Door>>, request: Request) -> 
 /// For a person who opens the address in a browser.
 pub(super) async fn welcome() -> Response<Body> {
     Response::new(Body::from(format!(
-        "This is a Pegboard gateway. MCP clients connect to {ENDPOINT}; `pegboard status` shows how it is.\n"
+        "This is a Pegboard gateway. MCP clients connect to {ENDPOINT}; `pegboard status` shows its status.\n"
     )))
 }
 
 pub(super) async fn elsewhere() -> Response<Body> {
-    let mut response = Response::new(Body::from(format!("there is nothing here; MCP is at {ENDPOINT}\n")));
+    let mut response = Response::new(Body::from(format!("not found; the MCP endpoint is {ENDPOINT}\n")));
     *response.status_mut() = StatusCode::NOT_FOUND;
     response
 }

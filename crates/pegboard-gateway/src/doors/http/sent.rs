@@ -136,7 +136,7 @@ impl Sent {
                 }
                 Err(_) => Self::Refused(status(StatusCode::REQUEST_TIMEOUT)),
                 Ok(Err(_)) => {
-                    let message = format!("the body is larger than {max_body_bytes} bytes");
+                    let message = format!("the body is over the limit of {max_body_bytes} bytes (`maxBodyBytes`)");
                     let error = RpcError::new(RpcError::INVALID_REQUEST, message);
                     Self::Refused(refuse(StatusCode::PAYLOAD_TOO_LARGE, None, &error))
                 }

@@ -32,7 +32,7 @@ async fn a_call_reaches_its_server_and_failures_come_back() {
     assert_eq!(refused.into_rpc("one").message, "no such thing");
     let elsewhere = Forward { server: "two".into(), ..call("echo") };
     let gone = forwarder.forward(&exchange, elsewhere).await.expect_err("a failure");
-    assert_eq!(gone.into_rpc("two").message, "the server is gone");
+    assert_eq!(gone.into_rpc("two").message, "the server was removed from the configuration");
     assert_eq!(server.called(), ["echo", "refuse"]);
 }
 
@@ -46,7 +46,7 @@ async fn limits_of_the_caller_hold() {
     assert!(forwarder.forward(&exchange, call("echo")).await.is_ok());
     let refused = forwarder.forward(&exchange, call("echo")).await.expect_err("a refusal");
     assert_eq!(refused.refused(), Some(Refused::Rate));
-    assert!(refused.into_rpc("one").message.starts_with("not done: 1 calls a minute"));
+    assert!(refused.into_rpc("one").message.starts_with("request not sent: rate limit reached: 1 calls per minute"));
     assert_eq!(server.calls().len(), 1);
 }
 

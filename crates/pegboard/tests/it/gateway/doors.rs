@@ -168,7 +168,7 @@ async fn what_cannot_be_logged_or_served_is_said() {
 #[tokio::test]
 async fn calls_that_outlast_the_shutdown_deadline_are_cut() {
     let expected =
-        "server `fixture`: the gateway is shutting down; the call was cut and may or may not have taken effect";
+        "server `fixture`: the gateway is shutting down; the call was interrupted and may or may not have taken effect";
     let config = json!({
         "mcpServers": {"fixture": fixture(&["--extras"])},
         "pegboard": {"exposure": "never", "shutdownDeadline": "100ms"}
@@ -193,9 +193,9 @@ async fn calls_that_outlast_the_shutdown_deadline_are_cut() {
     };
     let (cut, ()) = tokio::join!(call, stopped);
     assert_eq!(cut.error(), (-32603, expected.to_owned()));
-    served.logged("call cut by shutdown").await;
+    served.logged("call interrupted by shutdown").await;
     served.ended().await;
-    assert_eq!(served.log().matches("call cut by shutdown").count(), 1, "{}", served.log());
+    assert_eq!(served.log().matches("call interrupted by shutdown").count(), 1, "{}", served.log());
 }
 
 #[tokio::test]

@@ -348,7 +348,7 @@ async fn the_log_as_json() {
         .filter(|line| line["request"] == answered["request"])
         .map(|line| line["message"].as_str().unwrap_or_default())
         .collect();
-    assert_eq!(of_it, ["asked", "server answered", "answered", "a request"]);
+    assert_eq!(of_it, ["request received", "server answered", "request answered", "HTTP request answered"]);
 }
 
 #[tokio::test]
