@@ -87,10 +87,10 @@ impl Answer {
 #[non_exhaustive]
 pub enum Reached {
     /// The turns of one run.
-    #[error("{0} turns")]
+    #[error("{0} turns in this run")]
     Turns(u32),
     /// The tokens of all runs.
-    #[error("{most} tokens, with {spent} spent")]
+    #[error("{spent} of {most} tokens used")]
     Tokens {
         /// What was spent.
         spent: u64,
@@ -98,7 +98,7 @@ pub enum Reached {
         most: u64,
     },
     /// The cost of all runs.
-    #[error("a cost of {most}, with {spent} spent")]
+    #[error("cost of {spent}, limit {most}")]
     Cost {
         /// What was spent.
         spent: f64,
@@ -115,13 +115,13 @@ pub enum RunError {
     #[error(transparent)]
     Turn(#[from] TurnError),
     /// A limit was reached.
-    #[error("the limit is reached: {0}")]
+    #[error("limit reached: {0}")]
     Limit(Reached),
     /// Somebody took it back.
     #[error("the run was cancelled")]
     Cancelled,
     /// It failed in a way that nobody foresaw.
-    #[error("the run broke down")]
+    #[error("the run failed unexpectedly")]
     Broken,
 }
 
@@ -129,8 +129,8 @@ impl RunError {
     /// What can be done about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Limit(Reached::Turns(_)) => Some("run again to go on, or raise the number of turns"),
-            Self::Limit(_) => Some("raise the limit, or begin another conversation"),
+            Self::Limit(Reached::Turns(_)) => Some("send another message to continue, or raise the limit on turns"),
+            Self::Limit(_) => Some("raise the limit, or start a new conversation"),
             _ => None,
         }
     }

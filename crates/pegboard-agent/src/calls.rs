@@ -122,7 +122,7 @@ impl Hands {
     async fn carry_out_traced(&self, target: Target) -> Done {
         let tool = target.id.as_deref().and_then(|id| self.tool(id));
         if target.id.is_some() && tool.is_none() {
-            return Done::error(format!("`{}` is no longer there", target.name));
+            return Done::error(format!("`{}` is no longer available", target.name));
         }
         if let Some(refusal) = self.refusal(tool.as_deref(), &target).await {
             return Done::error(refusal);
@@ -139,11 +139,11 @@ impl Hands {
                     Err(_) => Done::error(format!("no response within {} s", self.tool_time.as_secs_f32())),
                 }
             }
-            (None, None) => Done::error(format!("there is no `{}`", target.name)),
+            (None, None) => Done::error(format!("no tool `{}`", target.name)),
         };
         if done.text.len() > self.output_bytes {
             let (size, most) = (done.text.len(), self.output_bytes);
-            return Done::error(format!("the output has {size} bytes, and {most} are the most that is kept"));
+            return Done::error(format!("the output is {size} bytes, over the limit of {most}"));
         }
         done
     }
@@ -172,7 +172,10 @@ impl Hands {
             return None;
         }
         let Some(human) = &self.human else {
-            return Some(format!("`{}` needs a person's consent, and there is nobody to ask", target.name));
+            return Some(format!(
+                "`{}` was not called: it needs the user's approval, and there is no user to ask",
+                target.name
+            ));
         };
         let _one_at_a_time = self.asking.lock().await;
         if self.is_allowed(key) {
@@ -197,7 +200,7 @@ impl Hands {
         match outputs.put(tool, done.text).await {
             Ok(offloaded) => (offloaded.message, Some(offloaded.path)),
             Err(error) => {
-                (format!("the output is too large to be shown and could not be kept: {}", with_causes(&error)), None)
+                (format!("the output is too large to show and could not be saved: {}", with_causes(&error)), None)
             }
         }
     }
@@ -210,11 +213,11 @@ impl Hands {
         if let Some(server) = tool.server_name() {
             return match self.fleet.find(server) {
                 Some(upstream) => call_server(&upstream, tool, &arguments, self.tool_time).await,
-                None => Done::error(format!("there is no server `{server}`")),
+                None => Done::error(format!("no server `{server}`")),
             };
         }
         let Some(custom) = self.registry.find(tool.upstream_name()) else {
-            return Done::error(format!("`{}` is no longer there", tool.name()));
+            return Done::error(format!("`{}` is no longer available", tool.name()));
         };
         match custom.handler {
             Some(handler) => match handler.call(arguments).await {
@@ -227,14 +230,14 @@ impl Hands {
                 }
                 Err(error) => Done::error(with_causes(&*error)),
             },
-            None => Done::error("there is nobody to ask"),
+            None => Done::error("there is no user to ask"),
         }
     }
 
     async fn host_tool(&self, tool: HostTool, arguments: &Value) -> Done {
         match tool {
             HostTool::SearchLargeOutput | HostTool::ReadLargeOutput | HostTool::QueryLargeOutput => {
-                let Some(outputs) = &self.outputs else { return Done::error("no outputs are kept here") };
+                let Some(outputs) = &self.outputs else { return Done::error("saved outputs are not enabled") };
                 match outputs.answer(tool, arguments).await {
                     Ok(text) => Done::ok(text),
                     Err(error) => {
@@ -247,12 +250,12 @@ impl Hands {
             HostTool::GetPrompt => self.fetch("prompts/get", "name", arguments).await,
             HostTool::GetResource => self.fetch("resources/read", "uri", arguments).await,
             HostTool::AskHuman => self.ask(tool.name(), arguments).await,
-            HostTool::GetApiSpec => Done::error("there is no API here"),
+            HostTool::GetApiSpec => Done::error("the tool API is not enabled"),
         }
     }
 
     async fn run_command(&self, arguments: &Value) -> Done {
-        let Some(shell) = self.shell.get() else { return Done::error("commands are not run here") };
+        let Some(shell) = self.shell.get() else { return Done::error("shell commands are not enabled") };
         let command = arguments.get("command").and_then(Value::as_str).unwrap_or_default();
         let seconds = arguments.get("timeout_seconds").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
         let timeout = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -263,7 +266,7 @@ impl Hands {
     }
 
     async fn ask(&self, tool: &str, arguments: &Value) -> Done {
-        let Some(human) = &self.human else { return Done::error("there is nobody to ask") };
+        let Some(human) = &self.human else { return Done::error("there is no user to ask") };
         let texts = ["question", "message", "prompt", "text"];
         let text = texts.iter().find_map(|key| arguments.get(*key)).and_then(Value::as_str);
         let options = arguments.get("options").and_then(Value::as_array).into_iter().flatten();
@@ -275,7 +278,7 @@ impl Hands {
         let _one_at_a_time = self.asking.lock().await;
         match human.answer(question).await {
             Some(answer) => Done::ok(answer),
-            None => Done::error("the person gave no answer"),
+            None => Done::error("the user did not answer"),
         }
     }
 
@@ -286,7 +289,7 @@ impl Hands {
             return Done::error(format!("`server` and `{key}` are required"));
         };
         let found = self.fleet.find(server).filter(|_| self.selection.allows_server(server));
-        let Some(upstream) = found else { return Done::error(format!("there is no server `{server}`")) };
+        let Some(upstream) = found else { return Done::error(format!("no server `{server}`")) };
         let mut params = Fields::new().with(key, name);
         if let Some(filled) = arguments.get("arguments").filter(|filled| filled.is_object()) {
             params = params.with("arguments", filled);
@@ -347,7 +350,7 @@ async fn read(result: Raw) -> Done {
         return result::tool(result);
     }
     let reading = tokio::task::spawn_blocking(move || result::tool(result));
-    reading.await.unwrap_or_else(|_| Done::error("the result cannot be read"))
+    reading.await.unwrap_or_else(|_| Done::error("cannot parse the result"))
 }
 
 /// Parameters that headers repeat.

@@ -13,18 +13,18 @@ use crate::{
 };
 
 /// What the model is asked for.
-const REQUEST: &str = "Sum this conversation up so that you can go on from your summary alone: what was asked, \
-                       what has been done and found out (with names, numbers, paths and identifiers as they stand), \
-                       what is left to do. Write nothing but the summary.";
+const REQUEST: &str = "Summarize this conversation so that you can continue from the summary alone: what the user \
+                       asked for, what has been done and found out (with exact names, numbers, paths and \
+                       identifiers), and what is left to do. Write only the summary.";
 
 /// What stands before it afterwards.
-const HEADING: &str = "What happened so far in this conversation, summed up:";
+const HEADING: &str = "Summary of the conversation so far:";
 
 /// What stands behind it where work is under way.
-const GO_ON: &str = "Go on with what is left to do.";
+const GO_ON: &str = "Continue with what is left to do.";
 
 /// What stands before the question that is being worked on.
-const ASKED: &str = "What was asked last, in the words of the person:";
+const ASKED: &str = "The user's last message, verbatim:";
 
 impl Shared {
     /// Compacts a conversation that has become too long; what that cost.
@@ -46,7 +46,8 @@ impl Shared {
         } else {
             // Asking again before every turn would only cost more.
             talk.compacts_above = context.saturating_add(context / 4);
-            let _ = tell.send(Event::Warning("the model gave no summary; the conversation stays as it is".to_owned()));
+            let _ = tell
+                .send(Event::Warning("the model returned no summary; the conversation was not compacted".to_owned()));
         }
         Ok(Some(usage))
     }

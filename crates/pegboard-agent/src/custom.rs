@@ -207,7 +207,7 @@ impl CustomTool {
                     let answering = work(arguments);
                     Box::pin(async move { answering.await.map(Into::into) })
                 }
-                Err(error) => Box::pin(async move { Err(format!("the arguments do not fit: {error}").into()) }),
+                Err(error) => Box::pin(async move { Err(format!("invalid arguments: {error}").into()) }),
             }
         };
         Self::new(ToolDef::of::<A>(name, description), handler)
@@ -304,7 +304,7 @@ impl fmt::Debug for CustomTool {
 pub enum RegisterError {
     /// Providers would refuse the name.
     #[error(
-        "`{name}` is no name for a tool; it may have up to {MAX_NAME} letters, digits, `_` and `-`, and begins with a \
+        "`{name}` is not a valid tool name: use up to {MAX_NAME} letters, digits, `_` and `-`, beginning with a \
          letter or `_`"
     )]
     Name {
@@ -312,19 +312,19 @@ pub enum RegisterError {
         name: String,
     },
     /// The agent has a tool of that name itself.
-    #[error("`{name}` is the name of a tool that the agent has itself")]
+    #[error("`{name}` is the name of a built-in tool of the agent")]
     Reserved {
         /// The name.
         name: String,
     },
     /// What should be a schema is none.
-    #[error("the schema of `{name}` is not one of an object")]
+    #[error("the schema of `{name}` is not an object schema")]
     Schema {
         /// The tool.
         name: String,
     },
     /// There are too many.
-    #[error("more than {MAX_TOOLS} tools")]
+    #[error("too many tools: the limit is {MAX_TOOLS}")]
     TooMany,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct FinalAnswer {
 impl FinalAnswer {
     /// A tool that takes a `T` and nothing else, and ends the run.
     pub(crate) fn of<T: JsonSchema + DeserializeOwned>() -> Self {
-        let mut def = ToolDef::of::<T>(FINAL_ANSWER, "Hand over your answer. Call it once, when you are done.");
+        let mut def = ToolDef::of::<T>(FINAL_ANSWER, "Submit your final answer. Call this once, when you are done.");
         let is_wrapped = def.input_schema.get("type").and_then(Value::as_str) != Some("object");
         if is_wrapped {
             def.input_schema =
@@ -29,7 +29,7 @@ impl FinalAnswer {
         let take = move |answer: Value| {
             let taken = match serde_json::from_value::<T>(unwrapped(answer, is_wrapped)) {
                 Ok(_) => Ok(Output::from("accepted")),
-                Err(error) => Err(ToolError::from(format!("the answer does not fit: {error}"))),
+                Err(error) => Err(ToolError::from(format!("the answer does not match the schema: {error}"))),
             };
             std::future::ready(taken)
         };

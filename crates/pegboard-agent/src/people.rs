@@ -50,15 +50,15 @@ pub trait Human: Send + Sync + 'static {
     /// Decides about a call. Asks like any other question unless there is a better way.
     fn approve(&self, request: Request) -> Deciding<'_, Verdict> {
         let whose = request.server.as_ref().map_or(String::new(), |server| format!(" of `{server}`"));
-        let text = format!("May `{}`{whose} be called with {}?", request.tool, request.arguments);
+        let text = format!("Call `{}`{whose} with {}?", request.tool, request.arguments);
         let options = ["yes", "always", "no"].map(str::to_owned).to_vec();
         let question = Question { tool: request.tool, text, options };
         Box::pin(async move {
             match self.answer(question).await.as_deref().map(str::trim) {
                 Some("yes" | "y") => Verdict::Allow,
                 Some("always" | "a") => Verdict::AllowAlways,
-                Some("no" | "n" | "") | None => Verdict::Deny("the person said no".to_owned()),
-                Some(reason) => Verdict::Deny(format!("the person said: {reason}")),
+                Some("no" | "n" | "") | None => Verdict::Deny("the user declined".to_owned()),
+                Some(reason) => Verdict::Deny(format!("the user declined: {reason}")),
             }
         })
     }

@@ -79,7 +79,7 @@ pub(crate) fn tool(result: Raw) -> Done {
         return Done::ok(result.get());
     };
     if read.kind.as_deref() == Some("input_required") {
-        return Done::error("the server asks for input in mid-call, which this agent does not give");
+        return Done::error("the server requested input during the call, which this agent does not support");
     }
     let value = read.structured.and_then(|value| serde_json::from_str(value.get()).ok());
     let is_error = read.is_error;
@@ -191,7 +191,7 @@ mod tests {
         check(&json!({"content": 7}), r#"{"content":7}"#, false);
         check(
             &json!({"resultType": "input_required"}),
-            "the server asks for input in mid-call, which this agent does not give",
+            "the server requested input during the call, which this agent does not support",
             true,
         );
     }

@@ -120,7 +120,7 @@ impl Shared {
             self.hands.set_catalog(catalog.clone());
             let gone = talk.conversation.session_mut().update(catalog);
             if !gone.is_empty() {
-                tracing::info!(tools = gone.join(", "), "tools are gone");
+                tracing::info!(tools = gone.join(", "), "tools removed");
             }
         }
         self.look(talk);
@@ -133,7 +133,8 @@ impl Shared {
         let choice = talk.conversation.choice();
         let is_first = talk.reported.is_none();
         if let Some(delivery) = self.unused_delivery.filter(|_| is_first) {
-            let text = format!("delivery `{delivery}` has no effect in mode `{}`: nothing is searched for", self.mode);
+            let text =
+                format!("delivery `{delivery}` has no effect in mode `{}`, which does not use tool search", self.mode);
             tell_of(tell, || Event::Warning(text));
         }
         if talk.reported != Some(choice.delivery) {
@@ -184,7 +185,7 @@ impl Shared {
     fn remind(&self, talk: &mut Talk, progress: &mut Progress) -> bool {
         let Some(tool) = self.final_answer.as_ref().filter(|_| !progress.is_reminded) else { return false };
         progress.is_reminded = true;
-        talk.say(&format!("Hand over your answer by calling `{}`.", tool.name()));
+        talk.say(&format!("Submit your answer by calling `{}`.", tool.name()));
         true
     }
 
@@ -255,7 +256,7 @@ impl Shared {
                     output = output.or(ends);
                 }
                 // It has no result; the model is told that it was given up.
-                Err(error) => tracing::warn!(%error, "a tool broke down"),
+                Err(error) => tracing::warn!(%error, "tool call failed unexpectedly"),
             }
         }
         output
@@ -286,7 +287,10 @@ impl Shared {
             let mut is_error = done.is_error;
             let (mut text, kept) = if may_offload { hands.offload(&name, done).await } else { (done.text, None) };
             if kept.is_none() && is_over(&text, most) {
-                text = format!("the output has {} bytes, more than {most} tokens; ask for less", text.len());
+                text = format!(
+                    "the output is {} bytes, over the limit of {most} tokens; request less at a time",
+                    text.len()
+                );
                 is_error = true;
             }
             let result = CallResult { is_error, ..CallResult::text(call, text) };
@@ -319,7 +323,7 @@ fn hidden_text(talk: &Talk, hidden: usize) -> String {
     let (provider, session) = (talk.conversation.model().provider, talk.conversation.session());
     let all = session.selection().count(session.catalog());
     format!(
-        "mode `normal` cannot list all {all} tools: {} takes {} in a request; {hidden} are hidden until the model \
+        "mode `normal` cannot list all {all} tools: {} accepts {} per request; {hidden} are hidden until the model \
          finds them with `{}`",
         provider.as_str(),
         provider.max_tools(),
@@ -331,7 +335,7 @@ fn hidden_text(talk: &Talk, hidden: usize) -> String {
 fn resolve(talk: &mut Talk, call: &ToolCall, is_cut: bool, vectors: &Vectors) -> Called {
     let is_named = !call.name.is_empty() || call.is_search;
     if is_named && (is_cut || call.arguments.is_null()) {
-        let why = if is_cut { "were cut off, since the turn was too long" } else { "are not JSON" };
+        let why = if is_cut { "were cut off because the turn was too long" } else { "are not JSON" };
         let text = format!("the arguments of `{}` {why}; nothing was called", call.name);
         return Called::Answered(CallResult::error(call.clone(), text));
     }

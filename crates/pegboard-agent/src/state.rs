@@ -34,7 +34,7 @@ const FORMAT: u64 = 1;
 const MAX_BYTES: u64 = 256 << 20;
 
 /// What a model reads of a call that was given up.
-const GIVEN_UP: &str = "the call was given up before it had a result; whether it took effect is not known";
+const GIVEN_UP: &str = "the call was cancelled before it returned; it may or may not have taken effect";
 
 /// Characters of a question that a summary repeats.
 const MAX_ASKED: usize = 4000;
@@ -55,7 +55,7 @@ pub enum ResumeError {
         source: io::Error,
     },
     /// It could not be kept there.
-    #[error("cannot write beside `{}`", path.display())]
+    #[error("cannot write in the folder of `{}`", path.display())]
     Unwritable {
         /// The file.
         path: PathBuf,
@@ -69,7 +69,7 @@ pub enum ResumeError {
         path: PathBuf,
     },
     /// There are two to go on with.
-    #[error("`{}` holds a conversation, and another one is to be resumed", path.display())]
+    #[error("`{}` already contains another conversation than the one to resume", path.display())]
     Two {
         /// The file.
         path: PathBuf,
@@ -81,13 +81,13 @@ pub enum ResumeError {
         reason: String,
     },
     /// It is of another form.
-    #[error("a conversation of format {found}, this build reads {FORMAT}")]
+    #[error("the saved conversation has format {found}; this version reads format {FORMAT}")]
     Format {
         /// What it says of itself.
         found: String,
     },
     /// It was held with another kind of provider.
-    #[error("a conversation with `{found}`, whose messages are not those of `{wanted}`")]
+    #[error("the saved conversation is with `{found}`; its messages cannot be sent to `{wanted}`")]
     OtherWire {
         /// The model it was held with.
         found: String,
@@ -103,11 +103,11 @@ impl ResumeError {
     /// What can be done about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Unwritable { .. } => Some("choose a file in a folder that can be written to"),
-            Self::InUse { .. } => Some("end the other one, or choose another file"),
-            Self::Two { .. } => Some("choose another file, or do without one of them"),
-            Self::OtherWire { .. } => Some("go on with a model of the same provider, or choose another file"),
-            Self::Garbled { .. } | Self::Format { .. } => Some("choose another file; this one is left as it is"),
+            Self::Unwritable { .. } => Some("choose a file in a writable folder"),
+            Self::InUse { .. } => Some("stop the other agent, or choose another file"),
+            Self::Two { .. } => Some("choose another file, or omit one of the two"),
+            Self::OtherWire { .. } => Some("continue with a model of the same provider, or choose another file"),
+            Self::Garbled { .. } | Self::Format { .. } => Some("choose another file; this one was not changed"),
             _ => None,
         }
     }
@@ -248,7 +248,7 @@ impl Talk {
     pub(crate) fn restore(&mut self, saved: &Value) -> Result<(), ResumeError> {
         let model = check(saved, &self.conversation)?;
         let garbled = |reason: &str| ResumeError::Garbled { reason: reason.to_owned() };
-        let messages = saved["messages"].as_array().ok_or_else(|| garbled("it has no `messages`"))?;
+        let messages = saved["messages"].as_array().ok_or_else(|| garbled("`messages` is missing"))?;
         // In another dialect the history alone says what was found.
         let is_same_dialect = saved["session"]["dialect"] == self.conversation.session().dialect_name().as_str();
         if is_same_dialect {
@@ -319,7 +319,9 @@ pub(crate) fn read(path: &Path) -> Result<Option<Value>, ResumeError> {
     };
     let length = file.metadata().map_err(unreadable)?.len();
     if length > MAX_BYTES {
-        return Err(ResumeError::Garbled { reason: format!("it has {length} bytes, more than {MAX_BYTES}") });
+        return Err(ResumeError::Garbled {
+            reason: format!("the file is {length} bytes, over the limit of {MAX_BYTES}"),
+        });
     }
     if length == 0 {
         return Ok(None);

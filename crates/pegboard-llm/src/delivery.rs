@@ -141,7 +141,7 @@ fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<O
 /// When the wish cannot be expressed.
 pub fn choose(model: &Model, dialect: DialectName, wish: Option<Delivery>) -> Result<Choice, DeliveryError> {
     if let Some(delivery) = wish {
-        let asked_for = Choice { delivery, reason: "asked for".to_owned(), warning: None, is_tentative: false };
+        let asked_for = Choice { delivery, reason: "requested".to_owned(), warning: None, is_tentative: false };
         return match obstacle(delivery, model, dialect) {
             None => Ok(asked_for),
             Some(Obstacle::Unverified(reason)) => {

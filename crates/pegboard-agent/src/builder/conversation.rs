@@ -18,7 +18,7 @@ impl AgentBuilder {
     /// The mode, and why it is that one.
     pub(super) fn decide(&self, sources: &Sources, selection: &Selection) -> (Mode, String) {
         if self.mode != Mode::Auto {
-            return (self.mode, "asked for".to_owned());
+            return (self.mode, "requested".to_owned());
         }
         let decision = self.search.exposure.decide(sources.catalog(), selection);
         (if decision.is_on { Mode::ToolSearch } else { Mode::Normal }, decision.reason)

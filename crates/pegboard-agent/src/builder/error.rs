@@ -35,13 +35,13 @@ pub enum BuildError {
     #[error(transparent)]
     Resume(#[from] ResumeError),
     /// Something failed that never should.
-    #[error("the agent broke down while it was built")]
+    #[error("building the agent failed unexpectedly")]
     Broken,
     /// A limit on the cost of what has no price.
-    #[error("a limit on the cost needs prices")]
+    #[error("a cost limit needs prices")]
     NoPrices,
     /// A name of the conversation that cannot be made.
-    #[error("the system has no random numbers")]
+    #[error("no random numbers available from the system")]
     Random(#[source] getrandom::Error),
 }
 
@@ -49,7 +49,7 @@ impl BuildError {
     /// What can be done about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NoPrices => Some("give them with `prices`".to_owned()),
+            Self::NoPrices => Some("set them with `prices`".to_owned()),
             Self::Shell(error) => error.hint().map(str::to_owned),
             Self::Resume(error) => error.hint().map(str::to_owned),
             Self::Outputs(error) => error.hint().map(str::to_owned),

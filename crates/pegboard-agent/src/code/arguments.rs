@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 64;
 pub(super) enum ArgumentsError {
     #[error("the arguments have more than {0} values")]
     TooMany(usize),
-    #[error("the arguments nest deeper than {MAX_DEPTH}")]
+    #[error("the arguments are nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
     #[error("the arguments must be a JSON object")]
     NotAnObject,
@@ -126,7 +126,10 @@ mod tests {
         let nested = |depth: usize| format!(r#"{{"a":{}{}}}"#, "[".repeat(depth - 1), "]".repeat(depth - 1));
         assert!(parse(nested(MAX_DEPTH).as_bytes(), 1000).is_ok());
         let error = parse(nested(MAX_DEPTH + 1).as_bytes(), 1000).expect_err("too deep");
-        assert_eq!((error.to_string().as_str(), error.status().as_u16()), ("the arguments nest deeper than 64", 400));
+        assert_eq!(
+            (error.to_string().as_str(), error.status().as_u16()),
+            ("the arguments are nested deeper than 64 levels", 400)
+        );
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

@@ -112,7 +112,7 @@ impl ToolApi {
         let address = listener.address();
         let router = serve::router(invoke, settings);
         let serving = tokio::spawn(async move { listener.serve(router, std::future::pending(), || {}).await });
-        tracing::debug!(%address, "commands can call tools");
+        tracing::debug!(%address, "tool API listening");
         Ok(Self { address, token, serving })
     }
 

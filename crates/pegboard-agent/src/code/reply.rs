@@ -51,7 +51,8 @@ impl Given {
             },
         }
         bounded.end().unwrap_or_else(|bytes| {
-            failure(&format!("the result has {bytes} bytes, more than {most}; ask for less at once")).into_bytes()
+            failure(&format!("the result is {bytes} bytes, over the limit of {most}; request less at a time"))
+                .into_bytes()
         })
     }
 
@@ -161,8 +162,7 @@ mod tests {
     fn too_large_a_reply_is_counted_and_not_kept() {
         let whole = given(&"x".repeat(59), None);
         assert_eq!(whole.reply(100).len(), 100);
-        let told =
-            r#"{"success":false,"result":null,"error":"the result has 100 bytes, more than 99; ask for less at once"}"#;
+        let told = r#"{"success":false,"result":null,"error":"the result is 100 bytes, over the limit of 99; request less at a time"}"#;
         assert_eq!(reply(&whole, 99), told);
         assert_eq!(reply(&Given { is_error: true, ..given(&"x".repeat(58), None) }, 99), told);
     }

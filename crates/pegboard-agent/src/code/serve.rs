@@ -86,11 +86,11 @@ type Turn = Option<OwnedSemaphorePermit>;
 impl Served {
     async fn call(&self, request: Request<Body>) -> Result<Bytes, Refused> {
         let Some((server, name)) = parse_path(request.uri().path()) else {
-            let error = "nothing is here; paths are `/tools/mcp/{server}/{tool}` and `/tools/custom/{tool}`";
+            let error = "not found; paths are `/tools/mcp/{server}/{tool}` and `/tools/custom/{tool}`";
             return Err(Refused(StatusCode::NOT_FOUND, error.to_owned()));
         };
         if request.method() != Method::POST {
-            return Err(Refused(StatusCode::METHOD_NOT_ALLOWED, "tools are called with POST".to_owned()));
+            return Err(Refused(StatusCode::METHOD_NOT_ALLOWED, "use POST to call tools".to_owned()));
         }
         // Without a turn: whoever sends slowly holds up nobody else.
         let body = self.body(request).await?;
@@ -107,7 +107,8 @@ impl Served {
     /// The body of a request.
     async fn body(&self, request: Request<Body>) -> Result<Bytes, Refused> {
         let most = self.settings.max_body_bytes;
-        let too_large = || Refused(StatusCode::PAYLOAD_TOO_LARGE, format!("the arguments have more than {most} bytes"));
+        let too_large =
+            || Refused(StatusCode::PAYLOAD_TOO_LARGE, format!("the arguments are over the limit of {most} bytes"));
         let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
         if length.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > most as u64) {
             return Err(too_large());
@@ -116,7 +117,7 @@ impl Served {
             Ok(Ok(body)) => Ok(body),
             // Whatever else can go wrong, nobody is left to read the answer.
             Ok(Err(_)) => Err(too_large()),
-            Err(_) => Err(Refused(StatusCode::REQUEST_TIMEOUT, "the arguments did not come".to_owned())),
+            Err(_) => Err(Refused(StatusCode::REQUEST_TIMEOUT, "timeout while waiting for the arguments".to_owned())),
         }
     }
 
@@ -155,7 +156,7 @@ impl Served {
 }
 
 fn no_room() -> Refused {
-    let error = "the tool was called, but its result was not kept: too many replies are not read yet";
+    let error = "the tool was called, but its result was dropped: too many replies have not been read yet";
     Refused(StatusCode::SERVICE_UNAVAILABLE, error.to_owned())
 }
 
@@ -182,5 +183,5 @@ async fn aside<T: Send + 'static>(
         return Ok((turn, work()));
     }
     let done = tokio::task::spawn_blocking(move || (turn, work())).await;
-    done.map_err(|_| Refused(StatusCode::INTERNAL_SERVER_ERROR, "the call was given up".to_owned()))
+    done.map_err(|_| Refused(StatusCode::INTERNAL_SERVER_ERROR, "the call was cancelled".to_owned()))
 }

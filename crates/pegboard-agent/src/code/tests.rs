@@ -158,7 +158,7 @@ async fn calls_and_their_results() {
     check("/tools/mcp/s/plain", ok(&json!("plain"))).await;
     check("/tools/mcp/s/value", ok(&json!({"n": 1}))).await;
     check("/tools/custom/fail", failed("it broke")).await;
-    let too_large = "the result has 2041 bytes, more than 1000; ask for less at once";
+    let too_large = "the result is 2041 bytes, over the limit of 1000; request less at a time";
     check("/tools/custom/large", failed(too_large)).await;
     let authorization = format!("authorization: bearer {}", started.api.token());
     let (_, _, body) = exchange(started.api.address(), "POST", "/tools/custom/json", &[&authorization], "").await;
@@ -193,7 +193,7 @@ async fn refusals_have_the_same_shape() {
     let right = format!("Authorization: Bearer {}", started.api.token());
     let path = "/tools/custom/plain";
     let large = format!(r#"{{"x": "{}"}}"#, "x".repeat(1000));
-    let nothing = "nothing is here; paths are `/tools/mcp/{server}/{tool}` and `/tools/custom/{tool}`";
+    let nothing = "not found; paths are `/tools/mcp/{server}/{tool}` and `/tools/custom/{tool}`";
     let deep = "[".repeat(900);
     type Case<'a> = (&'a str, &'a str, &'a [&'a str], &'a str, u16, &'a str);
     let many = format!(r#"{{"a": [{}]}}"#, vec![r#"{"":0}"#; 50].join(","));
@@ -208,8 +208,8 @@ async fn refusals_have_the_same_shape() {
         ("GET", "/tools/custom/a/b", &[&right], "", 404, nothing),
         ("POST", "/tools/custom/missing", &[&right], "", 404, "no tool `missing`"),
         ("POST", "/tools/mcp/s%0A/missing", &[&right], "", 404, "no tool `missing` on `s`; nearest names: value"),
-        ("GET", path, &[&right], "", 405, "tools are called with POST"),
-        ("DELETE", path, &[&right], "", 405, "tools are called with POST"),
+        ("GET", path, &[&right], "", 405, "use POST to call tools"),
+        ("DELETE", path, &[&right], "", 405, "use POST to call tools"),
         ("POST", path, &[&right], "[1]", 400, "the arguments must be a JSON object"),
         (
             "POST",
@@ -221,7 +221,7 @@ async fn refusals_have_the_same_shape() {
         ),
         ("POST", path, &[&right], &deep, 413, "the arguments have more than 100 values"),
         ("POST", path, &[&right], &many, 413, "the arguments have more than 100 values"),
-        ("POST", path, &[&right], &nested, 400, "the arguments nest deeper than 64"),
+        ("POST", path, &[&right], &nested, 400, "the arguments are nested deeper than 64 levels"),
         (
             "POST",
             path,
@@ -230,7 +230,7 @@ async fn refusals_have_the_same_shape() {
             400,
             "exactly one `Host` header is required",
         ),
-        ("POST", path, &[&right], &large, 413, "the arguments have more than 1000 bytes"),
+        ("POST", path, &[&right], &large, 413, "the arguments are over the limit of 1000 bytes"),
     ];
     for (method, path, headers, body, status, error) in cases {
         assert_eq!(started.send(method, path, headers, body).await, (status, failed(error)), "{method} {path}");
@@ -339,7 +339,7 @@ async fn replies_that_nobody_reads_are_bounded() {
     let settings = ApiSettings { max_result_bytes: 2 * HUGE, max_unsent_bytes: HUGE, room_timeout, ..settings() };
     let started = start_with(settings).await;
     let unread = unread(&started).await;
-    let told = "the tool was called, but its result was not kept: too many replies are not read yet";
+    let told = "the tool was called, but its result was dropped: too many replies have not been read yet";
     assert_eq!(started.post("/tools/custom/huge", "").await, (503, failed(told)));
     assert_eq!(started.post("/tools/custom/plain", "").await.0, 200, "short ones need no room");
     drop(unread);

@@ -9,7 +9,7 @@ use pegboard_discovery::host::arguments::ArgumentError;
 #[non_exhaustive]
 pub enum OutputError {
     /// The session's identifier cannot be made a folder's name.
-    #[error("session `{session}` has no usable name: 1 to {limit} bytes are expected")]
+    #[error("invalid session name `{session}`: expected 1 to {limit} bytes")]
     Session {
         /// What was given, shortened.
         session: String,
@@ -17,7 +17,7 @@ pub enum OutputError {
         limit: usize,
     },
     /// The output is larger than what is kept.
-    #[error("the output has {bytes} bytes, more than the {limit} that are kept")]
+    #[error("the output is {bytes} bytes, over the limit of {limit}")]
     TooLarge {
         /// Its size.
         bytes: usize,
@@ -43,7 +43,7 @@ pub enum OutputError {
         source: io::Error,
     },
     /// The work was given up, as when the program ends.
-    #[error("the work was given up")]
+    #[error("the request was cancelled")]
     GivenUp(#[source] tokio::task::JoinError),
 }
 
@@ -55,7 +55,7 @@ impl OutputError {
             Self::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("free some space, or choose another folder for outputs")
             }
-            Self::Folder { .. } => Some("choose a folder of your own that can be written to"),
+            Self::Folder { .. } => Some("choose a writable folder that belongs to you"),
             _ => None,
         }
     }
@@ -86,19 +86,19 @@ pub enum ReadError {
     },
     /// No file of this conversation. The same words for everything else that a name can
     /// lead to, so that names cannot be tried out.
-    #[error("`filename` names no output of this conversation")]
+    #[error("`filename` is not an output of this conversation")]
     Unknown,
     /// The file cannot be read.
     #[error("cannot read the output")]
     Io(#[source] io::Error),
     /// The pattern is no regular expression, or too large a one.
-    #[error("`pattern` is not usable: {0}")]
+    #[error("invalid `pattern`: {0}")]
     Pattern(String),
     /// There is no program to run queries.
-    #[error("queries need the `pegboard` program, and it was not found")]
+    #[error("queries need the `pegboard` program, which was not found")]
     NoProgram,
     /// The program does not run.
-    #[error("the program that runs queries does not start")]
+    #[error("cannot start the program that runs queries")]
     Program(#[source] io::Error),
     /// The program runs, and is not ours.
     #[error("the program that runs queries failed: {0}")]
@@ -119,10 +119,10 @@ pub enum ReadError {
     #[error("the filter used more than {0} s")]
     Time(u64),
     /// The filter or the output nests too deeply.
-    #[error("the filter used more than the {0} MiB of stack there are: it recurses, or the output nests, too deeply")]
+    #[error("the filter used more than {0} MiB of stack: it recurses too deeply, or the output is nested too deeply")]
     Depth(usize),
     /// The work was given up, as when the program ends.
-    #[error("the work was given up")]
+    #[error("the request was cancelled")]
     GivenUp(#[source] tokio::task::JoinError),
 }
 
@@ -130,12 +130,14 @@ impl ReadError {
     /// What can be done about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Unknown => Some("pass the file name as it was given in the output's place; old outputs are removed"),
-            Self::NoProgram => Some("install `pegboard`, or name one with `Agent::builder().program(…)`"),
-            Self::Foreign(_) => Some("name a `pegboard` of the same version with `Agent::builder().program(…)`"),
-            Self::NotJson(_) => Some("read or search it instead"),
+            Self::Unknown => Some("pass the file name exactly as it was given; old outputs are removed"),
+            Self::NoProgram => Some("install `pegboard`, or set its path with `Agent::builder().program(…)`"),
+            Self::Foreign(_) => {
+                Some("set the path of a `pegboard` of the same version with `Agent::builder().program(…)`")
+            }
+            Self::NotJson(_) => Some("read or search the output instead"),
             Self::Memory(_) | Self::Time(_) => Some("narrow the filter, or search the output instead"),
-            Self::Pattern(_) => Some("escape what is meant literally, such as `\\(`; look-around is not supported"),
+            Self::Pattern(_) => Some("escape literal characters, such as `\\(`; look-around is not supported"),
             _ => None,
         }
     }

@@ -189,8 +189,8 @@ impl Outputs {
             Ok(Ok(0)) => {}
             Ok(Ok(removed)) => tracing::debug!(removed, "old outputs removed"),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Ok(Err(error)) => tracing::warn!(%error, "old outputs cannot be removed"),
-            Err(error) => tracing::warn!(%error, "old outputs cannot be removed"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot remove old outputs"),
+            Err(error) => tracing::warn!(%error, "cannot remove old outputs"),
         }
     }
 

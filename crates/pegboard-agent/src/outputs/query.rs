@@ -55,7 +55,7 @@ pub(super) async fn run(
         return Err(ReadError::TooLong { name: "query", limit: limits.filter_bytes });
     }
     if query.filter.contains('\0') {
-        return Err(ReadError::Filter("it contains a zero byte".to_owned()));
+        return Err(ReadError::Filter("it contains a NUL byte".to_owned()));
     }
     let mut child = command(program, file, query, limits).spawn().map_err(ReadError::Program)?;
     let mut output = Vec::new();

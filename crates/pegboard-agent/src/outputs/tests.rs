@@ -56,7 +56,7 @@ fn read(outputs: &Outputs, filename: &str, start: usize, end: usize) -> Result<S
     block_on(outputs.answer(HostTool::ReadLargeOutput, &arguments)).map_err(|error| error.to_string())
 }
 
-const UNKNOWN: &str = "`filename` names no output of this conversation";
+const UNKNOWN: &str = "`filename` is not an output of this conversation";
 
 #[test]
 fn the_model_learns_where_it_is_and_how_to_go_on() {
@@ -107,7 +107,7 @@ fn what_is_too_large_is_refused_and_nothing_is_written() {
     let mut outputs = temp.outputs("chat");
     outputs.settings.max_output_bytes = 10;
     let error = block_on(outputs.put("list", "x".repeat(11))).expect_err("an error");
-    assert_eq!(error.to_string(), "the output has 11 bytes, more than the 10 that are kept");
+    assert_eq!(error.to_string(), "the output is 11 bytes, over the limit of 10");
     assert!(error.hint().is_some());
     assert!(!temp.path().join("chat").exists());
     put(&outputs, &"x".repeat(10));
@@ -124,7 +124,7 @@ fn a_folder_that_cannot_be_used_is_an_error_not_a_crash() {
     assert!(error.hint().is_some());
     block_on(outputs.clean());
     let error = Outputs::new(OutputSettings::new("x"), "", None).expect_err("an error");
-    assert_eq!(error.to_string(), "session `` has no usable name: 1 to 200 bytes are expected");
+    assert_eq!(error.to_string(), "invalid session name ``: expected 1 to 200 bytes");
 }
 
 #[cfg(unix)]
@@ -266,7 +266,7 @@ fn searching_and_reading_go_hand_in_hand() {
     let none = search(json!({"filename": name, "operation": "search", "pattern": "item 5000"}));
     assert_eq!(none.expect("an answer"), "No matches found for the given pattern.");
     let bad = search(json!({"filename": name, "operation": "search", "pattern": "["})).expect_err("an error");
-    assert!(bad.to_string().starts_with("`pattern` is not usable: "), "{bad}");
+    assert!(bad.to_string().starts_with("invalid `pattern`: "), "{bad}");
     let elsewhere = search(json!({"filename": "../x", "operation": "search", "pattern": "x"})).expect_err("an error");
     assert_eq!(elsewhere.to_string(), UNKNOWN);
 }
@@ -289,7 +289,7 @@ fn queries_need_a_program() {
     let name = name_of(&put(&outputs, "[1]"));
     let query = json!({"filename": name, "query": "."});
     let error = block_on(outputs.answer(HostTool::QueryLargeOutput, &query)).expect_err("an error");
-    assert_eq!(error.to_string(), "queries need the `pegboard` program, and it was not found");
+    assert_eq!(error.to_string(), "queries need the `pegboard` program, which was not found");
     assert!(error.hint().is_some_and(|hint| hint.contains("Agent::builder().program")));
     let gone = Outputs { program: Some(Program::at("/nowhere/pegboard")), ..temp.outputs("chat") };
     let error = block_on(gone.answer(HostTool::QueryLargeOutput, &query)).expect_err("an error");

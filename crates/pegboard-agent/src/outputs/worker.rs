@@ -65,7 +65,7 @@ pub struct Job {
 /// that was started for it: the process can do nothing else afterwards.
 pub fn run(job: Job) -> ExitCode {
     if let Err(error) = confine::confine(&job) {
-        return end(Exit::Unconfined, &format!("the limits cannot be set: {error}"));
+        return end(Exit::Unconfined, &format!("cannot set the limits: {error}"));
     }
     // What it would print is about our code; whoever reads it has a filter to mend.
     std::panic::set_hook(Box::new(|_| {}));
@@ -73,8 +73,8 @@ pub fn run(job: Job) -> ExitCode {
     match thread.map(std::thread::JoinHandle::join) {
         Ok(Ok(Ok(()))) => ExitCode::SUCCESS,
         Ok(Ok(Err((exit, message)))) => end(exit, &message),
-        Ok(Err(_)) => end(Exit::Failed, "it asks for something that cannot be computed"),
-        Err(error) => end(Exit::Unconfined, &format!("no thread can be started: {error}")),
+        Ok(Err(_)) => end(Exit::Failed, "the computation failed"),
+        Err(error) => end(Exit::Unconfined, &format!("cannot start a thread: {error}")),
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn nothing_reaches_outside() {
         for name in ["env", "now", "halt", "halt_error", "stderr", "debug", "localtime", "input", "inputs"] {
-            check(name, "0", Err((Exit::Filter, &format!("there is no filter `{name}`"))));
+            check(name, "0", Err((Exit::Filter, &format!("no filter `{name}`"))));
         }
         for name in [
             "halt_error(1)",
@@ -230,12 +230,12 @@ mod tests {
             "input_line_number",
         ] {
             let called = name.split('(').next().expect("a name");
-            check(name, "0", Err((Exit::Filter, &format!("there is no filter `{called}"))));
+            check(name, "0", Err((Exit::Filter, &format!("no filter `{called}"))));
         }
         for name in ["debug_empty", "stderr_empty", "$ENV.HOME", "$__prog_args", "env.HOME"] {
-            check(name, "0", Err((Exit::Filter, "there is no ")));
+            check(name, "0", Err((Exit::Filter, "no ")));
         }
-        let files = (Exit::Filter, "files cannot be read from a filter");
+        let files = (Exit::Filter, "a filter cannot read files");
         check("import \"a\" as a; .", "0", Err(files));
         check("import \"a\" as $a; $a", "0", Err(files));
         check("include \"a\"; .", "0", Err(files));
@@ -243,12 +243,12 @@ mod tests {
 
     #[test]
     fn mistakes_are_told() {
-        check(".[", "0", Err((Exit::Filter, "closing bracket is expected at the end")));
-        check("", "0", Err((Exit::Filter, "term is expected at the end")));
-        check("map(.a", "0", Err((Exit::Filter, "closing parenthesis is expected at the end")));
-        check("if . then 1 2", "0", Err((Exit::Filter, "is expected at character 13")));
-        check("foo(1)", "0", Err((Exit::Filter, "there is no filter `foo` of 1 argument")));
-        check("$x", "0", Err((Exit::Filter, "there is no variable `$x`")));
+        check(".[", "0", Err((Exit::Filter, "expected closing bracket at the end")));
+        check("", "0", Err((Exit::Filter, "expected term at the end")));
+        check("map(.a", "0", Err((Exit::Filter, "expected closing parenthesis at the end")));
+        check("if . then 1 2", "0", Err((Exit::Filter, " at character 13")));
+        check("foo(1)", "0", Err((Exit::Filter, "no filter `foo` of 1 argument")));
+        check("$x", "0", Err((Exit::Filter, "no variable `$x`")));
         check(".a", "[1]", Err((Exit::Failed, "cannot index [1] with \"a\"")));
         check("error(\"mine\")", "0", Err((Exit::Failed, "mine")));
         check(".", "hello", Err((Exit::NotJson, "byte offset 0")));

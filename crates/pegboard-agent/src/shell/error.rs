@@ -7,10 +7,10 @@ use std::{io, path::PathBuf};
 #[non_exhaustive]
 pub enum ShellError {
     /// There is no program to run commands under.
-    #[error("there is no `pegboard` program to run commands under")]
+    #[error("the `pegboard` program, which runs commands, was not found")]
     NoProgram,
     /// A sandbox is required, and none works on this machine.
-    #[error("no sandbox for commands works on this machine ({reason})")]
+    #[error("no sandbox is available on this machine ({reason})")]
     NoSandbox {
         /// What was tried, and what was wrong with it.
         reason: String,
@@ -31,19 +31,19 @@ pub enum ShellError {
         path: PathBuf,
     },
     /// Everything lies below the working folder.
-    #[error("`{path}` cannot be a working folder: everything lies below it")]
+    #[error("`{path}` cannot be the working folder: it is the root directory")]
     Root {
         /// The folder.
         path: PathBuf,
     },
     /// The name or value of a variable cannot be one.
-    #[error("the variable `{name}` cannot be set")]
+    #[error("invalid environment variable `{name}`")]
     Variable {
         /// The name.
         name: String,
     },
     /// The command is longer than allowed.
-    #[error("the command has {bytes} bytes, more than {limit}")]
+    #[error("the command is {bytes} bytes, over the limit of {limit}")]
     TooLong {
         /// How long it is.
         bytes: usize,
@@ -54,7 +54,7 @@ pub enum ShellError {
     #[error("the command contains a NUL byte")]
     Nul,
     /// A path is not text.
-    #[error("a path cannot be handed on")]
+    #[error("a path is not UTF-8")]
     Path {
         /// Why.
         #[source]
@@ -79,19 +79,19 @@ pub enum ShellError {
         source: io::Error,
     },
     /// The sandbox could not be set up.
-    #[error("the command could not be confined: {reason}")]
+    #[error("cannot set up the sandbox: {reason}")]
     Sandbox {
         /// What the confining program says.
         reason: String,
     },
     /// The confining program ended or fell silent.
-    #[error("`{program}` did not say how the command ended")]
+    #[error("`{program}` did not report how the command ended")]
     Lost {
         /// The program.
         program: String,
     },
     /// Commands cannot be run on this system.
-    #[error("commands cannot be run on this system")]
+    #[error("running commands is not supported on this system")]
     System,
 }
 
@@ -99,15 +99,15 @@ impl ShellError {
     /// What to do about it, where something can be done.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NoProgram => Some("install the `pegboard` program, or say where it is"),
+            Self::NoProgram => Some("install the `pegboard` program, or set its path"),
             Self::NoSandbox { .. } => Some(
                 "install bubblewrap 0.7 or newer (Debian: `apt install bubblewrap`), allow user namespaces, or use \
                  Linux 5.13 or newer with Landlock and seccomp; `--sandbox off` (`SandboxPolicy::Off`) runs commands \
                  without a sandbox, as this user and with this user's files and network",
             ),
             Self::Root { .. } | Self::Foreign { .. } => Some("choose an empty folder of your own"),
-            Self::TooLong { .. } => Some("write a file in parts and run that"),
-            Self::Lost { .. } => Some("the program must be a `pegboard` of the same version"),
+            Self::TooLong { .. } => Some("write a script to a file in several steps, then run it"),
+            Self::Lost { .. } => Some("use a `pegboard` program of the same version"),
             _ => None,
         }
     }

@@ -111,7 +111,7 @@ impl Shell {
     fn choose_sandbox(&self) -> Result<Sandbox, ShellError> {
         let settings = &self.settings;
         if settings.policy == SandboxPolicy::Off {
-            return self.try_sandbox(Sandbox::None { reason: "switched off".to_owned() });
+            return self.try_sandbox(Sandbox::None { reason: "disabled".to_owned() });
         }
         let mut failures = Vec::new();
         for kind in &settings.sandboxes {
@@ -121,7 +121,7 @@ impl Shell {
             }
         }
         if failures.is_empty() {
-            failures.push("no kind of sandbox is allowed by the settings".to_owned());
+            failures.push("the settings allow no kind of sandbox".to_owned());
         }
         let reason = failures.join("; ");
         match settings.policy {

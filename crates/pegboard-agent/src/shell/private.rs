@@ -75,7 +75,7 @@ impl Private {
     /// Removes the folder. Nothing of the command may be left that could change it.
     pub(super) fn remove(self) {
         if let Err(error) = tidy::remove(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "temporary files of a command are left");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove temporary files of a command");
         }
     }
 }

@@ -26,10 +26,10 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Timeout => "the time limit",
-            Self::Memory => "the limit on memory",
-            Self::Machine => "a lack of memory on the whole machine",
-            Self::Processes => "the limit on processes",
-            Self::Disk => "the limit on files in the working folder",
+            Self::Memory => "the memory limit",
+            Self::Machine => "low memory on the machine",
+            Self::Processes => "the process limit",
+            Self::Disk => "the disk limit of the working folder",
         })
     }
 }

@@ -66,7 +66,7 @@ impl Sandbox {
 /// What neither Landlock nor a filter of system calls can restrict.
 const NEVER: [&str; 2] = [
     "whether other files exist, their sizes, modes and times, and where links lead",
-    "other hosts at the port of the tool API",
+    "network access to other hosts on the port of the tool API",
 ];
 
 /// What each version of Landlock added.
@@ -83,9 +83,9 @@ fn open(abi: u32) -> String {
 fn apart(f: &mut fmt::Formatter<'_>, by: &str, is_filtered: bool) -> fmt::Result {
     write!(
         f,
-        "commands run in {by}{}: they see the system's programs (read-only), their working folder and the tool API, \
-         and no other file, process or network{}",
-        if is_filtered { " with a filter of system calls" } else { "" },
+        "commands run in {by}{}: they can use the system's programs (read-only), their working folder and the tool \
+         API, but no other file, process or network{}",
+        if is_filtered { " with a system call filter" } else { "" },
         if is_filtered { "" } else { "; not contained: this session's keys" },
     )
 }
@@ -94,13 +94,13 @@ impl fmt::Display for Sandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bubblewrap { is_filtered, .. } => apart(f, "bubblewrap", *is_filtered),
-            Self::Namespaces { is_filtered } => apart(f, "namespaces of their own (without bubblewrap)", *is_filtered),
+            Self::Namespaces { is_filtered } => apart(f, "their own namespaces (without bubblewrap)", *is_filtered),
             Self::Landlock { abi } => write!(
                 f,
-                "commands run under Landlock {abi} with a filter of system calls: they read the system's programs, \
-                 write their working folder and open no other file; they cannot change modes, owners, times or \
-                 attributes of any file, so that `chmod`, `cp -p`, `tar -x` and `git init` fail or warn (bubblewrap \
-                 or user namespaces avoid that); not contained: {}",
+                "commands run under Landlock {abi} with a system call filter: they can read the system's programs, \
+                 write to their working folder and open no other file; they cannot change modes, owners, times or \
+                 attributes of any file, so `chmod`, `cp -p`, `tar -x` and `git init` fail or warn (bubblewrap or \
+                 user namespaces avoid that); not contained: {}",
                 open(*abi),
             ),
             Self::None { reason } => write!(

@@ -33,8 +33,8 @@ fn a_sandbox_says_what_it_does_not_contain() {
     for shown in [bubblewrap, namespaces] {
         assert!(!shown(true).contains("not contained") && shown(false).contains("not contained"));
     }
-    let none = Sandbox::None { reason: "switched off".to_owned() }.to_string();
-    assert!(none.contains("WITHOUT A SANDBOX (switched off)") && none.contains("evade these limits"), "{none}");
+    let none = Sandbox::None { reason: "disabled".to_owned() }.to_string();
+    assert!(none.contains("WITHOUT A SANDBOX (disabled)") && none.contains("evade these limits"), "{none}");
 }
 
 #[test]

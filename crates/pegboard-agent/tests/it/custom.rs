@@ -140,7 +140,7 @@ async fn prompts_and_resources_are_found_and_fetched() {
     assert!(answered[0].1.contains("\"found\":2"), "{answered:?}");
     assert_eq!(answered[2].1, "user: Brief Ann");
     assert_eq!(answered[3].1, "Rome, Tokyo");
-    assert_eq!(answered[4].1, "there is no server `elsewhere`");
+    assert_eq!(answered[4].1, "no server `elsewhere`");
     assert!(answered[5].1.contains("/name is missing"), "{answered:?}");
     let first = provider.requests()[0].body.to_string();
     assert!(first.contains("briefing (server weather): A morning briefing"), "the prompt tells of it");

@@ -137,9 +137,9 @@ async fn normal_mode_says_what_it_hides() {
         assert_eq!(reported(&events), [""; 0], "{tools}: reported once");
     };
     check(400, None, &[]).await;
-    let hides = "warning: mode `normal` cannot list all 600 tools: gemini takes 512 in a request; 120 are hidden until \
-                 the model finds them with `search_available_tools`";
+    let hides = "warning: mode `normal` cannot list all 600 tools: gemini accepts 512 per request; 120 are hidden \
+                 until the model finds them with `search_available_tools`";
     check(600, None, &[hides]).await;
-    let unused = "warning: delivery `inject` has no effect in mode `normal`: nothing is searched for";
+    let unused = "warning: delivery `inject` has no effect in mode `normal`, which does not use tool search";
     check(3, Some(Delivery::Inject), &[unused]).await;
 }

@@ -36,7 +36,7 @@ async fn questions_are_asked_where_there_is_somebody() {
     let (events, _) = run(&agent, "Where?").await;
     let answered = results(&events);
     assert_eq!(answered[0].1, "Rome");
-    assert_eq!((answered[1].1.as_str(), answered[1].2), ("the person gave no answer", true));
+    assert_eq!((answered[1].1.as_str(), answered[1].2), ("the user did not answer", true));
     provider.assert_clean();
 }
 

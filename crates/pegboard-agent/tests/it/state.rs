@@ -77,7 +77,7 @@ async fn compacted_by_itself_in_mid_run() {
     assert_eq!(answer.text, "Sunny.");
     assert_eq!(events.iter().filter(|event| **event == Event::Compacted).count(), 2);
     let body = last_body(&provider);
-    assert!(body.contains("Go on with what is left to do.") && body.contains("Weather in Oslo?"), "{body}");
+    assert!(body.contains("Continue with what is left to do.") && body.contains("Weather in Oslo?"), "{body}");
     assert_eq!((answer.turns, answer.usage), (5, agent.spent().0), "summaries count");
     provider.assert_clean();
 }
@@ -119,7 +119,7 @@ async fn a_transcript_survives_a_crash_at_any_step() {
         assert!(resumed.visible().contains(&"get_weather".to_owned()), "{model}");
         assert_eq!(resumed.run("What happened?").await.expect("an answer").text, "It was interrupted.");
         let body = last_body(&provider);
-        assert!(body.contains("given up before it had a result") && body.contains("Ask the slow one"), "{model}");
+        assert!(body.contains("cancelled before it returned") && body.contains("Ask the slow one"), "{model}");
         provider.assert_clean();
     }
 }

@@ -134,7 +134,7 @@ fn patterns_that_cannot_be_used_say_why() {
     check("(?<=a)b", "look-around");
     check(r"(a)\1", "backreferences are not supported");
     check("(?:a{1000}){1000}", "Compiled regex exceeds size limit");
-    check(&"(".repeat(100), "`pattern` is not usable");
+    check(&"(".repeat(100), "invalid `pattern`");
     check(&"a".repeat(5000), "`pattern` is longer than 4096 bytes");
 }
 

@@ -35,7 +35,7 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = rfs::openat(open_root(root)?, session, flags, Mode::empty())?;
         if rfs::fstat(&folder)?.st_uid != geteuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to somebody else"));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
         }
         Ok(Self(folder))
     }

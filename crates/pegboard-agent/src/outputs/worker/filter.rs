@@ -44,7 +44,7 @@ impl Filter {
         self.0.id.run((context, input)).map(|result| {
             // What is not an error is a way out that nothing leads to any more.
             result.map_err(|exception| {
-                exception.get_err().unwrap_or_else(|_| jaq_core::Error::str("it was left from within"))
+                exception.get_err().unwrap_or_else(|_| jaq_core::Error::str("`break` outside of its label"))
             })
         })
     }
@@ -61,10 +61,10 @@ fn load_error(code: &str, error: &Error<&str>) -> String {
             Some(before) if at < code.len() => format!("character {}", before.chars().count() + 1),
             _ => "the end".to_owned(),
         };
-        format!("{what} is expected at {place}")
+        format!("expected {what} at {place}")
     };
     match error {
-        Error::Io(_) => "files cannot be read from a filter".to_owned(),
+        Error::Io(_) => "a filter cannot read files".to_owned(),
         Error::Lex(errors) => first(errors.iter().map(|(what, found)| expected(what.as_str(), found))),
         Error::Parse(errors) => first(errors.iter().map(|(what, found)| expected(what.as_str(), found))),
     }
@@ -72,9 +72,9 @@ fn load_error(code: &str, error: &Error<&str>) -> String {
 
 fn undefined((name, kind): &(&str, Undefined)) -> String {
     match kind {
-        Undefined::Filter(0) => format!("there is no filter `{name}`"),
-        Undefined::Filter(1) => format!("there is no filter `{name}` of 1 argument"),
-        Undefined::Filter(arity) => format!("there is no filter `{name}` of {arity} arguments"),
-        kind => format!("there is no {} `{name}`", kind.as_str()),
+        Undefined::Filter(0) => format!("no filter `{name}`"),
+        Undefined::Filter(1) => format!("no filter `{name}` of 1 argument"),
+        Undefined::Filter(arity) => format!("no filter `{name}` of {arity} arguments"),
+        kind => format!("no {} `{name}`", kind.as_str()),
     }
 }

@@ -108,7 +108,7 @@ fn limit(order: &Inside) -> Result<(), String> {
 #[cfg(target_os = "linux")]
 fn restrict(rules: &Rules) -> Result<u32, String> {
     match super::landlock::restrict(rules) {
-        Ok(0) => Err("the kernel does not have it, or it is switched off".to_owned()),
+        Ok(0) => Err("not supported or disabled in the kernel".to_owned()),
         Ok(abi) => Ok(abi),
         Err(error) => Err(error.to_string()),
     }
@@ -116,7 +116,7 @@ fn restrict(rules: &Rules) -> Result<u32, String> {
 
 #[cfg(not(target_os = "linux"))]
 fn restrict(_rules: &Rules) -> Result<u32, String> {
-    Err("only Linux has it".to_owned())
+    Err("only available on Linux".to_owned())
 }
 
 /// Filters system calls, last of all; whether that worked.
@@ -125,7 +125,7 @@ fn filter(order: &Inside, landlock: u32) -> Result<bool, String> {
         return Ok(false);
     }
     match apply_filter(landlock) {
-        Err(reason) if order.filter == Filter::Must => Err(format!("system calls cannot be filtered: {reason}")),
+        Err(reason) if order.filter == Filter::Must => Err(format!("cannot filter system calls: {reason}")),
         applied => Ok(applied.is_ok()),
     }
 }
@@ -139,7 +139,7 @@ fn apply_filter(landlock: u32) -> Result<(), String> {
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 fn apply_filter(_landlock: u32) -> Result<(), String> {
-    Err("there is no filter for this kind of machine".to_owned())
+    Err("no system call filter for this processor architecture".to_owned())
 }
 
 /// Connects whoever comes to `listener` with the socket outside.

@@ -42,7 +42,7 @@ impl Kept {
         let cut = tail.iter().take(3).take_while(|byte| is_continuation(**byte)).count();
         tail.drain(..cut);
         dropped += cut as u64;
-        format!("{}\n[… {dropped} bytes left out …]\n{}", plain(&head), plain(tail.make_contiguous()))
+        format!("{}\n[… {dropped} bytes omitted …]\n{}", plain(&head), plain(tail.make_contiguous()))
     }
 }
 
@@ -88,15 +88,15 @@ mod tests {
     fn keeps_the_ends_of_what_is_too_long() {
         check(8, b"", "");
         check(8, b"12345678", "12345678");
-        check(8, b"123456789", "1234\n[… 1 bytes left out …]\n6789");
-        check(0, b"123", "\n[… 3 bytes left out …]\n");
+        check(8, b"123456789", "1234\n[… 1 bytes omitted …]\n6789");
+        check(0, b"123", "\n[… 3 bytes omitted …]\n");
     }
 
     #[test]
     fn characters_are_not_cut_in_two() {
-        check(8, "ab\u{20ac}cdefg\u{20ac}h".as_bytes(), "ab\n[… 8 bytes left out …]\n\u{20ac}h");
+        check(8, "ab\u{20ac}cdefg\u{20ac}h".as_bytes(), "ab\n[… 8 bytes omitted …]\n\u{20ac}h");
         check(8, "abc\u{e9}".as_bytes(), "abc\u{e9}");
-        check(8, "1234567\u{20ac}".as_bytes(), "1234\n[… 2 bytes left out …]\n7\u{20ac}");
+        check(8, "1234567\u{20ac}".as_bytes(), "1234\n[… 2 bytes omitted …]\n7\u{20ac}");
     }
 
     #[test]

@@ -53,12 +53,12 @@ pub(super) fn run() -> ExitCode {
     let read = io::stdin().lock().take(ORDER_BYTES).read_until(b'\n', &mut order);
     let spec: Spec = match read.map(|_| serde_json::from_slice(&order)) {
         Ok(Ok(spec)) => spec,
-        Ok(Err(error)) => return report(&failed(format!("the order cannot be read: {error}"))),
-        Err(error) => return report(&failed(format!("the order cannot be read: {error}"))),
+        Ok(Err(error)) => return report(&failed(format!("cannot read the command specification: {error}"))),
+        Err(error) => return report(&failed(format!("cannot read the command specification: {error}"))),
     };
     let said = match Table::open() {
         Ok(table) => run_to_end(&spec, table).unwrap_or_else(failed),
-        Err(error) => failed(format!("the table of processes cannot be read: {error}")),
+        Err(error) => failed(format!("cannot read the process table: {error}")),
     };
     report(&said)
 }
@@ -88,7 +88,7 @@ fn run_to_end(spec: &Spec, mut table: Table) -> Result<Report, String> {
 }
 
 fn end_all(table: &mut Table) -> Result<(), String> {
-    table.end_all(Duration::ZERO).map_err(|error| format!("cannot tell whether all of it has ended: {error}"))
+    table.end_all(Duration::ZERO).map_err(|error| format!("cannot verify that all processes have ended: {error}"))
 }
 
 /// Runs the command to its end, or to the end of a limit.
@@ -118,14 +118,14 @@ fn confine(spec: &Spec, table: &mut Table) -> Result<Report, String> {
     let (exit_code, ended_by) = match ended {
         Ok(News::Ended(code)) => (code, None),
         Ok(News::Limit(ending)) => (KILLED, Some(ending)),
-        Ok(News::Alone) => return Err("whoever ordered it is gone".to_owned()),
+        Ok(News::Alone) => return Err("the parent process exited".to_owned()),
         Err(_) => (KILLED, Some(Ending::Timeout)),
     };
     let (ready, stdout, stderr) = output.finish();
     match ready {
         Some((landlock, is_filtered)) => Ok(Report::Ran { exit_code, stdout, stderr, ended_by, landlock, is_filtered }),
         None => Err(match ended_by {
-            Some(ending) => format!("the sandbox was not set up: ended by {ending}"),
+            Some(ending) => format!("the sandbox was not set up: stopped by {ending}"),
             None => reason(&stderr, exit_code),
         }),
     }
@@ -143,12 +143,12 @@ fn go_before_others(priority: i32) {
 fn reason(stderr: &str, code: u8) -> String {
     match stderr.lines().find(|line| !line.trim().is_empty()) {
         Some(line) => line.trim().to_owned(),
-        None => format!("it ended with {code}"),
+        None => format!("exit code {code}"),
     }
 }
 
 fn spawn(start: &Start) -> Result<Child, String> {
-    let (program, args) = start.words.split_first().ok_or("there is nothing to start")?;
+    let (program, args) = start.words.split_first().ok_or("no program to start")?;
     let mut command = Command::new(program);
     command.args(args).env_clear().current_dir("/");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -158,7 +158,7 @@ fn spawn(start: &Start) -> Result<Child, String> {
 /// Starts everything that can have news.
 fn watch_over(child: Child, files: Files, spec: &Spec, tell: &Sender<News>) -> Result<(), String> {
     let limits = spec.limits;
-    let table = || Table::open().map_err(|error| format!("the table of processes cannot be read: {error}"));
+    let table = || Table::open().map_err(|error| format!("cannot read the process table: {error}"));
     let (mut for_processes, mut for_files) = (table()?, table()?);
     let watch = |wait: Box<dyn FnOnce() -> News + Send>| {
         let tell = tell.clone();

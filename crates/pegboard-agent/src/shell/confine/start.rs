@@ -92,7 +92,7 @@ impl Start {
         });
         if has_powers() {
             // Landlock restricts files; who may load kernel modules needs none.
-            let setpriv = system::find("setpriv").ok_or("it takes `setpriv` to give up the powers of root")?;
+            let setpriv = system::find("setpriv").ok_or("`setpriv` is needed to drop root privileges")?;
             let options = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"];
             let mut words = vec![setpriv.into_os_string()];
             words.extend(options.map(OsString::from));
@@ -179,7 +179,7 @@ fn without_descriptors(words: Vec<OsString>, descriptors: &[u32]) -> Result<Vec<
     if descriptors.is_empty() {
         return Ok(words);
     }
-    let bash = system::find("bash").ok_or("there are open files to close, and no `bash` to do it")?;
+    let bash = system::find("bash").ok_or("`bash` is needed to close inherited file descriptors")?;
     let closed: String = descriptors.iter().map(|number| format!(" {number}>&-")).collect();
     let script = format!("exec{closed}; exec \"$@\"");
     let mut closing = vec![bash.clone().into_os_string(), "-c".into(), script.into(), bash.into_os_string()];

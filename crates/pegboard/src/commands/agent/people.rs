@@ -23,7 +23,7 @@ const MAX_COLUMNS: usize = 1000;
 const MAX_QUESTION: usize = 4000;
 
 /// What the model is told where nobody can be asked.
-const NOBODY: &str = "it needs a person's consent, and there is nobody to ask";
+const NOBODY: &str = "it needs your approval, and there is no terminal to ask on";
 
 /// Something to ask, and where the answer goes.
 pub(super) enum Ask {
@@ -108,12 +108,12 @@ impl Ask {
 }
 
 fn verdict(typed: Option<&str>) -> Verdict {
-    let Some(typed) = typed else { return Verdict::Deny("the person gave no answer".to_owned()) };
+    let Some(typed) = typed else { return Verdict::Deny("the user did not answer".to_owned()) };
     match typed.trim().to_lowercase().as_str() {
         "y" | "yes" | "ok" | "okay" => Verdict::Allow,
         "a" | "always" => Verdict::AllowAlways,
-        "" | "n" | "no" => Verdict::Deny("the person said no".to_owned()),
-        _ => Verdict::Deny(format!("the person said: {}", typed.trim())),
+        "" | "n" | "no" => Verdict::Deny("the user declined".to_owned()),
+        _ => Verdict::Deny(format!("the user declined: {}", typed.trim())),
     }
 }
 
@@ -208,11 +208,11 @@ mod tests {
         check(Some("OK\n"), Verdict::Allow);
         check(Some("a\n"), Verdict::AllowAlways);
         check(Some("Always"), Verdict::AllowAlways);
-        check(Some("No\n"), Verdict::Deny("the person said no".to_owned()));
-        check(Some("n"), Verdict::Deny("the person said no".to_owned()));
-        check(Some("\n"), Verdict::Deny("the person said no".to_owned()));
-        check(Some("Use the test account\n"), Verdict::Deny("the person said: Use the test account".to_owned()));
-        check(None, Verdict::Deny("the person gave no answer".to_owned()));
+        check(Some("No\n"), Verdict::Deny("the user declined".to_owned()));
+        check(Some("n"), Verdict::Deny("the user declined".to_owned()));
+        check(Some("\n"), Verdict::Deny("the user declined".to_owned()));
+        check(Some("Use the test account\n"), Verdict::Deny("the user declined: Use the test account".to_owned()));
+        check(None, Verdict::Deny("the user did not answer".to_owned()));
     }
 
     #[test]

@@ -98,7 +98,7 @@ async fn commands_need_consent_too() {
         .await
         .expect("an agent");
     let results = run(&agent, "Make a file").await;
-    assert_eq!(results[0].0, "`execute_shell_command` was not called: the person said: not today");
+    assert_eq!(results[0].0, "`execute_shell_command` was not called: the user declined: not today");
     assert!(!folder.path().join("work/here").exists());
     provider.assert_clean();
 }

@@ -74,7 +74,7 @@ fn build(layout: &str) -> Result<u8, String> {
     loopback::raise().map_err(|error| format!("cannot set up the loopback interface: {error}"))?;
     rustix::system::sethostname(HOST_NAME).map_err(|error| format!("cannot set the host name: {error}"))?;
     mounts::build(&layout)?;
-    powers::drop_all().map_err(|error| format!("cannot give up capabilities: {error}"))?;
+    powers::drop_all().map_err(|error| format!("cannot drop capabilities: {error}"))?;
     // Started anew from its read-only copy: through `/proc/1/exe` a command could otherwise
     // change the mode of the file outside.
     let program = Path::new(OURS).join("confine");

@@ -62,7 +62,7 @@ async fn output_is_text_without_control_characters() {
             check(place, r"printf '\377ok\342\202'", 0, "\u{fffd}ok\u{fffd}").await;
             let ran = place.run("head -c 100000 /dev/zero | tr '\\0' x; printf end; printf '\\033[0m' >&2").await;
             assert!(ran.stdout.len() < 1100 && ran.stdout.ends_with("xend"), "{ran:?}");
-            assert!(ran.stdout.contains("x\n[… 99003 bytes left out …]\nx"), "{ran:?}");
+            assert!(ran.stdout.contains("x\n[… 99003 bytes omitted …]\nx"), "{ran:?}");
             assert_eq!(ran.stderr, "[0m");
         },
     )
