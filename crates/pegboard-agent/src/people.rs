@@ -13,7 +13,7 @@ pub struct Question {
     pub tool: String,
     /// What is asked.
     pub text: String,
-    /// Answers to choose from; any text will do where there are none.
+    /// Suggested answers; any text will do where there are none.
     pub options: Vec<String>,
 }
 

@@ -349,7 +349,7 @@ fn admit(raw: RawTool, server: Option<Arc<Server>>, warnings: &mut Vec<Warning>)
     let location = raw.location.clone();
     let tool = Tool::new(raw, server);
     if tool.name().trim().is_empty() {
-        let message = "a tool without a name is left out".to_owned();
+        let message = "tool skipped: no name".to_owned();
         warnings.push(Warning { kind: WarningKind::EmptyName, message, location });
         return None;
     }
@@ -357,7 +357,7 @@ fn admit(raw: RawTool, server: Option<Arc<Server>>, warnings: &mut Vec<Warning>)
 }
 
 fn duplicate(id: &str, location: Option<Location>) -> Warning {
-    let message = format!("a second tool `{id}` is left out, the first is kept");
+    let message = format!("duplicate tool `{id}` skipped");
     Warning { kind: WarningKind::DuplicateTool, message, location }
 }
 

@@ -71,7 +71,7 @@ pub enum LoadError {
         source: serde_json::Error,
     },
     /// JSON without tools in any known form.
-    #[error("{location}: no tools here, found {found}")]
+    #[error("{location}: no tools found, but {found}")]
     NotACatalog {
         /// Where the document begins.
         location: Location,
@@ -182,14 +182,14 @@ impl<'a> Reader<'a> {
                 Ok(value) => {
                     if self.read_value(value).is_err() {
                         let location = self.lines.locate(line);
-                        self.warn(WarningKind::NotATool, "a line without a tool is left out".into(), Some(location));
+                        self.warn(WarningKind::NotATool, "line skipped: not a tool".into(), Some(location));
                     }
                 }
                 Err(error) => {
                     let location = self.lines.locate(line);
                     // The parser saw this line alone; its own line number would mislead.
                     let reason = error.to_string().replace(" at line 1 column ", " at column ");
-                    let message = format!("a line that is not JSON is left out: {reason}");
+                    let message = format!("line skipped: not JSON: {reason}");
                     self.warn(WarningKind::MalformedLine, message, Some(location));
                 }
             }
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
             Ok(fields) if is_tool(&fields) => self.read_tool(value, fields),
             _ => {
                 let location = self.lines.locate(value.get());
-                self.warn(WarningKind::NotATool, "a value that is not a tool is left out".into(), Some(location));
+                self.warn(WarningKind::NotATool, "value skipped: not a tool".into(), Some(location));
             }
         }
     }
@@ -339,7 +339,7 @@ impl ToolFields<'_> {
 
     fn bounded(&mut self, key: &str, mut text: String, limit: usize) -> String {
         if text.len() > limit {
-            self.warn(WarningKind::TooLong, format!("`{key}` has {} bytes and is cut to {limit}", text.len()));
+            self.warn(WarningKind::TooLong, format!("`{key}` is {} bytes; cut to {limit}", text.len()));
             text.truncate(text.floor_char_boundary(limit));
         }
         text
@@ -370,7 +370,7 @@ impl ToolFields<'_> {
         }
         if text.len() > self.limits.schema_bytes {
             let limit = self.limits.schema_bytes;
-            let message = format!("`{key}` has {} bytes, over the limit of {limit}, and is ignored", text.len());
+            let message = format!("`{key}` is {} bytes, over the limit of {limit}; ignored", text.len());
             self.warn(WarningKind::TooLong, message);
             return None;
         }

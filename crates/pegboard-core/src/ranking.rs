@@ -107,7 +107,7 @@ pub enum QueryError {
     #[error("the query has no scorable terms")]
     NoTerms,
     /// Longer than the ranker takes.
-    #[error("the query is {bytes} bytes long, the limit is {limit}")]
+    #[error("the query is {bytes} bytes, over the limit of {limit}")]
     TooLong {
         /// Its length.
         bytes: usize,
@@ -115,7 +115,7 @@ pub enum QueryError {
         limit: usize,
     },
     /// More words than the ranker compares with every tool.
-    #[error("the query has {count} different words, the limit is {limit}")]
+    #[error("the query has {count} different words, over the limit of {limit}")]
     TooManyTerms {
         /// How many there are.
         count: usize,
@@ -129,7 +129,7 @@ pub enum QueryError {
         reason: String,
     },
     /// The index behind the ranker failed.
-    #[error("the {ranker} index could not answer: {reason}")]
+    #[error("search in the {ranker} index failed: {reason}")]
     Index {
         /// Whose index.
         ranker: &'static str,

@@ -82,7 +82,7 @@ impl<'a> Api<'a> {
         found.map_err(|several| {
             let echoed = crate::names::echo(name);
             if !several.is_empty() {
-                return format!("`{echoed}` may mean several servers: {}", several.join(", "));
+                return format!("`{echoed}` is ambiguous; servers: {}", several.join(", "));
             }
             let near = if name.len() > MAX_NAME_BYTES { Vec::new() } else { nearest(name, names, MAX_SUGGESTED) };
             match near.as_slice() {

@@ -110,22 +110,22 @@ impl Exposure {
     /// Decides for the visible tools of `catalog`.
     pub fn decide(self, catalog: &Catalog, selection: &Selection) -> Decision {
         let (max_tools, max_tokens) = match self {
-            Self::Always => return Decision { is_on: true, reason: "search is always on".to_owned() },
-            Self::Never => return Decision { is_on: false, reason: "search is switched off".to_owned() },
+            Self::Always => return Decision { is_on: true, reason: "tool search is always on".to_owned() },
+            Self::Never => return Decision { is_on: false, reason: "tool search is off".to_owned() },
             Self::Auto { max_tools, max_tokens } => (max_tools, max_tokens),
         };
         let visible = || catalog.iter().filter(|tool| selection.allows(tool) && !HostTool::is_host_tool(tool));
         let tools = visible().count();
         if tools > max_tools {
-            return Decision { is_on: true, reason: format!("{tools} tools are more than {max_tools}") };
+            return Decision { is_on: true, reason: format!("{tools} tools, over the limit of {max_tools}") };
         }
         let tokens: usize =
             visible().map(|tool| estimate_tokens(&ToolDefinition::of(tool, tool.name()).to_json().to_string())).sum();
         let is_on = tokens > max_tokens;
-        let than = if is_on { "more than" } else { "within" };
+        let than = if is_on { "over" } else { "within" };
         Decision {
             is_on,
-            reason: format!("{tools} tools cost about {tokens} tokens (an estimate), {than} {max_tokens}"),
+            reason: format!("{tools} tools with about {tokens} tokens, {than} the limit of {max_tokens}"),
         }
     }
 }
@@ -142,7 +142,7 @@ mod tests {
             |at: usize| RawTool { name: format!("t{at}"), description: "word ".repeat(40), ..RawTool::default() };
         let (catalog, _) = Catalog::from_tools((0..31).map(tool).collect());
         let decide = |exposure: Exposure| exposure.decide(&catalog, &Selection::everything());
-        assert_eq!(decide(Exposure::default()).reason, "31 tools are more than 30");
+        assert_eq!(decide(Exposure::default()).reason, "31 tools, over the limit of 30");
         assert!(!decide(Exposure::Never).is_on && decide(Exposure::Always).is_on);
         let by_tokens = decide(Exposure::Auto { max_tools: 40, max_tokens: 100 });
         assert!(by_tokens.is_on && by_tokens.reason.contains("an estimate"), "{}", by_tokens.reason);

@@ -33,7 +33,7 @@ impl Bonds {
         let mut prefix = beginning(tools, system);
         sent.retain_mut(|(place, message)| {
             if mend::thinks(message) && self.made.get(place) != Some(&bond(prefix, &history[*place])) {
-                tracing::debug!(message = *place, "thoughts are left out: what they were bound to has changed");
+                tracing::debug!(message = *place, "thinking omitted: the messages before it have changed");
                 self.made.remove(place);
                 mend::strip_thinking(&mut history[*place]);
                 if !mend::strip_thinking(message) {

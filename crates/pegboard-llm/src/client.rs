@@ -56,7 +56,7 @@ impl Default for Settings {
 #[non_exhaustive]
 pub enum ClientError {
     /// No key was found.
-    #[error("no key for {provider}: `{variable}` is not set")]
+    #[error("no API key for {provider}: `{variable}` is not set")]
     NoKey {
         /// The provider.
         provider: &'static str,
@@ -95,7 +95,7 @@ pub enum SendError {
         source: reqwest::Error,
     },
     /// It went silent.
-    #[error("the provider said nothing for {} s", .0.as_secs_f32())]
+    #[error("no data from the provider for {} s", .0.as_secs_f32())]
     Silent(Duration),
     /// What it sent is no turn.
     #[error(transparent)]
@@ -110,7 +110,7 @@ pub enum SendError {
     #[error("the provider answered with an empty body")]
     Empty,
     /// What it sent is no answer at all.
-    #[error("the answer is unusable: {0}")]
+    #[error("invalid response from the provider: {0}")]
     Garbled(String),
 }
 
@@ -281,7 +281,7 @@ impl Client {
             match self.once(request, is_streamed, &mut tell).await {
                 Err((error, asked)) if error.is_passing() && !has_told && failures < self.settings.max_retries => {
                     let pause = self.pause(failures, asked);
-                    tracing::debug!(provider = self.provider.as_str(), %error, ?pause, "asked again");
+                    tracing::debug!(provider = self.provider.as_str(), %error, retry_in = ?pause, "request retried");
                     tokio::time::sleep(pause).await;
                     failures += 1;
                 }
@@ -308,7 +308,7 @@ impl Client {
         };
         let before = conversation.standing();
         if error.speaks_of(self.provider, refusal::blames_cache) && conversation.stop_caching() {
-            tracing::warn!(model = %conversation.model(), %error, "asked again without cache breakpoints");
+            tracing::warn!(model = %conversation.model(), %error, "request retried without cache breakpoints");
             match self.attempt(conversation, &mut tell).await {
                 Ok(turn) => return Ok(turn),
                 Err(_) => conversation.stand_again(before),
@@ -316,7 +316,7 @@ impl Client {
         }
         let before = conversation.standing();
         if error.speaks_of(self.provider, refusal::blames_thoughts) && conversation.forget_thoughts() {
-            tracing::warn!(model = %conversation.model(), %error, "asked again without thoughts");
+            tracing::warn!(model = %conversation.model(), %error, "request retried without thinking");
             match self.attempt(conversation, &mut tell).await {
                 Ok(turn) => return Ok(turn),
                 Err(_) => conversation.stand_again(before),
@@ -412,11 +412,11 @@ impl Client {
         let mut body = Vec::new();
         while let Some(chunk) = self.in_time(response.chunk()).await?.map_err(unreachable)? {
             if body.len() + chunk.len() > MAX_ANSWER {
-                return Err(SendError::Garbled(format!("it is larger than {MAX_ANSWER} bytes")));
+                return Err(SendError::Garbled(format!("over the limit of {MAX_ANSWER} bytes")));
             }
             body.extend_from_slice(&chunk);
         }
-        String::from_utf8(body).map_err(|_| SendError::Garbled("it is not UTF-8".to_owned()))
+        String::from_utf8(body).map_err(|_| SendError::Garbled("not UTF-8".to_owned()))
     }
 
     async fn whole(&self, response: Response) -> Result<Value, SendError> {
@@ -445,12 +445,12 @@ impl Client {
                 head.extend_from_slice(&chunk);
             }
             if total > MAX_STREAM {
-                return Err(SendError::Garbled(format!("it is larger than {MAX_STREAM} bytes")));
+                return Err(SendError::Garbled(format!("over the limit of {MAX_STREAM} bytes")));
             }
             let events = reader.push(&chunk).map_err(|error| SendError::Garbled(error.to_string()))?;
             for event in events.into_iter().filter(|event| !event.data.is_empty() && event.data != "[DONE]") {
                 let Ok(data) = serde_json::from_str::<Value>(&event.data) else {
-                    return Err(SendError::Garbled("an event that is not JSON".to_owned()));
+                    return Err(SendError::Garbled("an event is not JSON".to_owned()));
                 };
                 // Some endpoints name their events in the data alone.
                 let kind = data.get("type").and_then(Value::as_str).unwrap_or(&event.kind).to_owned();

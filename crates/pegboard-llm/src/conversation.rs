@@ -110,7 +110,7 @@ impl Conversation {
             }
         }
         let choice = delivery::choose_for(&model, &session, wish)?;
-        tracing::debug!(model = %model, delivery = %choice.delivery, reason = choice.reason, "a conversation begins");
+        tracing::debug!(model = %model, delivery = %choice.delivery, reason = choice.reason, "conversation started");
         let shelf = Shelf::new(model.provider.wire(), choice.delivery);
         Ok(Self {
             model,
@@ -383,7 +383,7 @@ impl Conversation {
     /// [`call`](Self::call) with the vectors that [`vectors_for`](Self::vectors_for) brought.
     pub fn call_with(&mut self, call: &ToolCall, vectors: &Vectors) -> Called {
         if call.name.is_empty() && !call.is_search {
-            let text = "the call has no tool name, so nothing was called; repeat it with the name of a tool";
+            let text = "nothing was called: the call has no tool name; repeat it with the name of a tool";
             return Called::Answered(CallResult::error(call.clone(), text));
         }
         let before: HashSet<String> = self.session.visible_names().into_iter().collect();
@@ -417,7 +417,7 @@ impl Conversation {
     /// is one. What the history says in the way of the old one is sent in words.
     pub fn fall_back(&mut self) -> bool {
         let Some(choice) = delivery::fallback(self.choice.delivery, self.model.provider) else { return false };
-        tracing::warn!(model = %self.model, delivery = %choice.delivery, reason = choice.reason, "another delivery");
+        tracing::warn!(model = %self.model, delivery = %choice.delivery, reason = choice.reason, "delivery changed");
         self.choice = choice;
         self.shelf = Shelf::new(self.wire(), self.choice.delivery);
         // Other tools are in the request now.

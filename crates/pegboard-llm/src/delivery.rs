@@ -64,7 +64,7 @@ pub struct Choice {
 
 /// A delivery that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{delivery}` is not possible with `{model}` and the dialect `{dialect}`: {reason}")]
+#[error("delivery `{delivery}` is not possible with `{model}` and the dialect `{dialect}`: {reason}")]
 pub struct DeliveryError {
     /// What was asked for.
     pub delivery: Delivery,
@@ -102,31 +102,33 @@ fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<O
     let is_unknown = |support: Support| support == Support::Unknown;
     match delivery {
         Delivery::Inject => None,
-        Delivery::Constant => (!is_constant(dialect)).then_some(Impossible("the list of this dialect changes")),
+        Delivery::Constant => (!is_constant(dialect)).then_some(Impossible("the tool list of this dialect changes")),
         Delivery::Reference if wire != Wire::Anthropic => {
-            Some(Impossible("only Anthropic's wire has references to tools"))
+            Some(Impossible("only the Anthropic API has tool references"))
         }
-        Delivery::Reference if is_constant(dialect) => Some(Impossible("this dialect loads nothing")),
+        Delivery::Reference if is_constant(dialect) => Some(Impossible("this dialect does not load tools")),
         Delivery::Reference => {
-            let reason = "the model is not known to understand references to tools";
+            let reason = "the model is not known to support tool references";
             is_unknown(model.knows_references()).then_some(Unverified(reason))
         }
         Delivery::ClientNative if wire != Wire::Responses => {
-            Some(Impossible("only OpenAI Responses has a search that a client carries out"))
+            Some(Impossible("only the OpenAI Responses API has client-executed tool search"))
         }
         Delivery::ClientNative if !loads_by_search(dialect) => {
-            Some(Impossible("a search of this dialect loads nothing"))
+            Some(Impossible("a search of this dialect does not load tools"))
         }
         Delivery::ClientNative => {
-            let reason = "the model is not known to have a search that a client carries out";
+            let reason = "the model is not known to support client-executed tool search";
             is_unknown(model.knows_client_search()).then_some(Unverified(reason))
         }
         Delivery::Native if !matches!(wire, Wire::Anthropic | Wire::Responses) => {
-            Some(Impossible("the provider has no tool search of its own"))
+            Some(Impossible("the provider does not have its own tool search"))
         }
-        Delivery::Native if dialect == DialectName::Code => Some(Impossible("programs call the tools, not the model")),
+        Delivery::Native if dialect == DialectName::Code => {
+            Some(Impossible("in this dialect, programs call the tools, not the model"))
+        }
         Delivery::Native => {
-            let reason = "the model is not known to have a tool search of its own";
+            let reason = "the model is not known to support the provider's tool search";
             let is_unverified = is_unknown(model.knows_references()) && is_unknown(model.knows_client_search());
             is_unverified.then_some(Unverified(reason))
         }
@@ -146,7 +148,7 @@ pub fn choose(model: &Model, dialect: DialectName, wish: Option<Delivery>) -> Re
             None => Ok(asked_for),
             Some(Obstacle::Unverified(reason)) => {
                 let warning = format!(
-                    "delivery `{delivery}` with `{model}`: {reason}; `inject` is used if the provider refuses it"
+                    "delivery `{delivery}` with `{model}`: {reason}; `inject` is used if the provider rejects it"
                 );
                 Ok(Choice { warning: Some(warning), is_tentative: true, ..asked_for })
             }
@@ -160,11 +162,13 @@ pub fn choose(model: &Model, dialect: DialectName, wish: Option<Delivery>) -> Re
     let delivery = possible.unwrap_or(Delivery::Inject);
     let is_tentative = delivery == Delivery::Reference && model.knows_references() == Support::Likely;
     let reason = match delivery {
-        Delivery::Constant => format!("the list of `{}` never changes", dialect.as_str()),
-        Delivery::Reference if is_tentative => format!("`{}` is newer than models that know references", model.name),
-        Delivery::Reference => format!("`{}` knows references to tools", model.name),
-        Delivery::ClientNative => format!("`{}` has a search that a client carries out", model.name),
-        _ => format!("`{}` knows no way to be told of tools later", model.name),
+        Delivery::Constant => format!("the tool list of `{}` never changes", dialect.as_str()),
+        Delivery::Reference if is_tentative => {
+            format!("`{}` is newer than models known to support tool references", model.name)
+        }
+        Delivery::Reference => format!("`{}` supports tool references", model.name),
+        Delivery::ClientNative => format!("`{}` supports client-executed tool search", model.name),
+        _ => format!("`{}` supports neither tool references nor client-executed tool search", model.name),
     };
     Ok(Choice { delivery, reason, warning: None, is_tentative })
 }
@@ -174,7 +178,7 @@ pub fn choose(model: &Model, dialect: DialectName, wish: Option<Delivery>) -> Re
 pub(crate) fn choose_for(model: &Model, session: &Session, wish: Option<Delivery>) -> Result<Choice, DeliveryError> {
     let dialect = session.dialect_name();
     if session.is_constant() && wish.unwrap_or(Delivery::Constant) == Delivery::Constant {
-        let reason = format!("the list of `{}` never changes", dialect.as_str());
+        let reason = format!("the tool list of `{}` never changes", dialect.as_str());
         return Ok(Choice { delivery: Delivery::Constant, reason, warning: None, is_tentative: false });
     }
     choose(model, dialect, wish)
@@ -185,7 +189,7 @@ pub(crate) fn fallback(delivery: Delivery, provider: Provider) -> Option<Choice>
     match delivery {
         Delivery::Inject | Delivery::Constant => None,
         _ => {
-            let reason = format!("{} refused `{delivery}`", provider.as_str());
+            let reason = format!("{} rejected delivery `{delivery}`", provider.as_str());
             Some(Choice { delivery: Delivery::Inject, reason, warning: None, is_tentative: false })
         }
     }

@@ -17,46 +17,46 @@ pub enum RuleError {
     #[error("all tools are deferred; at least one must not be")]
     AllDeferred,
     /// A reference to a tool that is not in the list.
-    #[error("a reference to `{name}`, which is not among the tools")]
+    #[error("a tool reference names `{name}`, which is not in the tool list")]
     UnresolvedReference {
         /// The tool.
         name: String,
     },
     /// A deferred tool cannot be a point of the cache.
-    #[error("`{name}` is deferred and has a `cache_control`")]
+    #[error("the deferred tool `{name}` has a `cache_control`")]
     CachedDeferred {
         /// The tool.
         name: String,
     },
     /// A search with nothing to find.
-    #[error("a search of the provider without a deferred tool")]
+    #[error("the provider's tool search needs a deferred tool")]
     SearchWithoutDeferred,
     /// An answer to a call that the provider made itself.
-    #[error("a result for `{id}`, which the provider answers itself")]
+    #[error("the result of call `{id}` was sent, but the provider answers this call itself")]
     ResultForServerCall {
         /// The call.
         id: String,
     },
     /// A call that lost the group it belongs to.
-    #[error("the call of `{name}` lacks its `namespace`")]
+    #[error("the call of `{name}` has no `namespace`")]
     MissingNamespace {
         /// The tool.
         name: String,
     },
     /// A model that chooses for itself.
-    #[error("`{model}` does not let its tool be chosen")]
+    #[error("`{model}` does not support a forced tool choice")]
     ForcedChoice {
         /// The model.
         model: String,
     },
     /// Two tools of one name.
-    #[error("two tools are called `{name}`")]
+    #[error("duplicate tool name `{name}`")]
     DuplicateTool {
         /// The name.
         name: String,
     },
     /// More tools than the provider takes.
-    #[error("{tools} tools are more than the {most} that the provider takes")]
+    #[error("{tools} tools, over the provider's limit of {most}")]
     TooManyTools {
         /// How many there are.
         tools: usize,
@@ -192,26 +192,26 @@ mod tests {
         );
         check(
             anthropic(json!([{"name": "a"}, {"name": "b", "defer_loading": true, "cache_control": {}}]), json!([])),
-            "`b` is deferred and has a `cache_control`",
+            "the deferred tool `b` has a `cache_control`",
         );
         check(
             anthropic(
                 json!([{"name": "a"}]),
                 json!([{"content": [{"type": "tool_result", "content": [{"type": "tool_reference", "tool_name": "x"}]}]}]),
             ),
-            "a reference to `x`, which is not among the tools",
+            "a tool reference names `x`, which is not in the tool list",
         );
         check(
             anthropic(
                 json!([{"name": "a"}]),
                 json!([{"content": [{"type": "tool_result", "tool_use_id": "srvtoolu_1"}]}]),
             ),
-            "a result for `srvtoolu_1`, which the provider answers itself",
+            "the result of call `srvtoolu_1` was sent, but the provider answers this call itself",
         );
-        check(anthropic(json!([{"name": "a"}, {"name": "a"}]), json!([])), "two tools are called `a`");
+        check(anthropic(json!([{"name": "a"}, {"name": "a"}]), json!([])), "duplicate tool name `a`");
         check(
             openai(json!([{"type": "tool_search"}, {"name": "a"}]), json!([])),
-            "a search of the provider without a deferred tool",
+            "the provider's tool search needs a deferred tool",
         );
         let grouped = json!([{"type": "tool_search"}, {"type": "namespace", "name": "g", "tools": [{"name": "a", "defer_loading": true}]}]);
         check(
@@ -222,11 +222,11 @@ mod tests {
         let many: Vec<Value> = (0..513).map(|at| json!({"name": format!("t{at}")})).collect();
         check(
             checked("gemini/gemini-3-pro", many.into(), json!([]), ToolChoice::Auto),
-            "513 tools are more than the 512 that the provider takes",
+            "513 tools, over the provider's limit of 512",
         );
         check(
             checked("anthropic/claude-fable-5-1", json!([{"name": "a"}]), json!([]), ToolChoice::Any),
-            "`claude-fable-5-1` does not let its tool be chosen",
+            "`claude-fable-5-1` does not support a forced tool choice",
         );
     }
 }

@@ -75,7 +75,7 @@ impl Reader<'_> {
     /// What holds for the schema itself and not for its parts.
     fn root(&mut self) {
         let Some(schema) = self.root.as_object() else {
-            return self.refuse(ALL, "", "is no object");
+            return self.refuse(ALL, "", "is not an object");
         };
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             self.refuse(ANTHROPIC_AND_OPENAI, "", "is not of the type `object`");
@@ -101,7 +101,7 @@ impl Reader<'_> {
         self.parts += 1;
         let Some(schema) = part.as_object() else {
             if !part.is_boolean() {
-                self.refuse(ANTHROPIC_AND_OPENAI, place, "is no schema");
+                self.refuse(ANTHROPIC_AND_OPENAI, place, "is not a schema");
             }
             return;
         };
@@ -146,14 +146,14 @@ impl Reader<'_> {
             None => Vec::new(),
         };
         if types.iter().any(|name| !name.is_some_and(|name| TYPES.contains(&name))) {
-            self.refuse(ALL, place, "has a `type` that JSON Schema does not know");
+            self.refuse(ALL, place, "has a `type` that JSON Schema does not define");
         }
         if types.contains(&Some("array")) && !schema.contains_key("items") {
             self.refuse(OPENAI_AND_GEMINI, place, "is an array without `items`");
         }
         let has_others = |list: &Vec<Value>| list.iter().any(|value| !value.is_string() && !value.is_null());
         if schema.get("enum").and_then(Value::as_array).is_some_and(has_others) {
-            self.refuse(GEMINI, place, "has an `enum` of something else than texts");
+            self.refuse(GEMINI, place, "has an `enum` with values that are not strings");
         }
     }
 
@@ -170,12 +170,12 @@ impl Reader<'_> {
                     self.refuse(GEMINI, place, "requires a property that it does not define");
                 }
             }
-            Some(_) => self.refuse(ANTHROPIC_AND_OPENAI, place, "has a `required` that is no list"),
+            Some(_) => self.refuse(ANTHROPIC_AND_OPENAI, place, "has a `required` that is not a list"),
             None => {}
         }
         for key in ["exclusiveMinimum", "exclusiveMaximum"] {
             if schema.get(key).is_some_and(Value::is_boolean) {
-                self.refuse(ANTHROPIC_AND_OPENAI, place, format!("has an `{key}` that is no number"));
+                self.refuse(ANTHROPIC_AND_OPENAI, place, format!("has an `{key}` that is not a number"));
             }
         }
     }
@@ -189,7 +189,7 @@ impl Reader<'_> {
             None => false,
         };
         if !is_found {
-            self.refuse(ALL, place, "refers to a schema that is not in it");
+            self.refuse(ALL, place, "has a `$ref` to a schema that it does not contain");
         }
     }
 }
@@ -253,12 +253,12 @@ mod tests {
         );
         part(
             json!({"type": "float"}),
-            &["anthropic openai openai-responses gemini: `properties.a` has a `type` that JSON Schema does not know"],
+            &["anthropic openai openai-responses gemini: `properties.a` has a `type` that JSON Schema does not define"],
         );
-        part(json!({"enum": [1, 2]}), &["gemini: `properties.a` has an `enum` of something else than texts"]);
+        part(json!({"enum": [1, 2]}), &["gemini: `properties.a` has an `enum` with values that are not strings"]);
         part(
             json!({"required": true}),
-            &["anthropic openai openai-responses: `properties.a` has a `required` that is no list"],
+            &["anthropic openai openai-responses: `properties.a` has a `required` that is not a list"],
         );
         part(json!({"required": ["b"]}), &[]);
         part(
@@ -267,16 +267,17 @@ mod tests {
         );
         part(
             json!({"exclusiveMinimum": true}),
-            &["anthropic openai openai-responses: `properties.a` has an `exclusiveMinimum` that is no number"],
+            &["anthropic openai openai-responses: `properties.a` has an `exclusiveMinimum` that is not a number"],
         );
         part(json!({"items": [{}]}), &["anthropic openai openai-responses: `properties.a` has a list as its `items`"]);
         for target in ["#/$defs/none", "https://example.com/schema"] {
             part(
                 json!({"$ref": target}),
-                &["anthropic openai openai-responses gemini: `properties.a` refers to a schema that is not in it"],
+                &["anthropic openai openai-responses gemini: `properties.a` has a `$ref` to a schema that it does \
+                     not contain"],
             );
         }
-        part(json!("text"), &["anthropic openai openai-responses: `properties.a` is no schema"]);
+        part(json!("text"), &["anthropic openai openai-responses: `properties.a` is not a schema"]);
     }
 
     proptest! {

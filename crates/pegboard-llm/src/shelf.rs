@@ -169,7 +169,7 @@ impl Shelf {
     fn keep_one_in_sight(&mut self) {
         let is_seen = rules::flat(&self.tools).iter().any(|(tool, _)| !rules::is_deferred(tool));
         if is_seen && self.delivery == Delivery::Reference && self.names.insert(PLACEHOLDER.to_owned()) {
-            self.tools.push(unseen(PLACEHOLDER, "Stands for tools that a search makes known later."));
+            self.tools.push(unseen(PLACEHOLDER, "Placeholder for tools that a search loads later."));
         }
         if let Some(first) = self.tools.first_mut().filter(|_| !is_seen).and_then(Value::as_object_mut) {
             first.shift_remove("defer_loading");

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(
             answer,
             "word word word word word word word word word word \n\n\
-             [Cut after character 60: no more fits at once. Go on with start=61.]"
+             [Truncated after character 60. Continue with start=61.]"
         );
         assert_eq!(range(text.as_bytes(), 11, Some(14), 10).expect("an answer"), "word");
         assert_eq!(range(text.as_bytes(), 4996, Some(9999), 10).expect("an answer"), "word ");
@@ -144,12 +144,12 @@ mod tests {
             let mut start = 1;
             loop {
                 let answer = range(text.as_bytes(), start, None, tokens).expect("an answer");
-                let Some((shown, note)) = answer.split_once("\n\n[Cut after character ") else {
+                let Some((shown, note)) = answer.split_once("\n\n[Truncated after character ") else {
                     whole.push_str(&answer);
                     break;
                 };
                 whole.push_str(shown);
-                let next: u64 = note.split(':').next().and_then(|last| last.parse().ok()).expect("a number");
+                let next: u64 = note.split('.').next().and_then(|last| last.parse().ok()).expect("a number");
                 prop_assert!(next >= start);
                 start = next + 1;
             }

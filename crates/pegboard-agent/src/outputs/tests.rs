@@ -72,8 +72,8 @@ fn the_model_learns_where_it_is_and_how_to_go_on() {
     let tokens = offloaded.tokens;
     let expected = format!(
         "The output of `git hub.list` is too long to show (1000 characters, about {tokens} tokens). \
-         All of it is in the file `{name}` ({}).\n\n{}\n[… 960 characters left out …]\n{}\n\n\
-         Read on: read_large_output {{\"filename\":\"{name}\",\"start\":31,\"end\":60}}\n\
+         The full output is in the file `{name}` ({}).\n\n{}\n[… 960 characters omitted …]\n{}\n\n\
+         Continue reading: read_large_output {{\"filename\":\"{name}\",\"start\":31,\"end\":60}}\n\
          Find: search_large_output {{\"filename\":\"{name}\",\"operation\":\"search\",\"pattern\":\"<regular expression>\"}}",
         path.display(),
         "ä".repeat(30),
@@ -391,7 +391,7 @@ proptest! {
         let (head_chars, name) = (head.chars().count(), name_of(&offloaded));
         let between = read(&outputs, &name, head_chars + 1, head_chars + omitted).expect("an answer");
         prop_assert_eq!(format!("{head}{between}{tail}"), &*text);
-        let shown = format!("\n\n{head}\n[… {omitted} characters left out …]\n{tail}\n\nRead on");
+        let shown = format!("\n\n{head}\n[… {omitted} characters omitted …]\n{tail}\n\nContinue reading");
         prop_assert!(offloaded.message.contains(&shown));
     }
 }

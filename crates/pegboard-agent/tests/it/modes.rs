@@ -105,16 +105,16 @@ async fn the_delivery_and_every_fallback_are_reported() {
         let message = Some("tools.1: Extra inputs are not permitted".to_owned());
         Turn::Fail(Fault::Status(Refusal { status: 400, message, ..Refusal::default() }))
     };
-    let knows = "reference: `claude-opus-4-8` knows references to tools";
+    let knows = "reference: `claude-opus-4-8` supports tool references";
     check("anthropic/claude-opus-4-8", None, vec![say("Hello."), say("Again.")], &[knows]).await;
     // A newer model of the family, which refuses with a message that is not known here.
-    let newer = "reference: `claude-saga-6` is newer than models that know references";
+    let newer = "reference: `claude-saga-6` is newer than models known to support tool references";
     let fallback = "inject: anthropic refused `reference`";
     check("anthropic/claude-saga-6", None, vec![say("Hello."), say("Again.")], &[newer]).await;
     check("anthropic/claude-saga-6", None, vec![refused(), say("Hello."), say("Again.")], &[newer, fallback]).await;
     // Asked for, and honoured.
-    let warning = "warning: delivery `reference` with `minimax/MiniMax-M9`: the model is not known to understand \
-                   references to tools; `inject` is used if the provider refuses it";
+    let warning = "warning: delivery `reference` with `minimax/MiniMax-M9`: the model is not known to support tool \
+                   references; `inject` is used if the provider rejects it";
     let turns = vec![say("Hello."), say("Again.")];
     let expected = ["reference: asked for", warning, "inject: minimax refused `reference`"];
     check("minimax/MiniMax-M9", Some(Delivery::Reference), turns, &expected).await;

@@ -60,7 +60,7 @@ fn what_is_wrong_with_one_tool_is_a_warning_with_its_line() {
         warnings,
         [
             "t.json:2: `inputSchema` is not an object; the tool is kept without it [schema-not-object]",
-            "t.json:3: a value that is not a tool is left out [not-a-tool]",
+            "t.json:3: value skipped: not a tool [not-a-tool]",
             "t.json:4: `description` has the wrong type and is ignored [wrong-type]",
         ]
     );
@@ -69,8 +69,8 @@ fn what_is_wrong_with_one_tool_is_a_warning_with_its_line() {
     assert_eq!(
         warnings,
         [
-            "t.json:2: a line that is not JSON is left out: EOF while parsing a value at column 9 [malformed-line]",
-            "t.json:3: a line without a tool is left out [not-a-tool]",
+            "t.json:2: line skipped: not JSON: EOF while parsing a value at column 9 [malformed-line]",
+            "t.json:3: line skipped: not a tool [not-a-tool]",
         ]
     );
 }
@@ -78,17 +78,14 @@ fn what_is_wrong_with_one_tool_is_a_warning_with_its_line() {
 #[test]
 fn a_damaged_first_line_is_only_a_warning() {
     let warnings = check("oops\n{\"name\": \"a\"}\n{\"name\": \"b\", \"tools\": [1]}", &[("a", false), ("b", false)]);
-    assert_eq!(
-        warnings,
-        ["t.json:1: a line that is not JSON is left out: expected value at column 1 [malformed-line]"]
-    );
+    assert_eq!(warnings, ["t.json:1: line skipped: not JSON: expected value at column 1 [malformed-line]"]);
 }
 
 #[test]
 fn replies_inside_replies_are_not_followed() {
     let nested = format!("{}1{}", "{\"result\":".repeat(60_000), "}".repeat(60_000));
     let error = parse("t", nested.as_bytes(), &Limits::default()).expect_err("no tools there");
-    assert_eq!(error.to_string(), "t:1: no tools here, found an object without `tools` and without `name`");
+    assert_eq!(error.to_string(), "t:1: no tools found, but an object without `tools` and without `name`");
 }
 
 #[test]
@@ -110,7 +107,7 @@ fn long_texts_are_cut_with_a_warning() {
     let limits = Limits { text_bytes: 5, ..Limits::default() };
     let loaded = parse("t", text.as_bytes(), &limits).unwrap();
     assert_eq!(loaded.tools[0].description, "éé");
-    assert_eq!(loaded.warnings[0].to_string(), "t:1: `description` has 20 bytes and is cut to 5 [too-long]");
+    assert_eq!(loaded.warnings[0].to_string(), "t:1: `description` is 20 bytes; cut to 5 [too-long]");
 }
 
 #[test]
@@ -119,9 +116,9 @@ fn unusable_files() {
     check_error(b"\n\nhello", "t.json:3: not JSON");
     check_error(b"[\n{\"name\": \"a\"},\n", "t.json:3: not JSON");
     check_error(b"{\n\xff", "t.json:2: invalid UTF-8");
-    check_error(b"{\"x\": 1}", "t.json:1: no tools here, found an object without `tools` and without `name`");
-    check_error(b"{\"x\": 1}\n{\"y\": 2}", "t.json:1: no tools here, found lines without a tool");
-    check_error(b"5", "t.json:1: no tools here, found a JSON value that is neither a tool nor a list of tools");
+    check_error(b"{\"x\": 1}", "t.json:1: no tools found, but an object without `tools` and without `name`");
+    check_error(b"{\"x\": 1}\n{\"y\": 2}", "t.json:1: no tools found, but lines without a tool");
+    check_error(b"5", "t.json:1: no tools found, but a JSON value that is neither a tool nor a list of tools");
     check_error(
         &[b"\n\n\n".as_slice(), &[b' '; 200]].concat(),
         "t.json:4: the catalog is larger than the limit of 100 bytes",

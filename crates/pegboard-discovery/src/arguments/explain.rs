@@ -62,7 +62,7 @@ impl Schema {
         let mut search = Search { schema: self, look: Look::with_steps(self, STEPS), found: Vec::new(), depth: 0 };
         search.look(&self.root, arguments, "");
         if search.found.is_empty() {
-            search.add("", "do not fit the schema");
+            search.add("", "do not match the schema");
         }
         search.found
     }
@@ -212,7 +212,7 @@ impl Search<'_> {
     fn forms(&mut self, key: &str, rule: &Value, value: &Value, at: &str) {
         let forms: Vec<&Value> = rule.as_array().into_iter().flatten().collect();
         if !forms.iter().all(|form| self.fails(form, value)) {
-            return self.add(at, format!("fits more than one of the {} forms in `{key}`", forms.len()));
+            return self.add(at, format!("matches more than one of the {} alternatives in `{key}`", forms.len()));
         }
         let meant: Vec<&&Value> = forms.iter().filter(|form| self.may_be_meant(form, value)).collect();
         match meant.as_slice() {
@@ -222,7 +222,7 @@ impl Search<'_> {
                 all.dedup();
                 self.add(at, format!("must be {}, not {}", all.join(" or "), show(value)));
             }
-            _ => self.add(at, format!("fits none of the {} forms in `{key}`", forms.len())),
+            _ => self.add(at, format!("matches none of the {} alternatives in `{key}`", forms.len())),
         }
     }
 
@@ -260,14 +260,14 @@ fn broken(key: &str, rule: &Value, value: &Value) -> String {
         "multipleOf" => format!("must be a multiple of {rule}, not {shown}"),
         "minLength" => format!("must have at least {rule} characters"),
         "maxLength" => format!("must have at most {rule} characters"),
-        "pattern" => format!("must match the pattern {rule}, unlike {shown}"),
+        "pattern" => format!("must match the pattern {rule}, not {shown}"),
         "minItems" => format!("must have at least {rule} items"),
         "maxItems" => format!("must have at most {rule} items"),
-        "uniqueItems" => "must not have the same item twice".to_owned(),
+        "uniqueItems" => "must not have duplicate items".to_owned(),
         "minProperties" => format!("must have at least {rule} properties"),
         "maxProperties" => format!("must have at most {rule} properties"),
-        "not" => "is of a form that is not allowed".to_owned(),
-        key => format!("does not fit `{key}`"),
+        "not" => "is excluded by `not` in the schema".to_owned(),
+        key => format!("does not match `{key}`"),
     }
 }
 

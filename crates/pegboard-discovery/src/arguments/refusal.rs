@@ -67,7 +67,7 @@ fn shown(schema: &Value, mistakes: &[Mistake]) -> String {
     if let Some(required) = required {
         part.insert("required".to_owned(), required.clone());
     }
-    format!("(a part of it; the whole has {} bytes) {}", whole.len(), Value::Object(part))
+    format!("(excerpt; {} bytes in total) {}", whole.len(), Value::Object(part))
 }
 
 /// The name of the property that a pointer begins with.

@@ -62,7 +62,7 @@ fn every_mistake_has_its_place() {
     check(
         &issue(),
         &json!({"title": "a", "due": "soon"}),
-        &["/due must match the pattern \"^\\\\d{4}-\\\\d{2}$\", unlike \"soon\""],
+        &["/due must match the pattern \"^\\\\d{4}-\\\\d{2}$\", not \"soon\""],
     );
     check(&issue(), &json!({"title": "a", "due": 3}), &["/due must be a string or null, not 3"]);
     check(&json!({"type": "object"}), &json!([]), &["`arguments` must be an object, not []"]);
@@ -93,7 +93,7 @@ fn forms_and_references() {
     });
     check(&rules, &json!({"shape": {"kind": "circle", "r": 1}}), &[]);
     check(&rules, &json!({"shape": {"kind": "circle"}}), &["/shape/r is missing"]);
-    check(&rules, &json!({"shape": 1}), &["/shape fits none of the 2 forms in `oneOf`"]);
+    check(&rules, &json!({"shape": 1}), &["/shape matches none of the 2 alternatives in `oneOf`"]);
     check(
         &rules,
         &json!({"tree": {"left": {"left": {"leaf/": "x"}}}}),
@@ -102,7 +102,7 @@ fn forms_and_references() {
     check(
         &json!({"oneOf": [{"type": "object"}, {"required": ["a"]}]}),
         &json!({"a": 1}),
-        &["`arguments` fits more than one of the 2 forms in `oneOf`"],
+        &["`arguments` matches more than one of the 2 alternatives in `oneOf`"],
     );
     check(
         &json!({"if": {"properties": {"a": {"const": 1}}, "required": ["a"]}, "then": {"required": ["b"]}}),

@@ -217,7 +217,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
             let length = tokens + 1;
             // The best hit is always worth its line.
             if length > budget && at > 0 {
-                text.push_str(&format!("… {} more, ask for fewer at once\n", hits.len() - at));
+                text.push_str(&format!("… {} more omitted; search for less at once\n", hits.len() - at));
                 break;
             }
             budget = budget.saturating_sub(length);
@@ -225,7 +225,7 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
             text.push('\n');
         }
         if !ranking.unmatched.is_empty() {
-            text.push_str(&format!("(no tool knows: {})\n", ranking.unmatched.join(", ")));
+            text.push_str(&format!("(no tool matches: {})\n", ranking.unmatched.join(", ")));
         }
     }
     text.truncate(text.trim_end().len());

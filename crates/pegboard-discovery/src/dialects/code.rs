@@ -57,8 +57,8 @@ impl Dialect for Code {
         (!runs).then(|| {
             let path = path_of(tool.server_name(), tool.upstream_name());
             Outcome::error(format!(
-                "`{}` is called by programs alone: POST its arguments to $MCP_API_URL{path} with \
-                 execute_shell_command",
+                "`{}` can only be called from a program: use execute_shell_command to POST its arguments to \
+                 $MCP_API_URL{path}",
                 view.names.shown(tool)
             ))
         })
@@ -77,11 +77,11 @@ const HOW: &str = r#"## Calling tools
 
 You call tools from programs: they form an HTTP API that scripts reach through execute_shell_command.
 
-1. get_api_spec with the server's name, and with tool_name for one tool, tells you the paths and the parameters. Read it before you call anything for the first time.
+1. get_api_spec with the server's name, and with tool_name for one tool, returns the paths and the parameters. Read it before you call anything for the first time.
 2. Write a script (python3, bash, curl) that sends a tool's arguments as a JSON object: POST $MCP_API_URL/tools/mcp/SERVER/TOOL, or $MCP_API_URL/tools/custom/TOOL for tools without a server, with the header `Authorization: Bearer $MCP_API_TOKEN`. Both variables are set. Take the paths as the spec writes them.
-3. The reply is {"success": true, "result": …, "error": null} or {"success": false, "result": null, "error": "…"}, with status 200 in both cases: look at `success`. Another status means that nothing was called; `error` tells why. `result` is JSON where the tool returned JSON, else a string.
+3. The reply is {"success": true, "result": …, "error": null} or {"success": false, "result": null, "error": "…"}, with status 200 in both cases: check `success`. Any other status means that nothing was called; `error` gives the reason. `result` is JSON where the tool returned JSON, else a string.
 
-Do as much as you can in one script: chain calls, loop, filter and count there, and print only what you need, since you see nothing but what is printed. A start:
+Do as much as you can in one script: chain calls, loop, filter and count there, and print only what you need, because you see only what is printed. To start with:
 
 ```python
 import json, os, urllib.request
@@ -144,7 +144,7 @@ fn spec(arguments: &Value, view: &View<'_>) -> Result<String, String> {
     };
     let api = Api::new(view.catalog, view.selection);
     let Some(server) = text("server_name")? else {
-        return Ok(format!("Say which `server_name` to describe; {}", api.listed()));
+        return Ok(format!("`server_name` is required; {}", api.listed()));
     };
     let server = api.server(server)?;
     let tool = text("tool_name")?.map(|name| server.tool(name)).transpose()?;
@@ -157,7 +157,9 @@ fn shell(arguments: &Value) -> Outcome {
             let tool = HostTool::ExecuteShellCommand;
             Outcome::text("").with_effect(Effect::Host { tool, arguments: arguments.clone() })
         }
-        Some(Value::String(_) | Value::Null) | None => Outcome::error("`command` is required: what to run"),
+        Some(Value::String(_) | Value::Null) | None => {
+            Outcome::error("`command` is required: the shell command to run")
+        }
         Some(_) => Outcome::error("`command` must be a string"),
     }
 }

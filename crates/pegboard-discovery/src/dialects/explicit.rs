@@ -44,7 +44,7 @@ impl Dialect for Explicit {
         let names = json!({
             "type": "array",
             "items": {"type": "string"},
-            "description": "Names as search_tools or show_all_tools gave them"
+            "description": "Tool names as returned by search_tools or show_all_tools"
         });
         vec![
             tool(
@@ -69,10 +69,10 @@ impl Dialect for Explicit {
                     "required": ["tool_names"]
                 }),
             ),
-            tool(SHOW, "List the names of all tools there are.", json!({"type": "object", "properties": {}})),
+            tool(SHOW, "List the names of all available tools.", json!({"type": "object", "properties": {}})),
             tool(
                 REMOVE,
-                "Put tools away that are no longer needed.",
+                "Remove tools that are no longer needed.",
                 json!({"type": "object", "properties": {"tool_names": names}, "required": ["tool_names"]}),
             ),
         ]
@@ -112,7 +112,7 @@ impl Dialect for Explicit {
     }
 
     fn instructions(&self, _view: &View<'_>, categories: &[String]) -> String {
-        let how = "The tools of this conversation are kept apart until you ask for them.\n\
+        let how = "The tools of this conversation are hidden until you add them.\n\
                    1. Call search_tools with a word or a regular expression for what you want to do.\n\
                    2. Call add_tool with the names that fit.\n\
                    3. Call the added tools.\n\

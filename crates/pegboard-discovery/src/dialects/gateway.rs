@@ -51,8 +51,8 @@ impl Dialect for Gateway {
         let hidden = view.names.count().saturating_sub(view.settings.max_tools_limit);
         let what_follows = match view.settings.exposed {
             _ if view.settings.has_constant_list() => "are returned with their signatures; call them through call_tool",
-            Exposed::Replace => "take the place of those listed now",
-            Exposed::Accumulate => "are listed as well",
+            Exposed::Replace => "replace those listed now",
+            Exposed::Accumulate => "are added to the list",
         };
         let search = ToolDefinition {
             name: SEARCH.to_owned(),

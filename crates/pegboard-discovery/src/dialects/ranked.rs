@@ -36,8 +36,8 @@ impl Dialect for Ranked {
         let (default, most) = (view.settings.default_limit, view.settings.max_limit);
         let search = ToolDefinition {
             name: SEARCH.to_owned(),
-            description: "Rank all registered tools for a task described in plain words, best first, with a score and \
-                          a word on when to use each. Call it before you guess a tool's name."
+            description: "Rank all registered tools for a task described in plain words, best first, with a score \
+                          and a hint on when to use each. Call it before you guess a tool's name."
                 .to_owned(),
             input_schema: json!({
                 "type": "object",

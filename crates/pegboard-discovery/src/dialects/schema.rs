@@ -40,8 +40,8 @@ impl Dialect for SchemaSearch {
     fn meta_tools(&self, _view: &View<'_>) -> Vec<ToolDefinition> {
         vec![ToolDefinition {
             name: SEARCH.to_owned(),
-            description: "Get the schemas of tools whose definitions are held back, and load them. `select:A,B` takes \
-                          them by name, anything else is keywords, of which `+word` must match."
+            description: "Get the schemas of deferred tools, and load them. `select:A,B` selects them by name; \
+                          anything else is keywords, of which `+word` must match."
                 .to_owned(),
             input_schema: json!({
                 "type": "object",
@@ -51,7 +51,7 @@ impl Dialect for SchemaSearch {
                         "type": "integer",
                         "minimum": 1,
                         "maximum": MAX_RESULTS,
-                        "description": "Most matches for keywords (default: 5)"
+                        "description": "Maximum number of matches for keywords (default: 5)"
                     }
                 },
                 "required": ["query"]

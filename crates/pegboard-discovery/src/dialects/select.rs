@@ -43,7 +43,8 @@ impl Dialect for Select {
                         "type": "string",
                         "description": "Keywords, `+required` keywords, or `select:` and names"
                     },
-                    "max_results": {"type": "integer", "description": "Most tools to load for keywords (default: 5)"}
+                    "max_results": {"type": "integer", "description": "Maximum number of tools to load for keywords \
+                     (default: 5)"}
                 },
                 "required": ["query"]
             }),

@@ -14,7 +14,7 @@ const MAX_RESULTS: i64 = 1000;
 #[non_exhaustive]
 pub enum ArgumentError {
     /// A tool that does not read outputs.
-    #[error("`{0}` does not read outputs")]
+    #[error("`{0}` is not a tool that reads outputs")]
     Tool(&'static str),
     /// A parameter is not given.
     #[error("`{0}` is required")]
@@ -216,6 +216,6 @@ mod tests {
         check(Query, &json!({"filename": ["a"], "query": "."}), Err("`filename` must be a string"));
         let query = Request::Query { filter: ".".to_owned(), compact: true, raw: false };
         check(Query, &json!({"filename": FILE, "query": ".", "compact": true, "operation": "read"}), Ok(query));
-        check(HostTool::AskHuman, &json!({}), Err("`ask_human` does not read outputs"));
+        check(HostTool::AskHuman, &json!({}), Err("`ask_human` is not a tool that reads outputs"));
     }
 }

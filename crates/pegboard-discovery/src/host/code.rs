@@ -14,7 +14,7 @@ pub(super) fn api_spec() -> (&'static str, Value) {
         "properties": {
             "server_name": {
                 "type": "string",
-                "description": "The server whose tools to describe; without it the servers are listed"
+                "description": "Server whose tools to describe; without it, the servers are listed"
             },
             "tool_name": {"type": "string", "description": "Only this tool of the server, in full detail"}
         }
@@ -30,8 +30,8 @@ pub(super) fn shell() -> (&'static str, Value) {
     let schema = json!({
         "type": "object",
         "properties": {
-            "command": {"type": "string", "description": "What to run; may have several lines"},
-            "timeout_seconds": {"type": "integer", "minimum": 1, "description": "When to give up on it"}
+            "command": {"type": "string", "description": "Command to run; may have several lines"},
+            "timeout_seconds": {"type": "integer", "minimum": 1, "description": "Timeout of the command"}
         },
         "required": ["command"]
     });

@@ -9,7 +9,7 @@ pub(super) fn search() -> (&'static str, Value) {
     properties.insert("filename".to_owned(), filename());
     properties.insert(
         "operation".to_owned(),
-        json!({"type": "string", "enum": ["read", "search", "query"], "description": "What to do with it"}),
+        json!({"type": "string", "enum": ["read", "search", "query"], "description": "Operation on the output"}),
     );
     properties.extend(range("read: "));
     properties.insert(
@@ -45,7 +45,7 @@ fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
 }
 
 fn filename() -> Value {
-    json!({"type": "string", "description": "The file name that was given in the output's place"})
+    json!({"type": "string", "description": "File name from the message that replaced the output"})
 }
 
 fn range(of: &str) -> [(String, Value); 2] {
@@ -98,7 +98,7 @@ pub struct Aside<'a> {
 ///     chars: 9, tokens: 3, is_json: false, can_query: false,
 ///     head: "abc", tail: "xyz", omitted: 3,
 /// };
-/// assert!(offloaded(&aside).contains("abc\n[… 3 characters left out …]\nxyz"));
+/// assert!(offloaded(&aside).contains("abc\n[… 3 characters omitted …]\nxyz"));
 /// ```
 pub fn offloaded(aside: &Aside<'_>) -> String {
     let Aside { tool, filename, path, chars, tokens, is_json, can_query, head, tail, omitted } = *aside;
@@ -106,11 +106,11 @@ pub fn offloaded(aside: &Aside<'_>) -> String {
     let shown = head.chars().count();
     let mut text = format!(
         "The output of `{tool}` is too long to show ({kind}{chars} characters, about {tokens} tokens). \
-         All of it is in the file `{filename}` ({path}).\n\n"
+         The full output is in the file `{filename}` ({path}).\n\n"
     );
     text.push_str(head);
     if omitted > 0 {
-        text.push_str(&format!("\n[… {omitted} characters left out …]\n"));
+        text.push_str(&format!("\n[… {omitted} characters omitted …]\n"));
     }
     text.push_str(tail);
     let line = |tool: HostTool, what: &str, arguments: Value| format!("\n{what}: {} {arguments}", tool.name());
@@ -118,7 +118,7 @@ pub fn offloaded(aside: &Aside<'_>) -> String {
     text.push('\n');
     text.push_str(&line(
         HostTool::ReadLargeOutput,
-        "Read on",
+        "Continue reading",
         json!({"filename": filename, "start": next, "end": (shown * 2).clamp(next, chars.max(next))}),
     ));
     text.push_str(&line(
@@ -138,7 +138,7 @@ pub fn offloaded(aside: &Aside<'_>) -> String {
 
 /// What follows a range that was too long to be read at once.
 pub fn read_cut(last: usize) -> String {
-    format!("\n\n[Cut after character {last}: no more fits at once. Go on with start={}.]", last + 1)
+    format!("\n\n[Truncated after character {last}. Continue with start={}.]", last + 1)
 }
 
 /// What a search says that found nothing.
@@ -151,7 +151,7 @@ pub fn search_full(results: usize) -> String {
 
 /// What follows a search whose results are more than fits.
 pub fn search_cut() -> String {
-    "\n[Cut: no more fits at once. Narrow the pattern, or lower max_results.]".to_owned()
+    "\n[Truncated. Narrow the pattern, or lower max_results.]".to_owned()
 }
 
 /// What follows a search that took too long.
@@ -161,7 +161,7 @@ pub fn search_late(seconds: u64, searched: usize) -> String {
 
 /// What follows the results of a query that are more than fits.
 pub fn query_cut() -> String {
-    "\n[Cut: no more fits at once. Narrow the filter, for example with a slice such as `.[0:20]`.]".to_owned()
+    "\n[Truncated. Narrow the filter, for example with a slice such as `.[0:20]`.]".to_owned()
 }
 
 /// What follows the results of a query that then failed.
@@ -206,8 +206,8 @@ mod tests {
             omitted: 0,
         };
         let expected = "The output of `list` is too long to show (JSON, 5 characters, about 2 tokens). \
-                        All of it is in the file `f.json` (/o/f.json).\n\n[1,2]\n\n\
-                        Read on: read_large_output {\"filename\":\"f.json\",\"start\":5,\"end\":5}\n\
+                        The full output is in the file `f.json` (/o/f.json).\n\n[1,2]\n\n\
+                        Continue reading: read_large_output {\"filename\":\"f.json\",\"start\":5,\"end\":5}\n\
                         Find: search_large_output {\"filename\":\"f.json\",\"operation\":\"search\",\
                         \"pattern\":\"<regular expression>\"}\n\
                         Query: query_large_output {\"filename\":\"f.json\",\"query\":\"<jq filter>\"}";

@@ -6,41 +6,44 @@ pub(super) fn prompt() -> (&'static str, Value) {
     let schema = json!({
         "type": "object",
         "properties": {
-            "server": {"type": "string", "description": "The server that has the prompt"},
-            "name": {"type": "string", "description": "The prompt's name there"},
+            "server": {"type": "string", "description": "Server that has the prompt"},
+            "name": {"type": "string", "description": "Name of the prompt on the server"},
             "arguments": {
                 "type": "object",
                 "additionalProperties": {"type": "string"},
-                "description": "What the prompt asks to be filled in"
+                "description": "Arguments of the prompt"
             }
         },
         "required": ["server", "name"]
     });
-    ("Fetch one of the prompts that a server keeps: instructions for a task, written by whoever runs it.", schema)
+    ("Fetch a prompt of a server: instructions for a task, written by the server's author.", schema)
 }
 
 pub(super) fn resource() -> (&'static str, Value) {
     let schema = json!({
         "type": "object",
         "properties": {
-            "server": {"type": "string", "description": "The server that has the resource"},
-            "uri": {"type": "string", "description": "The resource's URI there"}
+            "server": {"type": "string", "description": "Server that has the resource"},
+            "uri": {"type": "string", "description": "URI of the resource on the server"}
         },
         "required": ["server", "uri"]
     });
-    ("Read one of the resources that a server keeps: a file, a record, a page.", schema)
+    ("Read a resource of a server: a file, a record, a page.", schema)
 }
 
 pub(super) fn ask() -> (&'static str, Value) {
     let schema = json!({
         "type": "object",
         "properties": {
-            "question": {"type": "string", "description": "What you need to know, in full"},
-            "options": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from"}
+            "question": {"type": "string", "description": "The complete question"},
+            "options": {"type": "array", "items": {"type": "string"}, "description": "Suggested answers"}
         },
         "required": ["question"]
     });
-    ("Ask the person you work for, and wait for the answer. For decisions that are theirs, not for chat.", schema)
+    (
+        "Ask the user a question and wait for the answer. Use it for decisions that the user must make, not for chat.",
+        schema,
+    )
 }
 
 /// Entries of one kind that the prompt lists; more are only counted, by server.
@@ -80,11 +83,11 @@ pub fn kept_section(prompts: &[Kept], resources: &[Kept]) -> String {
     let section = |title: &str, kept: &[Kept]| {
         let what = title.to_lowercase();
         if kept.len() <= MAX_LISTED {
-            return list(title, &format!("Servers have these {what}; a tool fetches them one by one."), kept);
+            return list(title, &format!("The servers have these {what}; fetch one at a time with a tool."), kept);
         }
         let servers = counts(kept).into_iter().map(|(server, count)| format!("{server} {count}"));
         let servers = servers.collect::<Vec<_>>().join(", ");
-        format!("## {title}\n\nServers have {what}: {servers}. A tool fetches them one by one.")
+        format!("## {title}\n\nThe servers have {what}: {servers}. Fetch one at a time with a tool.")
     };
     let mut sections = Vec::new();
     if !prompts.is_empty() {

@@ -103,17 +103,17 @@ fn in_short(server: &ApiServer<'_>, tools: &[(&Tool, String)], is_one: bool, max
     document(server, &format!("{note}{}", also(&unlisted, for_names)), paths, reply_schemas(), true)
 }
 
-const TOO_LARGE: &str = "Its parameters are too many to be shown; send any object.";
+const TOO_LARGE: &str = "The parameters are omitted because there are too many; any object is accepted.";
 
-const TOO_MANY: &str = "The parameters are left out, because there are many tools: ask for the spec of the one that \
-                        you need with `tool_name`.";
+const TOO_MANY: &str =
+    "The parameters are omitted because there are many tools: get the spec of the tool that you need with `tool_name`.";
 
 /// Names of further tools, as many as fit.
 fn also(names: &[&str], max_tokens: usize) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let mut text = " There are also: ".to_owned();
+    let mut text = " Other tools: ".to_owned();
     let mut tokens = 0;
     for (at, name) in names.iter().enumerate() {
         let name = one_line(name);
@@ -145,7 +145,7 @@ fn document(
     let mut components = json!({
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         "responses": {
-            "Done": response("The tool was called; `success` tells whether it worked.", &json!({"$ref": REPLY})),
+            "Done": response("The tool was called; `success` is true if the call succeeded.", &json!({"$ref": REPLY})),
             "Denied": response("The token is missing or wrong.", &json!({"$ref": REPLY}))
         }
     });
@@ -158,7 +158,7 @@ fn document(
     let mut document = json!({
         "openapi": "3.0.3",
         "info": {"title": one_line(server.name), "version": "1", "description": description},
-        "servers": [{"url": "/", "description": format!("Stands for the value of {URL_VARIABLE}.")}],
+        "servers": [{"url": "/", "description": format!("Placeholder for the value of {URL_VARIABLE}.")}],
         "security": [{"token": []}]
     });
     document["paths"] = paths.into();
@@ -177,9 +177,10 @@ fn reply_schemas() -> Map<String, Value> {
             "success": {"type": "boolean"},
             "result": {
                 "nullable": true,
-                "description": "What the tool returned: any JSON, or a text that is not JSON as a string."
+                "description": "Result of the tool: any JSON value, or a string if the tool returned plain text."
             },
-            "error": {"type": "string", "nullable": true, "description": "What went wrong, unless it worked."}
+            "error": {"type": "string", "nullable": true, "description": "Error message, or null if the call \
+             succeeded."}
         }
     });
     Map::from_iter([("Reply".to_owned(), reply)])
@@ -207,7 +208,7 @@ fn operation(tool: &Tool, name: &str, limits: Limits, schemas: &mut Map<String, 
     if let Some(result) = tool.output_schema().and_then(read) {
         let result = schema::convert(&result, &format!("{name}_result"), limits, schemas);
         let reply = json!({"allOf": [{"$ref": REPLY}, {"type": "object", "properties": {"result": result}}]});
-        done = response("The tool was called; `success` tells whether it worked.", &reply);
+        done = response("The tool was called; `success` is true if the call succeeded.", &reply);
     }
     operation.insert("responses".to_owned(), responses(&done));
     operation.into()

@@ -41,7 +41,7 @@ info:
   description: Paths are relative to the value of the environment variable MCP_API_URL. Send the value of MCP_API_TOKEN as the bearer token, and the arguments of the tool as the JSON object of a POST.
 servers:
   - url: /
-    description: Stands for the value of MCP_API_URL.
+    description: Placeholder for the value of MCP_API_URL.
 security:
   - token: []
 paths:
@@ -65,7 +65,7 @@ paths:
                   "$ref": "#/components/schemas/create_issue_Labels"
       responses:
         "200":
-          description: "The tool was called; `success` tells whether it worked."
+          description: "The tool was called; `success` is true if the call succeeded."
           content:
             application/json:
               schema:
@@ -87,7 +87,7 @@ components:
       scheme: bearer
   responses:
     Done:
-      description: "The tool was called; `success` tells whether it worked."
+      description: "The tool was called; `success` is true if the call succeeded."
       content:
         application/json:
           schema:
@@ -110,11 +110,11 @@ components:
           type: boolean
         result:
           nullable: true
-          description: "What the tool returned: any JSON, or a text that is not JSON as a string."
+          description: "Result of the tool: any JSON value, or a string if the tool returned plain text."
         error:
           type: string
           nullable: true
-          description: What went wrong, unless it worked.
+          description: Error message, or null if the call succeeded.
     create_issue_Labels:
       type: array
       items:
@@ -157,7 +157,7 @@ fn a_large_server_is_told_in_short() {
     assert!(!text.contains("a_parameter") && text.contains("`tool_name`") && text.contains("do_4:"), "{text}");
     let text = spec(&many(3000), 20_000);
     let tokens = crate::estimate_tokens(&text);
-    assert!(tokens <= 20_000 && text.contains("There are also: do_") && text.contains(" more"), "{tokens}");
+    assert!(tokens <= 20_000 && text.contains("Other tools: do_") && text.contains(" more"), "{tokens}");
 
     // One tool is told as far as there is room.
     let wide: serde_json::Map<String, serde_json::Value> =

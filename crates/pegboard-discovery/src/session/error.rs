@@ -10,13 +10,13 @@ pub enum SessionError {
     #[error("tools is required")]
     NoTools,
     /// A saved session that this build cannot read.
-    #[error("a session of format {found}, this build reads {FORMAT}")]
+    #[error("the saved session has format {found}; this version reads format {FORMAT}")]
     Format {
         /// What it says of itself.
         found: String,
     },
     /// A saved session of another dialect.
-    #[error("a session of the dialect `{found}`")]
+    #[error("the saved session uses the dialect `{found}`")]
     OtherDialect {
         /// Which.
         found: String,

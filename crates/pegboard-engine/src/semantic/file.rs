@@ -20,13 +20,13 @@ pub enum ModelError {
     #[error("not a model file: it does not begin with `PEGMODEL`")]
     Magic,
     /// It was written for another program.
-    #[error("the model has format {found}, this build reads {VERSION}")]
+    #[error("the model has format {found}; this version reads format {VERSION}")]
     Version {
         /// The version in the file.
         found: u32,
     },
     /// Its header is longer than a header can be, or than the file.
-    #[error("the header is said to be {bytes} bytes long, in a file of {file}")]
+    #[error("invalid header length: {bytes} bytes in a file of {file}")]
     HeaderLength {
         /// The length in the file.
         bytes: usize,
@@ -34,7 +34,7 @@ pub enum ModelError {
         file: usize,
     },
     /// Its header is not the JSON that it must be.
-    #[error("the header does not parse")]
+    #[error("the header is not valid JSON")]
     Header(#[source] serde_json::Error),
     /// A setting has a value that it cannot have.
     #[error("`{setting}` in the header is out of range")]
@@ -43,7 +43,7 @@ pub enum ModelError {
         setting: &'static str,
     },
     /// It was cut off, or something follows it.
-    #[error("the model is {found} bytes long, its header makes it {expected}")]
+    #[error("the model is {found} bytes, expected {expected} from its header")]
     Length {
         /// How long it is.
         found: usize,
@@ -51,7 +51,7 @@ pub enum ModelError {
         expected: usize,
     },
     /// A byte of it has changed.
-    #[error("the model is damaged: its checksum is `{found:016x}`, not `{expected:016x}`")]
+    #[error("the model is damaged: its checksum is `{found:016x}`, expected `{expected:016x}`")]
     Checksum {
         /// What its bytes come to.
         found: u64,
@@ -59,19 +59,19 @@ pub enum ModelError {
         expected: u64,
     },
     /// The vocabulary is not in order.
-    #[error("entry {entry} of the vocabulary is not a piece of a word, or not in order")]
+    #[error("entry {entry} of the vocabulary is not a valid piece of a word, or out of order")]
     Vocabulary {
         /// Its number, from 0.
         entry: usize,
     },
     /// The vocabulary has fewer or more entries than the header says.
-    #[error("the vocabulary does not have the {expected} entries that the header gives it")]
+    #[error("the vocabulary does not have the {expected} entries that the header declares")]
     VocabularySize {
         /// How many it should have.
         expected: usize,
     },
     /// A scale or weight is not a number that can be worked with.
-    #[error("{section} has a number that is negative, too large or none")]
+    #[error("{section} has a value that is negative, too large or not a number")]
     Number {
         /// The section that it is in.
         section: &'static str,

@@ -27,17 +27,17 @@ pub(super) fn read(body: &[u8], count: usize, dimensions: Option<usize>) -> Resu
     let vectors = place(answer.data, count)?;
     let length = dimensions.unwrap_or_else(|| vectors.first().map_or(0, Vec::len));
     if !(1..=MAX_DIMENSIONS).contains(&length) {
-        return garbled(format!("a vector of {length} dimensions, and there may be 1 to {MAX_DIMENSIONS}"));
+        return garbled(format!("a vector has {length} dimensions; supported are 1 to {MAX_DIMENSIONS}"));
     }
     for vector in &vectors {
         if vector.len() != length {
-            return garbled(format!("a vector of {} dimensions instead of {length}", vector.len()));
+            return garbled(format!("a vector has {} dimensions instead of {length}", vector.len()));
         }
         if vector.iter().any(|number| !number.is_finite()) {
-            return garbled("a vector with numbers that are not finite".to_owned());
+            return garbled("a vector has a number that is not finite".to_owned());
         }
         if vector.iter().all(|number| *number == 0.0) {
-            return garbled("a vector of zeros".to_owned());
+            return garbled("a vector is all zeros".to_owned());
         }
     }
     Ok(vectors)
@@ -53,7 +53,7 @@ fn place(items: Vec<Item>, count: usize) -> Result<Vec<Vec<f32>>, EmbeddingError
             None => return Err(EmbeddingError::Garbled(format!("a vector for text {} of {count}", item.index))),
         }
     }
-    let missing = |at: usize| EmbeddingError::Garbled(format!("text {at} of {count} is without a vector"));
+    let missing = |at: usize| EmbeddingError::Garbled(format!("no vector for text {at} of {count}"));
     vectors.into_iter().enumerate().map(|(at, vector)| vector.ok_or_else(|| missing(at))).collect()
 }
 
@@ -85,13 +85,13 @@ mod tests {
         check(&data(&item(0, "1")), Err("text 1 of 2 is without"));
         check(&two(item(0, ""), item(1, "")), Err("0 dimensions"));
         check(&two(item(0, "1e39"), item(1, "1")), Err("out of range"));
-        check(&two(item(0, "NaN"), item(1, "1")), Err("unusable"));
-        check(&two(item(0, "null"), item(1, "1")), Err("unusable"));
+        check(&two(item(0, "NaN"), item(1, "1")), Err("invalid response"));
+        check(&two(item(0, "null"), item(1, "1")), Err("invalid response"));
         check(&two(item(0, "0, -0"), item(1, "1, 1")), Err("zeros"));
         let long = vec!["1"; MAX_DIMENSIONS + 1].join(",");
         check(&two(item(0, &long), item(1, &long)), Err("8193 dimensions"));
         check(r#"{"error": "no"}"#, Err("missing field `data`"));
-        check("<html>", Err("unusable"));
+        check("<html>", Err("invalid response"));
         let asked = read(two(item(0, "1, 2"), item(1, "1, 2")).as_bytes(), 2, Some(3));
         assert!(asked.expect_err("not what was asked for").to_string().contains("2 dimensions instead of 3"));
     }

@@ -96,7 +96,7 @@ impl Embeddings {
         let mut vectors = Vec::with_capacity(texts.len());
         while vectors.len() < texts.len() {
             let batch = self.embed_batch(&texts[vectors.len()..]).await?;
-            let refused = || EmbeddingError::Garbled("a text that it does not take".to_owned());
+            let refused = || EmbeddingError::Garbled("the endpoint rejected a text".to_owned());
             match batch.vectors.into_iter().collect::<Option<Vec<_>>>() {
                 Some(found) => vectors.extend(found),
                 None => return Err(batch.refusal.unwrap_or_else(refused)),
@@ -216,7 +216,7 @@ impl Embeddings {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.broken(error))? {
             if body.len() + chunk.len() > most {
-                return Err(EmbeddingError::Garbled(format!("it is larger than {most} bytes")));
+                return Err(EmbeddingError::Garbled(format!("over the limit of {most} bytes")));
             }
             body.extend_from_slice(&chunk);
         }

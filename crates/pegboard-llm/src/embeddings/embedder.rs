@@ -76,7 +76,7 @@ impl Embedder {
     pub fn new(settings: EndpointSettings, folder: Option<&Path>) -> Result<Self, EmbeddingError> {
         let open = |folder: &Path| {
             let told = |error: &std::io::Error| {
-                tracing::warn!(folder = %folder.display(), %error, "vectors of tools are not kept");
+                tracing::warn!(folder = %folder.display(), %error, "cannot open the embeddings cache");
             };
             Cache::open(folder).inspect_err(told).ok().map(Arc::new)
         };
@@ -139,7 +139,7 @@ impl Embedder {
             cache.keep(&rows)
         });
         if let Ok(Err(error)) = kept.await {
-            tracing::warn!(%error, "vectors of tools could not be kept");
+            tracing::warn!(%error, "cannot save embeddings");
         }
     }
 
@@ -148,7 +148,7 @@ impl Embedder {
         let names: HashSet<Fingerprint> = names.collect();
         let Some(cache) = self.cache.clone().filter(|_| !names.is_empty()) else { return };
         if let Ok(Err(error)) = tokio::task::spawn_blocking(move || cache.forget(&names)).await {
-            tracing::warn!(%error, "old vectors could not be removed");
+            tracing::warn!(%error, "cannot remove old embeddings");
         }
     }
 
@@ -173,7 +173,7 @@ impl Embedder {
         let mut state = lock(&self.state);
         if state.problem.take().is_some() {
             state.said = None;
-            tracing::info!(endpoint = self.settings().shown(), "the embeddings endpoint answers again");
+            tracing::info!(endpoint = self.settings().shown(), "embeddings endpoint recovered");
         }
     }
 
@@ -185,7 +185,7 @@ impl Embedder {
         if is_due {
             state.said = Some(Instant::now());
             let (endpoint, hint) = (self.settings().shown(), error.hint().unwrap_or_default());
-            tracing::warn!(endpoint, hint, "searches go on without the vectors of the embeddings endpoint: {text}");
+            tracing::warn!(endpoint, hint, "embeddings endpoint failed, searching without it: {text}");
         }
         state.problem = Some(text);
     }
@@ -211,7 +211,7 @@ impl Embedder {
 
 /// The direction of a vector that was checked.
 pub(super) fn direction(vector: &[f32]) -> Result<Arc<Direction>, EmbeddingError> {
-    let none = || EmbeddingError::Garbled("a vector without a direction".to_owned());
+    let none = || EmbeddingError::Garbled("a vector has no direction".to_owned());
     Direction::of(vector).map(Arc::new).ok_or_else(none)
 }
 

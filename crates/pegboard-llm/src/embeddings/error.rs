@@ -13,7 +13,7 @@ pub enum EmbeddingError {
     #[error("cannot reach the endpoint")]
     Unreachable(#[source] reqwest::Error),
     /// It took too long.
-    #[error("the endpoint did not answer within {} s", .0.as_secs_f32())]
+    #[error("the endpoint did not respond within {} s", .0.as_secs_f32())]
     Slow(Duration),
     /// It refuses.
     #[error("the endpoint answered with HTTP status {status}{message}")]
@@ -24,10 +24,10 @@ pub enum EmbeddingError {
         message: String,
     },
     /// What it sent are no vectors.
-    #[error("the endpoint's answer is unusable: {0}")]
+    #[error("invalid response from the endpoint: {0}")]
     Garbled(String),
     /// Its vectors have another length than those of the tools.
-    #[error("the endpoint's vectors have {found} dimensions, those of the tools {expected}")]
+    #[error("the endpoint's vectors have {found} dimensions; those of the tools have {expected}")]
     Dimensions {
         /// Of the vectors that were known.
         expected: usize,
@@ -40,27 +40,31 @@ impl EmbeddingError {
     /// What can be done about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Unreachable(_) => Some("is it running, and is `url` right? For Ollama it ends with `:11434/v1`"),
-            Self::Slow(_) => Some(
-                "a model that is loaded on demand is slow at first; `queryTimeout` and `timeout` say how long to wait",
-            ),
+            Self::Unreachable(_) => {
+                Some("check that it is running and that `url` is correct; for Ollama it ends with `:11434/v1`")
+            }
+            Self::Slow(_) => {
+                Some("a model that is loaded on demand is slow at first; raise `queryTimeout` or `timeout`")
+            }
             Self::Refused { status: 300..=399, .. } => {
-                Some("it points elsewhere, where the key does not go along; put the last address into `url`")
+                Some("it redirects to another address, to which the key is not sent; set `url` to the final address")
             }
             Self::Refused { status: 400 | 422, .. } => {
-                Some("is it an embedding model, and does it take `dimensions`, if they are set?")
+                Some("check that it is an embedding model, and that it supports `dimensions` if they are set")
             }
-            Self::Refused { status: 401 | 403, .. } => Some("put the key into `key`, better as `${VARIABLE}`"),
-            Self::Refused { status: 404, .. } => {
-                Some("is the model there under this name (`ollama pull MODEL`), and does `url` end with `/v1`?")
-            }
-            Self::Refused { status: 429, .. } => Some("the endpoint limits how often it may be asked"),
-            Self::Refused { status: 500..=599, .. } => Some("its own log says why; is the model loaded?"),
-            Self::Dimensions { .. } => Some(
-                "the model has changed under its name; `serve` embeds the tools again, and so does everybody once the \
-                 folder `embeddings` in the state folder is removed",
+            Self::Refused { status: 401 | 403, .. } => Some("set the API key in `key`, preferably as `${VARIABLE}`"),
+            Self::Refused { status: 404, .. } => Some(
+                "check that the model exists under this name (`ollama pull MODEL`), and that `url` ends with `/v1`",
             ),
-            Self::Garbled(_) => Some("is this an OpenAI-compatible `/v1/embeddings`, and an embedding model?"),
+            Self::Refused { status: 429, .. } => Some("the endpoint has a rate limit"),
+            Self::Refused { status: 500..=599, .. } => Some("check its log, and that the model is loaded"),
+            Self::Dimensions { .. } => Some(
+                "the model behind this name has changed; `pegboard serve` embeds the tools again, other commands do \
+                 after you remove the folder `embeddings` in the state folder",
+            ),
+            Self::Garbled(_) => {
+                Some("check that it is an OpenAI-compatible `/v1/embeddings` endpoint with an embedding model")
+            }
             _ => None,
         }
     }

@@ -28,7 +28,7 @@ impl Embedder {
         let requests = self.named(query.requests.iter());
         let left = limit.saturating_sub(began.elapsed());
         if let Err(error) = self.add_missing(&requests, &mut known, left, false).await {
-            tracing::debug!("a query goes without the vectors of its requests: {}", with_causes(&error));
+            tracing::debug!("query ranked without embeddings of its parts: {}", with_causes(&error));
         }
         named.extend(requests);
         Ok(vectors(&named, &known))

@@ -87,7 +87,7 @@ impl Embedder {
         let outcome = self.fetched(&texts, deadline).await;
         let failure = outcome.as_ref().err().map(|error| with_causes(error).into());
         if pass.settle(failure, Instant::now()) == BreakerTurn::Opened {
-            tracing::debug!(?part, "the embeddings endpoint is left alone for a while");
+            tracing::debug!(?part, "embeddings circuit breaker opened");
         }
         match outcome {
             Ok(rows) => {

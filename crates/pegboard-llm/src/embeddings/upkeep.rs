@@ -81,7 +81,7 @@ impl Embedder {
     /// Fetches everything, whatever is known: the model behind the name has changed, and what
     /// the old one made cannot be compared with what the new one makes.
     async fn all_anew(&self, catalog: &Catalog, publish: Publish<'_>) -> Result<(), EmbeddingError> {
-        tracing::info!("the embeddings endpoint has another model under the same name; all tools are embedded again");
+        tracing::info!("embedding model changed, embedding all tools again");
         let wanted = self.wanted(self.seen(catalog).cloned().collect()).await;
         self.forget(wanted.iter().map(|one| one.name)).await;
         self.fetch(catalog, Vec::new(), wanted, publish).await

@@ -187,7 +187,7 @@ pub struct Request {
 #[non_exhaustive]
 pub enum WireError {
     /// Something is missing that every answer has.
-    #[error("the answer has no `{field}`")]
+    #[error("the response has no `{field}`")]
     Missing {
         /// What.
         field: &'static str,
@@ -201,7 +201,7 @@ pub enum WireError {
         message: String,
     },
     /// The answer ended before it was complete.
-    #[error("the answer ended in the middle")]
+    #[error("the response ended before it was complete")]
     Cut,
 }
 

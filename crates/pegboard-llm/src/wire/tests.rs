@@ -41,14 +41,14 @@ fn what_is_no_object_does_no_harm() {
     let end = json!({"type": "message_stop"});
     let message = |message: Value| json!({"type": "message_start", "message": message});
     let usage = json!({"type": "message_delta", "delta": {}, "usage": {"output_tokens": 2, "input_tokens": null}});
-    check(Wire::Anthropic, &[message(json!("x")), usage.clone(), end.clone()], "the answer has no `message`");
+    check(Wire::Anthropic, &[message(json!("x")), usage.clone(), end.clone()], "the response has no `message`");
     check(Wire::Anthropic, &[message(json!({"usage": 7})), usage.clone(), end.clone()], " 0/0/2");
     check(Wire::Anthropic, &[usage, end.clone()], " 0/0/2");
     let start = json!({"type": "content_block_start", "index": 0, "content_block": "x"});
-    check(Wire::Anthropic, &[start, end], "the answer has no `content_block`");
+    check(Wire::Anthropic, &[start, end], "the response has no `content_block`");
     let usage = json!({"choices": [{"delta": 3, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}});
     check(Wire::Chat, &[json!("x"), json!([1]), usage], " 3/0/0");
-    check(Wire::Chat, &[json!(1), json!([1])], "the answer ended in the middle");
+    check(Wire::Chat, &[json!(1), json!([1])], "the response ended before it was complete");
 }
 
 #[test]

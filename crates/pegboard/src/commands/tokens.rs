@@ -146,7 +146,7 @@ impl Report {
         let search = if exposure.is_on { "on" } else { "off" };
         format!(
             "{tools} tools, {tokens} tokens all at once (estimate: {estimate}), \
-             {complete_signatures} with a complete signature\nsearch by itself: {search} ({})\n{table}",
+             {complete_signatures} with a complete signature\nautomatic tool search: {search} ({})\n{table}",
             exposure.reason
         )
     }

@@ -112,7 +112,7 @@ fn answers_are_bounded() {
     let text = format!("{}\n", "word ".repeat(90)).repeat(2000);
     let shown = run(&text, &compiled("word"), Bounds { max_results: 1000, tokens: 500, ..bounds() });
     assert!(pegboard_discovery::estimate_tokens(&shown) < 550, "{shown}");
-    assert!(shown.ends_with("\n[Cut: no more fits at once. Narrow the pattern, or lower max_results.]"), "{shown}");
+    assert!(shown.ends_with("\n[Truncated. Narrow the pattern, or lower max_results.]"), "{shown}");
 }
 
 #[test]

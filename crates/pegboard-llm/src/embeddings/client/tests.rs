@@ -156,9 +156,9 @@ async fn what_is_no_answer_is_an_error() {
         let error = error.embed(&texts(4)).await.expect_err("no vectors");
         assert!(error.to_string().contains(expected), "{conduct:?}: {error}");
     };
-    check(Conduct::Garbage, "unusable").await;
-    check(Conduct::Half, "text 2 of 4 is without a vector").await;
-    check(Conduct::NotANumber, "unusable").await;
+    check(Conduct::Garbage, "invalid response").await;
+    check(Conduct::Half, "no vector for text 2 of 4").await;
+    check(Conduct::NotANumber, "invalid response").await;
     check(Conduct::Breaks, "cannot reach the endpoint").await;
     check(Conduct::Hangs, "did not answer within 1 s").await;
     let (url, gone) = (endpoint.url(), endpoint);

@@ -292,7 +292,7 @@ async fn a_dead_endpoint_costs_two_waits() {
     assert_eq!(endpoint.requests().len() - before, 2, "then it is left alone");
     let standing = embedder.standing();
     assert_eq!((standing.failed, standing.skipped), (2, 2));
-    assert_eq!(standing.problem.as_deref(), Some("the endpoint did not answer within 3 s"));
+    assert_eq!(standing.problem.as_deref(), Some("the endpoint did not respond within 3 s"));
 }
 
 #[tokio::test]
@@ -302,7 +302,7 @@ async fn a_vector_of_another_length_is_not_used() {
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     endpoint.conduct(Conduct::Dimensions(5));
     assert!(!asked(&embedder, "a").await);
-    let problem = "the endpoint's vectors have 5 dimensions, those of the tools 64";
+    let problem = "the endpoint's vectors have 5 dimensions; those of the tools have 64";
     assert_eq!(embedder.standing().problem.as_deref(), Some(problem));
     endpoint.conduct(Conduct::Answers);
     assert!(asked(&embedder, "a").await);

@@ -96,7 +96,7 @@ impl<'a> Report<'a> {
             text.push_str(&self.hits_to_text());
         }
         if !self.unmatched_terms.is_empty() {
-            text.push_str(&format!("No tool knows: {}\n", self.unmatched_terms.join(", ")));
+            text.push_str(&format!("No tool matches these words: {}\n", self.unmatched_terms.join(", ")));
         }
         if let Some(why_not) = &self.why_not {
             text.push_str(&why_not.to_text());

@@ -48,7 +48,7 @@ fn an_agent_finds_what_the_endpoint_understands() {
 fn an_agent_goes_on_without_the_endpoint_and_says_so() {
     for (test, conduct, reason) in [
         ("embeddings-refuses", Conduct::Refuses(500, Some(60)), "500"),
-        ("embeddings-garbage", Conduct::Garbage, "unusable"),
+        ("embeddings-garbage", Conduct::Garbage, "invalid response"),
     ] {
         let endpoint = Endpoint::start(Limits::default());
         endpoint.conduct(conduct);
