@@ -29,10 +29,10 @@ struct Entry {
 #[non_exhaustive]
 pub enum BaselineError {
     /// It is not JSON.
-    #[error("it is not JSON")]
+    #[error("not JSON")]
     NotJson(#[from] serde_json::Error),
     /// It is of a version that is not known here.
-    #[error("it is no baseline of version {VERSION}")]
+    #[error("not a baseline of version {VERSION}")]
     Version,
     /// An entry is not of the right form.
     #[error("entry {number} has no known `rule` or no list of `tools`")]

@@ -177,8 +177,8 @@ pub(super) fn look(look: &Look<'_>, groups: &Groups, findings: &mut Vec<Finding>
                 }),
             };
             format!(
-                "{} tools say much the same ({words:.0} % of their words{meaning}), and a search for one finds the \
-                 others: {names}",
+                "{} tools have similar descriptions ({words:.0} % of their words{meaning}), so a search for one \
+                 finds the others: {names}",
                 members.len()
             )
         };
@@ -197,14 +197,16 @@ fn apart(look: &Look<'_>, members: &[usize]) -> String {
         let others: Vec<usize> = members.iter().copied().filter(|other| other != at).collect();
         let words = look.corpus.telling(look.tools[*at], &others, &look.words, WORDS);
         if !words.is_empty() {
-            told.push(format!("`{}` of {}", look.tools[*at].id(), quoted(&words)));
+            told.push(format!("`{}` with {}", look.tools[*at].id(), quoted(&words)));
         }
     }
     match told.is_empty() {
         true => {
-            "nothing that they say differs: keep one, or say in each when to use it rather than the others".to_owned()
+            "their descriptions do not differ: keep one tool, or say in each description when to use it rather than \
+             the others"
+                .to_owned()
         }
-        false => format!("begin each description with what only it speaks of: {}", told.join("; ")),
+        false => format!("begin each description with what distinguishes the tool: {}", told.join("; ")),
     }
 }
 

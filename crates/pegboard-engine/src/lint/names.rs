@@ -26,9 +26,8 @@ fn too_long(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     let limit = look.thresholds.name_bytes;
     let length = tool.name().len();
     if length > limit {
-        let message = format!("its name has {length} characters, and providers take {limit}");
-        let suggestion =
-            format!("take {} characters out of the name; what it says can go into the title", length - limit);
+        let message = format!("its name has {length} characters; providers accept at most {limit}");
+        let suggestion = format!("shorten the name by {} characters; put the details into the title", length - limit);
         return Some(look.finding(Rule::NameTooLong, at, message, suggestion));
     }
     None
@@ -44,14 +43,14 @@ fn too_long_together(look: &Look<'_>, findings: &mut Vec<Finding>) {
     for members in long.chunk_by(|one, other| server(*one) == server(*other)) {
         let longest = members.iter().map(|at| length(*at)).max().unwrap_or_default();
         let message = format!(
-            "with the server in front, {} up to {longest} characters, and providers take {limit}: {}",
+            "with the server name as prefix, {} up to {longest} characters; providers accept at most {limit}: {}",
             if members.len() == 1 { "its name has".to_owned() } else { format!("{} names have", members.len()) },
             listed(members.iter().map(|at| look.tools[*at].name()))
         );
         let over = longest - limit;
         let suggestion = format!(
-            "clients that put the server in front must cut names; a name of the server that is {over} shorter than \
-             `{}` helps all of them",
+            "clients that prefix the server name must cut these names; shorten the server name `{}` by {over} \
+             characters",
             server(members[0])
         );
         let finding = look.group(Rule::NameTooLong, members, message, suggestion);
@@ -72,15 +71,15 @@ fn refused(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     let mended = naming::mend(name);
     if bad.is_empty() {
         let first = name.chars().next().filter(|c| !c.is_ascii_alphabetic() && *c != '_')?;
-        let message = format!("its name begins with `{first}`, which not every provider takes");
+        let message = format!("its name begins with `{first}`, which some providers reject");
         return Some(look.finding(Rule::UnsafeName, at, message, "begin it with a letter".to_owned()));
     }
     bad.truncate(5);
-    let message = format!("its name has {}, and providers take letters, digits, `_` and `-` only", bad.join(", "));
+    let message = format!("its name has {}; providers accept only letters, digits, `_` and `-`", bad.join(", "));
     let has_letters = mended.chars().any(|c| c.is_ascii_alphanumeric());
     let suggestion = match has_letters {
-        true => format!("name it `{mended}`; what people are to read can go into the title"),
-        false => "name it in Latin letters; what people are to read can go into the title".to_owned(),
+        true => format!("rename it to `{mended}`; put the display name into the title"),
+        false => "use a name in Latin letters; put the display name into the title".to_owned(),
     };
     Some(look.finding(Rule::UnsafeName, at, message, suggestion))
 }
@@ -98,7 +97,7 @@ fn duplicates(look: &Look<'_>, findings: &mut Vec<Finding>) {
         let name = look.tools[members[0]].name();
         let message = match is_within {
             true => format!(
-                "{} tools have names that differ by spelling alone: {}",
+                "{} tools have names that differ only in spelling: {}",
                 members.len(),
                 listed(members.iter().map(|at| look.tools[*at].id()))
             ),
@@ -109,8 +108,10 @@ fn duplicates(look: &Look<'_>, findings: &mut Vec<Finding>) {
             ),
         };
         let suggestion = match is_within {
-            true => "rename one of them after what it alone does",
-            false => "name what it acts on in the name, or let clients put the server in front (Pegboard does)",
+            true => "rename one of them so that the name says how it differs",
+            false => {
+                "include in the name what the tool acts on, or use clients that prefix the server name (Pegboard does)"
+            }
         };
         let mut finding = look.group(Rule::DuplicateName, &members, message, suggestion.to_owned());
         if is_within {

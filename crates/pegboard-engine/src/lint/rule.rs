@@ -30,7 +30,7 @@ impl Severity {
 /// One kind of weakness. The names stay: baselines and configurations refer to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
-    /// There is no description.
+    /// The tool has no description.
     NoDescription,
     /// Its own description does not find it.
     NotFoundByDescription,
@@ -50,9 +50,9 @@ pub enum Rule {
     CostlySchema,
     /// A parameter that must be given is not described.
     UndescribedParameter,
-    /// The name is longer than providers take.
+    /// The name is longer than providers accept.
     NameTooLong,
-    /// The name has characters that providers refuse.
+    /// The name has characters that providers reject.
     UnsafeName,
     /// Several tools have the name.
     DuplicateName,
@@ -112,18 +112,18 @@ impl Rule {
     /// What it finds, in a few words.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::NoDescription => "There is no description",
+            Self::NoDescription => "The tool has no description",
             Self::NotFoundByDescription => "A search for the beginning of its description does not find the tool",
             Self::NotFoundByNameWords => "A search for the words of its name does not find the tool",
-            Self::Confusable => "Tools so alike that a search for one finds the other",
+            Self::Confusable => "Tools are so similar that a search for one finds the other",
             Self::NoAction => "Neither name nor description says what the tool does",
             Self::NoDomain => "Neither name nor description says what the tool acts on",
             Self::NoOutput => "Nothing says what the tool returns",
             Self::LongDescription => "The description costs too many tokens",
             Self::CostlySchema => "The schema costs too many tokens",
-            Self::UndescribedParameter => "Parameters that must be given are not described",
-            Self::NameTooLong => "The name is longer than providers take",
-            Self::UnsafeName => "The name has characters that providers refuse",
+            Self::UndescribedParameter => "Required parameters are not described",
+            Self::NameTooLong => "The name is longer than providers accept",
+            Self::UnsafeName => "The name has characters that providers reject",
             Self::DuplicateName => "Several tools have the same name",
         }
     }

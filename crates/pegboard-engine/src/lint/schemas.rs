@@ -77,18 +77,18 @@ fn costly(look: &Look<'_>, at: usize, schema: &Value) -> Option<Finding> {
         .take(MOST_PARTS)
         .map(|part| format!("`{}` about {} ({})", part.name, part.cost, part.made_of))
         .collect();
-    let of_these = if shown.is_empty() { String::new() } else { format!("; of these {}", shown.join(", ")) };
-    let message = format!("its schema costs about {total} tokens, more than {limit}{of_these}");
+    let of_these = if shown.is_empty() { String::new() } else { format!("; the largest parts: {}", shown.join(", ")) };
+    let message = format!("its schema costs about {total} tokens, over the limit of {limit}{of_these}");
     let suggestion = match cut {
-        0 => "shorten it; what only a few calls need belongs into a tool of its own".to_owned(),
+        0 => "shorten it; move what only a few calls need into a separate tool".to_owned(),
         1..=MOST_PARTS if left <= limit => format!(
             "{} {}: the rest costs about {left}",
-            if parts[..cut].iter().any(|part| part.is_needed) { "shorten or flatten" } else { "shorten or take out" },
+            if parts[..cut].iter().any(|part| part.is_needed) { "shorten or flatten" } else { "shorten or remove" },
             listed(parts[..cut].iter().map(|part| part.name.as_str()))
         ),
         _ => format!(
-            "its {} parameters cost too much together: split the tool by what it is used for, shorten descriptions, \
-             leave out what has a good default",
+            "its {} parameters cost too much together: split the tool by use case, shorten descriptions, remove \
+             parameters that have a good default",
             parts.len()
         ),
     };
@@ -131,7 +131,7 @@ fn made_of(look: &Look<'_>, value: &Value) -> String {
     });
     let mut said = Vec::new();
     if properties > 0 {
-        said.push(format!("{properties} inner ones"));
+        said.push(format!("{properties} nested properties"));
     }
     if choices > 10 {
         said.push(format!("{choices} choices"));
@@ -175,8 +175,9 @@ fn undescribed(look: &Look<'_>, at: usize, tool: &Tool, schema: &Value) -> Optio
         required.len().max(dark.len()),
         listed(dark.iter().copied())
     );
-    let suggestion =
-        format!("give {them} a `description`: for `{first}` what it is, in which form, and where a model gets it from");
+    let suggestion = format!(
+        "give {them} a `description`: for `{first}` what it is, in which format, and where a model gets it from"
+    );
     let parameters = dark.iter().map(|name| (*name).to_owned()).collect();
     Some(Finding { parameters, ..look.finding(Rule::UndescribedParameter, at, message, suggestion) })
 }

@@ -141,7 +141,7 @@ fn is_full(look: &Look<'_>, hits: &Hits) -> bool {
 
 fn not_found(look: &Look<'_>, at: usize, ahead: &[usize], hits: &Hits) -> Finding {
     let place = match hits.place(at) {
-        Some(place) => format!("finds it at place {place}"),
+        Some(place) => format!("finds it at rank {place}"),
         None if is_full(look, hits) => format!("does not find it among the first {}", hits.list.len()),
         None => "does not find it".to_owned(),
     };
@@ -152,8 +152,10 @@ fn not_found(look: &Look<'_>, at: usize, ahead: &[usize], hits: &Hits) -> Findin
     let nearest = &ahead[..ahead.len().min(SHOWN)];
     let telling = look.corpus.telling(look.tools[at], nearest, &look.words, WORDS);
     let suggestion = match (telling.is_empty(), ahead.is_empty()) {
-        (false, false) => format!("begin the description with what only this one speaks of: {}", quoted(&telling)),
-        (true, false) => "none of its words is its own: say what it does that the others do not".to_owned(),
+        (false, false) => format!("begin the description with what distinguishes this tool: {}", quoted(&telling)),
+        (true, false) => {
+            "all of its words also occur in the others: say what it does that the others do not".to_owned()
+        }
         _ => "begin the description with words for what it does and what it acts on".to_owned(),
     };
     look.finding(Rule::NotFoundByDescription, at, message, suggestion)
@@ -168,7 +170,7 @@ fn same_beginning(look: &Look<'_>, missing: &[(usize, Vec<usize>)]) -> Finding {
         members.len(),
         listed(members.iter().map(|at| look.tools[*at].id()))
     );
-    let suggestion = "begin each with what it does; what holds for all of them belongs into the server's instructions";
+    let suggestion = "begin each with what it does; move what applies to all of them into the server's instructions";
     look.group(Rule::NotFoundByDescription, &members, message, suggestion.to_owned())
 }
 
@@ -191,14 +193,14 @@ fn crowded_names(look: &Look<'_>, searches: &Searches) -> Vec<Finding> {
         let (message, suggestion) = match members.len() {
             1 => (
                 format!("a search for the words of its name finds {limit} other tools before it"),
-                "name it after what it does and what it acts on, in words that are its own",
+                "name it after what it does and what it acts on, in words that the other tools do not use",
             ),
             count => (
                 format!(
-                    "{count} tools are called `{name}`, and a search shows {limit}: {}",
+                    "{count} tools are called `{name}`, but a search shows only {limit}: {}",
                     listed(members.iter().map(|at| look.tools[*at].id()))
                 ),
-                "name what each acts on in its name, such as the service or the kind of thing",
+                "include in each name what the tool acts on, such as the service or the kind of object",
             ),
         };
         look.group(Rule::NotFoundByNameWords, &members, message, suggestion.to_owned())

@@ -196,10 +196,11 @@ fn tools_that_are_not_found() {
     check(
         &(first.clone() + &third),
         &[
-            "not-found-by-description read_map: a search for the beginning of its description finds it at place 3, behind \
-         `read_mail` and `read_font` begin the description with what only this one speaks of: “map”, “region”, “place”",
-            "not-found-by-name-words read_map: a search for the words of its name finds 2 other tools before it name it after \
-         what it does and what it acts on, in words that are its own",
+            "not-found-by-description read_map: a search for the beginning of its description finds it at rank 3, \
+             behind `read_mail` and `read_font` begin the description with what distinguishes this tool: “map”, \
+             “region”, “place”",
+            "not-found-by-name-words read_map: a search for the words of its name finds 2 other tools before it name \
+             it after what it does and what it acts on, in words that the other tools do not use",
         ],
     );
     // What is told of many is told once.
@@ -298,9 +299,9 @@ fn what_is_no_baseline() {
         let error = Baseline::parse(text).expect_err(text);
         assert_eq!(error.to_string(), expected, "{text}");
     };
-    check("oops", "it is not JSON");
-    check("[]", "it is no baseline of version 1");
-    check(r#"{"version": 2, "findings": []}"#, "it is no baseline of version 1");
+    check("oops", "not JSON");
+    check("[]", "not a baseline of version 1");
+    check(r#"{"version": 2, "findings": []}"#, "not a baseline of version 1");
     let entry = "entry 1 has no known `rule` or no list of `tools`";
     check(r#"{"version": 1, "findings": [{"rule": "no-such", "tools": ["a"]}]}"#, entry);
     check(r#"{"version": 1, "findings": [{"rule": "no-action", "tools": [1]}]}"#, entry);

@@ -28,7 +28,7 @@ fn undescribed(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     let suggestion = format!("say what it does, to what, and what it returns: “{} …. Returns …”", beginning(tool));
     let message = match tool.description().trim() {
         "" => "it has no description".to_owned(),
-        text => format!("its description is none: “{text}”"),
+        text => format!("its description is only a placeholder: “{text}”"),
     };
     Some(look.finding(Rule::NoDescription, at, message, suggestion))
 }
@@ -63,9 +63,9 @@ fn meaning(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     said.extend(Words::of(tool.description()));
     let words = &look.words;
     if said.iter().all(|word| words.is_generic(word)) {
-        let message = "name and description could be any tool's: all their words are general ones".to_owned();
+        let message = "name and description could belong to any tool: all their words are generic".to_owned();
         let server = tool.server_name().map_or(String::new(), |server| format!(" (of `{server}`)"));
-        let suggestion = format!("name the thing it acts on{server}, in the words that people use for it");
+        let suggestion = format!("name what it acts on{server}, in the words that users would search for");
         return Some(look.finding(Rule::NoDomain, at, message, suggestion));
     }
     let has_action = said.iter().any(|word| words.is_action(word)) || begins_with_verb(tool.description());
@@ -82,8 +82,8 @@ fn vague(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     let (words, said) = (&look.words, Words::of(tool.description()));
     let is_vague = said.iter().any(|word| words.is_vague(word));
     if is_vague && said.iter().all(|word| words.is_generic(word) || words.is_vague(word) || word == "about") {
-        let message = "its description could be any tool's: it names neither a thing nor a domain".to_owned();
-        let suggestion = "name the thing it acts on and its domain, in the words that people use for them".to_owned();
+        let message = "its description could belong to any tool: it names neither an object nor a domain".to_owned();
+        let suggestion = "name what it acts on and its domain, in the words that users would search for".to_owned();
         let finding = look.finding(Rule::NoDomain, at, message, suggestion);
         return Some(Finding { severity: look.mildly(Rule::NoDomain, Severity::Note), ..finding });
     }
@@ -126,11 +126,11 @@ fn outputs(look: &Look<'_>, findings: &mut Vec<Finding>) {
     for members in silent.chunk_by(|one, other| server(one) == server(other)) {
         let names = listed(members.iter().map(|at| look.tools[*at].name()));
         let message = match members.len() {
-            1 => "it makes something, and nothing says what it returns".to_owned(),
-            count => format!("{count} tools make something, and nothing says what they return: {names}"),
+            1 => "it creates something, but its return value is not described".to_owned(),
+            count => format!("{count} tools create something, but their return values are not described: {names}"),
         };
-        let suggestion = "add “Returns …” (an id, a link, the whole thing), which a model needs to go on; or declare an \
-                          `outputSchema`";
+        let suggestion = "add “Returns …” (an id, a link, the full object), which a model needs for its next step; \
+                          or declare an `outputSchema`";
         findings.push(look.group(Rule::NoOutput, members, message, suggestion.to_owned()));
     }
 }
@@ -141,13 +141,13 @@ fn long(look: &Look<'_>, at: usize, tool: &Tool) -> Option<Finding> {
     if tokens <= limit {
         return None;
     }
-    let message = format!("its description costs about {tokens} tokens, more than {limit}");
+    let message = format!("its description costs about {tokens} tokens, over the limit of {limit}");
     let suggestion = match longest_part(look, tool.description()) {
         Some((start, cost)) => format!(
-            "the part that begins with “{start}” costs about {cost}: what only a caller needs belongs into the \
-             descriptions of parameters, manuals into a resource or prompt"
+            "the part that begins with “{start}” costs about {cost}: move details of a call into the descriptions of \
+             parameters, manuals into a resource or prompt"
         ),
-        None => "keep what helps to choose the tool; manuals belong into a resource or prompt".to_owned(),
+        None => "keep what helps to choose the tool; move manuals into a resource or prompt".to_owned(),
     };
     Some(look.finding(Rule::LongDescription, at, message, suggestion))
 }

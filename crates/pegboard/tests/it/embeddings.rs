@@ -86,7 +86,7 @@ fn a_search_goes_on_without_it_and_says_so() {
     );
     for (conduct, expected) in [
         (Conduct::Garbage, "invalid response"),
-        (Conduct::Half, "without a vector"),
+        (Conduct::Half, "no vector for text"),
         (Conduct::NotANumber, "invalid response"),
         (Conduct::Refuses(500, Some(0)), "HTTP status 500"),
     ] {
