@@ -117,7 +117,7 @@ impl Asked {
     /// Whether it has a use for them.
     pub(crate) fn embed_tools(&self, ranker: &dyn Ranker, catalog: &Catalog) -> bool {
         if !ranker.use_vectors(&Arc::default()) {
-            warn(&format!("the ranker `{}` does not use embeddings; `hybrid` does", ranker.name()));
+            warn(&format!("the ranker `{}` does not use embeddings; use `hybrid`", ranker.name()));
             return false;
         }
         let progress = Progress::waiting("embedding the tools");

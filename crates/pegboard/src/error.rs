@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_line_of_the_log_has_no_loose_ends() {
-        let error = CliError::new("`x.json` has mistakes:\n  line 1: a\n  line 2: b").hint("fix them");
-        assert_eq!(error.in_one_line(), "`x.json` has mistakes: line 1: a; line 2: b (fix them)");
+        let error = CliError::new("`x.json` has errors:\n  line 1: a\n  line 2: b").hint("fix them");
+        assert_eq!(error.in_one_line(), "`x.json` has errors: line 1: a; line 2: b (fix them)");
     }
 }

@@ -122,7 +122,7 @@ pub(crate) fn keeper(
         Ok(keeper) => Some(Arc::new(keeper)),
         Err(error) => {
             let folder = folder.display();
-            tracing::warn!(%folder, %error, "what is learned from use cannot be kept, and nothing is learned");
+            tracing::warn!(%folder, %error, "usage learning disabled: cannot open its folder");
             None
         }
     }

@@ -32,7 +32,7 @@ pub enum FileError {
     #[error("`{}` is not UTF-8", .0.display())]
     NotText(PathBuf),
     /// It has mistakes.
-    #[error("`{}` has mistakes:\n  {}", path.display(), problems.lines().join("\n  "))]
+    #[error("`{}` has errors:\n  {}", path.display(), problems.lines().join("\n  "))]
     Mistakes {
         /// The file.
         path: PathBuf,

@@ -133,7 +133,10 @@ fn piece(piece: &Value) -> String {
         }
         (Some(kind), _) => {
             let size = text("data").map_or(0, |data| data.len() / 4 * 3);
-            format!("[{kind} {}, {size} bytes; `--format json` has the data]", text("mimeType").unwrap_or("of no type"))
+            format!(
+                "[{kind} {}, {size} bytes; `--format json` has the data]",
+                text("mimeType").unwrap_or("of unknown type")
+            )
         }
         (None, _) => piece.to_string(),
     }

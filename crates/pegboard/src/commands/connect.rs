@@ -117,7 +117,7 @@ fn hook(
 ) -> Result<(PathBuf, String), CliError> {
     let (Client::ClaudeCode, Some(source), Some(config)) = (client, source, source.and_then(Source::path)) else {
         return Err(CliError::new("`--hook` is for Claude Code with a configuration of your own")
-            .hint("leave out `--hook`, or `--http`"));
+            .hint("omit `--hook` or `--http`"));
     };
     let path = hooks::file(surroundings, args.project.as_deref())
         .ok_or_else(|| CliError::new("no folder for Claude Code's settings: `HOME` is not set"))?;

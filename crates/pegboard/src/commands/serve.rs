@@ -257,8 +257,8 @@ fn usual_level(args: &ServeArgs) -> &'static str {
 /// Explains itself to a person who has started what a client starts.
 fn explain_pipe() {
     if std::io::stdin().is_terminal() {
-        say("this speaks MCP on standard input and output, for a client that starts it; `pegboard connect` tells \
-             a client to, and `pegboard serve` without `--stdio` listens on an address. Ctrl-d ends it.");
+        say("waiting for an MCP client on standard input and output; Ctrl-D ends it. MCP clients start this command \
+             themselves: `pegboard connect` configures one. Without `--stdio`, `pegboard serve` listens on an address.");
     }
 }
 
@@ -269,7 +269,7 @@ async fn stopped(gateway: Arc<Gateway>, log: Arc<LogBuffer>, format: LogFormat, 
     let again = stop_signal();
     let text = match gateway.running_calls() {
         0 => "stopping".to_owned(),
-        calls => format!("stopping; {calls} calls may run for {} s more", deadline.as_secs_f32()),
+        calls => format!("stopping; waiting up to {} s for running calls ({calls})", deadline.as_secs_f32()),
     };
     announce(format, &text);
     gateway.close_streams();
@@ -309,12 +309,12 @@ fn summary(servers: &[Arc<Upstream>], tools: usize) -> String {
     let known = enabled.iter().filter(|server| server.is_from_manifest()).count();
     let mut parts = vec![format!("{ready} of {} servers ready", enabled.len())];
     let waiting = enabled.len() - ready - failed;
-    for (number, what) in [(waiting, "starting or idle"), (failed, "failed"), (known, "listed from the last run")] {
+    for (number, what) in [(waiting, "starting or idle"), (failed, "failed"), (known, "with cached tool lists")] {
         if number > 0 {
             parts.push(format!("{number} {what}"));
         }
     }
-    let advice = if failed > 0 { "; `pegboard doctor` says why servers fail" } else { "" };
+    let advice = if failed > 0 { "; `pegboard doctor` shows why servers fail" } else { "" };
     format!("{}; {}{advice}", parts.join(", "), output::counted(tools, "tool"))
 }
 
@@ -354,7 +354,7 @@ pub(crate) fn resolve(address: &str) -> Result<SocketAddr, CliError> {
     };
     let found = full.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     found.ok_or_else(|| {
-        CliError::new(format!("`{address}` is not an address to listen on")).hint("for instance `127.0.0.1:8080`")
+        CliError::new(format!("`{address}` is not an address to listen on")).hint("for example `127.0.0.1:8080`")
     })
 }
 

@@ -171,7 +171,7 @@ impl Content {
         forgive(&mut problems);
         if !problems.is_empty() {
             let problems = problems.lines().join("\n  ");
-            return Err(CliError::new(format!("`{}` has mistakes:\n  {problems}", self.path.display())));
+            return Err(CliError::new(format!("`{}` has errors:\n  {problems}", self.path.display())));
         }
         Ok(config)
     }
@@ -219,7 +219,7 @@ pub(crate) fn check(text: &str, path: &Path) -> Result<(), CliError> {
         return Ok(());
     }
     let problems = problems.lines().join("\n  ");
-    Err(CliError::new(format!("`{}` would have mistakes and was not changed:\n  {problems}", path.display())))
+    Err(CliError::new(format!("`{}` would have errors and was not changed:\n  {problems}", path.display())))
 }
 
 /// The configuration in `text`, and the mistakes in it.

@@ -519,7 +519,7 @@ fn files_are_read_with_their_folder() {
     std::fs::write(&file, format!(r#"{{"servers": {{"a": {server}}}, "pegboard": {{"catalogs": ["t.json"]}}}}"#))
         .expect("a file");
     let error = Content::load(&file).and_then(|content| content.read()).expect_err("a variable is not set").to_string();
-    assert!(error.contains("has mistakes:\n  line 1: `servers.a.env.A` needs"), "{error}");
+    assert!(error.contains("has errors:\n  line 1: `servers.a.env.A` needs"), "{error}");
     let config = read_offline(&file).expect("a configuration");
     std::fs::remove_dir_all(&folder).expect("a folder");
     let shown = format!("{:?}", config.servers[0].transport);

@@ -103,9 +103,9 @@ impl Collector {
         };
         let was_away = self.is_away.swap(outcome.is_err(), Ordering::Relaxed);
         match &outcome {
-            Ok(()) if was_away => tracing::info!("telemetry arrives again"),
+            Ok(()) if was_away => tracing::info!("telemetry export recovered"),
             Err(error) if !was_away => {
-                tracing::warn!(error = pegboard_upstream::with_causes(error), "telemetry does not arrive and is lost");
+                tracing::warn!(error = pegboard_upstream::with_causes(error), "telemetry export failed, batch dropped");
             }
             _ => {}
         }

@@ -18,7 +18,7 @@ const METRIC_INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Off {
     /// Nobody wants it.
-    #[error("there is no collector")]
+    #[error("no collector is configured")]
     Unwanted,
     /// A variable asks for what there is not.
     #[error("`{variable}` is `{value}`, which must be {fits}")]
@@ -34,7 +34,7 @@ impl Off {
     /// Says why nothing is sent, unless nobody wants it.
     pub(crate) fn log(&self) {
         if !matches!(self, Self::Unwanted) {
-            tracing::warn!(error = pegboard_upstream::with_causes(self), "no telemetry is sent");
+            tracing::warn!(error = pegboard_upstream::with_causes(self), "telemetry disabled");
         }
     }
 }
@@ -155,10 +155,10 @@ mod tests {
     #[test]
     fn variables_count_more_than_the_file() {
         let endpoint = (ENDPOINT, "http://collector:4318");
-        check(&[], "there is no collector");
-        check(&[(ENDPOINT, " ")], "there is no collector");
+        check(&[], "no collector is configured");
+        check(&[(ENDPOINT, " ")], "no collector is configured");
         check(&[endpoint], "http://collector:4318 [\"from=file\"] pegboard 1 60s");
-        check(&[endpoint, (DISABLED, "TRUE")], "there is no collector");
+        check(&[endpoint, (DISABLED, "TRUE")], "no collector is configured");
         check(
             &[
                 endpoint,

@@ -304,7 +304,7 @@ impl BookFile {
         let aside = self.folder.join(DAMAGED);
         fs::rename(self.path(), &aside)?;
         let aside = aside.display();
-        (self.tell)(&format!("what was learned from use cannot be read and is put aside as `{aside}`: {error}"));
+        (self.tell)(&format!("learned usage is unreadable; moved to `{aside}`: {error}"));
         Ok(Book::default())
     }
 

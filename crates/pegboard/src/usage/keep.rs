@@ -163,7 +163,7 @@ impl Learner for Keeper {
         let waited = self.shared.news.wait_timeout_while(self.shared.lock(), self.shared.file.patience, is_writing);
         let (memory, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if !memory.has_ended {
-            tracing::warn!(lessons = memory.waiting.len(), "what was learned last from use could not be kept in time");
+            tracing::warn!(lessons = memory.waiting.len(), "latest learned usage not saved in time");
         }
     }
 }
@@ -214,7 +214,7 @@ impl Shared {
                 && !has_failed
             {
                 let file = self.file.path();
-                tracing::warn!(file = %file.display(), %error, "what is learned from use cannot be kept");
+                tracing::warn!(file = %file.display(), %error, "cannot save learned usage");
             }
             has_failed = done.is_err();
             if is_ending {

@@ -78,7 +78,7 @@ fn habits_that_cannot_be_read_are_told_of() {
         assert_eq!(search(), (Some(0), String::new()));
         fs::write(folder.path().join("state/usage").join(name), "?".repeat(32)).expect("it is written");
         let (code, said) = search();
-        assert!(code == Some(0) && said.contains("cannot be read and is put aside as"), "{name}: {code:?} {said}");
+        assert!(code == Some(0) && said.contains("learned usage is unreadable; moved to"), "{name}: {code:?} {said}");
         assert_eq!(search(), (Some(0), String::new()), "it is said once");
     }
     let key = folder.path().join("state/usage/key");

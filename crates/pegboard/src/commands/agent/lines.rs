@@ -52,7 +52,8 @@ impl Show for Lines {
     }
 
     fn refused(&mut self, tool: &str) -> Result<(), CliError> {
-        print(&json!({"event": "refused", "tool": tool, "reason": "it needs consent, and there is nobody to ask"}))
+        print(&json!({"event": "refused", "tool": tool, "reason": "it needs approval, and there is no terminal to ask \
+                     on"}))
     }
 
     fn end(&mut self, ended: Option<Result<&Answer, &RunError>>, spent: &Spent) -> Result<(), CliError> {

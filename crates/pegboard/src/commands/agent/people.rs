@@ -62,8 +62,8 @@ impl Ask {
                 let whose = request.server.as_ref().map_or(String::new(), |server| format!("{}.", visible(server)));
                 let tool = visible(&request.tool);
                 format!(
-                    "{STRONG}?{STRONG:#} may {STRONG}{whose}{tool}{STRONG:#} be called with\n{}  [y]es  [a]lways  \
-                     [n]o  [?], or say why not: ",
+                    "{STRONG}?{STRONG:#} allow {STRONG}{whose}{tool}{STRONG:#} with\n{}  [y]es  [a]lways  [n]o  [?], \
+                     or a reason to decline: ",
                     arguments(&request.arguments)
                 )
             }
@@ -139,7 +139,7 @@ fn arguments(arguments: &Value) -> String {
     let mut text: String = shown.collect();
     if is_partial {
         let size = arguments.to_string().len();
-        text.push_str(&format!("    {FAINT}… not all is shown: {hidden} more lines, {size} bytes in all{FAINT:#}\n"));
+        text.push_str(&format!("    {FAINT}… {hidden} more lines not shown, {size} bytes in total{FAINT:#}\n"));
     }
     text
 }

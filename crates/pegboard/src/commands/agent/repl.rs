@@ -23,13 +23,13 @@ use crate::{
 };
 
 const HELP: &str = "\
-what you type goes to the model, except
-/tools     the tools that it sees
-/cost      what the conversation has cost so far
-/compact   sum the conversation up, to go on in a shorter one
-/help      this
-/quit      end, as Ctrl-D does
-Ctrl-C     stop the model; twice at the prompt ends";
+your input goes to the model, except for these commands:
+/tools     list the tools that the model sees
+/cost      show the cost of the conversation so far
+/compact   summarize the conversation to continue with a shorter one
+/help      show this help
+/quit      end the conversation, like Ctrl-D
+Ctrl-C     stop the model; press it twice at the prompt to end";
 
 const COMMANDS: [&str; 5] = ["/tools", "/cost", "/compact", "/help", "/quit"];
 
@@ -97,13 +97,13 @@ fn read_lines(
     editor: &mut Editor<Commands, DefaultHistory>,
 ) -> Result<Outcome, CliError> {
     let mut is_interrupted = false;
-    say(&format!("{FAINT}`/help` says what else can be typed{FAINT:#}"));
+    say(&format!("{FAINT}type `/help` for the commands{FAINT:#}"));
     loop {
         let line = match editor.readline("> ") {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) if !is_interrupted => {
                 is_interrupted = true;
-                say(&format!("{FAINT}Ctrl-C again ends{FAINT:#}"));
+                say(&format!("{FAINT}press Ctrl-C again to end{FAINT:#}"));
                 continue;
             }
             Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(Outcome::Yes),
@@ -137,7 +137,7 @@ async fn take(line: &str, talk: &mut Talk) -> Result<Next, CliError> {
         }
         "/compact" => return compact(talk).await,
         line if line.starts_with('/') && !line.contains([' ', '\n']) => {
-            warn(&format!("there is no `{}`; `/help` says what there is", clean(line)));
+            warn(&format!("unknown command `{}`; `/help` lists the commands", clean(line)));
         }
         prompt => {
             return Ok(match talk.say(prompt.to_owned()).await? {
@@ -155,7 +155,7 @@ async fn compact(talk: &mut Talk) -> Result<Next, CliError> {
     Ok(tokio::select! {
         compacted = talk.agent.compact() => match compacted {
             Ok(()) => {
-                say(&format!("{FAINT}the conversation was summed up{FAINT:#}"));
+                say(&format!("{FAINT}the conversation was summarized{FAINT:#}"));
                 Next::Line
             }
             Err(error) => told(&error),

@@ -237,7 +237,7 @@ impl Show for Screen {
                 self.markdown = Markdown::default();
                 Ok(())
             }
-            Event::Compacted => self.talk(&format!("{FAINT}the conversation was summed up{FAINT:#}")),
+            Event::Compacted => self.talk(&format!("{FAINT}the conversation was summarized{FAINT:#}")),
             Event::Warning(text) => {
                 self.break_line()?;
                 warn(&clean(&text));
@@ -260,8 +260,8 @@ impl Show for Screen {
         self.break_line()?;
         if !std::mem::replace(&mut self.has_advised, true) {
             warn(
-                "there is no terminal to ask on: calls that need your consent are refused; `--yes` allows them all, \
-                 `--approve` says which need it",
+                "no terminal to ask on: calls that need your approval are rejected; `--yes` approves all of them, \
+                 `--approve` sets which calls need approval",
             );
         }
         Ok(())
@@ -275,9 +275,9 @@ impl Show for Screen {
                 output::raw(format!("{}{end}", answer.text).as_bytes())?;
             }
             match &answer.stop {
-                Stop::Refusal => warn("the model refused to go on"),
-                Stop::Length => warn("the answer is not complete: the model ran out of tokens"),
-                Stop::Other(other) => warn(&format!("the model stopped for a reason of its own: {}", clean(other))),
+                Stop::Refusal => warn("the model refused to continue"),
+                Stop::Length => warn("the answer is incomplete: the model reached its token limit"),
+                Stop::Other(other) => warn(&format!("the model stopped: {}", clean(other))),
                 _ => {}
             }
         }

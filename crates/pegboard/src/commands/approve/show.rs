@@ -14,7 +14,7 @@ const NEW: Style = AnsiColor::Green.on_default();
 /// Everything that waits.
 pub(super) fn waiting(reports: &[PinReport]) -> String {
     if reports.is_empty() {
-        return "nothing waits for approval\n".to_owned();
+        return "no tools are waiting for approval\n".to_owned();
     }
     let shown: Vec<String> = reports.iter().map(one).collect();
     format!("{}\n", shown.join("\n\n"))
@@ -33,10 +33,10 @@ pub(super) fn approved(reports: &[PinReport]) -> String {
 pub(super) fn one(report: &PinReport) -> String {
     let (server, tool) = (text::line(&report.server), text::line(&report.tool));
     let what = match (report.kind, report.is_held) {
-        (PinKind::New, true) => "new, held back",
+        (PinKind::New, true) => "new, held",
         (PinKind::New, false) => "new",
         (PinKind::Removed, _) => "gone",
-        (_, true) => "changed, held back",
+        (_, true) => "changed, held",
         (_, false) => "changed",
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();

@@ -78,7 +78,7 @@ pub(super) fn why_not(
 /// In words: `found` is the tool's place, its score, and the best score.
 fn reason(found: Option<(usize, (f64, f64))>, query: &Query<'_>, ranking: &Ranking, ranker: &str) -> String {
     let Some((at, (score, best))) = found else {
-        return format!("not ranked: {ranker} finds nothing of the query in it");
+        return format!("not ranked: {ranker} finds no part of the query in it");
     };
     if score < query.threshold * best {
         return format!("ranked {} but scored less than {} of the best", at + 1, query.threshold);

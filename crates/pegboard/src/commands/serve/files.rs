@@ -20,7 +20,7 @@ pub(super) fn within_descriptors(limits: ConnectionLimits) -> ConnectionLimits {
     let open_files = if is_raised { raised } else { current };
     let total = fitting(limits.total, open_files);
     if total < limits.total {
-        tracing::warn!(open_files, connections = total, "connection limit lowered: too few open files are allowed");
+        tracing::warn!(open_files, connections = total, "connection limit lowered: open file limit too low");
     }
     ConnectionLimits { total, ..limits }
 }

@@ -80,7 +80,7 @@ impl FollowedModel {
                 Ok(true)
             }
             Some(Err(error)) if place(&wanted) == place(&self.used) => {
-                tracing::warn!("the model that was read before stays: {}", error.in_one_line());
+                tracing::warn!("model file rejected, previous model kept: {}", error.in_one_line());
                 Ok(false)
             }
             Some(Err(error)) => Err(error.in_one_line()),

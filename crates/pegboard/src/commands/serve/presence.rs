@@ -34,7 +34,7 @@ impl Presence {
             Ok(registration) => presence._registration = Some(registration),
             Err(error) => {
                 let folder = folder.display();
-                tracing::warn!(%folder, %error, "`pegboard status` will not find this gateway by itself");
+                tracing::warn!(%folder, %error, "gateway not registered, `pegboard status` needs `--url`");
             }
         }
         presence
@@ -50,7 +50,7 @@ impl Presence {
                 Some(path)
             }
             Err(error) => {
-                tracing::warn!(%error, "there is no control socket: `pegboard status` cannot ask this gateway");
+                tracing::warn!(%error, "no control socket, `pegboard status` cannot reach this gateway");
                 None
             }
         }
@@ -58,7 +58,7 @@ impl Presence {
 
     #[cfg(not(unix))]
     fn open_socket(&mut self, _folder: &Path, _router: Router) -> Option<std::path::PathBuf> {
-        tracing::info!("there are no control sockets on this system: `pegboard status` cannot ask this gateway");
+        tracing::info!("control sockets not supported on this system, `pegboard status` cannot reach this gateway");
         None
     }
 }

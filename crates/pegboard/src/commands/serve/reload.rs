@@ -123,7 +123,7 @@ impl Followed {
             Ok(change) => tell(&self.path, change),
             Err(reason) => {
                 let file = self.path.display();
-                tracing::error!(%file, "the configuration is not taken over, and the old one stays: {reason}");
+                tracing::error!(%file, "configuration rejected, previous one kept: {reason}");
                 self.gateway.refuse_configuration(reason.clone());
             }
         }
@@ -201,11 +201,11 @@ impl Followed {
             )
         };
         if fixed(listen) != fixed(&self.listen) {
-            tracing::warn!("the address and the limits of the listener change with the next start");
+            tracing::warn!("listener settings changed, restart to apply");
             self.listen = listen.clone();
         }
         if *telemetry != self.telemetry {
-            tracing::warn!("where telemetry goes changes with the next start");
+            tracing::warn!("telemetry settings changed, restart to apply");
             self.telemetry = telemetry.clone();
         }
     }
@@ -221,7 +221,7 @@ fn load(path: &Path, needs_trust: Option<Option<&str>>) -> Result<Content, CliEr
     let content = Content::load(path)?;
     match needs_trust {
         Some(state) if !trust::is_content_trusted(&content, state) => {
-            Err(CliError::new("it was changed and is not trusted as it is now").hint("run `pegboard trust`"))
+            Err(CliError::new("its new content is not trusted").hint("run `pegboard trust`"))
         }
         _ => Ok(content),
     }
@@ -230,7 +230,7 @@ fn load(path: &Path, needs_trust: Option<Option<&str>>) -> Result<Content, CliEr
 fn tell(path: &Path, change: &Change) {
     let (file, servers) = (path.display(), &change.servers);
     if change.is_empty() {
-        return tracing::info!(%file, "the configuration was read again, and nothing is different");
+        return tracing::info!(%file, "configuration reloaded without changes");
     }
     tracing::info!(
         %file,
@@ -238,6 +238,6 @@ fn tell(path: &Path, change: &Change) {
         changed = servers.changed.join(", "),
         removed = servers.removed.join(", "),
         settings = change.has_settings,
-        "the configuration was taken over"
+        "configuration reloaded"
     );
 }

@@ -14,14 +14,14 @@ pub(super) fn changes(before: Option<&Status>, now: &Status) -> Vec<String> {
     let process = |status: &Status| (status.gateway.pid, status.gateway.since / 60_000);
     let is_other = before.is_none_or(|before| process(before) != process(now));
     if is_other {
-        let place = now.gateway.endpoint.as_deref().unwrap_or("on a pipe");
+        let place = now.gateway.endpoint.as_deref().unwrap_or("stdio");
         lines.push(format!("gateway {}: {place}, up {}", now.gateway.version, long(now.gateway.uptime_ms)));
     }
     let refused = |status: &Status| status.configuration.as_ref().and_then(|file| file.refused.clone());
     let (was, is) = (before.and_then(refused), refused(now));
     match &is {
-        Some(reason) if was != is => lines.push(format!("configuration: the file is not in use: {reason}")),
-        None if was.is_some() => lines.push("configuration: the file is in use again".to_owned()),
+        Some(reason) if was != is => lines.push(format!("configuration: file rejected, previous one in use: {reason}")),
+        None if was.is_some() => lines.push("configuration: file accepted".to_owned()),
         _ => {}
     }
     let servers = before.map_or(&[][..], |before| &before.servers);
@@ -33,7 +33,7 @@ pub(super) fn changes(before: Option<&Status>, now: &Status) -> Vec<String> {
         }
     }
     for gone in servers.iter().filter(|old| named(&now.servers, &old.report.name).is_none()) {
-        lines.push(format!("{}: gone", gone.report.name));
+        lines.push(format!("{}: removed", gone.report.name));
     }
     lines.into_iter().map(|line| one_line(&line, WIDTH)).collect()
 }
@@ -51,11 +51,11 @@ fn line(server: &ServerStatus) -> String {
         line.push_str(&format!("; {reason}"));
     }
     if let Some(next) = report.retry_in_ms {
-        line.push_str(&format!("; next try in {}", long(next)));
+        line.push_str(&format!("; retry in {}", long(next)));
     }
     match report.breaker.state.as_str() {
-        "open" => line.push_str("; calls are refused"),
-        "half-open" => line.push_str("; one call may try"),
+        "open" => line.push_str("; circuit breaker open"),
+        "half-open" => line.push_str("; circuit breaker half-open"),
         _ => {}
     }
     line

@@ -119,7 +119,7 @@ impl Text {
 
 fn head(status: &Status, text: &mut Text) {
     let about = &status.gateway;
-    let place = about.endpoint.as_deref().unwrap_or("on a pipe");
+    let place = about.endpoint.as_deref().unwrap_or("stdio");
     let whole = format!("Pegboard {}  {place}  up {}  process {}", about.version, long(about.uptime_ms), about.pid);
     if columns_of(&whole) <= text.width {
         text.line(STRONG, &whole);
@@ -131,7 +131,7 @@ fn head(status: &Status, text: &mut Text) {
     text.line(FAINT, &file(status));
     if let Some(reason) = &configuration.refused {
         let reason = one_line(reason);
-        text.wrapped(BAD, 0, &format!("the file has changed, and is not in use: {reason}"), MAX_NOTE_LINES);
+        text.wrapped(BAD, 0, &format!("file rejected, previous one in use: {reason}"), MAX_NOTE_LINES);
     }
 }
 
@@ -157,9 +157,9 @@ fn servers(status: &Status, text: &mut Text) {
 
 fn sessions(status: &Status, text: &mut Text) {
     let sessions = &status.sessions;
-    let whole = some(sessions.count as u64, "conversation", "conversations");
+    let whole = some(sessions.count as u64, "session", "sessions");
     let named = sessions.clients.iter().take(MAX_CLIENTS).map(|client| {
-        let name = if client.client.is_empty() { "a client without a name" } else { &client.client };
+        let name = if client.client.is_empty() { "unnamed client" } else { &client.client };
         let name = one_line(name);
         let number = if client.sessions > 1 { format!(" ×{}", client.sessions) } else { String::new() };
         format!("{name} ({}){number}, idle for {}", client.profile, long(client.idle_ms))
@@ -177,17 +177,17 @@ fn totals(status: &Status, text: &mut Text) {
     let Some(totals) = &status.totals else { return };
     let mut searches = some(totals.hits + totals.misses, "search", "searches");
     if totals.misses > 0 {
-        searches.push_str(&format!(", {} found nothing", count(totals.misses)));
+        searches.push_str(&format!(", {} without hits", count(totals.misses)));
     }
     if let (Some(p50), Some(p99)) = (totals.search_latency.p50_us, totals.search_latency.p99_us) {
-        searches.push_str(&format!("; half took up to {}, 99 % up to {}", short(p50), short(p99)));
+        searches.push_str(&format!("; p50 {}, p99 {}", short(p50), short(p99)));
     }
     text.wrapped(PLAIN, 0, &searches, MAX_NOTE_LINES);
     let lists = some(totals.lists, "list", "lists");
     text.wrapped(PLAIN, 0, &format!("about {} tokens saved in {lists}", count(totals.tokens_saved)), MAX_NOTE_LINES);
     if totals.suspended_calls > 0 {
         let calls = some(totals.suspended_calls as u64, "call waits", "calls wait");
-        text.wrapped(WAITING, 0, &format!("{calls} for input of a client"), MAX_NOTE_LINES);
+        text.wrapped(WAITING, 0, &format!("{calls} for client input"), MAX_NOTE_LINES);
     }
 }
 
@@ -195,13 +195,14 @@ fn totals(status: &Status, text: &mut Text) {
 fn embeddings(status: &Status, text: &mut Text) {
     let Some(one) = &status.embeddings else { return };
     let (embedded, tools) = (count(one.embedded as u64), some(one.tools as u64, "tool", "tools"));
-    let refused = if one.refused > 0 { format!(" ({} refused)", count(one.refused as u64)) } else { String::new() };
+    let refused = if one.refused > 0 { format!(" ({} rejected)", count(one.refused as u64)) } else { String::new() };
     let asked = some(one.fetched + one.known + one.without, "query", "queries");
-    let without = if one.without > 0 { format!(", {} without a vector", count(one.without)) } else { String::new() };
+    let without =
+        if one.without > 0 { format!(", {} without an embedding", count(one.without)) } else { String::new() };
     let words = format!("embeddings of {}: {embedded} of {tools}{refused}; {asked}{without}", one_line(&one.model));
     text.wrapped(PLAIN, 0, &words, MAX_NOTE_LINES);
     if let Some(problem) = &one.problem {
-        let words = format!("searches go on without {}: {}", one.endpoint, one_line(problem));
+        let words = format!("searching without {}: {}", one.endpoint, one_line(problem));
         text.wrapped(BAD, 0, &words, MAX_NOTE_LINES);
     }
 }
@@ -210,11 +211,11 @@ fn embeddings(status: &Status, text: &mut Text) {
 fn pins(status: &Status, text: &mut Text) {
     if !status.pins.is_empty() {
         let tools = some(status.pins.len() as u64, "tool waits", "tools wait");
-        let words = format!("{tools} for approval: `pegboard approve` shows all of it");
+        let words = format!("{tools} for approval; review with `pegboard approve`");
         text.wrapped(WAITING, 0, &words, MAX_NOTE_LINES);
     }
     for pin in status.pins.iter().take(MAX_PINS) {
-        let held = if pin.is_held { ", held back" } else { "" };
+        let held = if pin.is_held { ", held" } else { "" };
         let (server, tool) = (one_line(&pin.server), one_line(&pin.tool));
         text.line(PLAIN, &format!("  {server} {tool}  {}{held}", pin.kind.as_str()));
         for line in pin.diff.iter().take(MAX_DIFF_LINES) {
@@ -306,7 +307,7 @@ fn note(server: &ServerStatus) -> (Style, String) {
     // First, since long reasons are cut.
     if let Some(next) = report.retry_in_ms {
         let next = if next < 1000 { "now".to_owned() } else { format!("in {}", long(next)) };
-        notes.push(format!("next try {next}"));
+        notes.push(format!("retry {next}"));
     }
     if let Some(reason) = &report.reason {
         notes.push(one_line(reason));
@@ -315,9 +316,9 @@ fn note(server: &ServerStatus) -> (Style, String) {
         "open" => {
             let pause = report.breaker.retry_in_ms.map_or_else(String::new, |left| format!(" for {}", long(left)));
             let failures = some(report.breaker.failures.into(), "failure", "failures");
-            notes.push(format!("calls are refused{pause} after {failures} in a row"));
+            notes.push(format!("circuit breaker open{pause} after {failures} in a row"));
         }
-        "half-open" => notes.push("one call may try whether it is back".to_owned()),
+        "half-open" => notes.push("circuit breaker half-open, waiting for a test call".to_owned()),
         _ => {}
     }
     let is_bad = !notes.is_empty();
@@ -325,7 +326,7 @@ fn note(server: &ServerStatus) -> (Style, String) {
         notes.push(format!("{} running", some(report.calls.running, "call", "calls")));
     }
     if report.is_from_manifest {
-        notes.push("known from before".to_owned());
+        notes.push("cached tool list".to_owned());
     }
     if let Some(error) = report.last_error.as_ref().filter(|error| report.reason.as_ref() != Some(error)) {
         notes.push(format!("last error: {}", one_line(error)));

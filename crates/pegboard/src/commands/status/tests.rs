@@ -23,7 +23,8 @@ fn busy() -> Value {
             "version": "0.1.0", "pid": 4711, "since": 0, "uptimeMs": 11_531_000,
             "endpoint": "http://127.0.0.1:8080/mcp"
         },
-        "configuration": {"file": "/home/ann/mcp.json", "refused": "`/home/ann/mcp.json` has mistakes; line 3: `comand` is not known (did you mean `command`?)"},
+        "configuration": {"file": "/home/ann/mcp.json", "refused": "`/home/ann/mcp.json` has errors; line 3: \
+         `comand` is not known (did you mean `command`?)"},
         "servers": [
             server("github", "ready", json!({
                 "tools": 26, "calls": {"total": 1234, "running": 2, "failed": 1}, "toolErrors": 3,
@@ -132,8 +133,8 @@ fn what_waits_for_approval() {
     assert_eq!(
         lines,
         [
-            "2 tools wait for approval: `pegboard approve` shows all of it",
-            "  bank pay  changed, held back",
+            "2 tools wait for approval; review with `pegboard approve`",
+            "  bank pay  changed, held",
             "    description:",
             "    - Pays.",
             "    + Pays, and sends the key along.",

@@ -116,7 +116,7 @@ impl Show for Screen {
 
     fn lost(&mut self, last: &Status, error: &AskError) -> Result<(), CliError> {
         let width = screen::width();
-        let text = format!("{FAINT}{}{FAINT:#}\n", plain::cut(&format!("{error}; this is how it was"), width));
+        let text = format!("{FAINT}{}{FAINT:#}\n", plain::cut(&format!("{error}; showing the last status"), width));
         self.draw(&format!("{text}{}", screen::screen(last, width)))
     }
 }
@@ -132,7 +132,7 @@ impl Show for Lines {
     fn status(&mut self, status: &Status) -> Result<(), CliError> {
         let mut lines = changes(self.last.as_ref(), status);
         if std::mem::take(&mut self.is_lost) && lines.is_empty() {
-            lines.push("the gateway answers again".to_owned());
+            lines.push("the gateway is reachable again".to_owned());
         }
         self.last = Some(status.clone());
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();

@@ -280,14 +280,14 @@ fn nobody_consents_without_a_terminal() {
     let place = Place::new("consent", script());
     let output = place.ask(&["Delete the notes"]);
     insta::assert_snapshot!(show(&output));
-    assert!(place.told(1).contains("nobody to ask"));
+    assert!(place.told(1).contains("no terminal to ask on"));
     // Who cannot be asked is not offered to be.
     assert!(!place.told(0).contains("ask_human"));
     assert_eq!(output.status.code(), Some(1));
     for consent in [&["--yes"][..], &["--allow", "files:delete_*"]] {
         let place = Place::new("consent-given", script());
         let output = place.ask(&[&["Delete the notes"], consent].concat());
-        assert!(!place.told(1).contains("nobody to ask"), "{}", stderr(&output));
+        assert!(!place.told(1).contains("no terminal to ask on"), "{}", stderr(&output));
         assert_eq!(output.status.code(), Some(0), "{consent:?}");
     }
     let place = Place::new("consent-other", script());

@@ -209,7 +209,7 @@ async fn a_second_signal_cuts_calls_at_once() {
     let stopped = async {
         served.logged("slow: started").await;
         served.signal("TERM");
-        served.logged("stopping; 1 calls may run").await;
+        served.logged("for running calls (1)").await;
         served.signal("TERM");
     };
     let (cut, ()) = tokio::join!(call, stopped);

@@ -109,7 +109,8 @@ async fn a_reload_with_a_misplaced_restriction_is_refused() {
     for (bad, reason) in [(both, "cannot be combined"), (misplaced, "httpServer.security"), (unknown, "proxy[0].type")]
     {
         assert!(!served.reconfigure(&bad.to_string()).await, "{bad}");
-        let line = served.log().lines().rfind(|line| line.contains("not taken over")).unwrap_or_default().to_owned();
+        let line =
+            served.log().lines().rfind(|line| line.contains("configuration rejected")).unwrap_or_default().to_owned();
         assert!(line.contains(reason), "{line}");
     }
     let session = served.legacy().await;

@@ -180,7 +180,8 @@ impl Served {
     /// Puts another configuration in the place of the one that is served, and waits until it
     /// was looked at; whether it was taken over.
     pub(crate) async fn reconfigure(&self, config: &str) -> bool {
-        let count = |log: &str| (log.matches("the configuration was").count(), log.matches("not taken over").count());
+        let count =
+            |log: &str| (log.matches("configuration reloaded").count(), log.matches("configuration rejected").count());
         let before = count(&self.log());
         let file = self.folder.join("pegboard.json");
         let written = self.folder.join("pegboard.json.new");

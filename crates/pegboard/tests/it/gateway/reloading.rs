@@ -30,7 +30,7 @@ async fn another_file_is_taken_over() {
         "stays": stays.entry(), "changes": fixture(&["--tools", "4"]), "comes": fixture(&["--tools", "1"])
     });
     assert!(served.reconfigure(&config(&after).to_string()).await);
-    let line = served.logged("the configuration was taken over").await;
+    let line = served.logged("configuration reloaded").await;
     for part in ["added=\"comes\"", "changed=\"changes\"", "removed=\"goes\"", "settings=false"] {
         assert!(line.contains(part), "{line}");
     }
@@ -48,13 +48,14 @@ async fn a_bad_file_is_refused_and_the_old_one_stays() {
     let session = served.legacy().await;
     let before = listed(&session).await;
     for (bad, reason) in [
-        ("{", "has mistakes"),
+        ("{", "has errors"),
         (r#"{"mcpServers": {"one": {"comand": "x"}}}"#, "comand"),
         (r#"{"mcpServers": {"one": {"command": "${NOT_SET_ANYWHERE}"}}}"#, "NOT_SET_ANYWHERE"),
-        ("\u{0}\u{1}", "has mistakes"),
+        ("\u{0}\u{1}", "has errors"),
     ] {
         assert!(!served.reconfigure(bad).await, "{bad}");
-        let line = served.log().lines().rfind(|line| line.contains("not taken over")).unwrap_or_default().to_owned();
+        let line =
+            served.log().lines().rfind(|line| line.contains("configuration rejected")).unwrap_or_default().to_owned();
         assert!(line.contains(reason), "{line}");
         assert_eq!(listed(&session).await, before);
     }
@@ -164,7 +165,7 @@ async fn another_model_at_the_same_place_is_taken_over() {
     until_finds(&session, false).await;
     // What was read before stays while the file is damaged, and keeps nothing else from changing.
     std::fs::write(&file, &good[..good.len() / 2]).expect("a file");
-    served.logged("the model that was read before stays: ").await;
+    served.logged("model file rejected, previous model kept: ").await;
     served.reconfigure(&with_model(&file, &["one", "two"]).to_string()).await;
     served.logged("added=\"two\"").await;
     assert!(!finds(&session).await);

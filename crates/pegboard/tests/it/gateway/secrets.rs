@@ -259,9 +259,9 @@ async fn a_file_that_changes_is_read_again_and_one_that_is_gone_is_told() {
     served.logged("server ready").await;
     let secret = Path::new(env!("CARGO_TARGET_TMPDIR")).join("secrets-reload/secret.txt");
     fs::write(&secret, "s3cret-number-two\n").expect("a file");
-    served.logged("the configuration was taken over").await;
+    served.logged("configuration reloaded").await;
     fs::remove_file(&secret).expect("it was there");
-    let line = served.logged("the configuration is not taken over").await;
+    let line = served.logged("configuration rejected").await;
     assert!(line.contains("mcpServers.parrot.headers.X-Key") && line.contains("secret.txt"), "{line}");
     check("log", &served.log());
 }

@@ -102,7 +102,7 @@ async fn the_gateway_that_runs_is_found() {
     assert_eq!(json_of(&both)["gateways"].as_array().map(Vec::len), Some(2));
     assert_eq!(place.status(&["--watch"]).await.status.code(), Some(2));
     let (code, out, _) = told(&place.status(&["two/pegboard.json"]).await);
-    assert!(code == Some(1) && out.contains("/nowhere/to/be/found") && out.contains("next try"), "{out}");
+    assert!(code == Some(1) && out.contains("/nowhere/to/be/found") && out.contains("retry"), "{out}");
 
     // Those that crash are forgotten.
     let pid = second.pid();
@@ -168,7 +168,7 @@ async fn one_on_a_pipe_has_a_socket() {
         assert_eq!((output.status.code(), &status["servers"][0]["name"]), (Some(0), &json!("one")));
         assert_eq!(status["gateway"]["endpoint"], Value::Null);
         let (_, out, _) = told(&place.status(&["--socket", socket.to_str().expect("a path")]).await);
-        assert!(out.contains("on a pipe"), "{out}");
+        assert!(out.contains("stdio"), "{out}");
         drop(child.stdin.take());
         tokio::time::timeout(PATIENCE, child.wait()).await.expect("in time").expect("it ends");
         assert!(!socket.exists() && place.running().is_empty());
@@ -203,9 +203,9 @@ async fn watching_without_a_terminal() {
     fs::write(&file, broken.to_string()).expect("a file");
     seen("one: failed, ").await;
     fs::write(&file, "{").expect("a file");
-    seen("configuration: the file is not in use").await;
+    seen("configuration: file rejected, previous one in use").await;
     fs::write(&file, one().to_string()).expect("a file");
-    seen("configuration: the file is in use again").await;
+    seen("configuration: file accepted").await;
     assert!(status["servers"][0]["pid"].is_u64());
     kill(watching.id().expect("it runs"), "INT");
     let ended = tokio::time::timeout(PATIENCE, watching.wait()).await.expect("in time").expect("it ends");
@@ -220,7 +220,7 @@ async fn watching_on_a_terminal() {
     let served = place.serve("one", &config).await;
     until(&served, None, is_ready).await;
     let _session = Legacy::begin(&served.url, "evil\u{1b}[31mclient", json!({})).await;
-    let steps = json!([["1 conversation", null], ["SERVER", "\u{3}"]]).to_string();
+    let steps = json!([["1 session", null], ["SERVER", "\u{3}"]]).to_string();
     let mut command = tokio::process::Command::new("python3");
     command.args([DRIVER, &steps, env!("CARGO_BIN_EXE_pegboard"), "status", "--watch"]);
     command

@@ -244,7 +244,7 @@ async fn a_damaged_file_is_put_aside() {
     bytes[last] ^= 1;
     fs::write(stage.file(), &bytes).expect("written");
     let served = stage.serve(json!(true)).await;
-    served.logged("cannot be read and is put aside").await;
+    served.logged("learned usage is unreadable; moved to").await;
     let ann = begin(&served, "secret-token-of-ann").await;
     assert_eq!(search(&ann, QUERY).await[0], ISSUE);
     assert_eq!(fs::read(stage.state().join("usage/habits.damaged")).expect("put aside"), bytes);

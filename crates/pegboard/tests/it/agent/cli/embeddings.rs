@@ -53,7 +53,7 @@ fn an_agent_goes_on_without_the_endpoint_and_says_so() {
         let endpoint = Endpoint::start(Limits::default());
         endpoint.conduct(conduct);
         let place = place(test, &endpoint);
-        let (told, said) = until(&place, "audio", |_, said| said.contains("searches go on without the vectors"));
+        let (told, said) = until(&place, "audio", |_, said| said.contains("embeddings endpoint failed"));
         assert!(told.contains("test_audio_content"), "{told}");
         assert!(said.contains(reason), "{said}");
         place.provider.assert_clean();
@@ -67,7 +67,7 @@ fn an_agent_does_not_wait_for_an_endpoint_that_is_gone() {
     // The tools are on disk then, so that it is the query which fails.
     until(&place, "audio", |_, _| endpoint.requests().iter().any(|texts| texts == &["audio"]));
     drop(endpoint);
-    let (told, said) = until(&place, "image", |_, said| said.contains("searches go on without the vectors"));
+    let (told, said) = until(&place, "image", |_, said| said.contains("embeddings endpoint failed"));
     assert!(told.contains("test_image_content"), "{told}");
     assert!(said.contains("cannot reach the endpoint"), "{said}");
 }

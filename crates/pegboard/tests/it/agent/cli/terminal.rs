@@ -39,7 +39,7 @@ fn one_prompt_on_a_terminal() {
     let delete = call("delete_file", &json!({"path": "/Team/notes.txt"}));
     let [search, list, answer] = errand();
     let place = Place::new("look", [search, turn([delete.clone()]), list, turn([delete]), answer]);
-    let seen = place.on_terminal(&["What is there?"], &[("why not: ", "not now\r"), ("why not: ", "y\r")]);
+    let seen = place.on_terminal(&["What is there?"], &[("to decline: ", "not now\r"), ("to decline: ", "y\r")]);
     insta::assert_snapshot!(shown(&seen));
     assert!(seen.raw.contains("\u{1b}[1m\u{1b}[36m→"), "there are no colours");
     assert!(place.told(2).contains("not now"), "the model does not learn why");
@@ -84,7 +84,7 @@ fn a_question_that_is_interrupted_takes_nothing_from_the_prompt() {
     let place = Place::new("interrupted", [turn([delete]), say("Nothing was deleted.")]);
     let steps = [
         ("> ", "delete it\r"),
-        ("why not: ", "\u{3}"),
+        ("to decline: ", "\u{3}"),
         ("cancelled", ""),
         ("> ", "what happened?\r"),
         ("deleted.", ""),
