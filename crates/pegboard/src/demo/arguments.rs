@@ -17,7 +17,7 @@ impl Arguments {
         let known = schema["properties"].as_object().cloned().unwrap_or_default();
         for name in given.as_object().into_iter().flat_map(Map::keys).filter(|name| !known.contains_key(*name)) {
             let names: Vec<&str> = known.keys().map(String::as_str).collect();
-            problems.push(format!("there is no argument `{}`, but {}", shorten(name), names.join(", ")));
+            problems.push(format!("unknown argument `{}`; known: {}", shorten(name), names.join(", ")));
         }
         if !problems.is_empty() {
             return Err(problems.join("; ").into());
@@ -119,10 +119,10 @@ fn check_size(schema: &Value, value: &Value, name: &str, problems: &mut Vec<Stri
     let limits = [
         ("minimum", number, "at least"),
         ("maximum", number, "at most"),
-        ("minLength", length, "at least as long as"),
-        ("maxLength", length, "at most as long as"),
-        ("minItems", length, "at least as long as"),
-        ("maxItems", length, "at most as long as"),
+        ("minLength", length, "of length at least"),
+        ("maxLength", length, "of length at most"),
+        ("minItems", length, "of length at least"),
+        ("maxItems", length, "of length at most"),
     ];
     for (keyword, found, words) in limits {
         let (Some(limit), Some(found)) = (schema[keyword].as_f64(), found) else { continue };

@@ -46,7 +46,7 @@ pub(super) fn select(
         if TEXT.contains(&name.as_str()) {
             found = search(found, &text_of(wanted));
         } else if property["format"].as_str().is_some_and(|format| format.starts_with("date")) {
-            let bound = clock::parse(&text_of(wanted)).ok_or_else(|| format!("`{name}` is no date or time"))?;
+            let bound = clock::parse(&text_of(wanted)).ok_or_else(|| format!("`{name}` is not a date or time"))?;
             found.retain(|object| is_within(object, time, name, bound));
         } else if name == "prefix" {
             found.retain(|object| text_of(&object["key"]).starts_with(&text_of(wanted)));

@@ -99,7 +99,7 @@ fn declared() -> Result<(BTreeMap<&'static str, ServerData>, Collections), CliEr
     let mut data = BTreeMap::new();
     for (server, text) in DATA {
         let mut of_server: ServerData = serde_json::from_str(text)
-            .map_err(|error| CliError::new(format!("the demo's data for `{server}` are broken")).because(error))?;
+            .map_err(|error| CliError::new(format!("invalid demo data for `{server}`")).because(error))?;
         let declared = std::mem::take(&mut of_server.collections);
         for (name, collection) in declared {
             collections.insert(qualified(server, &name), collection.called(&name));
@@ -225,8 +225,10 @@ impl DemoServer {
             capabilities["prompts"] = json!({});
         }
         let info = json!({"name": self.name, "version": env!("CARGO_PKG_VERSION")});
-        let instructions =
-            format!("{} A demo in memory: nothing leaves it. {}", self.description, self.data.instructions);
+        let instructions = format!(
+            "{} This is a demo with in-memory data: nothing is sent anywhere. {}",
+            self.description, self.data.instructions
+        );
         json!({
             "supportedVersions": [MODERN_VERSION],
             "capabilities": capabilities,

@@ -155,7 +155,7 @@ fn files() {
     check(
         r#"
         files write_file {"path":"ideas/one.txt","content":"first\n"} => "path":"/ideas/one.txt"
-        files write_file {"path":"/ideas/one.txt","content":"second\n","mode":"append"} => is there now
+        files write_file {"path":"/ideas/one.txt","content":"second\n","mode":"append"} => saved
         files write_file {"path":"/ideas/one.txt","content":"","mode":"create_only"} => error & already
         files read_file {"path":"/ideas/one.txt"} => first\nsecond
         files restore_version {"path":"/ideas/one.txt","version":"1"} => "content":"first\n"
@@ -184,7 +184,7 @@ fn tables() {
         postgres execute {"sql":"UPDATE orders SET status = 'paid' WHERE status LIKE '%open'"} => "rows_affected":3
         postgres execute {"sql":"DELETE FROM orders WHERE status IS NOT NULL"} => "rows_affected":5
         postgres query {"sql":"SELECT id FROM orders"} => [{"id":6}]
-        postgres query {"sql":"SELECT * FROM a JOIN b"} => error & stops at `JOIN`
+        postgres query {"sql":"SELECT * FROM a JOIN b"} => error & SQL at `JOIN`
         postgres query {"sql":"SELECT x FROM orders"} => error & no column `x` & known: id
         postgres query {"sql":"DELETE FROM orders"} => error & only SELECT
         postgres create_table {"table":"pets","columns":[{"name":"id","type":"int","primary_key":true},{"name":"name","type":"text"}]} => "name":"pets"
@@ -310,7 +310,7 @@ fn sheets_and_pages() {
         sheets exportSheet {"spreadsheetId":"sheet-3","format":"csv"} => Hotel,120\nBus,90\nAll,210
         sheets createPivotTable {"spreadsheetId":"sheet-2","source":"A1:C4","rows":["Region"],"values":[{"field":"Units"}]} => "sum of Units":15
         sheets importCsv {"spreadsheetId":"sheet-3","path":"/finance/sales.csv","sheet":"Sales"} => 4 row(s)
-        sheets readRange {"spreadsheetId":"sheet-3","range":"A0:B"} => error & no range
+        sheets readRange {"spreadsheetId":"sheet-3","range":"A0:B"} => error & not a range
         browser web_search {"query":"prices lamps","site":"acme.example"} => https://acme.example/prices
         browser browser_navigate {"url":"https://acme.example/prices"} => Prices of desks
         browser browser_extract_table {} => ["Desk","240 EUR"]
@@ -359,7 +359,7 @@ fn wrong_arguments_are_named() {
         r#"
         github create_issue {"owner":"acme"} => error & `repo` is missing & `title` is missing
         github create_issue {"owner":"acme","repo":"web","title":7} => error & `title` must be of type string
-        github create_issue {"owner":"acme","repo":"web","title":"x","colour":"red"} => error & no argument `colour`
+        github create_issue {"owner":"acme","repo":"web","title":"x","colour":"red"} => error & unknown argument `colour`
         github update_issue {"owner":"acme","repo":"web","issue_number":0,"state":"gone"} => error & at least 1 & must be one of
         mail send {"to":[],"subject":"x","body":"y"} => error & `to`
         mail send {"to":["x"],"subject":"x","body":"y","attachments":[{"filename":"f"}]} => error & `attachments[].path` is missing

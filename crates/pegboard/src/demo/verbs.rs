@@ -79,7 +79,7 @@ pub(super) fn create(world: &mut World, call: &Call<'_>) -> Outcome {
     let made = world.make(&call.plan.on, Value::Object(fields(world, call, &[])), call.plan.replace)?;
     let collection = world.collection(&call.plan.on)?;
     let (noun, key) = (&collection.noun, text_of(&made[&collection.key]));
-    Ok(json!({"message": format!("{} {key} is there now", noun.replace('_', " ")), noun: made}))
+    Ok(json!({"message": format!("{} {key} saved", noun.replace('_', " ")), noun: made}))
 }
 
 /// Finds the objects that fit the arguments.
@@ -95,7 +95,7 @@ pub(super) fn list(world: &mut World, call: &Call<'_>) -> Outcome {
     let time = if call.plan.time.is_empty() { &collection.time } else { &call.plan.time };
     let page = filter::select(objects, time, call.schema, &wanted, world.now())?;
     let plural = call.plan.on.rsplit('/').next().unwrap_or_default();
-    let message = format!("{} of {} {} that fit", page.objects.len(), page.total, plural.replace('_', " "));
+    let message = format!("{} of {} matching {}", page.objects.len(), page.total, plural.replace('_', " "));
     let objects: Vec<Value> = page.objects.into_iter().map(brief).collect();
     let mut reply = json!({"message": message, "total": page.total, plural: objects});
     if let Some(next) = page.next {
@@ -106,10 +106,10 @@ pub(super) fn list(world: &mut World, call: &Call<'_>) -> Outcome {
 
 /// Shows one object.
 fn get(world: &mut World, call: &Call<'_>) -> Outcome {
-    let object = targets(world, call, target_argument(call))?.into_iter().next().ok_or("there is none")?;
+    let object = targets(world, call, target_argument(call))?.into_iter().next().ok_or("not found")?;
     let collection = world.collection(&call.plan.on)?;
     let noun = &collection.noun;
-    Ok(json!({"message": format!("this is {noun} {}", text_of(&object[&collection.key])), noun: object}))
+    Ok(json!({"message": format!("{noun} {}", text_of(&object[&collection.key])), noun: object}))
 }
 
 /// Changes the objects that the arguments name.

@@ -214,7 +214,7 @@ impl World {
         let is_beside = |other: &&Value| collection.scope.iter().all(|field| other[field] == object[field]);
         let mut others = collection.objects.iter().filter(is_beside);
         if !is_replacing && others.any(|other| is_same(&other[&collection.called], &called)) {
-            return Err(format!("there is a {} `{}` already", collection.noun, shorten(&called)).into());
+            return Err(format!("{} `{}` already exists", collection.noun, shorten(&called)).into());
         }
         self.put(name, object.clone())?;
         Ok(object)
@@ -238,7 +238,7 @@ impl World {
             return Err(format!("the demo keeps at most {MAX_OBJECTS} {name}").into());
         }
         if has_long_text(&object) || new > MAX_OBJECT || self.bytes - old + new > MAX_WORLD {
-            return Err(format!("too large for the demo, which keeps texts of {MAX_TEXT} bytes").into());
+            return Err(format!("too large for the demo: texts may have {MAX_TEXT} bytes").into());
         }
         self.bytes = self.bytes - old + new;
         if let Some(collection) = self.collections.get_mut(name) {
@@ -302,7 +302,7 @@ pub(super) fn hash(text: &str) -> u64 {
 /// Which identities there would have been.
 pub(super) fn known_as(known: &[String]) -> String {
     if known.is_empty() {
-        return "there are none yet".to_owned();
+        return "none exist yet".to_owned();
     }
     let shown: Vec<&str> = known.iter().take(MAX_KNOWN).map(String::as_str).collect();
     let more = known.len() - shown.len();

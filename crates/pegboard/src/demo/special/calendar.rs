@@ -21,7 +21,7 @@ pub(super) const TOOLS: Tools = &[
 
 /// Beginning and end, which must be in this order.
 fn span(start: &Value, end: &Value) -> Result<(i64, i64), Refusal> {
-    let instant = |value: &Value| clock::parse(&text_of(value)).ok_or_else(|| format!("{value} is no date or time"));
+    let instant = |value: &Value| clock::parse(&text_of(value)).ok_or_else(|| format!("{value} is not a date or time"));
     let (start, end) = (instant(start)?, instant(end)?);
     if start < end { Ok((start, end)) } else { Err("the end must be later than the start".into()) }
 }
@@ -107,7 +107,7 @@ fn book_room(world: &mut World, call: &mut Call<'_>) -> Outcome {
             && !is_taken(room)
     };
     let free = world.all("calendar/rooms").iter().filter(fits).min_by_key(|room| room["capacity"].as_i64());
-    let room = free.ok_or("no room fits at that time")?["name"].clone();
+    let room = free.ok_or("no room is available at that time")?["name"].clone();
     let booking = json!({"room": room, "start": wanted.value("start"), "end": wanted.value("end")});
     let booking = world.make("calendar/bookings", booking, false)?;
     Ok(json!({"message": format!("room {} is booked", text_of(&room)), "booking": booking}))

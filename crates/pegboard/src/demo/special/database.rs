@@ -68,7 +68,7 @@ fn push(table: &Value, rows: &mut Vec<Value>, values: &Value) -> Result<(), Refu
             value => value.clone(),
         };
         if is_key && rows.iter().any(|other| other[&name] == row[&name]) {
-            return Err(format!("there is a row with `{name}` = {} already", row[&name]).into());
+            return Err(format!("a row with `{name}` = {} already exists", row[&name]).into());
         }
     }
     rows.push(row);
@@ -122,14 +122,14 @@ fn execute(world: &mut World, call: &mut Call<'_>) -> Outcome {
         }
     };
     store(world, table, all)?;
-    Ok(json!({"message": format!("{count} row(s) of {} are changed", statement.table), "rows_affected": count}))
+    Ok(json!({"message": format!("{count} row(s) of {} changed", statement.table), "rows_affected": count}))
 }
 
 fn create_table(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let name = call.arguments.text("table").to_lowercase();
     let name = name.trim_start_matches("public.").to_owned();
     if call.arguments.take("if_not_exists") == true && world.find(TABLES, &name).is_ok() {
-        return Ok(json!({"message": format!("{name} was there already and stays as it is")}));
+        return Ok(json!({"message": format!("{name} already exists and was not changed")}));
     }
     // Names in SQL are read in lower case.
     let mut columns = call.arguments.list("columns").to_vec();
@@ -151,7 +151,7 @@ fn insert(world: &mut World, call: &mut Call<'_>) -> Outcome {
     push(&table, &mut all, call.arguments.value("values"))?;
     let row = all.last().cloned();
     store(world, table, all)?;
-    Ok(json!({"message": format!("{} has a row more", call.arguments.text("table")), "row": row}))
+    Ok(json!({"message": format!("1 row added to {}", call.arguments.text("table")), "row": row}))
 }
 
 fn load(world: &mut World, call: &mut Call<'_>) -> Outcome {
@@ -168,7 +168,7 @@ fn load(world: &mut World, call: &mut Call<'_>) -> Outcome {
     }
     let count = all.len() - before;
     store(world, table, all)?;
-    Ok(json!({"message": format!("{} has {count} row(s) more", call.arguments.text("table")), "rows": count}))
+    Ok(json!({"message": format!("{count} row(s) added to {}", call.arguments.text("table")), "rows": count}))
 }
 
 fn explain(world: &mut World, call: &mut Call<'_>) -> Outcome {
@@ -192,7 +192,7 @@ fn back_up(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let tables: Vec<&Value> = world.all(TABLES).iter().filter(is_wanted).collect();
     let (count, content) = (tables.len(), json!(tables).to_string());
     let file = drive::save(world, call.arguments.text("target"), &content)?;
-    let message = format!("{count} table(s) are saved, format {}", call.arguments.text("format"));
+    let message = format!("{count} table(s) saved, format {}", call.arguments.text("format"));
     Ok(json!({"message": message, "path": file["path"]}))
 }
 
@@ -203,7 +203,7 @@ fn restore(world: &mut World, call: &mut Call<'_>) -> Outcome {
         table["name"].is_string() && table["columns"].is_array() && rows(table).iter().all(Value::is_object)
     };
     if tables.is_empty() || !tables.iter().all(is_table) {
-        return Err(format!("{} is no backup of this database", text_of(&file["path"])).into());
+        return Err(format!("{} is not a backup of this database", text_of(&file["path"])).into());
     }
     for old in world.all(TABLES).to_vec().iter().filter(|_| call.arguments.is("clean")) {
         world.remove(TABLES, &text_of(&old["name"]))?;
@@ -212,7 +212,7 @@ fn restore(world: &mut World, call: &mut Call<'_>) -> Outcome {
     for table in tables {
         world.put(TABLES, table)?;
     }
-    Ok(json!({"message": format!("{} is restored", call.arguments.text("database")), "tables": names}))
+    Ok(json!({"message": format!("{} restored", call.arguments.text("database")), "tables": names}))
 }
 
 fn manage_role(world: &mut World, call: &mut Call<'_>) -> Outcome {
@@ -234,5 +234,5 @@ fn manage_role(world: &mut World, call: &mut Call<'_>) -> Outcome {
     if op != "drop" {
         world.put(ROLES, role.clone())?;
     }
-    Ok(json!({"message": format!("did {op} for role {name}"), "role": role}))
+    Ok(json!({"message": format!("{op} done for role {name}"), "role": role}))
 }

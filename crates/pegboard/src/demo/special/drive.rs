@@ -81,7 +81,7 @@ fn write(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let (path, mode) = (call.arguments.text("path"), text_of(call.arguments.value("mode")));
     if let Ok(old) = world.find(FILES, path) {
         match mode.as_str() {
-            "create_only" => return Err(format!("`{path}` is there already").into()),
+            "create_only" => return Err(format!("`{path}` already exists").into()),
             "append" => {
                 let content = text_of(&old["content"]) + call.arguments.text("content");
                 call.arguments.set("content", content);
@@ -100,19 +100,19 @@ fn upload(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let mut n = 1;
     while world.find(FILES, &path).is_ok() && call.arguments.text("on_conflict") != "replace" {
         if call.arguments.text("on_conflict") == "skip" {
-            return Ok(json!({"message": format!("{path} is there already and stays as it is")}));
+            return Ok(json!({"message": format!("{path} already exists and was not changed")}));
         }
         path = format!("/{folder}/{n}-{name}");
         n += 1;
     }
     let file = save(world, &path, &text_of(&local["content"]))?;
-    Ok(json!({"message": format!("{from} was copied to {path}"), "file": file}))
+    Ok(json!({"message": format!("{from} copied to {path}"), "file": file}))
 }
 
 fn rename(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let (from, to) = (call.arguments.text("from"), format!("/{}", call.arguments.text("to").trim_matches('/')));
     if !below(world, &to).is_empty() {
-        return Err(format!("`{to}` is there already").into());
+        return Err(format!("`{to}` already exists").into());
     }
     let mut paths = Vec::new();
     for mut file in below(world, from) {
@@ -122,7 +122,7 @@ fn rename(world: &mut World, call: &mut Call<'_>) -> Outcome {
         file["path"] = paths.last().cloned().into();
         world.put(FILES, file)?;
     }
-    Ok(json!({"message": format!("{from} is {to} now"), "paths": paths}))
+    Ok(json!({"message": format!("{from} moved to {to}"), "paths": paths}))
 }
 
 fn delete(world: &mut World, call: &mut Call<'_>) -> Outcome {
@@ -144,7 +144,7 @@ fn restore(world: &mut World, call: &mut Call<'_>) -> Outcome {
         return Err(format!("there is no version `{}`; {}", shorten(wanted), known_as(&known)).into());
     };
     let file = save(world, &text_of(&file["path"]), &text_of(&version["content"]))?;
-    Ok(json!({"message": format!("{} is as it was", text_of(&file["path"])), "file": file}))
+    Ok(json!({"message": format!("{} restored", text_of(&file["path"])), "file": file}))
 }
 
 /// Archives keep their files as JSON; a password is needed to open what it closed.
@@ -164,7 +164,7 @@ fn zip(world: &mut World, call: &mut Call<'_>) -> Outcome {
         let content = text_of(&world.find(FILES, archive)?["content"]);
         let content: Value = serde_json::from_str(&content).unwrap_or_default();
         if content["lock"] != *lock {
-            return Err(format!("`{archive}` is no archive that opens with this password").into());
+            return Err(format!("`{archive}` is not an archive that this password opens").into());
         }
         for (path, content) in content["files"].as_object().into_iter().flatten() {
             done.push(text_of(&save(world, &format!("{target}{path}"), &text_of(content))?["path"]));
@@ -181,7 +181,7 @@ fn download(world: &mut World, call: &mut Call<'_>) -> Outcome {
         return Err(format!("the message has no attachment `{}`; {}", shorten(wanted), known_as(&known)).into());
     };
     let file = save(world, call.arguments.text("save_to"), &text_of(&attachment["content"]))?;
-    Ok(json!({"message": format!("{} is saved", text_of(&attachment["filename"])), "file": file}))
+    Ok(json!({"message": format!("{} saved", text_of(&attachment["filename"])), "file": file}))
 }
 
 fn delete_message(world: &mut World, call: &mut Call<'_>) -> Outcome {
@@ -207,7 +207,7 @@ fn control(world: &mut World, call: &mut Call<'_>) -> Outcome {
         player["device"] = call.arguments.value("device").clone();
     }
     world.put("media/players", player.clone())?;
-    Ok(json!({"message": format!("did {action} on {}", text_of(&player["device"])), "player": player}))
+    Ok(json!({"message": format!("{action} done on {}", text_of(&player["device"])), "player": player}))
 }
 
 /// Shows a page in the tab in front.
@@ -228,7 +228,7 @@ fn click(world: &mut World, call: &mut Call<'_>) -> Outcome {
         Some((_, url)) => open(world, &text_of(url)),
         None => {
             let known: Vec<String> = links.keys().cloned().collect();
-            Err(format!("no link here is called `{}`; {}", shorten(&selector), known_as(&known)).into())
+            Err(format!("no link `{}` on this page; {}", shorten(&selector), known_as(&known)).into())
         }
     }
 }
@@ -245,7 +245,7 @@ fn evaluate(world: &mut World, call: &mut Call<'_>) -> Outcome {
             Some(url) => return open(world, url.trim_matches(['"', '\''])),
             None => {
                 return Err(Refusal(format!(
-                    "the demo runs no JavaScript but `document.title`, `location.href`, `location.href = …`, \
+                    "the demo supports no JavaScript except `document.title`, `location.href`, `location.href = …`, \
                      `document.body.innerText` and `args`; not `{}`",
                     shorten(script)
                 )));
@@ -264,7 +264,7 @@ fn tabs(world: &mut World, call: &mut Call<'_>) -> Outcome {
             world.make(TABS, json!({"current": false}), false)?;
         }
         "close" | "select" if chosen >= world.all(TABS).len() => {
-            return Err(format!("there are {} tabs, counted from 0", world.all(TABS).len()).into());
+            return Err(format!("tabs are numbered from 0; there are {}", world.all(TABS).len()).into());
         }
         "close" => {
             let key = text_of(&world.all(TABS)[chosen]["id"]);
@@ -279,5 +279,5 @@ fn tabs(world: &mut World, call: &mut Call<'_>) -> Outcome {
     }
     let tab = |tab: &Value| json!({"url": tab["url"], "title": tab["title"], "current": tab["current"]});
     let open: Vec<Value> = world.all(TABS).iter().map(tab).collect();
-    Ok(json!({"message": format!("did {op}; {} tab(s) are open", open.len()), "tabs": open}))
+    Ok(json!({"message": format!("{op} done; {} tab(s) open", open.len()), "tabs": open}))
 }

@@ -45,7 +45,7 @@ fn push(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let file = |file: &Value| (text_of(&file["path"]), text_of(&file["content"]));
     let files: Vec<(String, String)> = call.arguments.list("files").iter().map(file).collect();
     let commit = commit(world, call, branch, call.arguments.text("message"), &files)?;
-    Ok(json!({"message": format!("{} file(s) are on {branch}", files.len()), "commit": commit}))
+    Ok(json!({"message": format!("{} file(s) on {branch}", files.len()), "commit": commit}))
 }
 
 fn contents(world: &mut World, call: &mut Call<'_>) -> Outcome {
@@ -81,13 +81,13 @@ fn diff(world: &mut World, call: &mut Call<'_>) -> Outcome {
         };
         diff += &(lines('-', before, &after) + &lines('+', &after, before));
     }
-    Ok(json!({"message": format!("what pull request {} changes", pull["number"]), "diff": diff}))
+    Ok(json!({"message": format!("changes of pull request {}", pull["number"]), "diff": diff}))
 }
 
 fn merge(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let mut pull = call.found["pull_number"].clone();
     if pull["kind"] != "pr" || pull["state"] != "open" || pull["draft"] == true {
-        return Err(format!("{} is no open pull request", pull["number"]).into());
+        return Err(format!("{} is not an open pull request", pull["number"]).into());
     }
     let [base, head] = ["base", "head"].map(|field| text_of(&pull[field]));
     let title = if call.arguments.has("commit_title") { call.arguments.value("commit_title") } else { &pull["title"] };
@@ -101,6 +101,6 @@ fn merge(world: &mut World, call: &mut Call<'_>) -> Outcome {
         world.remove("github/branches", &key)?;
     }
     world.put("github/issues", pull.clone())?;
-    let message = format!("pull request {} is merged into {base}", pull["number"]);
+    let message = format!("pull request {} merged into {base}", pull["number"]);
     Ok(json!({"message": message, "pull_request": pull, "commit": commit}))
 }

@@ -66,12 +66,12 @@ pub(super) fn convert(_: &mut World, call: &mut Call<'_>) -> Outcome {
     if call.arguments.text("direction") == "lunar_to_solar" {
         return to_solar(date);
     }
-    let day = clock::parse(date).ok_or_else(|| format!("`{}` is no date like 2025-01-29", shorten(date)))?;
+    let day = clock::parse(date).ok_or_else(|| format!("`{}` is not a date like 2025-01-29", shorten(date)))?;
     to_lunar(day.div_euclid(DAY))
 }
 
 fn out_of_range() -> Refusal {
-    "only lunar years 1990 to 2050 are known here".into()
+    "only lunar years 1990 to 2050 are supported".into()
 }
 
 /// The lunar date of a day, counted from 1970.
@@ -92,7 +92,7 @@ fn to_lunar(day: i64) -> Outcome {
 /// The Gregorian date of a lunar one, as `2025-06-15`; `2025-L06-15` is in the repeated month.
 fn to_solar(date: &str) -> Outcome {
     let wrong =
-        || Refusal(format!("`{}` is no lunar date like 2025-01-01, or 2025-L06-01 for a leap month", shorten(date)));
+        || Refusal(format!("`{}` is not a lunar date like 2025-01-01, or 2025-L06-01 for a leap month", shorten(date)));
     let parts: Vec<&str> = date.split('-').collect();
     let [lunar_year, month, day] = parts[..] else { return Err(wrong()) };
     let is_leap = month.starts_with('L');

@@ -41,7 +41,7 @@ fn locate(world: &World, text: &str) -> Outcome {
     let numbers: Vec<f64> = text.split(',').filter_map(|part| part.trim().parse().ok()).collect();
     if let [lat, lng] = numbers[..] {
         let is_on_globe = lat.abs() <= 90.0 && lng.abs() <= 180.0;
-        return is_on_globe.then(|| json!({"name": text, "lat": lat, "lng": lng})).ok_or("no such coordinates".into());
+        return is_on_globe.then(|| json!({"name": text, "lat": lat, "lng": lng})).ok_or("invalid coordinates".into());
     }
     let text = text.to_lowercase();
     let is_said = |name: &str| !name.is_empty() && text.contains(&name.to_lowercase());
@@ -229,7 +229,7 @@ fn time_zone(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let city = nearest(world.all(CITIES).iter(), &place)?;
     let at = match call.arguments.text("at") {
         "" => world.now(),
-        text => clock::parse(text).ok_or("`at` is no time")?,
+        text => clock::parse(text).ok_or("`at` is not a time")?,
     };
     let offset = offset(city, at);
     let local = clock::show(at + offset * 60).replace('Z', "");

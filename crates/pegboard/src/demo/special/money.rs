@@ -46,7 +46,7 @@ fn refund(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let left = if payment["kind"] == "payment" { payment["amount"].as_i64().unwrap_or(0) - refunded } else { 0 };
     let amount = call.arguments.int("amount").unwrap_or(left);
     if amount > left || left == 0 {
-        return Err(format!("only {left} of {} can still be given back", text_of(&payment["id"])).into());
+        return Err(format!("only {left} of {} can still be refunded", text_of(&payment["id"])).into());
     }
     payment["refunded"] = (refunded + amount).into();
     world.put(TRANSACTIONS, payment.clone())?;
@@ -55,7 +55,7 @@ fn refund(world: &mut World, call: &mut Call<'_>) -> Outcome {
         "paymentId": payment["id"], "reason": call.arguments.value("reason"),
     });
     let refund = world.make(TRANSACTIONS, refund, false)?;
-    Ok(json!({"message": format!("{amount} are given back"), "refund": refund, "payment": payment}))
+    Ok(json!({"message": format!("{amount} refunded"), "refund": refund, "payment": payment}))
 }
 
 fn balance(world: &mut World, call: &mut Call<'_>) -> Outcome {
@@ -75,7 +75,7 @@ fn balance(world: &mut World, call: &mut Call<'_>) -> Outcome {
 fn transfer(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let iban = call.arguments.text("iban").replace(' ', "").to_uppercase();
     if !is_iban(&iban) {
-        return Err(format!("`{iban}` is no IBAN: its check digits do not fit").into());
+        return Err(format!("`{iban}` is not a valid IBAN: its check digits are wrong").into());
     }
     call.arguments.set("iban", iban);
     let today = world.now().div_euclid(DAY);
@@ -115,7 +115,7 @@ fn convert(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let (rate, amount) = (rate("a")? / rate("de")?, call.arguments.number("cantidad").unwrap_or(0.0));
     let result = cents(amount * rate);
     let message = format!("{amount} {} = {result} {}", call.arguments.text("de"), call.arguments.text("a"));
-    Ok(json!({"message": message, "resultado": result, "tipo": rate, "nota": "the demo has one rate for all days"}))
+    Ok(json!({"message": message, "resultado": result, "tipo": rate, "nota": "the demo uses one rate for all days"}))
 }
 
 fn summary(world: &mut World, call: &mut Call<'_>) -> Outcome {
@@ -149,7 +149,7 @@ fn merge(world: &mut World, call: &mut Call<'_>) -> Outcome {
     }
     let gone = text_of(&world.remove(RECORDS, &text_of(&merged["id"]))?["id"]);
     world.put(RECORDS, kept.clone())?;
-    Ok(json!({"message": format!("{gone} is part of {} now", text_of(&kept["id"])), "record": kept}))
+    Ok(json!({"message": format!("{gone} merged into {}", text_of(&kept["id"])), "record": kept}))
 }
 
 fn quote(world: &mut World, call: &mut Call<'_>) -> Outcome {

@@ -31,7 +31,7 @@ const DEVICES: &str = "home/devices";
 fn instant(call: &Call<'_>, name: &str, otherwise: i64) -> Result<i64, Refusal> {
     match call.arguments.text(name) {
         "" => Ok(otherwise),
-        text => clock::parse(text).ok_or_else(|| format!("`{name}` is no date or time").into()),
+        text => clock::parse(text).ok_or_else(|| format!("`{name}` is not a date or time").into()),
     }
 }
 

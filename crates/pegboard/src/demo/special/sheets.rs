@@ -91,7 +91,7 @@ fn area(cells: &str) -> Option<Area> {
 fn range(call: &Call<'_>, name: &str) -> Result<(Area, String, Rows), Refusal> {
     let text = call.arguments.text(name);
     let (tab, cells) = text.split_once('!').unwrap_or(("", text));
-    let area = area(cells).ok_or_else(|| format!("`{}` is no range like Sheet1!A1:D20", shorten(text)))?;
+    let area = area(cells).ok_or_else(|| format!("`{}` is not a range like Sheet1!A1:D20", shorten(text)))?;
     let (tab, rows) = rows(&call.found["spreadsheetId"], tab.trim_matches('\''))?;
     Ok((area, tab, rows))
 }
@@ -167,7 +167,7 @@ fn append(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let (tab, mut rows) = rows(&call.found["spreadsheetId"], call.arguments.text("sheet"))?;
     rows.push(call.arguments.list("values").to_vec());
     save(world, call, &tab, &rows)?;
-    Ok(json!({"message": format!("row {} of {tab} is new", rows.len()), "values": call.arguments.list("values")}))
+    Ok(json!({"message": format!("row {} added to {tab}", rows.len()), "values": call.arguments.list("values")}))
 }
 
 fn sort(world: &mut World, call: &mut Call<'_>) -> Outcome {
@@ -177,7 +177,7 @@ fn sort(world: &mut World, call: &mut Call<'_>) -> Outcome {
     // The last key first: sorting keeps the order of what is equal.
     for key in call.arguments.list("keys").iter().rev() {
         let name = text_of(&key["column"]);
-        let (column, _) = cell(&format!("{name}1")).ok_or_else(|| format!("`{name}` is no column like B"))?;
+        let (column, _) = cell(&format!("{name}1")).ok_or_else(|| format!("`{name}` is not a column like B"))?;
         let value = |row: &[Value]| row.get(column).map_or(Value::Null, |cell| shown(&all, cell));
         rows[area.0.1.min(end)..end].sort_by(|a, b| {
             let order = compare(&value(a), &value(b));
@@ -185,12 +185,12 @@ fn sort(world: &mut World, call: &mut Call<'_>) -> Outcome {
         });
     }
     save(world, call, &tab, &rows)?;
-    Ok(json!({"message": format!("{} is sorted", call.arguments.text("range")), "values": cut(&rows, area)}))
+    Ok(json!({"message": format!("{} sorted", call.arguments.text("range")), "values": cut(&rows, area)}))
 }
 
 fn search(world: &mut World, call: &mut Call<'_>) -> Outcome {
     if call.arguments.is("regex") || call.arguments.text("find").is_empty() {
-        return Err("the demo looks for plain text only, and needs some".into());
+        return Err("the demo searches for plain text only, which must not be empty".into());
     }
     let folded = |text: &str| if call.arguments.is("matchCase") { text.to_owned() } else { text.to_lowercase() };
     let (find, with) = (folded(call.arguments.text("find")), call.arguments.value("replaceWith").as_str());
@@ -253,7 +253,7 @@ fn import(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let tab = if call.arguments.has("sheet") { call.arguments.text("sheet") } else { "Sheet1" };
     let rows = csv(&text_of(&file["content"]), call.arguments.text("delimiter"));
     save(world, call, tab, &rows)?;
-    Ok(json!({"message": format!("{} row(s) of {} are in {tab}", rows.len(), text_of(&file["path"]))}))
+    Ok(json!({"message": format!("{} row(s) of {} written to {tab}", rows.len(), text_of(&file["path"]))}))
 }
 
 fn export(_: &mut World, call: &mut Call<'_>) -> Outcome {

@@ -41,7 +41,8 @@ impl Statement {
             _ => {
                 let place = reader.words.first().map_or("its end".to_owned(), |word| format!("`{}`", shorten(word)));
                 Err(Refusal(format!(
-                    "the demo's SQL stops at {place}; it reads SELECT … FROM t WHERE c = 1 AND … ORDER BY c LIMIT n, \
+                    "the demo cannot parse the SQL at {place}; it supports SELECT … FROM t WHERE c = 1 AND … ORDER \
+                     BY c LIMIT n, \
                      INSERT INTO t (…) VALUES (…), UPDATE t SET c = 1 WHERE … and DELETE FROM t WHERE …"
                 )))
             }
