@@ -86,7 +86,7 @@ pub(crate) enum Command {
     /// Deletes the tokens that `login` saved, and revokes them if the authorization server supports
     /// it. Exits with 1 if there was no login.
     Logout(LogoutArgs),
-    /// Show the status of a running gateway: servers, tools, conversations, tokens saved
+    /// Show the status of a running gateway: servers, tools, sessions, tokens saved
     ///
     /// Prints one screen about the gateway that runs for this user, or one line for each if several
     /// are running. If the gateway requires a token, it is read from `--token-file`, from
@@ -145,11 +145,11 @@ pub(crate) enum Command {
     ///
     /// Removes Pegboard's entry from the client's configuration file and keeps a backup next to it.
     Disconnect(DisconnectArgs),
-    /// Name likely tools for a message, as a hook of Claude Code
+    /// Suggest tools for a message, as a hook of Claude Code
     ///
     /// Reads the JSON of a `UserPromptSubmit` hook, searches the tools of the running gateway for the
-    /// message, and prints what fits as `additionalContext`. Prints nothing when nothing fits or no
-    /// gateway runs. `pegboard connect claude-code --hook` installs it.
+    /// message, and prints the matching tools as `additionalContext`. Prints nothing if no tool matches
+    /// or no gateway is running. `pegboard connect claude-code --hook` installs it.
     Hook(HookArgs),
     /// Check the setup for common problems and suggest fixes
     ///

@@ -47,7 +47,7 @@ pub(crate) struct EmbeddingsArgs {
     #[arg(long, value_name = "TEXT", requires = "embeddings")]
     embeddings_document_prefix: Option<String>,
 
-    /// State folder for vectors and usage data; `none` saves nothing
+    /// State folder for embeddings and usage data; `none` saves nothing
     /// [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     pub(crate) state: Option<String>,

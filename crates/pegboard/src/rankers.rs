@@ -27,7 +27,7 @@ pub(crate) enum RankerName {
     Keyword,
     /// Similarity of the whole text plus literal hits
     Sequence,
-    /// Points for name, hint and description, stacked; `+word` is required
+    /// Points for name, hint and description, added up; `+word` is required
     Hinted,
     /// Only the lexical half of hybrid
     Lexical,

@@ -31,7 +31,8 @@ pub(crate) enum Source {
 /// Flags by which a configuration is named.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConfigArgs {
-    /// Configuration file [default: `pegboard.json` in this folder or above, else your own, else the demo]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your user
+    /// configuration, else the demo]
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
@@ -39,7 +40,7 @@ pub(crate) struct ConfigArgs {
     #[arg(long)]
     pub(crate) demo: bool,
 
-    /// Use the named file only if it is trusted, like a file that was found in a folder
+    /// Use the named file only if it is trusted (see `pegboard trust`)
     #[arg(long)]
     pub(crate) check_trust: bool,
 }
@@ -47,7 +48,8 @@ pub(crate) struct ConfigArgs {
 /// [`ConfigArgs`] for commands that take the file as an argument too.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ConfigArgument {
-    /// Configuration file [default: `pegboard.json` in this folder or above, else your own, else the demo]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your user
+    /// configuration, else the demo]
     #[arg(value_name = "CONFIG", conflicts_with = "demo")]
     pub(crate) argument: Option<PathBuf>,
 
@@ -59,7 +61,7 @@ pub(crate) struct ConfigArgument {
     #[arg(long)]
     pub(crate) demo: bool,
 
-    /// Use the named file only if it is trusted, like a file that was found in a folder
+    /// Use the named file only if it is trusted (see `pegboard trust`)
     #[arg(long)]
     pub(crate) check_trust: bool,
 }

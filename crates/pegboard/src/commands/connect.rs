@@ -34,7 +34,8 @@ pub(crate) struct ConnectArgs {
     #[arg(value_name = "CLIENT", required_unless_present = "list")]
     client: Option<Client>,
 
-    /// Configuration file with the servers [default: `pegboard.json` in this folder or above, else your own]
+    /// Configuration file with the servers [default: `pegboard.json` in this folder or above, else
+    /// your user configuration]
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
@@ -54,11 +55,11 @@ pub(crate) struct ConnectArgs {
     #[arg(long)]
     replace: bool,
 
-    /// Folder for state, where trusted files are kept [default: `pegboard` in the user's state folder]
+    /// State folder with the list of trusted files [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     state: Option<String>,
 
-    /// Also name likely tools to the model with each message (Claude Code)
+    /// Also install a hook that suggests tools to the model with each message (Claude Code)
     #[arg(long)]
     hook: bool,
 
@@ -116,7 +117,7 @@ fn hook(
     surroundings: &Surroundings<'_>,
 ) -> Result<(PathBuf, String), CliError> {
     let (Client::ClaudeCode, Some(source), Some(config)) = (client, source, source.and_then(Source::path)) else {
-        return Err(CliError::new("`--hook` is for Claude Code with a configuration of your own")
+        return Err(CliError::new("`--hook` works only with Claude Code and without `--http`")
             .hint("omit `--hook` or `--http`"));
     };
     let path = hooks::file(surroundings, args.project.as_deref())

@@ -38,8 +38,8 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Configuration file [default: `pegboard.json` in this folder or above, else your own]
-    #[arg(value_name = "CONFIG", conflicts_with = "config")]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your user configuration]
+    #[arg(value_name = "CONFIG")]
     argument: Option<PathBuf>,
 
     /// Configuration file, as a flag

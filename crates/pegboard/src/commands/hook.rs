@@ -35,7 +35,7 @@ pub(crate) struct HookArgs {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// Where gateways keep their state [default: `pegboard` in the user's folder for state]
+    /// State folder of the gateway [default: `pegboard` in the user's state folder]
     #[arg(long, value_name = "FOLDER", env = "PEGBOARD_STATE")]
     state: Option<String>,
 }

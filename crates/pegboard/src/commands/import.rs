@@ -48,7 +48,7 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write the configuration to your own configuration file, which all commands use by default
+    /// Write the configuration to your user configuration, which all commands use by default
     #[arg(long, conflicts_with = "output")]
     write: bool,
 

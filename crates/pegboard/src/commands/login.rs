@@ -29,7 +29,7 @@ pub(crate) struct LoginArgs {
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// Configuration file [default: `pegboard.json` in this folder or above, else your own]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your user configuration]
     #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 

@@ -23,7 +23,7 @@ pub(crate) struct LogsArgs {
     #[arg(value_name = "SERVER")]
     server: Option<String>,
 
-    /// Keep printing new lines until ctrl-c
+    /// Keep printing new lines until Ctrl-C
     #[arg(short, long)]
     follow: bool,
 

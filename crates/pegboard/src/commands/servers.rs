@@ -60,7 +60,7 @@ pub(crate) struct NameArgs {
 /// Which file is changed.
 #[derive(Debug, Args)]
 struct FileArgs {
-    /// Configuration file [default: `pegboard.json` in this folder or above, else your own]
+    /// Configuration file [default: `pegboard.json` in this folder or above, else your user configuration]
     #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 

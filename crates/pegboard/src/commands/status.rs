@@ -42,7 +42,7 @@ pub(crate) struct StatusArgs {
     #[arg(long)]
     json: bool,
 
-    /// Keep updating until ctrl-c; without a terminal, print a line for each change
+    /// Keep updating until Ctrl-C; without a terminal, print a line for each change
     #[arg(long, conflicts_with = "json")]
     watch: bool,
 }

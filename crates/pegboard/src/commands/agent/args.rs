@@ -15,7 +15,8 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
     /// Configuration file; a single argument is one if the file exists or ends in `.json` or
-    /// `.jsonc` [default: `pegboard.json` in this folder or above, else your own, else the demo]
+    /// `.jsonc` [default: `pegboard.json` in this folder or above, else your user configuration,
+    /// else the demo]
     /// [env: PEGBOARD_CONFIG]
     #[arg(value_name = "CONFIG")]
     pub(crate) first: Option<OsString>,
@@ -42,7 +43,7 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<ModeName>,
 
-    /// Set of meta-tools to use [default: the configuration's, or bridge]
+    /// Set of meta-tools, with which the model finds and calls tools [default: the configuration's, or bridge]
     #[arg(long, value_name = "DIALECT")]
     pub(crate) dialect: Option<Dialect>,
 

@@ -14,7 +14,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
-    /// Set of meta-tools to use
+    /// Set of meta-tools, with which the model finds and calls tools
     #[arg(long, value_name = "DIALECT", default_value = "bridge")]
     pub(crate) dialect: Dialect,
 
