@@ -115,7 +115,7 @@ pub(crate) enum Command {
     ///
     /// A `pegboard.json` that is found in the current folder or above starts no program until you
     /// trust it. Trust applies to the file's current content; after a change you are asked again. Your
-    /// own configuration and a file named with `--config` are always trusted.
+    /// user configuration and a file named with `--config` are always trusted.
     Trust(TrustArgs),
     /// Print the tools of the configured servers as a catalog
     ///

@@ -117,8 +117,10 @@ fn hook(
     surroundings: &Surroundings<'_>,
 ) -> Result<(PathBuf, String), CliError> {
     let (Client::ClaudeCode, Some(source), Some(config)) = (client, source, source.and_then(Source::path)) else {
-        return Err(CliError::new("`--hook` works only with Claude Code and without `--http`")
-            .hint("omit `--hook` or `--http`"));
+        return Err(CliError::new(
+            "`--hook` needs Claude Code and a configuration file, and cannot be combined with `--http`",
+        )
+        .hint("omit `--hook` or `--http`"));
     };
     let path = hooks::file(surroundings, args.project.as_deref())
         .ok_or_else(|| CliError::new("no folder for Claude Code's settings: `HOME` is not set"))?;
