@@ -134,7 +134,7 @@ impl Source {
                 say(&format!("configuration: {}", plain::clean(&path.display().to_string())));
             }
             Self::Demo => {
-                say("configuration: the demo; `pegboard import --write` makes one from the servers of your clients");
+                say("configuration: the demo; to use your own servers, run `pegboard import --write`");
             }
         }
     }
@@ -180,7 +180,7 @@ impl Source {
     pub(crate) fn file(&self) -> Result<&Path, CliError> {
         self.path().ok_or_else(|| {
             CliError::new("no configuration found").hint(
-                "`pegboard import --write` makes one from the servers of your clients, `pegboard add` adds one \
+                "`pegboard import --write` creates one from the servers of your clients, `pegboard add` adds one \
                  server; `--config` names another file",
             )
         })
