@@ -528,14 +528,14 @@ mod tests {
             assert_eq!(found, expected.map(|(url, key)| (url.to_owned(), key)).map_err(str::to_owned), "{variables:?}");
         };
         check(Provider::OpenAi, &[("OPENAI_API_KEY", "k")], Ok(("https://api.openai.com/v1", true)));
-        check(Provider::OpenAi, &[], Err("no key for openai: `OPENAI_API_KEY` is not set"));
+        check(Provider::OpenAi, &[], Err("no API key for openai: `OPENAI_API_KEY` is not set"));
         let no_url = Err("`OPENAI_BASE_URL` must begin with `http://` or `https://`");
         check(Provider::OpenAi, &[("OPENAI_BASE_URL", "localhost:11434/v1")], no_url);
         check(Provider::OpenAi, &[("OPENAI_BASE_URL", "http://[::1]:11434/v1/")], Ok(("http://[::1]:11434/v1", false)));
         check(
             Provider::Anthropic,
             &[("ANTHROPIC_BASE_URL", "http://proxy")],
-            Err("no key for anthropic: `ANTHROPIC_API_KEY` is not set"),
+            Err("no API key for anthropic: `ANTHROPIC_API_KEY` is not set"),
         );
         let gemini = |name: &str, url: &str, expected: &str| {
             check(Provider::Gemini, &[("GOOGLE_API_KEY", "k"), (name, url)], Ok((expected, true)));

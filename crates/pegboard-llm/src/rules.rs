@@ -216,7 +216,7 @@ mod tests {
         let grouped = json!([{"type": "tool_search"}, {"type": "namespace", "name": "g", "tools": [{"name": "a", "defer_loading": true}]}]);
         check(
             openai(grouped.clone(), json!([{"type": "function_call", "name": "a"}])),
-            "the call of `a` lacks its `namespace`",
+            "the call of `a` has no `namespace`",
         );
         check(openai(grouped, json!([{"type": "function_call", "name": "a", "namespace": "g"}])), "");
         let many: Vec<Value> = (0..513).map(|at| json!({"name": format!("t{at}")})).collect();

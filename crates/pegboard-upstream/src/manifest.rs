@@ -173,7 +173,7 @@ impl Manifests {
     fn warn(&self, error: &io::Error) {
         let folder = self.folder.path().display();
         if self.has_warned.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%folder, %error, "cannot cache tool lists");
+            tracing::debug!(%folder, %error, "cannot cache the tool list of a server");
         } else {
             tracing::warn!(%folder, %error, "cannot cache tool lists");
         }

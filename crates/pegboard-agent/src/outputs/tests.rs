@@ -279,7 +279,7 @@ fn answers_are_never_large_themselves() {
     let answer = read(&outputs, &name, 1, 30_000).expect("an answer");
     let note = answer.find("[Cut after").expect("a note");
     assert!(!outputs.is_large(&answer[..note]), "{answer}");
-    assert!(answer.ends_with("Go on with start=136.]"), "{answer}");
+    assert!(answer.ends_with("Continue with start=136.]"), "{answer}");
 }
 
 #[test]

@@ -80,6 +80,6 @@ async fn bytes_of_an_output() {
     let agent = builder.build().await.expect("an agent");
     let (events, _) = run(&agent, "All of it").await;
     let (_, text, is_error) = &results(&events)[0];
-    assert!(*is_error && text.contains("4000 are the most"), "{text}");
+    assert!(*is_error && text.contains("over the limit of 4000"), "{text}");
     provider.assert_clean();
 }

@@ -116,7 +116,7 @@ async fn the_delivery_and_every_fallback_are_reported() {
     let warning = "warning: delivery `reference` with `minimax/MiniMax-M9`: the model is not known to support tool \
                    references; `inject` is used if the provider rejects it";
     let turns = vec![say("Hello."), say("Again.")];
-    let expected = ["reference: asked for", warning, "inject: minimax refused `reference`"];
+    let expected = ["reference: requested", warning, "inject: minimax refused `reference`"];
     check("minimax/MiniMax-M9", Some(Delivery::Reference), turns, &expected).await;
 }
 

@@ -168,7 +168,7 @@ fn a_large_server_is_told_in_short() {
     let text = server.spec(Some(server.tools()[0]), 5000);
     assert!(text.contains("p3:") && !text.contains("p1900") && !text.contains("additionalProperties"), "{text}");
     let text = server.spec(Some(server.tools()[0]), 100);
-    assert!(text.contains("/tools/mcp/s/wide") && text.contains("too many to be shown"), "{text}");
+    assert!(text.contains("/tools/mcp/s/wide") && text.contains("because there are too many"), "{text}");
 }
 
 #[test]

@@ -240,7 +240,7 @@ fn schemas() {
     check(&tool(&wide), &["costly-schema get_weather"]);
     let finding = &report(&catalog(&tool(&wide)), Thresholds::default()).findings[0];
     assert!(finding.message.contains("`unit`") && finding.message.contains("901 choices"), "{finding:?}");
-    assert!(finding.suggestion.contains("take out `unit`"), "{finding:?}");
+    assert!(finding.suggestion.contains("remove `unit`"), "{finding:?}");
 }
 
 #[test]

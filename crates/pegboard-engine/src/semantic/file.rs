@@ -34,7 +34,7 @@ pub enum ModelError {
         file: usize,
     },
     /// Its header is not the JSON that it must be.
-    #[error("the header is not valid JSON")]
+    #[error("the header is invalid")]
     Header(#[source] serde_json::Error),
     /// A setting has a value that it cannot have.
     #[error("`{setting}` in the header is out of range")]

@@ -251,7 +251,7 @@ async fn requests_that_cannot_be_read() {
     let world = world().await;
     let session = world.legacy().await;
     let ambiguous = session.call("echo", r#"{"a":1,"a":2}"#).await;
-    assert!(ambiguous.contains("must not give a key twice"), "{ambiguous}");
+    assert!(ambiguous.contains("has a duplicate key"), "{ambiguous}");
     let list = session.request("tools/call", json!({"name": "echo", "arguments": []})).await;
     assert_eq!(list["error"]["message"], "`arguments` must be an object");
     let nameless = session.request("tools/call", json!({})).await;

@@ -82,7 +82,7 @@ mod tests {
         check(&two(item(0, "1"), item(1, "1, 2")), Err("2 dimensions instead of 1"));
         check(&two(item(0, "1"), item(0, "2")), Err("two vectors for text 0"));
         check(&two(item(0, "1"), item(2, "2")), Err("text 2 of 2"));
-        check(&data(&item(0, "1")), Err("text 1 of 2 is without"));
+        check(&data(&item(0, "1")), Err("no vector for text 1 of 2"));
         check(&two(item(0, ""), item(1, "")), Err("0 dimensions"));
         check(&two(item(0, "1e39"), item(1, "1")), Err("out of range"));
         check(&two(item(0, "NaN"), item(1, "1")), Err("invalid response"));

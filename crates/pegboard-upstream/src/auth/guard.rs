@@ -231,13 +231,14 @@ mod tests {
         let (far, near, intern) = ("https://mcp.example/mcp", "http://127.0.0.1:8080/mcp", "https://10.9.9.9/mcp");
         for server in [far, near, intern] {
             check(server, false, "https://public.example/token", None).await;
-            check(server, false, "http://public.example/token?x", Some("`http://public.example` is not a safe")).await;
-            check(server, false, "file:///etc/passwd", Some("not a safe address")).await;
+            check(server, false, "http://public.example/token?x", Some("`http://public.example` is not a secure"))
+                .await;
+            check(server, false, "file:///etc/passwd", Some("not a secure URL")).await;
             check(server, false, "https://metadata.example/", Some("is a link-local address")).await;
             check(server, false, "https://mixed.example/", if server == intern { None } else { Some("is a private") })
                 .await;
             check(server, true, "https://private.example/", None).await;
-            check(server, true, "http://10.0.0.1/", Some("not a safe address")).await;
+            check(server, true, "http://10.0.0.1/", Some("not a secure URL")).await;
             check(server, true, "http://127.0.0.1:9/", None).await;
         }
         check(far, false, "https://private.example/token", Some("`https://private.example` is a private address"))

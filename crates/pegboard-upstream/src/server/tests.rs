@@ -115,7 +115,7 @@ async fn a_server_that_does_not_answer_is_left_alone() {
     tokio::time::advance(settings.pause).await;
     assert_eq!(server.report().breaker.state, "half-open");
     assert_eq!(call(server).await, "no response within 10 s", "one may try");
-    assert!(call(server).await.starts_with("its last 3 calls failed"));
+    assert!(call(server).await.starts_with("circuit breaker open: the last 3 calls failed"));
     tokio::time::advance(settings.pause).await;
     puppet.stick(false);
     assert_eq!(call(server).await, refused);

@@ -79,7 +79,7 @@ fn pull_requests() {
         github get_file_contents {"owner":"acme","repo":"web","path":"README.md"} => front end
         github merge_pull_request {"owner":"acme","repo":"web","pull_number":5,"delete_branch":true} => "merged":true
         github get_file_contents {"owner":"acme","repo":"web","path":"README.md"} => now with more words
-        github merge_pull_request {"owner":"acme","repo":"web","pull_number":5} => error & no open pull request
+        github merge_pull_request {"owner":"acme","repo":"web","pull_number":5} => error & not an open pull request
         github list_commits {"owner":"acme","repo":"web","sha":"main","path":"README.md"} => "total":1 & More words
         github push_files {"owner":"acme","repo":"web","branch":"docs","message":"x","files":[{"path":"a","content":""}]} => error & no branch `docs`
         "#,

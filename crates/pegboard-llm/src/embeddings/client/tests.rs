@@ -160,7 +160,7 @@ async fn what_is_no_answer_is_an_error() {
     check(Conduct::Half, "no vector for text 2 of 4").await;
     check(Conduct::NotANumber, "invalid response").await;
     check(Conduct::Breaks, "cannot reach the endpoint").await;
-    check(Conduct::Hangs, "did not answer within 1 s").await;
+    check(Conduct::Hangs, "did not respond within 1 s").await;
     let (url, gone) = (endpoint.url(), endpoint);
     drop(gone);
     let error = client_of(EndpointSettings::new(url, "m")).embed(&texts(1)).await.expect_err("nobody is there");

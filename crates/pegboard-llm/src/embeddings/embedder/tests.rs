@@ -342,7 +342,7 @@ async fn kept_queries_of_another_model_are_fetched_again() {
     let embedder = embedder(&endpoint, Some(&place));
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     let error = embedder.once(&"b".into(), limit).await.expect_err("not to be compared");
-    assert!(error.hint().is_some_and(|hint| hint.contains("changed under its name")), "{error}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("behind this name has changed")), "{error}");
 }
 
 #[tokio::test]

@@ -242,6 +242,6 @@ mod tests {
         assert_eq!(long.lines().count(), MAX_LINES + 1);
         assert!(long.contains("442 more lines"), "{long}");
         let wide = arguments(&json!({"text": "x".repeat(5000)}));
-        assert!(wide.contains("not all is shown"), "{wide}");
+        assert!(wide.contains("more lines not shown"), "{wide}");
     }
 }

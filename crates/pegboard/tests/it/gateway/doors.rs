@@ -162,7 +162,7 @@ async fn what_cannot_be_logged_or_served_is_said() {
     let address = taken.local_addr().expect("an address").to_string();
     let port = told(&["serve", "--listen", &address]).await;
     assert_eq!(port.matches("cannot listen").count(), 1, "{port}");
-    assert!(port.contains("something listens there already"), "{port}");
+    assert!(port.contains("another program uses this port"), "{port}");
 }
 
 #[tokio::test]

@@ -65,7 +65,7 @@ async fn bad_servers_do_not_disturb_the_others() {
         let reply = session.call(&format!("{server}___echo"), json!({"message": "still here"})).await;
         assert!(text(&reply).contains("still here"));
     }
-    for warning in ["has no `type`", "a second `", "bytes and is cut", "no program `no-such-program-anywhere`"] {
+    for warning in ["has no `type`", "duplicate `", " bytes; cut to ", "no program `no-such-program-anywhere`"] {
         served.logged(warning).await;
     }
     let unavailable = session.call("hangs___echo", json!({})).await;

@@ -78,12 +78,12 @@ async fn a_record_of_two_runs_can_be_measured() {
 async fn a_record_stops_at_its_limit() {
     let stage = Stage::new("limit");
     let served = stage.serve("one", &["--record-limit", "600"]).await;
-    served.logged("the record has reached its limit").await;
+    served.logged("recording stopped: size limit reached").await;
     let session = served.legacy().await;
     session.call("search_tools", json!({"query": "echo"})).await.result();
     let log = served.log();
     end(served).await;
-    assert_eq!(log.matches("has reached its limit").count(), 1, "{log}");
+    assert_eq!(log.matches("size limit reached").count(), 1, "{log}");
     let text = fs::read_to_string(stage.record()).expect("a record");
     assert!(text.len() <= 600 && text.ends_with('\n') && stage.count("search") == 0, "{text}");
 }

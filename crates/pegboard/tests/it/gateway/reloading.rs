@@ -36,7 +36,7 @@ async fn another_file_is_taken_over() {
     }
     // The same content in another order of keys is no change.
     assert!(served.reconfigure(&format!("// the same\n{}", config(&after))).await);
-    served.logged("nothing is different").await;
+    served.logged("configuration reloaded without changes").await;
     assert!(listed(&session).await.contains(&"stays___echo".to_owned()));
     assert_eq!(stays.pids().len(), 1, "a server of which nothing changed was started again");
 }

@@ -202,7 +202,7 @@ async fn no_secret_is_told_by_anything_that_fails() {
     let served = serve("text", &config(&remote, false), &[]).await;
     check_everything(&served, None).await;
     let health = get(&served.url, "/health", None).await;
-    assert!(health.contains("HTTP status 401") && health.contains("not the address of a server"), "{health}");
+    assert!(health.contains("HTTP status 401") && health.contains("`url` is not a valid URL"), "{health}");
     // What is kept has none either.
     let mut folders = vec![Path::new(env!("CARGO_TARGET_TMPDIR")).join("secrets-text/state")];
     while let Some(folder) = folders.pop() {

@@ -324,7 +324,7 @@ async fn a_folder_that_cannot_be_used_is_a_warning() {
     let servers = json!({"one": stage.puppet("one", "--extras").entry(), "two": stage.puppet("two", "").entry()});
     let served = stage.serve(&config(&servers)).await;
     assert!(!tools(&served).await.is_empty());
-    let warning = "what servers offer cannot be kept";
+    let warning = "cannot cache tool lists";
     served.logged(warning).await;
     assert_eq!(served.log().matches(warning).count(), 1);
     end(served).await;

@@ -268,7 +268,7 @@ async fn a_gateway_waits_until_a_change_is_trusted() {
     logged("servers ready").await;
     let two = json!({"mcpServers": {"toy": fixture(&["--extras"]), "two": fixture(&[])}});
     place.configure(&two);
-    logged("is not trusted as it is now").await;
+    logged("its new content is not trusted").await;
     let (_, status, _) = place.run(&["status", "--json"]).await;
     let status: Value = serde_json::from_str(&status).expect("JSON");
     assert_eq!(status["servers"].as_array().map(Vec::len), Some(1), "{status}");

@@ -69,7 +69,7 @@ fn a_conversation_on_a_terminal() {
         ("> ", "/tools\r"),
         ("visible of", ""),
         ("> ", "/what\r"),
-        ("what there is", ""),
+        ("lists the commands", ""),
         ("> ", "\u{4}"),
     ];
     let seen = place.on_terminal(&[], &steps);
