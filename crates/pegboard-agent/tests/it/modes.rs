@@ -109,14 +109,14 @@ async fn the_delivery_and_every_fallback_are_reported() {
     check("anthropic/claude-opus-4-8", None, vec![say("Hello."), say("Again.")], &[knows]).await;
     // A newer model of the family, which refuses with a message that is not known here.
     let newer = "reference: `claude-saga-6` is newer than models known to support tool references";
-    let fallback = "inject: anthropic refused `reference`";
+    let fallback = "inject: anthropic rejected delivery `reference`";
     check("anthropic/claude-saga-6", None, vec![say("Hello."), say("Again.")], &[newer]).await;
     check("anthropic/claude-saga-6", None, vec![refused(), say("Hello."), say("Again.")], &[newer, fallback]).await;
     // Asked for, and honoured.
     let warning = "warning: delivery `reference` with `minimax/MiniMax-M9`: the model is not known to support tool \
                    references; `inject` is used if the provider rejects it";
     let turns = vec![say("Hello."), say("Again.")];
-    let expected = ["reference: requested", warning, "inject: minimax refused `reference`"];
+    let expected = ["reference: requested", warning, "inject: minimax rejected delivery `reference`"];
     check("minimax/MiniMax-M9", Some(Delivery::Reference), turns, &expected).await;
 }
 

@@ -165,7 +165,7 @@ fn a_refused_delivery_is_replaced_and_said() {
     conversation.say("hi");
     conversation.request(false).expect("a request");
     assert!(conversation.fall_back());
-    assert_eq!(conversation.choice().reason, "anthropic refused `reference`");
+    assert_eq!(conversation.choice().reason, "anthropic rejected delivery `reference`");
     let request = conversation.request(false).expect("a request");
     assert!(!Wire::Anthropic.body(&request).to_string().contains("defer_loading"));
     assert!(!conversation.fall_back(), "there is nothing simpler");

@@ -283,7 +283,7 @@ async fn a_refused_delivery_gives_way_to_a_simpler_one() {
     conversation.say("What is the weather in Rome?");
     let first = client.next_turn(&mut conversation, None).await.expect("a turn");
     assert_eq!(conversation.choice().delivery, Delivery::Inject);
-    assert_eq!(conversation.choice().reason, "anthropic refused `reference`");
+    assert_eq!(conversation.choice().reason, "anthropic rejected delivery `reference`");
     let answers: Vec<CallResult> = first
         .calls
         .iter()
