@@ -273,7 +273,7 @@ fn read_answer(body: &[u8]) -> Result<CallAnswer, ContactError> {
         return Err(ContactError::Refused("the gateway did not answer the call".to_owned()));
     };
     if let Some(error) = answer.get("error") {
-        let message = error.get("message").and_then(Value::as_str).unwrap_or("the gateway refused the call");
+        let message = error.get("message").and_then(Value::as_str).unwrap_or("the gateway rejected the call");
         return Err(ContactError::Refused(message.to_owned()));
     }
     let result = answer["result"].take();

@@ -171,7 +171,7 @@ struct Row {
 impl Page for Learned {
     fn to_text(&self) -> String {
         if self.habits.is_empty() {
-            return "nothing was learned\n".to_owned();
+            return "no usage has been learned\n".to_owned();
         }
         let mut page = String::new();
         for same in self.habits.chunk_by(|a, b| (&a.catalog, &a.caller) == (&b.catalog, &b.caller)) {
@@ -195,9 +195,9 @@ struct Forgotten {
 impl Page for Forgotten {
     fn to_text(&self) -> String {
         match self.forgotten {
-            0 => "there was nothing to forget\n".to_owned(),
-            1 => "1 habit was forgotten\n".to_owned(),
-            count => format!("{count} habits were forgotten\n"),
+            0 => "there is no learned usage to delete\n".to_owned(),
+            1 => "1 habit deleted\n".to_owned(),
+            count => format!("{count} habits deleted\n"),
         }
     }
 }

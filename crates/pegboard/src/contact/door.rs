@@ -34,7 +34,7 @@ pub(crate) enum AskError {
     Broken(#[source] reqwest::Error),
     #[error("a token is required")]
     Token,
-    #[error("the gateway refused: {0}")]
+    #[error("the gateway rejected the request: {0}")]
     Refused(String),
     #[error("no Pegboard control API at this address")]
     NotGateway,

@@ -118,7 +118,7 @@ impl<'a> Report<'a> {
     fn withheld_to_text(&self) -> String {
         let nearest = self.withheld[..self.withheld.len().min(NEAREST_IN_TEXT)].join(", ");
         let text = format!(
-            "Nothing fits `{}` well enough. Nearest: {nearest}. `--least-confidence 0` shows them.",
+            "No tool matches `{}` well enough. Nearest: {nearest}. `--least-confidence 0` shows them.",
             shortened(self.query)
         );
         format!("{}\n", output::wrapped(&text, 0, 0, output::width()))

@@ -169,7 +169,7 @@ async fn off_by_default() {
         end(served).await;
         assert!(!stage.state().join("usage").exists());
     }
-    assert!(stage.usage(&["--format", "text"]).await.contains("nothing was learned"));
+    assert!(stage.usage(&["--format", "text"]).await.contains("no usage has been learned"));
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn a_running_gateway_forgets() {
     practise(&bob, QUERY, TICKET).await;
     let both = ["ann", "bob"].map(|caller| format!("{caller}: issu open: desk/create_ticket"));
     stage.wait_until_learned(&[(&both[0], TIMES), (&both[1], TIMES)]).await;
-    assert!(stage.usage(&["--reset", "--caller", "ann", "--format", "text"]).await.contains("1 habit was forgotten"));
+    assert!(stage.usage(&["--reset", "--caller", "ann", "--format", "text"]).await.contains("1 habit deleted"));
     let forgotten = async {
         while search(&ann, QUERY).await[0] != ISSUE {
             tokio::time::sleep(Duration::from_millis(20)).await;
