@@ -116,7 +116,7 @@ impl Store {
     /// leaves the old or the new; one of the machine may leave neither.
     ///
     /// # Errors
-    /// When too large or the system refuses; then the old is still there.
+    /// When it is too large or the system refuses; then the old is still there.
     pub fn save(&self, name: &str, body: &[u8]) -> io::Result<()> {
         self.folder.replace_quickly(&self.file(name), &self.sealed(name, body)?)
     }
@@ -136,7 +136,7 @@ impl Store {
     /// waited for.
     ///
     /// # Errors
-    /// When too large or the system refuses; then the old is still there.
+    /// When it is too large or the system refuses; then the old is still there.
     pub fn save_surely(&self, name: &str, body: &[u8]) -> io::Result<()> {
         self.folder.replace(&self.file(name), &self.sealed(name, body)?)
     }

@@ -45,7 +45,7 @@ fn inputs(input: &Value) -> Result<Vec<String>, String> {
 pub(crate) fn vector(text: &str, dimensions: usize) -> Vec<f32> {
     let mut sum = vec![0.0f32; dimensions];
     let words = text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
-    // A text without words has a direction too: a vector is all zeros would be near nothing.
+    // A text without words has a direction too: a vector of zeros would be near nothing.
     for word in words.chain([""]) {
         let mut noise = hash(&word.to_lowercase());
         let weight = if word.is_empty() { 0.01 } else { 1.0 };

@@ -96,7 +96,7 @@ impl SuspendedCalls {
     /// Takes a call up again.
     ///
     /// # Errors
-    /// When there is no such call, or it belongs to another user.
+    /// When there is no such call, or it belongs to another caller.
     pub(crate) fn take(&self, state: &str, bound_to: &BoundTo) -> Result<Suspended, RpcError> {
         let mut calls = lock(&self.by_state);
         let is_theirs = calls.get(state).is_some_and(|(_, call)| call.bound_to == *bound_to);

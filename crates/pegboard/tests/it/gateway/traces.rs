@@ -379,7 +379,7 @@ async fn the_log_as_text() {
         let behind_time = line.split_once(' ').map_or("", |(_, rest)| rest);
         starts.iter().any(|start| behind_time.starts_with(start))
     };
-    // What is written before server ready is not for everybody, and this one never is.
+    // What is written before a server is ready is not for everybody, and this one never is.
     let is_of_pipe = |line| begins_with(line, &["DEBUG server=\"pipe\": ", " INFO server=\"pipe\": "]);
     assert!(pipe.len() >= 2 && pipe.iter().all(is_of_pipe), "{pipe:#?}");
     assert!(early.iter().all(|line| begins_with(line, &["DEBUG server=\"early\": "])), "{early:#?}");
