@@ -33,6 +33,7 @@ mod words;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
+    fmt,
 };
 
 use pegboard_core::{Catalog, Ranker, Tool};
@@ -46,18 +47,31 @@ use self::{confusable::Groups, corpus::Corpus, search::Searches, words::Words};
 use crate::Model;
 
 /// Looks for weaknesses.
-#[derive(Debug)]
 pub struct Linter<'a> {
     ranker: &'a dyn Ranker,
     count_tokens: fn(&str) -> usize,
     thresholds: Thresholds,
     model: Option<&'a Model>,
+    on_searched: &'a (dyn Fn() + Sync),
+}
+
+impl fmt::Debug for Linter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Linter").field("thresholds", &self.thresholds).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Linter<'a> {
     /// One that searches with `ranker` and counts tokens with `count_tokens`.
     pub fn new(ranker: &'a dyn Ranker, count_tokens: fn(&str) -> usize, thresholds: Thresholds) -> Self {
-        Self { ranker, count_tokens, thresholds, model: None }
+        Self { ranker, count_tokens, thresholds, model: None, on_searched: &|| {} }
+    }
+
+    /// Calls `on_searched` once for each tool that was searched for, from several threads.
+    #[must_use]
+    pub fn progress(mut self, on_searched: &'a (dyn Fn() + Sync)) -> Self {
+        self.on_searched = on_searched;
+        self
     }
 
     /// Compares tools also by what they mean.
@@ -82,6 +96,7 @@ impl<'a> Linter<'a> {
             words,
             corpus,
             model: self.model,
+            on_searched: self.on_searched,
         };
         let mut findings = Vec::new();
         names::look(&look, &mut findings);
@@ -140,6 +155,7 @@ struct Look<'a> {
     words: Words,
     corpus: Corpus,
     model: Option<&'a Model>,
+    on_searched: &'a (dyn Fn() + Sync),
 }
 
 impl Look<'_> {

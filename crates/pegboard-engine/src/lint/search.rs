@@ -66,7 +66,9 @@ impl Searches {
         };
         let both = in_parallel(look.tools.len(), |at| {
             let tool = look.tools[at];
-            (ask(lead(tool.description())), ask(&name_query(tool.name())))
+            let found = (ask(lead(tool.description())), ask(&name_query(tool.name())));
+            (look.on_searched)();
+            found
         });
         let (by_description, by_name) = both.into_iter().unzip();
         Self { by_description, by_name }

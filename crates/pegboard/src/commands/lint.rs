@@ -52,10 +52,11 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
     let thresholds = args.thresholds(&config.lint)?;
     let baseline = args.baseline.as_deref().or(config.lint.baseline.as_deref());
     let catalog = catalog(args, &source)?;
-    let progress = Progress::waiting("checking the tools");
+    let progress = Progress::new(catalog.len(), "checking the tools");
+    let on_searched = || progress.step();
     let ranker = Hybrid::default();
     let linter = Linter::new(&ranker, estimate_tokens, thresholds.clone()).model(Model::embedded());
-    let report = linter.check(&catalog);
+    let report = linter.progress(&on_searched).check(&catalog);
     drop(progress);
     match baseline {
         Some(path) if args.write_baseline => write_baseline(path, &report),

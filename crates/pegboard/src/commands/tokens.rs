@@ -48,10 +48,11 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Outcome, CliError> {
         [] => configured::catalog_or_demo(&args.config.source(), args.state.as_deref())?.0,
         files => catalogs::read(files, pegboard_core::Limits::default().file_bytes)?,
     };
-    let progress = Progress::waiting("counting tokens");
+    // All tools at once, and then each query in each dialect.
+    let progress = Progress::new(1 + DialectName::ALL.len() * queries(&catalog).len(), "counting tokens");
     let bpe =
         tiktoken_rs::o200k_base().map_err(|error| CliError::new(format!("cannot load the tokenizer: {error}")))?;
-    let report = Report::measure(&catalog, &bpe)?;
+    let report = Report::measure(&catalog, &bpe, &progress)?;
     drop(progress);
     match args.output.format() {
         Format::Json => output::json(&report.to_json())?,
@@ -80,10 +81,12 @@ struct Row {
 }
 
 impl Report {
-    fn measure(catalog: &Catalog, bpe: &CoreBPE) -> Result<Self, CliError> {
+    fn measure(catalog: &Catalog, bpe: &CoreBPE, progress: &Progress) -> Result<Self, CliError> {
         let count = |text: &str| bpe.encode_ordinary(text).len();
         let definition = |tool: &Arc<Tool>| ToolDefinition::of(tool, tool.name()).to_json();
         let all = Value::from(catalog.iter().map(definition).collect::<Vec<_>>()).to_string();
+        let (tokens, estimate) = (count(&all), estimate_tokens(&all));
+        progress.step();
         let queries = queries(catalog);
         let mut rows = Vec::new();
         for dialect in DialectName::ALL {
@@ -96,13 +99,15 @@ impl Report {
             let search = search_tool(dialect);
             let mut answers: Vec<f64> = queries
                 .iter()
-                .map(|query| count(&session.call(search, &json!({"query": query})).reply.to_text()) as f64)
+                .map(|query| {
+                    progress.step();
+                    count(&session.call(search, &json!({"query": query})).reply.to_text()) as f64
+                })
                 .collect();
             answers.sort_by(f64::total_cmp);
             rows.push(Row { dialect: dialect.as_str(), first_list, prompt: count(&session.prompt()), answers });
         }
         let complete_signatures = catalog.iter().filter(|tool| has_complete_signature(tool)).count();
-        let (tokens, estimate) = (count(&all), estimate_tokens(&all));
         let exposure = Exposure::default().decide(catalog, &Selection::everything());
         Ok(Self { tools: catalog.len(), tokens, estimate, complete_signatures, exposure, rows })
     }
