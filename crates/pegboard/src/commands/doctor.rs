@@ -140,7 +140,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome, CliError> {
     }
     findings.extend(file::references(&case));
     if !case.is_unreadable() {
-        findings.extend(machine::listen(&case.config, args.listen.as_deref()));
+        let own = machine::serving(&case.config, args.state.as_deref(), &case.path);
+        findings.extend(machine::listen(&case.config, args.listen.as_deref(), &own));
         findings.extend(machine::state(&case.config, args.state.as_deref()));
         findings.extend(machine::held_tools(&case.config, args.state.as_deref()));
         findings.extend(usage::look(&case.config));

@@ -1,6 +1,6 @@
 //! The configuration file, and what it refers to.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pegboard_upstream::config::document::{Missing, Problem, Problems};
 
@@ -86,6 +86,11 @@ pub(super) fn references(case: &Case) -> Vec<Finding> {
         let file = server.env_file.as_deref().filter(|file| is_open_to_others(file));
         findings.extend(file.map(|file| readable(file).of(&server.name)));
     }
+    let folder = case.path.parent().unwrap_or(Path::new(""));
+    for (name, server) in written() {
+        let files = server.texts().into_iter().flat_map(named_files).map(|file| placed(file, folder));
+        findings.extend(files.filter(|file| is_open_to_others(file)).map(|file| readable(&file).of(name)));
+    }
     let has_secrets = written().any(|(_, server)| !secrets::find(server).is_empty());
     if has_secrets && is_open_to_others(&case.path) {
         findings.push(readable(&case.path));
@@ -104,6 +109,19 @@ fn empty_variables(server: &Server) -> impl Iterator<Item = Finding> + use<> {
         Finding::warning(Check::EmptyVariable, message, format!("set a value: `export {name}=…`"))
     };
     names.iter().map(finding).collect::<Vec<_>>().into_iter()
+}
+
+/// The files whose content a text takes in, as `${file:PATH}`.
+fn named_files(text: &str) -> impl Iterator<Item = &str> {
+    text.split("${file:").skip(1).filter_map(|rest| rest.split_once('}')).map(|(path, _)| path.trim())
+}
+
+/// A file as it is named in a configuration: seen from its folder, or from the home folder behind `~/`.
+fn placed(file: &str, folder: &Path) -> PathBuf {
+    match (file.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => folder.join(file),
+    }
 }
 
 /// The texts of a server with their places.

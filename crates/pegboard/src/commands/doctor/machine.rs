@@ -17,10 +17,11 @@ use crate::{
         Config,
         state::{self, FOLDER_HINT},
     },
+    running,
 };
 
-/// Whether the gateway could listen.
-pub(super) fn listen(config: &Config, flag: Option<&str>) -> Vec<Finding> {
+/// Whether the gateway could listen. `own` are the processes that already serve this configuration.
+pub(super) fn listen(config: &Config, flag: Option<&str>, own: &[u32]) -> Vec<Finding> {
     let named = flag.or(config.listen.address.as_deref());
     let text = named.unwrap_or(DEFAULT_ADDRESS);
     let Ok(address) = resolve(text) else {
@@ -32,7 +33,9 @@ pub(super) fn listen(config: &Config, flag: Option<&str>) -> Vec<Finding> {
     if !address.ip().to_canonical().is_loopback() && config.gateway.tokens.is_empty() {
         findings.push(public(address, config.listen.allow_public));
     }
-    findings.extend(TcpListener::bind(address).err().map(|error| taken(address, &error, named.is_some())));
+    if let Err(error) = TcpListener::bind(address) {
+        findings.extend(taken(address, &error, named.is_some(), own));
+    }
     findings
 }
 
@@ -47,28 +50,36 @@ fn public(address: SocketAddr, is_allowed: bool) -> Finding {
 
 /// An address that cannot be listened on. Clients that start Pegboard themselves do without it,
 /// so it is only a mistake where somebody asks for it.
-fn taken(address: SocketAddr, error: &io::Error, is_named: bool) -> Finding {
+fn taken(address: SocketAddr, error: &io::Error, is_named: bool, own: &[u32]) -> Option<Finding> {
     if error.kind() != io::ErrorKind::AddrInUse {
         let message = format!("cannot listen on `{address}`: {error}");
         let hint = "choose another address with `pegboard.listen` or `--listen`; ports below 1024 need privileges";
-        return Finding::error(Check::ListenAddress, message, hint);
+        return Some(Finding::error(Check::ListenAddress, message, hint));
     }
     let holder = holder(address.port());
+    if holder.as_ref().is_some_and(|(_, pid)| own.contains(pid)) {
+        return None;
+    }
     if let Some((name, pid)) = holder.as_ref().filter(|(name, _)| name == "pegboard") {
         let message = format!("`{address}` is in use by `{name}` (process {pid}), probably your running gateway");
-        return Finding::note(
-            Check::PortTaken,
-            message,
-            "stop it before you start another gateway, or choose another port",
-        );
+        let hint = "stop it before you start another gateway, or choose another port";
+        return Some(Finding::note(Check::PortTaken, message, hint));
     }
     let by = holder.map(|(name, pid)| format!(" by `{name}` (process {pid})")).unwrap_or_default();
     let message = format!("`{address}` is already in use{by}");
     let hint = "choose another port with `pegboard.listen` or `--listen`, or stop the other program";
-    match is_named {
+    Some(match is_named {
         true => Finding::error(Check::PortTaken, message, hint),
         false => Finding::warning(Check::PortTaken, message, hint),
-    }
+    })
+}
+
+/// The processes that serve this file.
+pub(super) fn serving(config: &Config, state: Option<&str>, file: &Path) -> Vec<u32> {
+    let Some(state) = config.state.resolve(state) else { return Vec::new() };
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let running = running::list(&running::folder(&state)).into_iter();
+    running.filter(|running| running.configuration.as_ref() == Some(&file)).map(|running| running.pid).collect()
 }
 
 /// The process that listens on a port, as far as the system tells.
