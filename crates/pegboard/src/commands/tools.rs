@@ -18,12 +18,14 @@ use crate::{
 /// Tools that a query finds unless the user wants more.
 const LIMIT: usize = 20;
 
-/// The longest description in a table.
+/// The longest description in a table, type of a parameter, and description of a single tool.
 const MAX_DESCRIPTION: usize = 300;
+const MAX_KIND: usize = 60;
+const MAX_DETAILS: usize = 4000;
 
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
-    /// Show only the tools that match this query best
+    /// Show only the tools that match this query best, or the parameters of the tool with this name
     #[arg(value_name = "QUERY")]
     query: Vec<String>,
 
@@ -59,7 +61,10 @@ pub(crate) fn run(args: &ToolsArgs) -> Result<Outcome, CliError> {
     let tools = chosen(&catalog, &selection, args.query.join(" ").trim(), args.limit)?;
     match args.output.format() {
         Format::Json => output::json(&tools.iter().map(|tool| to_json(tool)).collect::<Vec<_>>())?,
-        Format::Text => print(&tools)?,
+        Format::Text => match (tools.as_slice(), args.query.as_slice()) {
+            ([tool], [name]) if tool.name() == name => output::text(&details(tool))?,
+            (tools, _) => print(tools)?,
+        },
     }
     if tools.is_empty() {
         say("no tools");
@@ -67,23 +72,26 @@ pub(crate) fn run(args: &ToolsArgs) -> Result<Outcome, CliError> {
     Ok(if tools.is_empty() { Outcome::No } else { Outcome::Yes })
 }
 
-/// All tools, or those that fit a query, the best first.
+/// All tools, the one of which the query is the name, or those that fit it, the best first.
 fn chosen<'a>(
     catalog: &'a Catalog,
     selection: &Selection,
     query: &str,
     limit: Option<usize>,
 ) -> Result<Vec<&'a Tool>, CliError> {
-    let visible = catalog.iter().map(AsRef::as_ref).filter(|tool| selection.allows(tool));
+    let visible = || catalog.iter().map(AsRef::as_ref).filter(|tool: &&Tool| selection.allows(tool));
+    if let Some(named) = visible().find(|tool| tool.name() == query) {
+        return Ok(vec![named]);
+    }
     if query.is_empty() {
-        return Ok(visible.take(limit.unwrap_or(usize::MAX)).collect());
+        return Ok(visible().take(limit.unwrap_or(usize::MAX)).collect());
     }
     let ranker = RankerName::default().build(None, 0.0);
     let query = Query { limit: limit.unwrap_or(LIMIT), ..Query::new(query) };
     let ranking = ranker.rank(&query, catalog, selection).map_err(|error| CliError::new(error.to_string()))?;
     let ids: Vec<&str> = ranking.hits.iter().map(|hit| hit.tool.id()).collect();
     let mut found: Vec<(usize, &Tool)> =
-        visible.filter_map(|tool| Some((ids.iter().position(|id| *id == tool.id())?, tool))).collect();
+        visible().filter_map(|tool| Some((ids.iter().position(|id| *id == tool.id())?, tool))).collect();
     found.sort_by_key(|(place, _)| *place);
     Ok(found.into_iter().map(|(_, tool)| tool).collect())
 }
@@ -96,6 +104,48 @@ fn print(tools: &[&Tool]) -> Result<(), CliError> {
         return Ok(());
     }
     output::text(&output::table(&["TOOL", "DESCRIPTION"], tools.iter().map(row).collect(), &[]))
+}
+
+/// Everything that one needs to know to call a tool.
+fn details(tool: &Tool) -> String {
+    let schema: Value = tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok()).unwrap_or_default();
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let row = |(name, schema): (&String, &Value)| {
+        let is_required = required.contains(&name.as_str());
+        vec![
+            plain::one_line(name, MAX_DESCRIPTION),
+            plain::one_line(&kind_of(schema), MAX_KIND),
+            if is_required { "required" } else { "" }.to_owned(),
+            plain::one_line(schema["description"].as_str().unwrap_or_default(), MAX_DESCRIPTION),
+        ]
+    };
+    let rows: Vec<Vec<String>> = schema["properties"].as_object().into_iter().flatten().map(row).collect();
+    let description = plain::one_line(tool.description(), MAX_DETAILS);
+    let description = output::wrapped(&description, 0, 0, output::width());
+    let head = format!("{}\n{description}\n", plain::clean(tool.name()));
+    match rows.is_empty() {
+        true => format!("{head}\nno parameters\n"),
+        false => format!("{head}\n{}", output::table(&["PARAMETER", "TYPE", "", "DESCRIPTION"], rows, &[])),
+    }
+}
+
+/// The type of a parameter in a word, or its allowed values.
+fn kind_of(schema: &Value) -> String {
+    let values = schema["enum"].as_array().into_iter().flatten();
+    let values: Vec<String> =
+        values.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect();
+    if !values.is_empty() {
+        return values.join("|");
+    }
+    match &schema["type"] {
+        Value::String(kind) if kind == "array" => match schema["items"]["type"].as_str() {
+            Some(item) => format!("{item}[]"),
+            None => kind.clone(),
+        },
+        Value::String(kind) => kind.clone(),
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("|"),
+        _ => "any".to_owned(),
+    }
 }
 
 fn to_json(tool: &Tool) -> Value {

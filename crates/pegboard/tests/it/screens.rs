@@ -31,6 +31,7 @@ fn the_main_commands_fit_terminals() {
             &["help"][..],
             &["search", "create a github issue", "--limit", "4"],
             &["tools", "overdue invoices"],
+            &["tools", "github___create_issue"],
             &["tokens"],
             &["call", "github___create_isue"],
             &["trust"],
