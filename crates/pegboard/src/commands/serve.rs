@@ -36,6 +36,7 @@ use crate::{
     logging::{self, LogBuffer},
     memory, output,
     rankers::shared_rankers,
+    running,
     source::Source,
     telemetry::{Off, Telemetry},
     usage::{self, Keeper},
@@ -106,8 +107,21 @@ pub(crate) fn supervisor() -> Vec<OsString> {
     }
 }
 
-fn cannot_listen(error: ListenError) -> CliError {
-    let shown = CliError::new(error.to_string()).hint(error.hint());
+/// Why the gateway cannot listen; another gateway on the same address is named.
+fn cannot_listen(error: ListenError, state: Option<&Path>) -> CliError {
+    let running = state.map(|state| running::list(&running::folder(state))).unwrap_or_default();
+    let other = running.iter().find(|running| {
+        let endpoint = running.endpoint.as_deref().unwrap_or_default();
+        matches!(&error, ListenError::Bind { address, .. } if endpoint.starts_with(&format!("http://{address}/")))
+    });
+    let shown = match other {
+        Some(other) => CliError::new(error.to_string()).hint(format!(
+            "a Pegboard gateway already listens there (process {}); `pegboard status` shows it, `--listen` chooses \
+             another address",
+            other.pid
+        )),
+        None => CliError::new(error.to_string()).hint(error.hint()),
+    };
     match error {
         ListenError::Bind { source, .. } => shown.because(source),
         _ => shown,
@@ -135,7 +149,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
     let max_body_bytes = config.listen.max_body_bytes;
     // Before any server is started: a taken port must not cost a fleet.
     let listener = match listen {
-        Some(settings) => Some(Listener::bind(settings).await.map_err(cannot_listen)?),
+        Some(settings) => Some(Listener::bind(settings).await.map_err(|error| cannot_listen(error, state.as_deref()))?),
         None => None,
     };
     let recording = Recording::open(args)?;
