@@ -1,10 +1,15 @@
 //! What goes wrong on the command line, and what the user can do about it.
 
-use std::{error::Error, io, path::Path};
+use std::{
+    borrow::Cow,
+    error::Error,
+    io::{self, IsTerminal as _},
+    path::Path,
+};
 
 use anstyle::{AnsiColor, Style};
 
-use crate::plain::clean;
+use crate::{output, plain::clean};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -82,7 +87,18 @@ pub(crate) fn warn(message: &str) {
 /// Talk goes to standard error; there is nobody to tell when that fails.
 pub(crate) fn say(text: &str) {
     use io::Write as _;
+    let text = if io::stderr().is_terminal() && io::stdout().is_terminal() { wrapped(text) } else { text.into() };
     let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// The text in lines that a terminal does not break within words.
+fn wrapped(text: &str) -> Cow<'_, str> {
+    let width = output::width();
+    let wrap = |line: &str| {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        output::wrapped(&line[indent..], indent, indent, width)
+    };
+    text.split('\n').map(wrap).collect::<Vec<_>>().join("\n").into()
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> St
     let mut column = first;
     let mut is_begun = false;
     for word in text.split(' ') {
-        let length = columns_of(word);
+        let length = columns_of(&anstream::adapter::strip_str(word).to_string());
         if is_begun && column + 1 + length > width {
             page.push('\n');
             page.push_str(&" ".repeat(rest));
