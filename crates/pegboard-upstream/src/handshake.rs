@@ -87,8 +87,12 @@ impl ConnectError {
     /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                Some("install the program, or give its full path")
+            Self::Start { command, source } if source.kind() == io::ErrorKind::NotFound => {
+                // A path may have spaces; a command line does not begin with one.
+                match command.contains(' ') && !command.contains(['/', '\\']) {
+                    true => Some("`command` is only the program: move its arguments to `args`"),
+                    false => Some("install the program, or give its full path"),
+                }
             }
             Self::Closed(_) => Some("run the server's command manually to see its output"),
             Self::Timeout(_) => Some("raise `connectTimeout`, or check the log for what the server is waiting for"),
