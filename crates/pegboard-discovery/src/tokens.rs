@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(decide(Exposure::default()).reason, "31 tools, over the limit of 30");
         assert!(!decide(Exposure::Never).is_on && decide(Exposure::Always).is_on);
         let by_tokens = decide(Exposure::Auto { max_tools: 40, max_tokens: 100 });
-        assert!(by_tokens.is_on && by_tokens.reason.contains("an estimate"), "{}", by_tokens.reason);
+        assert!(by_tokens.is_on && by_tokens.reason.contains("about"), "{}", by_tokens.reason);
         assert!(!decide(Exposure::Auto { max_tools: 40, max_tokens: 100_000 }).is_on);
     }
 }

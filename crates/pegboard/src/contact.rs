@@ -240,7 +240,7 @@ fn warn_of_slow(name: &str) {
 pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Option<Door>, CliError> {
     let is_trusted = match source {
         Source::Folder(path) => trust::is_file_trusted(path, state),
-        Source::Named(_) | Source::Own(_) | Source::Demo => true,
+        Source::Named(_) | Source::Own(_) | Source::Demo | Source::ChosenDemo => true,
     };
     let config = match source.path().filter(|_| is_trusted) {
         Some(path) => crate::config::read_offline(path)?,

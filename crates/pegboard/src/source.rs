@@ -26,6 +26,8 @@ pub(crate) enum Source {
     Own(PathBuf),
     /// There is none: the demo.
     Demo,
+    /// The demo, because the user asks for it.
+    ChosenDemo,
 }
 
 /// Flags by which a configuration is named.
@@ -91,7 +93,7 @@ impl Source {
 
     fn find_in(named: Option<&Path>, is_demo: bool, folder: Option<&Path>, own: Option<PathBuf>) -> Self {
         if is_demo {
-            return Self::Demo;
+            return Self::ChosenDemo;
         }
         if let Some(path) = named {
             return Self::Named(path.to_owned());
@@ -122,14 +124,14 @@ impl Source {
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Named(path) | Self::Folder(path) | Self::Own(path) => Some(path),
-            Self::Demo => None,
+            Self::Demo | Self::ChosenDemo => None,
         }
     }
 
     /// Says which configuration is used, unless the user has named it.
     pub(crate) fn announce(&self) {
         match self {
-            Self::Named(_) => {}
+            Self::Named(_) | Self::ChosenDemo => {}
             Self::Folder(path) | Self::Own(path) => {
                 say(&format!("configuration: {}", plain::clean(&path.display().to_string())));
             }
@@ -226,7 +228,7 @@ mod tests {
         fs::write(&here, "{}").expect("a file");
         check(None, false, &inner, Source::Folder(here));
         check(Some("x.json"), false, &inner, Source::Named("x.json".into()));
-        check(None, true, &inner, Source::Demo);
+        check(None, true, &inner, Source::ChosenDemo);
         let _ = fs::remove_dir_all(root);
     }
 }

@@ -277,7 +277,7 @@ fn answers_are_never_large_themselves() {
     let outputs = temp.outputs("chat");
     let name = name_of(&put(&outputs, &"a1 ".repeat(10_000)));
     let answer = read(&outputs, &name, 1, 30_000).expect("an answer");
-    let note = answer.find("[Cut after").expect("a note");
+    let note = answer.find("[Truncated after").expect("a note");
     assert!(!outputs.is_large(&answer[..note]), "{answer}");
     assert!(answer.ends_with("Continue with start=136.]"), "{answer}");
 }

@@ -37,8 +37,8 @@ async fn auto_decides_by_number_and_tokens() {
         assert!(reason.contains(because), "{reason}");
     };
     check(Exposure::default(), Mode::Normal, "within").await;
-    check(Exposure::Auto { max_tools: 5, max_tokens: 10_000 }, Mode::ToolSearch, "more than 5").await;
-    check(Exposure::Auto { max_tools: 50, max_tokens: 10 }, Mode::ToolSearch, "more than 10").await;
+    check(Exposure::Auto { max_tools: 5, max_tokens: 10_000 }, Mode::ToolSearch, "over the limit of 5").await;
+    check(Exposure::Auto { max_tools: 50, max_tokens: 10 }, Mode::ToolSearch, "over the limit of 10").await;
 }
 
 #[tokio::test]

@@ -113,12 +113,12 @@ fn what_a_file_must_be() {
     check(b"PEGMODEL", b"PEGMODEM", "not a model file");
     check(b"PEGMODEL\x01", b"PEGMODEL\x02", "has format 2");
     check(b"\"dims\": 16", b"\"dims\": 17", "`dims`");
-    check(b"\"dims\": 16", b"\"dims\": 32", "bytes long");
+    check(b"\"dims\": 16", b"\"dims\": 32", "bytes, expected");
     check(b"\"dims\"", b"\"mids\"", "the header is invalid");
     check(b"known_to\": 0.9", b"known_to\": 0.5", "`fusion`");
     check(b"nothing_below\": 0.2", b"nothing_below\": 1.2", "`confidence`");
     check(b"tools_to\": 1000", b"tools_to\": 1.00", "`confidence`");
-    check(b"\"background\": 1,", b"\"background\": 2,", "bytes long");
+    check(b"\"background\": 1,", b"\"background\": 2,", "bytes, expected");
     check(b"\"background\": 1,", b"\"background\":-1,", "the header is invalid");
     check(b"background-row-0", b"background-row-\x80", "`background`");
     check(&0.125_f32.to_le_bytes(), &(-0.125_f32).to_le_bytes(), "`background`");

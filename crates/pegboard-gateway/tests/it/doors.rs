@@ -99,7 +99,7 @@ async fn a_pipe_speaks_both_versions() {
     assert_eq!(pipe.next().await.expect("an answer")["error"]["code"], -32700);
     let early = pipe.request(1, "tools/list", &json!({})).await;
     assert_eq!(early[0]["error"]["code"], -32600);
-    assert!(early[0]["error"]["message"].as_str().is_some_and(|text| text.contains("nothing was initialized")));
+    assert!(early[0]["error"]["message"].as_str().is_some_and(|text| text.contains("send `initialize` first")));
     assert_eq!(pipe.request(2, "ping", &json!({})).await[0]["result"], json!({}));
     let modern = pipe.request(3, "tools/call", &json!({"name": "echo", "arguments": {}, "_meta": meta()})).await;
     assert_eq!(modern[0]["result"]["resultType"], "complete");

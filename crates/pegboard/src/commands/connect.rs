@@ -31,7 +31,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct ConnectArgs {
     /// MCP client
-    #[arg(value_name = "CLIENT", required_unless_present = "list")]
+    #[arg(value_name = "CLIENT")]
     client: Option<Client>,
 
     /// Configuration file with the servers [default: `pegboard.json` in this folder or above, else
@@ -74,6 +74,11 @@ pub(crate) struct ConnectArgs {
 pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
     let env = |name: &str| std::env::var(name).ok();
     let surroundings = Surroundings { os: Os::current(), env: &env };
+    if args.client.is_none() && !args.list {
+        let names = Client::ALL.map(|client| client.id()).join(", ");
+        return Err(CliError::new("no client was named")
+            .hint(format!("name one of {names}; `pegboard connect --list` shows which are installed")));
+    }
     let Some(client) = args.client.filter(|_| !args.list) else {
         return list::run(&surroundings, args.project.as_deref(), args.output.format());
     };

@@ -24,7 +24,7 @@ pub(crate) struct AddArgs {
     name: String,
 
     /// URL of a remote server
-    #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
+    #[arg(value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
 
     /// Program to start as the server, and its arguments
@@ -80,7 +80,27 @@ pub(crate) fn add(args: &AddArgs) -> Result<Outcome, CliError> {
             .hint("`--force` replaces it"));
     }
     let text = edit::json::set(&file.text(), &[file.key], &args.name, &server);
-    file.write(text, &format!("added `{}`", args.name))
+    let outcome = file.write(text, &format!("added `{}`", args.name))?;
+    if let Some(program) = args.command.first().filter(|program| !is_program(program)) {
+        warn(&format!("no program `{program}` on this machine; `pegboard doctor` checks the configuration"));
+    }
+    Ok(outcome)
+}
+
+/// Whether a command names a file, or a program in a folder of `PATH`. Variables may name anything.
+fn is_program(command: &str) -> bool {
+    if command.contains("${") {
+        return true;
+    }
+    let is_file =
+        |path: PathBuf| path.is_file() || path.with_extension("exe").is_file() || path.with_extension("cmd").is_file();
+    match command.contains(['/', '\\']) {
+        true => is_file(PathBuf::from(command)),
+        false => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|folder| is_file(folder.join(command)))
+        }
+    }
 }
 
 pub(crate) fn remove(args: &NameArgs) -> Result<Outcome, CliError> {
@@ -124,6 +144,12 @@ fn switch(args: &NameArgs, is_on: bool) -> Result<Outcome, CliError> {
 
 /// A server as the configuration has it.
 fn entry(args: &AddArgs) -> Result<Value, CliError> {
+    if args.url.is_none() && args.command.is_empty() {
+        return Err(CliError::new(format!("nothing says where the server `{}` is", args.name)).hint(format!(
+            "`pegboard add {0} -- COMMAND` for a program, `pegboard add {0} URL` for a remote server",
+            args.name
+        )));
+    }
     let mut server = Map::new();
     if let Some(url) = &args.url {
         let is_address = ["http://", "https://"].iter().any(|scheme| url.to_lowercase().starts_with(scheme));

@@ -302,7 +302,7 @@ fn sheets_and_pages() {
     check(
         r#"
         sheets createSpreadsheet {"title":"Trip","tabs":["Costs"]} => "id":"sheet-3"
-        sheets appendRow {"spreadsheetId":"sheet-3","sheet":"Costs","values":["Train",90]} => row 1 of Costs
+        sheets appendRow {"spreadsheetId":"sheet-3","sheet":"Costs","values":["Train",90]} => row 1 added to Costs
         sheets updateCells {"spreadsheetId":"Trip","range":"A2:B3","values":[["Hotel",120],["All","=SUM(B1:B2)"]]} => Hotel
         sheets readRange {"spreadsheetId":"sheet-3","range":"Costs!B1:B3"} => [[90],[120],[210]]
         sheets sortRange {"spreadsheetId":"sheet-3","range":"A1:B2","keys":[{"column":"B","order":"desc"}]} => [["Hotel",120],["Train",90]]

@@ -35,7 +35,7 @@ async fn answers_without_end_are_refused() {
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     tokio::spawn(talk(listener));
     let error = client_of(EndpointSettings::new(url, "m")).embed(&texts(1)).await.expect_err("too much");
-    assert!(error.to_string().contains("larger than"), "{error}");
+    assert!(error.to_string().contains("over the limit"), "{error}");
 }
 
 #[tokio::test]

@@ -168,14 +168,14 @@ async fn long_answers_are_cut() {
     let name = case.put("0").await;
     // Without end: the process is ended with the answer.
     let answer = case.query(&name, "repeat(\"ä\")", json!({"raw": true})).await.expect("an answer");
-    let (shown, note) = answer.split_once("\n[Cut: ").expect("a note");
+    let (shown, note) = answer.split_once("\n[Truncated").expect("a note");
     assert!(shown.len() <= 1000 && shown.lines().all(|line| line == "ä"), "{shown}");
     assert!(note.contains("Narrow the filter"), "{note}");
 
     let case = Case::with("long_tokens", |settings| settings.threshold_tokens = 100);
     let name = case.put("0").await;
     let answer = case.query(&name, "range(5000)", json!({})).await.expect("an answer");
-    assert!(answer.starts_with("0\n1\n2\n") && answer.contains("\n[Cut: ") && answer.len() < 1000, "{answer}");
+    assert!(answer.starts_with("0\n1\n2\n") && answer.contains("\n[Truncated") && answer.len() < 1000, "{answer}");
 }
 
 #[tokio::test]

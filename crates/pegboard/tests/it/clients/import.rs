@@ -124,11 +124,28 @@ fn secrets_become_variables() {
 }
 
 #[test]
-fn a_file_that_is_there_is_not_touched_without_force() {
+fn servers_are_added_to_a_file_that_is_there() {
+    let home = everybody("added");
+    home.file(
+        "app/out.json",
+        "{\n  // mine\n  \"mcpServers\": {\"github\": {\"command\": \"own\"}, \"wiki-2\": {\"url\": \"https://wiki.example/mcp\"}}\n}\n",
+    );
+    let output = home.run(&["import", "--output", "out.json", "--format", "text"]);
+    insta::assert_snapshot!(home.told(&String::from_utf8_lossy(&output.stderr)));
+    let written = home.read("app/out.json");
+    assert!(written.contains("// mine") && written.contains("\"command\": \"own\""), "{written}");
+    assert!(written.contains("\"github-claude-desktop\""), "{written}");
+    // A second time there is nothing to add.
+    let again = home.run(&["import", "--output", "out.json", "--format", "text"]);
+    assert_eq!(again.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("nothing to add"));
+    assert_eq!(home.read("app/out.json"), written);
+}
+
+#[test]
+fn a_file_is_replaced_with_force() {
     let home = everybody("force");
     home.file("app/out.json", "{\"mine\": 1}");
-    insta::assert_snapshot!(home.show(&["import", "--output", "out.json"]));
-    assert_eq!(home.read("app/out.json"), "{\"mine\": 1}");
     assert_eq!(home.run(&["import", "--output", "out.json", "--force"]).status.code(), Some(0));
     assert_eq!(home.read("app/out.json.pegboard-backup"), "{\"mine\": 1}");
     assert!(home.read("app/out.json").contains("\"github\""));

@@ -360,7 +360,7 @@ async fn the_log_as_text() {
     let line = served.logged("server answered").await;
     assert!(
         line.contains(
-            " request=1 client=\"test\" era=\"modern\" method=\"tools/call\" server=\"pipe\" tool=\"echo\": a"
+            " request=1 client=\"test\" era=\"modern\" method=\"tools/call\" server=\"pipe\" tool=\"echo\": server answered"
         ),
         "{line}"
     );

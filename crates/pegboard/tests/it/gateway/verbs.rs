@@ -85,7 +85,7 @@ async fn a_file_in_a_folder_starts_nothing_until_it_is_trusted() {
     assert!(touch.exists(), "it is trusted now");
     fs::remove_file(&touch).expect("a file");
     place.configure(&json!({"mcpServers": {"x": {"command": "sh", "args": ["-c", program, "more"]}}}));
-    place.check(&["tools"], 2, "", "is not trusted").await;
+    place.check(&["tools"], 2, "", "was changed after you trusted it").await;
     place.check(&["trust", "--remove"], 0, "", "no longer trusted").await;
     place.check(&["trust", "--remove"], 1, "", "was not trusted").await;
     assert!(!touch.exists(), "another content is another file");
@@ -128,12 +128,12 @@ async fn a_gateway_that_runs_is_asked() {
     served.logged("client=\"pegboard\"").await;
     place.check(&["tools", "progress"], 0, "slow", "").await;
     place.check(&["logs", "-n", "1000"], 0, "server=\"toy\"", "").await;
-    place.check(&["logs", "nobody"], 0, "", "").await;
+    place.check(&["logs", "nobody"], 2, "", "no server `nobody`").await;
     let (_, status, _) = place.run(&["status", "--format", "json"]).await;
     let status: Value = serde_json::from_str(&status).expect("JSON");
     assert_eq!(status["servers"][0]["calls"]["total"], 1);
     place.check(&["restart", "toy"], 0, "", "restarting `toy`").await;
-    place.check(&["restart", "other"], 2, "", "no server of this name").await;
+    place.check(&["restart", "other"], 2, "", "no server `other`").await;
     let mut following = place.command(&["logs", "-f", "toy"]).stdout(Stdio::piped()).kill_on_drop(true).spawn();
     let lines = follow(following.as_mut().expect("it starts").stdout.take().expect("a pipe"));
     place.check(&["call", "echo", "a=1"], 0, r#"{"a":1}"#, "").await;
