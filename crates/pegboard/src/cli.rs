@@ -63,9 +63,10 @@ pub(crate) enum Command {
     Tools(ToolsArgs),
     /// Call a tool
     ///
-    /// Asks the gateway that runs with the configuration, or starts the servers if none is running.
-    /// Arguments are `key=value` pairs, converted to the types in the tool's schema, or one JSON
-    /// object. Exits with 1 if the tool reports an error, and with 2 if it was not called.
+    /// Asks the gateway that runs with the configuration. If none is running, starts the servers: only
+    /// the tool's own server, if the tools are known from an earlier run. Arguments are `key=value`
+    /// pairs, converted to the types in the tool's schema, a JSON object, or both. Exits with 1 if the
+    /// tool reports an error, and with 2 if it was not called.
     Call(CallArgs),
     /// Run the gateway: many MCP servers behind one endpoint
     ///
@@ -133,8 +134,8 @@ pub(crate) enum Command {
     ///
     /// Finds the servers that are configured in Claude Desktop, Claude Code, Cursor, VS Code, Windsurf,
     /// Codex, Gemini CLI and Zed, for you and for the project in the current folder, and previews the
-    /// configuration for `pegboard serve`. `--write` or `--output` writes it. Secrets are masked in the
-    /// output. Exits with 1 if no server is found.
+    /// configuration for `pegboard serve`. `--write` or `--output` writes it, or adds the servers that an
+    /// existing file lacks. Secrets are masked in the output. Exits with 1 if no server is found.
     Import(ImportArgs),
     /// Add Pegboard to an MCP client
     ///
@@ -149,7 +150,7 @@ pub(crate) enum Command {
     ///
     /// Reads the JSON of a `UserPromptSubmit` hook, searches the tools of the running gateway for the
     /// message, and prints the matching tools as `additionalContext`. Prints nothing if no tool matches
-    /// or no gateway is running. `pegboard connect claude-code --hook` installs it.
+    /// or no gateway is running. `pegboard connect claude-code --hook --write` installs it.
     Hook(HookArgs),
     /// Check the setup for common problems and suggest fixes
     ///
@@ -159,11 +160,12 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Run an agent: a model that uses the tools of the configured servers
     ///
-    /// Starts the servers and lets the model search for and call their tools. With a PROMPT, prints
-    /// the answer and exits; without one on a terminal, starts a conversation. Without a configuration,
-    /// uses a demo with working tools. API keys are read from each provider's usual variable, such as
-    /// `ANTHROPIC_API_KEY`. Exits with 1 if a limit is reached or the model refuses, and with 130 if
-    /// it was interrupted.
+    /// Starts the servers and lets the model search for and call their tools. With a PROMPT, prints the
+    /// answer and exits; without one on a terminal, starts a conversation. Without a configuration, uses
+    /// a demo with working tools. API keys are read from each provider's usual variable, such as
+    /// `ANTHROPIC_API_KEY`. Exits with 1 if a limit is reached, the model refuses, or calls were not made
+    /// because they were not approved; with 2 if the provider cannot be reached or rejects a request; and
+    /// with 130 if it was interrupted.
     Agent(Box<AgentArgs>),
     /// Run a tool search session over standard input and output
     ///
@@ -185,10 +187,10 @@ pub(crate) enum Command {
     Tokens(TokensArgs),
     /// Check for tools that are hard to find, easily confused or too large
     ///
-    /// Searches for every tool by its own words, and checks names, descriptions and schemas. Each
-    /// finding says what is wrong and how to fix it. Without `--catalog`, checks the demo catalog;
-    /// `pegboard catalog` creates a catalog from configured servers. Starts no servers. Exits with 1
-    /// if there are more findings than `--max-findings`. The rules are in `docs/lint.md`.
+    /// Searches for every tool by its own words, and checks names, descriptions and schemas. Each finding
+    /// says what is wrong and how to fix it. Checks the tools of the configured servers, which it starts,
+    /// or the files of `--catalog`; without a configuration, the demo. Exits with 1 if there are more
+    /// findings than `--max-findings`. The rules are in `docs/lint.md`.
     Lint(LintArgs),
     /// Measure rankers against labelled queries
     ///

@@ -29,7 +29,7 @@ pub(crate) struct CallArgs {
     #[arg(value_name = "TOOL")]
     tool: String,
 
-    /// Arguments: `key=value` pairs, one JSON object, or `-` to read JSON from standard input
+    /// Arguments: `key=value` pairs, a JSON object, or both; `-` alone reads a JSON object from standard input
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
 
