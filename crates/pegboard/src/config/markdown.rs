@@ -28,9 +28,10 @@ reported at once, with their lines.
 ```
 
 Keys that begin with `_`, `//` or `x-` are comments. Unknown top-level keys are ignored, because the file may be \
-shared with another program. The exceptions are `security`, `filter` and `auth`, and misspellings of these and of \
-`middleware`: they are errors, because ignoring them would silently remove a restriction. Everywhere else unknown \
-keys are errors.
+shared with another program. The exceptions are errors, because ignoring them would silently drop a setting or a \
+restriction: `security`, `filter` and `auth`, keys that belong in the `pegboard` section and restrict something \
+(such as `tokens`), and near misses of known keys, such as `pegbord`, `mcpserver` or `midleware`. Everywhere else \
+unknown keys are errors.
 
 ## Variables
 
