@@ -21,7 +21,7 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
   test      everything: format, lints, unit, property, doc and end-to-end tests,
-            dependency directions, licences, generated references
+            dependency directions, licences, spelling, generated references
   generate  write the generated references under docs/
   quality   the quality table of all rankers on the data sets in a folder
             (default ../shared/data; a set is skipped when it is not there)
@@ -104,11 +104,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whose spelling is checked.
+const DOCUMENTS: [&str; 7] =
+    ["README.md", "docs", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "packaging", "train/MODEL_CARD.md"];
+
 fn test() -> Result<(), String> {
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     step("dependency directions and licences", |_: &str| checks::run())?;
     step("real clients and servers", |_: &str| peers::install())?;
+    step("spelling", |name: &str| {
+        run(name, Command::new(".tools/python-checks/bin/typos").args(["--config", "typos.toml"]).args(DOCUMENTS))
+    })?;
     step("packages of this Debian", |_: &str| debian::install())?;
     if has_nextest() {
         step("tests", cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]))?;

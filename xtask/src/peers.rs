@@ -21,7 +21,7 @@ struct Part {
     install: fn(&Site) -> Result<(), String>,
 }
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part {
         folder: "npm",
         manifests: &["package.json", "package-lock.json"],
@@ -29,6 +29,7 @@ const PARTS: [Part; 5] = [
         install: npm,
     },
     Part { folder: "python", manifests: &["requirements.txt"], proof: "bin/python", install: python },
+    Part { folder: "python-checks", manifests: &["requirements-checks.txt"], proof: "bin/typos", install: python },
     Part { folder: "python-otel", manifests: &["requirements-otel.txt"], proof: "bin/python", install: python },
     Part { folder: "python-servers", manifests: &["requirements-servers.txt"], proof: "bin/python", install: python },
     Part {
