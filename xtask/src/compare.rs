@@ -51,7 +51,7 @@ const GATEWAYS: [Gateway; 3] = [
         echo: || json!({"name": "call_tool", "arguments": {"name": "everything___echo", "arguments": {"message": "hello"}}}),
     },
     Gateway {
-        title: "FastMCP, BM25 search",
+        title: "FastMCP (BM25)",
         version: &[".tools/python/bin/python", "-c", "import fastmcp; print(fastmcp.__version__)"],
         command: &[".tools/python/bin/python", "testkit/peers/bench/fastmcp_search.py", CONFIG],
         search: Some("search_tools"),
@@ -243,7 +243,7 @@ fn table(figures: &[Figures], servers: usize, tools: usize, tokens: usize) -> St
         format!("| {title} | {} |\n", cells.join(" | "))
     };
     let of_search = |cell: fn(&SearchFigures) -> String| {
-        move |figures: &Figures| figures.search.as_ref().map_or_else(|| "no search".to_owned(), cell)
+        move |figures: &Figures| figures.search.as_ref().map_or_else(|| "–".to_owned(), cell)
     };
     let mut table = row(&format!("{servers} servers, {tools} tools"), &|figures| figures.title.clone());
     table.push_str(&format!("| --- |{}\n", " --- |".repeat(figures.len())));
@@ -332,9 +332,9 @@ mod tests {
             | 5 servers, 6 tools | A 1 | B 2 |\n\
             | --- | --- | --- |\n\
             | tool list (all definitions: 1,234,567 tokens) | 2 tools, 1,234 tokens | 40 tools, 12 tokens |\n\
-            | right tool in the answer | 3 of 4 | no search |\n\
-            | tokens of an answer | 99 | no search |\n\
-            | search | 0.3 ms | no search |\n\
+            | right tool in the answer | 3 of 4 | – |\n\
+            | tokens of an answer | 99 | – |\n\
+            | search | 0.3 ms | – |\n\
             | call of a tool | 12 ms | 1.0 ms |\n\
             | start to first list | 1.2 s | 9.0 s |\n\
             | memory of the gateway | 30 MB | 5 MB |\n\
