@@ -128,12 +128,9 @@ fn summary(view: &View<'_>) -> String {
     servers.sort_by(|a, b| b.2.len().cmp(&a.2.len()).then_with(|| a.0.cmp(&b.0)));
     let mut text = format!("{total} tools");
     for (at, (server, _, tools)) in servers.iter().enumerate() {
-        let entry = format!(
-            "{}{server} {} ({})",
-            if at == 0 { ": " } else { ", " },
-            tools.len(),
-            prompt::verbs(tools, 3).join("/")
-        );
+        let verbs = prompt::verbs(server, tools, 3).join("/");
+        let verbs = if verbs.is_empty() { verbs } else { format!(" ({verbs})") };
+        let entry = format!("{}{server} {}{verbs}", if at == 0 { ": " } else { ", " }, tools.len());
         let left = servers.len() - at;
         if estimate_tokens(&text) + estimate_tokens(&entry) > SUMMARY_TOKENS {
             let joint = if at == 0 { ": " } else { ", and " };
