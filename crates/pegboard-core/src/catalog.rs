@@ -63,6 +63,8 @@ pub enum WarningKind {
     TooLong,
     /// Characters that nobody sees, or that drive a terminal; they are left out.
     HiddenCharacters,
+    /// A reference that leads to nothing in its document; it is taken as missing.
+    UnresolvedReference,
 }
 
 impl WarningKind {
@@ -77,6 +79,7 @@ impl WarningKind {
             Self::WrongType => "wrong-type",
             Self::TooLong => "too-long",
             Self::HiddenCharacters => "hidden-characters",
+            Self::UnresolvedReference => "unresolved-reference",
         }
     }
 }

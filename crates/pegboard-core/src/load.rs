@@ -1,14 +1,17 @@
 //! Catalog files in every form that tools come in.
 //!
 //! The form is guessed from the content: an MCP `tools/list` result (bare, or inside its
-//! JSON-RPC reply), an array of tools, or JSON Lines. A tool names its schema
-//! `inputSchema`, `input_schema` or `parameters`, or is an OpenAI function in either of
-//! its two shapes.
+//! JSON-RPC reply), an array of tools, JSON Lines, or an OpenAPI 3 description. A tool names
+//! its schema `inputSchema`, `input_schema` or `parameters`, or is an OpenAI function in either
+//! of its two shapes.
+
+mod openapi;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, value::RawValue};
 
+pub use self::openapi::OpenApiError;
 use crate::{
     catalog::{Warning, WarningKind},
     tool::{Annotations, Location, RawTool},
@@ -78,6 +81,14 @@ pub enum LoadError {
         /// What was found instead.
         found: &'static str,
     },
+    /// An API description that cannot be turned into tools.
+    #[error("{location}: cannot read the API description")]
+    OpenApi {
+        /// Where the document begins.
+        location: Location,
+        /// What is wrong with it.
+        source: OpenApiError,
+    },
     /// A file without content.
     #[error("{location}: the file is empty")]
     Empty {
@@ -93,8 +104,9 @@ impl LoadError {
             Self::TooLarge { .. } => "split the catalog, or raise `--max-catalog-bytes`",
             Self::NotUtf8 { .. } => "convert the file to UTF-8",
             Self::NotJson { .. } | Self::NotACatalog { .. } | Self::Empty { .. } => {
-                "a catalog is an MCP `tools/list` result, a JSON array of tools, or one tool per line"
+                "a catalog is an MCP `tools/list` result, a JSON array of tools, one tool per line, or OpenAPI 3 in JSON"
             }
+            Self::OpenApi { source, .. } => source.hint(),
         }
     }
 }
@@ -115,6 +127,9 @@ pub fn parse(source: &str, bytes: &[u8], limits: &Limits) -> Result<Loaded, Load
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
         return Err(LoadError::Empty { location: at(0) });
+    }
+    if openapi::is_yaml(text) {
+        return Err(LoadError::OpenApi { location: at(0), source: OpenApiError::Yaml });
     }
     let mut reader = Reader { lines: Lines::new(Arc::clone(&source), text), limits, loaded: Loaded::default() };
     if is_json_lines(text) {
@@ -205,26 +220,41 @@ impl<'a> Reader<'a> {
             location: Location { source: Arc::clone(&self.lines.source), line: source.line() },
             source,
         })?;
-        self.read_value(value)
-            .map_err(|found| LoadError::NotACatalog { location: self.lines.locate(value.get()), found })
+        let read = match serde_json::from_str::<Fields<'a>>(value.get()) {
+            Ok(fields) if openapi::is_description(&fields) => return self.read_description(value, fields),
+            Ok(fields) => self.read_object(value, fields),
+            Err(_) => self.read_list(value),
+        };
+        read.map_err(|found| LoadError::NotACatalog { location: self.lines.locate(value.get()), found })
+    }
+
+    fn read_description(&mut self, value: &'a RawValue, fields: Fields<'a>) -> Result<(), LoadError> {
+        let location = self.lines.locate(value.get());
+        self.loaded = openapi::convert(fields, &mut self.lines, self.limits)
+            .map_err(|source| LoadError::OpenApi { location, source })?;
+        Ok(())
     }
 
     /// Takes the tools out of a list, a reply or a single tool; `Err` says what else it is.
     fn read_value(&mut self, value: &'a RawValue) -> Result<(), &'static str> {
-        if let Ok(fields) = serde_json::from_str::<Fields<'a>>(value.get()) {
-            if is_tool(&fields) {
-                self.read_tool(value, fields);
-                return Ok(());
-            }
-            // A `tools/list` result, bare or inside its JSON-RPC reply; nothing deeper.
-            let result = fields.get("result").and_then(|result| serde_json::from_str::<Fields<'a>>(result.get()).ok());
-            let tools = fields.get("tools").or_else(|| result.as_ref()?.get("tools"));
-            return match tools {
-                Some(tools) => self.read_list(tools),
-                None => Err("an object without `tools` and without `name`"),
-            };
+        match serde_json::from_str::<Fields<'a>>(value.get()) {
+            Ok(fields) => self.read_object(value, fields),
+            Err(_) => self.read_list(value),
         }
-        self.read_list(value)
+    }
+
+    fn read_object(&mut self, value: &'a RawValue, fields: Fields<'a>) -> Result<(), &'static str> {
+        if is_tool(&fields) {
+            self.read_tool(value, fields);
+            return Ok(());
+        }
+        // A `tools/list` result, bare or inside its JSON-RPC reply; nothing deeper.
+        let result = fields.get("result").and_then(|result| serde_json::from_str::<Fields<'a>>(result.get()).ok());
+        let tools = fields.get("tools").or_else(|| result.as_ref()?.get("tools"));
+        match tools {
+            Some(tools) => self.read_list(tools),
+            None => Err("an object without `tools` and without `name`"),
+        }
     }
 
     fn read_list(&mut self, value: &'a RawValue) -> Result<(), &'static str> {
