@@ -44,7 +44,8 @@ fn check_loaded(bytes: &[u8], limits: &Limits, loaded: load::Loaded) {
         let schema: Option<Value> = tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok());
         let mut texts = 0;
         schema::visit(schema.as_ref().unwrap_or(&Value::Null), &mut |_| texts += 1);
-        assert!(texts <= bytes.len(), "a schema holds no more texts than bytes");
+        let bytes = tool.input_schema().map_or(0, str::len);
+        assert!(texts <= bytes, "a schema holds no more texts than bytes");
     }
     let (again, _) = Catalog::from_tools(tools);
     let ids = |catalog: &Catalog| catalog.iter().map(|tool| tool.id().to_owned()).collect::<Vec<_>>();
