@@ -76,6 +76,7 @@ fn unusable(error: LoadError) -> CliError {
     match error {
         LoadError::NotJson { source, .. } => cli.because(source),
         LoadError::NotUtf8 { source, .. } => cli.because(source),
+        LoadError::OpenApi { source, .. } => cli.because(source),
         _ => cli,
     }
 }

@@ -194,9 +194,9 @@ pub(crate) enum Command {
     Lint(LintArgs),
     /// Measure rankers against labelled queries
     ///
-    /// DATA is a folder with `tools.jsonl`, `queries.jsonl` (`id`, `query`) and `qrels.tsv`
-    /// (query id, tool id, relevance), or a file written by `pegboard serve --record`, in which the
-    /// tools called after a search count as relevant for it.
+    /// DATA is a folder with `tools.jsonl` or `openapi.json`, `queries.jsonl` (`id`, `query`) and
+    /// `qrels.tsv` (query id, tool id, relevance), or a file written by `pegboard serve --record`, in
+    /// which the tools called after a search count as relevant for it.
     Eval(EvalArgs),
     /// Benchmark search speed and memory against Tantivy
     ///

@@ -11,7 +11,7 @@ use crate::{error::CliError, source::ConfigArgs};
 /// Where tools come from.
 #[derive(Debug, Args)]
 pub(crate) struct SourceArgs {
-    /// Catalog file: an MCP `tools/list` result, a JSON array of tools, or JSON Lines
+    /// Catalog file: an MCP `tools/list` result, a JSON array of tools, JSON Lines, or OpenAPI 3
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) catalog: Vec<PathBuf>,
 

@@ -71,7 +71,10 @@ struct QueryLine {
 
 impl Data {
     fn read(dir: &Path) -> Result<Self, CliError> {
-        let catalog = catalogs::read(&[dir.join("tools.jsonl")], usize::MAX)?;
+        // Without either, the message names the usual one.
+        let files = ["tools.jsonl", "openapi.json"].map(|name| dir.join(name));
+        let file = files.iter().find(|file| file.exists()).unwrap_or(&files[0]);
+        let catalog = catalogs::read(std::slice::from_ref(file), usize::MAX)?;
         let mut labels = read_labels(&dir.join("qrels.tsv"), &catalog)?;
         let path = dir.join("queries.jsonl");
         let mut queries = Vec::new();
