@@ -138,7 +138,7 @@ fn check_version(fields: &Fields<'_>) -> Result<(), OpenApiError> {
 pub(super) fn convert<'a>(fields: Fields<'a>, lines: &mut Lines<'a>, limits: &Limits) -> Result<Loaded, OpenApiError> {
     check_version(&fields)?;
     let mut document = Document::new(fields).map_err(|source| OpenApiError::InvalidPaths { source })?;
-    let operations = operations(&document);
+    let operations = operations(&mut document);
     if operations.is_empty() {
         return Err(OpenApiError::NoOperations);
     }
@@ -147,11 +147,16 @@ pub(super) fn convert<'a>(fields: Fields<'a>, lines: &mut Lines<'a>, limits: &Li
     let server = naming::server_name(info.title.as_deref().unwrap_or_default(), &lines.source, limits.name_bytes);
     let mut loaded = Loaded::default();
     for (operation, name) in operations.iter().zip(names.iter()) {
-        let location = lines.locate(operation.raw.get());
+        let location = lines.locate(operation.place);
         let mut converter = Converter { document: &mut document, limits, location, warnings: &mut loaded.warnings };
         let mut tool = converter.tool(operation, name);
         tool.server = Some(server.clone());
         loaded.tools.push(tool);
+    }
+    if document.is_exhausted() {
+        let message = "the schemas of the file are too large; some tools are left without theirs".to_owned();
+        let location = Some(lines.locate(lines.text));
+        loaded.warnings.push(Warning { kind: WarningKind::TooLong, message, location });
     }
     // A catalog takes a server's description from the first tool that has one.
     let most = MAX_SERVER_DESCRIPTION_BYTES.min(limits.text_bytes);
@@ -166,6 +171,9 @@ struct Operation<'a> {
     annotations: Annotations,
     path: Rc<str>,
     raw: &'a RawValue,
+    /// The text to name in messages: of the operation, or of the path that refers to it. The
+    /// places of operations are in the order of the document, which makes finding their lines cheap.
+    place: &'a str,
     /// The parameters of all operations of the path.
     shared: Option<&'a RawValue>,
 }
@@ -176,17 +184,19 @@ impl<'a> Operation<'a> {
     }
 }
 
-fn operations<'a>(document: &Document<'a>) -> Vec<Operation<'a>> {
+fn operations<'a>(document: &mut Document<'a>) -> Vec<Operation<'a>> {
     let mut operations = Vec::new();
-    for (path, item) in document::in_order(document.paths()) {
-        let path: Rc<str> = path.into();
+    for (path, item) in document.paths() {
+        let item_text = item.get();
         let item = document.path_item(item);
         for (key, raw) in document::in_order(&item) {
             let method = METHODS.iter().find(|(method, _)| *method == key);
             if let Some((method, annotations)) = method.filter(|_| raw.get().starts_with('{')) {
                 let shared = item.get("parameters").copied();
                 let path = Rc::clone(&path);
-                operations.push(Operation { method, annotations: *annotations, path, raw, shared });
+                let is_inside = item_text.as_bytes().as_ptr_range().contains(&raw.get().as_ptr());
+                let place = if is_inside { raw.get() } else { item_text };
+                operations.push(Operation { method, annotations: *annotations, path, raw, place, shared });
             }
         }
     }
@@ -255,9 +265,8 @@ impl<'a> Converter<'_, 'a> {
         let outcome = match found {
             Some((MAX_LEVELS, _)) => None,
             Some((levels, _)) => Some(format!("is over the limit of {most} bytes; cut to {levels} levels")),
-            None if self.document.is_exhausted() => {
-                Some("and those of all later operations are ignored: the schemas of the file are too large".to_owned())
-            }
+            // Said once, of the whole document.
+            None if self.document.is_exhausted() => None,
             None => Some(format!("is over the limit of {most} bytes; ignored")),
         };
         if let Some(outcome) = outcome {

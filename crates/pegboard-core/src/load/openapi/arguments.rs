@@ -27,6 +27,13 @@ const CLIENT_HEADERS: [&str; 8] = [
 /// The name of the argument that is the whole body.
 const BODY: &str = "body";
 
+/// Bytes of a parameter's name and of a media type; longer ones are left out. They are copied
+/// for every operation that refers to them.
+const MAX_KEY_BYTES: usize = 256;
+
+/// Media types of a body that are looked at.
+const MAX_MEDIA_TYPES: usize = 32;
+
 /// What an operation takes.
 #[derive(Default)]
 pub(super) struct Inputs {
@@ -54,7 +61,7 @@ impl Inputs {
         for parameter in list.as_array().into_iter().flatten() {
             let Some(definition) = document.follow(parameter) else { continue };
             let (Some(name), Some(place)) = (definition["name"].as_str(), definition["in"].as_str()) else { continue };
-            if is_left_out(place, name, document) {
+            if name.len() > MAX_KEY_BYTES || is_left_out(place, name, document) {
                 continue;
             }
             let key = (name.to_owned(), place.to_owned());
@@ -74,7 +81,8 @@ impl Inputs {
         let Some(body) = document.follow(body) else { return };
         let Some(content) = body["content"].as_object() else { return };
         let is_json = |kind: &str| kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json");
-        let media_type = content.keys().find(|kind| is_json(kind)).or_else(|| content.keys().next()).cloned();
+        let mut kinds = content.keys().take(MAX_MEDIA_TYPES).filter(|kind| kind.len() <= MAX_KEY_BYTES);
+        let media_type = kinds.clone().find(|kind| is_json(kind)).or_else(|| kinds.next()).cloned();
         self.body = media_type.map(|media_type| Body { definition: body, media_type });
     }
 
@@ -152,7 +160,7 @@ impl Body {
 /// properties or a name is taken.
 fn parts_of(body: &mut Value, arguments: &Arguments) -> Option<(Map<String, Value>, HashSet<String>)> {
     let body = body.as_object_mut()?;
-    let is_plain = ["oneOf", "anyOf", "not", "if"].into_iter().all(|key| !body.contains_key(key));
+    let is_plain = ["oneOf", "anyOf"].into_iter().all(|key| !body.contains_key(key));
     let properties = body.get("properties").and_then(Value::as_object).filter(|_| is_plain)?;
     let is_free = |name: &String| !arguments.properties.contains_key(name);
     if properties.is_empty() || !properties.keys().all(is_free) {

@@ -13,6 +13,12 @@ use super::super::Fields;
 /// have no schema. Large public descriptions need a tenth of it.
 pub(super) const MAX_WORK: usize = 128 << 20;
 
+/// Bytes of a reference.
+const MAX_REFERENCE_BYTES: usize = 1 << 10;
+
+/// References to references outside schemas.
+const MAX_HOPS: usize = 8;
+
 /// Security schemes that are looked at; every parameter is compared with each.
 const MAX_SCHEMES: usize = 100;
 
@@ -58,8 +64,9 @@ impl<'a> Document<'a> {
         })
     }
 
-    pub(super) fn paths(&self) -> &Fields<'a> {
-        &self.paths
+    /// The paths in the order of the document.
+    pub(super) fn paths(&self) -> Vec<(Rc<str>, &'a RawValue)> {
+        in_order(&self.paths).into_iter().map(|(path, item)| (path.into(), item)).collect()
     }
 
     pub(super) fn info(&self) -> Info {
@@ -68,14 +75,15 @@ impl<'a> Document<'a> {
         Info { description: text("description").or_else(|| text("summary")), title: text("title") }
     }
 
-    /// The fields of a path, which may be a reference to another.
-    pub(super) fn path_item(&self, item: &'a RawValue) -> Fields<'a> {
+    /// The fields of a path, which may be a reference to another. Many may refer to one large
+    /// one, which is work.
+    pub(super) fn path_item(&mut self, item: &'a RawValue) -> Fields<'a> {
         let fields = fields_of(item);
-        let target = text_of(&fields, "$ref").and_then(|reference| {
-            let pointer = decode(&reference)?;
-            self.piece(&pointer).filter(|(_, rest)| rest.is_empty()).map(|(raw, _)| raw)
-        });
-        target.map_or(fields, |raw| fields_of(raw))
+        let Some(pointer) = text_of(&fields, "$ref").and_then(|reference| decode(&reference)) else { return fields };
+        match self.piece(&pointer) {
+            Some((raw, "")) if self.spend(raw.get().len()) => fields_of(raw),
+            _ => fields,
+        }
     }
 
     /// Whether a parameter carries the key of a security scheme, which no model should fill in.
@@ -86,8 +94,9 @@ impl<'a> Document<'a> {
     /// The value that a reference leads to, and its pointer. A reference that leads nowhere is
     /// remembered once.
     pub(super) fn resolve(&mut self, reference: &str) -> Option<(String, Rc<Value>)> {
-        let pointer = decode(reference);
-        if let Some(pointer) = pointer
+        // A longer one leads nowhere.
+        let reference = &reference[..reference.floor_char_boundary(MAX_REFERENCE_BYTES)];
+        if let Some(pointer) = decode(reference)
             && let Some(target) = self.target(&pointer)
         {
             return Some((pointer, target));
@@ -104,11 +113,11 @@ impl<'a> Document<'a> {
             Some(reference) => self.resolve(reference)?.1,
             None => return Some(Rc::new(value.clone())),
         };
-        for _ in 0..8 {
-            let Some(reference) = found.get("$ref").and_then(Value::as_str).map(str::to_owned) else {
-                return Some(found);
+        for _ in 0..MAX_HOPS {
+            found = match found.get("$ref").and_then(Value::as_str) {
+                Some(reference) => self.resolve(reference)?.1,
+                None => return Some(found),
             };
-            found = self.resolve(&reference)?.1;
         }
         None
     }
@@ -135,8 +144,12 @@ impl<'a> Document<'a> {
             return known.clone();
         }
         let target = self.piece(pointer).and_then(|(raw, rest)| {
-            let value: Value = serde_json::from_str(raw.get()).ok()?;
-            Some(Rc::new(if rest.is_empty() { value } else { value.pointer(rest)?.clone() }))
+            if rest.is_empty() {
+                return serde_json::from_str(raw.get()).ok().map(Rc::new);
+            }
+            // Parsed once, however many references lead into it.
+            let piece = self.target(&pointer[..pointer.len() - rest.len()])?;
+            piece.pointer(rest).cloned().map(Rc::new)
         });
         self.targets.insert(pointer.to_owned(), target.clone());
         target

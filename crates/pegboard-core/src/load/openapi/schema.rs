@@ -29,7 +29,8 @@ pub(super) struct Expanded {
     pub(super) is_read_only: bool,
 }
 
-/// How a keyword is carried over. Others (`example`, `xml`, `discriminator`, `x-…`) are dropped.
+/// How a keyword is carried over. Others (`example`, `xml`, `discriminator`, `x-…`) are dropped,
+/// and so are `not` and `if`: cut to fewer levels they would refuse what they should accept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keyword {
     /// Schemas by name.
@@ -53,9 +54,7 @@ impl Keyword {
         Some(match key {
             "properties" | "patternProperties" => Self::Named,
             "oneOf" | "anyOf" | "prefixItems" => Self::List,
-            "items" | "additionalProperties" | "not" | "contains" | "propertyNames" | "if" | "then" | "else" => {
-                Self::Single
-            }
+            "items" | "additionalProperties" | "contains" | "propertyNames" => Self::Single,
             "title" | "description" => Self::Text,
             "required" => Self::Required,
             "type" | "format" | "enum" | "const" | "default" | "minimum" | "maximum" | "exclusiveMinimum"

@@ -258,7 +258,7 @@ fn references_that_double_are_bounded() {
         r##"{"type": "object", "properties": {"a": REF, "b": REF, "c": REF}}"##,
         r##"{"allOf": [REF, REF, REF]}"##,
         r##"{"anyOf": [REF, REF, REF, REF, REF, REF, REF, REF, REF, REF]}"##,
-        r##"{"items": {"allOf": [REF, {"not": REF}]}, "additionalProperties": REF}"##,
+        r##"{"items": {"allOf": [REF, {"contains": REF}]}, "additionalProperties": REF}"##,
     ] {
         let schema = |at: usize| {
             let next = format!(r##"{{"$ref": "#/components/schemas/S{}"}}"##, (at + 1) % 40);
@@ -269,6 +269,29 @@ fn references_that_double_are_bounded() {
         assert_eq!(tools[0].input_schema.is_some(), !pattern.starts_with(r#"{"allOf""#), "{pattern}");
         assert_eq!(warnings.len(), 1, "{warnings:?}");
     }
+}
+
+#[test]
+fn references_to_large_things_are_bounded() {
+    let big = "x".repeat(1 << 20);
+    let parameters = vec![json!({"$ref": "#/components/parameters/P"}); 1000];
+    let document = json!({
+        "openapi": "3.0.0",
+        "paths": {"/a": {"get": {"parameters": parameters}}},
+        "components": {"parameters": {"P": {"name": big, "in": "query"}}},
+    });
+    let (tools, _) = check_bounded(&document.to_string());
+    assert_eq!(tools[0].input_schema.as_ref().expect("a schema").get(), r#"{"type":"object","properties":{}}"#);
+
+    let paths: Value = (0..300).map(|at| (format!("/{at}"), json!({"$ref": "#/components/pathItems/I"}))).collect();
+    let item = json!({"get": {"operationId": "a", "x-big": big}});
+    let document = json!({"openapi": "3.0.0", "paths": paths, "components": {"pathItems": {"I": item}}});
+    let (tools, warnings) = check_bounded(&document.to_string());
+    assert!((100..200).contains(&tools.len()), "{}", tools.len());
+    assert_eq!(
+        warnings,
+        ["t.json:1: the schemas of the file are too large; some tools are left without theirs [too-long]"]
+    );
 }
 
 #[test]
