@@ -134,6 +134,36 @@ fn wrong_use_is_exit_two_with_the_reason() {
 }
 
 #[test]
+fn openapi_files_are_catalogs() {
+    let folder = Folder::new("openapi");
+    folder
+        .file(
+            "openapi.json",
+            r#"{"openapi": "3.0.3", "info": {"title": "Town Library API"}, "paths": {
+                "/books/{id}/loans": {"post": {"summary": "Lend a book"}},
+                "/members": {"get": {"operationId": "listMembers", "summary": "List members"}}}}"#,
+        )
+        .file("queries.jsonl", "{\"id\": 1, \"query\": \"lend a book\"}\n")
+        .file("qrels.tsv", "1\ttown-library/post_books_by_id_loans\t1\n")
+        .file("swagger.json", r#"{"swagger": "2.0", "paths": {}}"#)
+        .file("openapi.yaml", "openapi: 3.0.3\npaths: {}\n");
+    let found = json(&folder.run(&["search", "lend a book", "--catalog", "openapi.json"]));
+    assert_eq!(found["hits"][0]["id"], "town-library/post_books_by_id_loans");
+    let code = |args: &[&str]| folder.run(args).status.code();
+    assert_eq!(code(&["tokens", "--catalog", "openapi.json"]), Some(0));
+    assert_eq!(code(&["lint", "--catalog", "openapi.json", "--max-findings", "100"]), Some(0));
+    assert_eq!(code(&["eval", "."]), Some(0));
+    let refused = |file: &str| {
+        let output = folder.run(&["search", "x", "--catalog", file]);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, message) = refused("swagger.json");
+    assert!(code == Some(2) && message.contains("Swagger `2.0` is not supported"), "{message}");
+    let (code, message) = refused("openapi.yaml");
+    assert!(code == Some(2) && message.contains("the file is YAML") && message.contains("hint:"), "{message}");
+}
+
+#[test]
 fn warnings_name_file_and_line() {
     let folder = Folder::new("warnings");
     folder.file(
