@@ -126,3 +126,39 @@ fn schema_that_is_read_for_the_first_time(bencher: Bencher<'_, '_>) {
     let text = tool.input_schema().expect("a schema").to_owned();
     bencher.bench_local(move || pegboard_discovery::arguments::Schema::read(black_box(&text)));
 }
+
+/// Five tools such as trackers have, each parameter described.
+fn described() -> Session {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let schema = json!({
+        "properties": {
+            "project": text("Project ID or URL-encoded path"),
+            "since": text("Only issues after this time (ISO 8601, e.g. 2024-01-31T08:00:00Z)"),
+            "labels": text("Comma-separated list of labels"),
+            "order": text("Order of the results: 'asc' or 'desc'. Defaults to 'desc'"),
+            "owner": text("The owner of the project"),
+            "page": {"type": "integer", "minimum": 1, "maximum": 100, "description": "Page to return"}
+        },
+        "required": ["project", "since"]
+    });
+    let tool = |at: usize| RawTool {
+        name: format!("list_issues_{at}"),
+        input_schema: serde_json::value::to_raw_value(&schema).ok(),
+        ..RawTool::default()
+    };
+    let (catalog, _) = Catalog::from_tools((0..5).map(tool).collect());
+    let ranker = Arc::new(Keyword::default());
+    Session::expecting(DialectName::Bridge, Settings::default(), catalog, Selection::everything(), ranker)
+}
+
+#[divan::bench]
+fn search_answer(bencher: Bencher<'_, '_>) {
+    let (mut session, query) = (described(), json!({"query": "list issues"}));
+    bencher.bench_local(move || session.call("search_tools", black_box(&query)));
+}
+
+#[divan::bench]
+fn search_answer_for_the_first_time(bencher: Bencher<'_, '_>) {
+    let query = json!({"query": "list issues"});
+    bencher.with_inputs(described).bench_local_refs(|session| session.call("search_tools", black_box(&query)));
+}

@@ -11,7 +11,10 @@ use pegboard_core::{
 };
 
 use crate::{
-    dialects::DialectName, host::HostTool, outcome::ToolDefinition, signature::signature, tokens::estimate_tokens,
+    dialects::DialectName,
+    host::HostTool,
+    outcome::ToolDefinition,
+    signature::{Signature, Signatures},
 };
 
 /// Names that programs of the `explicit` family use for one tool.
@@ -37,7 +40,8 @@ pub(crate) struct Names {
     by_shown: HashMap<String, Arc<Tool>>,
     /// How many tools may be seen, those aside that read outputs.
     count: usize,
-    signatures: Cache<Signature>,
+    complete: Cache<Signature>,
+    signatures: Cache<Signatures>,
     definitions: Cache<ToolDefinition>,
 }
 
@@ -69,14 +73,6 @@ impl<T> Cache<T> {
     }
 }
 
-/// A tool in one line.
-#[derive(Debug)]
-pub(crate) struct Signature {
-    pub(crate) text: String,
-    /// Estimated.
-    pub(crate) tokens: usize,
-}
-
 impl Names {
     /// The names of the visible tools; none is shown under a name that `dialect` needs.
     pub(crate) fn new(catalog: &Catalog, selection: &Selection, dialect: Option<DialectName>) -> Self {
@@ -89,6 +85,7 @@ impl Names {
             shown: HashMap::new(),
             by_shown: HashMap::new(),
             count: 0,
+            complete: Cache::default(),
             signatures: Cache::default(),
             definitions: Cache::default(),
         };
@@ -165,12 +162,14 @@ impl Names {
         self.count
     }
 
-    /// A tool in one line, under the name that it is shown under.
-    pub(crate) fn signature(&self, tool: &Tool) -> Arc<Signature> {
-        self.signatures.get(tool, || {
-            let text = signature(tool, &self.shown(tool));
-            Signature { tokens: estimate_tokens(&text), text }
-        })
+    /// A tool in one line with all allowed values, under the name that it is shown under.
+    pub(crate) fn complete_signature(&self, tool: &Tool) -> Arc<Signature> {
+        self.complete.get(tool, || Signature::new(tool, &self.shown(tool)))
+    }
+
+    /// A tool in one line, in each detail, under the name that it is shown under.
+    pub(crate) fn signatures(&self, tool: &Tool) -> Arc<Signatures> {
+        self.signatures.get(tool, || Signatures::new(tool, &self.shown(tool)))
     }
 
     /// The definition of a tool under this name, as models get it.

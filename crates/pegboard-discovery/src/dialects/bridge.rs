@@ -13,6 +13,7 @@ use super::{
 use crate::{
     outcome::{Outcome, ToolDefinition},
     prompt,
+    signature::{Detail, Signature, Signatures},
     tokens::estimate_tokens,
 };
 
@@ -23,6 +24,9 @@ const CALL_DESTRUCTIVE: &str = "call_destructive_tool";
 
 /// Queries in one call.
 const MAX_QUERIES: usize = 5;
+
+/// Tokens (estimated) of a hit, on average, that are spent on what it need not say.
+const HIT_TOKENS: usize = 52;
 
 /// Tools that are named when none fits well.
 const NEAREST: usize = 3;
@@ -66,7 +70,7 @@ impl Dialect for Bridge {
                 "properties": {
                     "query": {"type": "string", "description": "What you want to do"},
                     "queries": {"type": "array", "items": {"type": "string"}, "maxItems": MAX_QUERIES},
-                    "detail": {"enum": ["full"]}
+                    "detail": {"enum": ["full"], "description": "full adds all parameter descriptions and schemas"}
                 }
             }),
         }];
@@ -206,11 +210,14 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
         if hits.is_empty() {
             text.push_str(&nothing_fits(&named(&ranking.withheld, view)));
         }
-        for (at, (tool, name)) in hits.iter().enumerate() {
-            let (mut entry, mut tokens) = entry_of(tool, name, is_full, view);
-            if tokens >= budget && is_full {
-                (entry, tokens) = entry_of(tool, name, false, view);
-            }
+        let unmatched = match ranking.unmatched.as_slice() {
+            [] => String::new(),
+            words => format!("(no tool matches: {})\n", words.join(", ")),
+        };
+        let room = HIT_TOKENS * settings.hits_per_query;
+        let room = room.saturating_sub(estimate_tokens(&unmatched)).min(budget);
+        let entries = if is_full { full_entries(&hits, view, budget) } else { brief_entries(&hits, view, room) };
+        for (at, Entry { text: entry, tokens }) in entries.iter().enumerate() {
             let length = tokens + 1;
             // The best hit is always worth its line.
             if length > budget && at > 0 {
@@ -218,33 +225,84 @@ fn search(arguments: &Value, view: &View<'_>) -> Outcome {
                 break;
             }
             budget = budget.saturating_sub(length);
-            text.push_str(&entry);
+            text.push_str(entry);
             text.push('\n');
         }
-        if !ranking.unmatched.is_empty() {
-            text.push_str(&format!("(no tool matches: {})\n", ranking.unmatched.join(", ")));
-        }
+        text.push_str(&unmatched);
     }
     text.truncate(text.trim_end().len());
     Outcome::text(text).with_searched(searched)
 }
 
-/// What is said of a hit, and its tokens (estimated).
-fn entry_of(tool: &Tool, name: &str, is_full: bool, view: &View<'_>) -> (String, usize) {
-    let signature = view.names.signature(tool);
-    let mut entry = signature.text.clone();
-    if !is_full && !view.settings.split_by_risk {
-        return (entry, signature.tokens);
+/// What is said of a hit.
+struct Entry {
+    text: String,
+    /// Estimated.
+    tokens: usize,
+}
+
+impl Entry {
+    fn new(signature: &Signature, tool: &Tool, view: &View<'_>) -> Self {
+        let mark = mark(tool, view);
+        Self { text: format!("{}{mark}", signature.text), tokens: signature.tokens + estimate_tokens(&mark) }
     }
-    if view.settings.split_by_risk {
-        entry.push_str(&format!(" [{}]", caller_of(tool.annotations().risk())));
-    }
-    if is_full {
+}
+
+/// Signatures in as much detail as `room` allows.
+fn brief_entries(hits: &[(Arc<Tool>, String)], view: &View<'_>, room: usize) -> Vec<Entry> {
+    let signatures: Vec<Arc<Signatures>> = hits.iter().map(|(tool, _)| view.names.signatures(tool)).collect();
+    let marks: usize = hits.iter().map(|(tool, _)| estimate_tokens(&mark(tool, view)) + 1).sum();
+    let details = details_within(&signatures, room.saturating_sub(marks));
+    let entries = hits.iter().zip(&signatures).zip(details);
+    entries.map(|(((tool, _), signatures), detail)| Entry::new(signatures.get(detail), tool, view)).collect()
+}
+
+/// Signatures with descriptions and schemas, as far as `budget` allows.
+fn full_entries(hits: &[(Arc<Tool>, String)], view: &View<'_>, mut budget: usize) -> Vec<Entry> {
+    let entry = |(tool, name): &(Arc<Tool>, String)| {
+        let mut entry = Entry::new(view.names.signatures(tool).get(Detail::Typed), tool, view);
         let definition = view.names.definition(tool, name);
-        entry.push_str(&format!("\n{}\n{}", definition.description, definition.input_schema));
+        let definition = format!("\n{}\n{}", definition.description, definition.input_schema);
+        let tokens = entry.tokens + estimate_tokens(&definition);
+        if tokens < budget {
+            entry = Entry { text: entry.text + &definition, tokens };
+        }
+        budget = budget.saturating_sub(entry.tokens + 1);
+        entry
+    };
+    hits.iter().map(entry).collect()
+}
+
+/// The details that fit into `room` together. Notes on optional parameters are given up first,
+/// those of lower hits next, then the types of their optional parameters.
+fn details_within(signatures: &[Arc<Signatures>], room: usize) -> Vec<Detail> {
+    let mut details = vec![Detail::Brief; signatures.len()];
+    let tokens = |at: usize, detail: Detail| signatures[at].get(detail).tokens;
+    let mut spent: usize = (0..signatures.len()).map(|at| tokens(at, Detail::Brief)).sum();
+    let best = [(0, Detail::Typed), (0, Detail::RequiredNotes)];
+    let all = [Detail::Typed, Detail::RequiredNotes, Detail::AllNotes];
+    let others = all.into_iter().flat_map(|detail| (0..signatures.len()).map(move |at| (at, detail)));
+    for (at, detail) in best.into_iter().chain(others).filter(|(at, _)| *at < signatures.len()) {
+        let with_it = spent - tokens(at, details[at]) + tokens(at, detail);
+        if detail > details[at] && with_it <= room {
+            (details[at], spent) = (detail, with_it);
+        }
     }
-    let tokens = estimate_tokens(&entry);
-    (entry, tokens)
+    details
+}
+
+/// What a call does, where the server says it: with separate call tools, which one to use.
+fn mark(tool: &Tool, view: &View<'_>) -> String {
+    let annotations = tool.annotations();
+    if view.settings.split_by_risk {
+        return format!(" [{}]", caller_of(annotations.risk()));
+    }
+    let mark = match (annotations.read_only, annotations.destructive) {
+        (Some(true), _) | (None, None) => "",
+        (_, Some(true)) => " [destroys]",
+        _ => " [writes]",
+    };
+    mark.to_owned()
 }
 
 fn call(arguments: &Value, expected: Option<Risk>, view: &View<'_>) -> Outcome {
@@ -256,3 +314,6 @@ fn call(arguments: &Value, expected: Option<Risk>, view: &View<'_>) -> Outcome {
         })
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -196,7 +196,7 @@ fn to_text(hits: &[(Arc<Tool>, String)], passing: usize, view: &View<'_>) -> Str
             text.push_str(&format!(" - {}", prompt::one_line(tool.description())));
         }
         if view.settings.has_constant_list() {
-            text.push_str(&format!("\n   {}", view.names.signature(tool).text));
+            text.push_str(&format!("\n   {}", view.names.complete_signature(tool).text));
         }
     }
     if passing > hits.len() {

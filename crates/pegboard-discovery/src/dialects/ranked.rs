@@ -176,7 +176,7 @@ fn to_text(query: &str, hits: &[Hit], view: &View<'_>) -> String {
             text.push_str(&format!("\n   ↳ when to use: {instructions}"));
         }
         if view.settings.has_constant_list() {
-            text.push_str(&format!("\n   {}", view.names.signature(&hit.tool).text));
+            text.push_str(&format!("\n   {}", view.names.complete_signature(&hit.tool).text));
         }
     }
     text

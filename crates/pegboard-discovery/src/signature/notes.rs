@@ -1,0 +1,511 @@
+//! What a parameter's description says beyond its name and type, in a few words.
+//!
+//! Rules, not a model: a description is cut into clauses, and each clause is searched for
+//! allowed values, a format, an example, a range, a unit or a default. Descriptions that have
+//! none of them yield no note: most of them only repeat the name.
+
+use std::sync::LazyLock;
+
+use pegboard_core::text;
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use crate::prompt::one_line;
+
+/// Characters of a note.
+pub(super) const MAX_NOTE: usize = 60;
+
+/// Characters of a note that lists allowed values: half of them are worth little.
+pub(super) const MAX_VALUES: usize = 120;
+
+/// Characters of examples; further examples are left out.
+const MAX_EXAMPLES: usize = 40;
+
+/// Bytes of a description that are looked at.
+const MAX_READ: usize = 800;
+
+/// Bytes of a pattern that is shown.
+const MAX_PATTERN: usize = 24;
+
+/// Words of a format, beginning with the word that names it.
+const MAX_FORMAT_WORDS: usize = 5;
+
+/// Kinds of facts, in the order in which they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Values,
+    Format,
+    Unit,
+    Example,
+    Range,
+    Default,
+}
+
+/// What is known about one parameter beside its name and type.
+#[derive(Default)]
+struct Facts(Vec<(Kind, String)>);
+
+/// What name and type of a parameter do not say, on one line and without `*/`.
+pub(super) fn note(name: &str, property: &Value, siblings: &Map<String, Value>) -> Option<String> {
+    let mut facts = Facts::default();
+    let description = property.get("description").and_then(Value::as_str).unwrap_or_default();
+    facts.read_description(description, property.get("default").is_some());
+    facts.read_schema(property);
+    facts.drop_repetitions(name);
+    facts.drop_references(siblings);
+    facts.into_note()
+}
+
+impl Facts {
+    /// Only the first fact of a kind counts: descriptions begin with the general case.
+    fn add(&mut self, kind: Kind, fact: &str) {
+        let fact = fact.trim_matches(|c: char| c.is_whitespace() || ",;:.".contains(c));
+        let is_known = self.0.iter().any(|(other, _)| *other == kind);
+        if !fact.is_empty() && !is_known {
+            self.0.push((kind, fact.to_owned()));
+        }
+    }
+
+    fn read_description(&mut self, description: &str, has_default: bool) {
+        let start = &description[..description.floor_char_boundary(MAX_READ)];
+        let mut text = String::with_capacity(start.len());
+        for line in start.lines() {
+            // Whatever is removed must be gone before `*/` is looked for.
+            let line = one_line(&text::line(line));
+            let item = ["- ", "* ", "• "].iter().find_map(|bullet| line.strip_prefix(bullet));
+            // Lines break anywhere in a sentence, but paragraphs and items are clauses.
+            text.push_str(if line.is_empty() || item.is_some() { "; " } else { " " });
+            text.push_str(item.unwrap_or(&line));
+        }
+        let text = text.replace(" (default)", "");
+        for clause in clauses(&LINK.replace_all(&text, "$1")) {
+            self.read_clause(clause, has_default);
+        }
+    }
+
+    fn read_clause(&mut self, clause: &str, has_default: bool) {
+        let example = EXAMPLE.captures(clause).and_then(|found| Some((found.get(0)?.start(), found.get(1)?.as_str())));
+        if let Some(examples) = example.and_then(|(_, examples)| first_items(examples)) {
+            self.add(Kind::Example, &format!("e.g. {examples}"));
+        }
+        let clause = example.map_or(clause, |(start, _)| &clause[..start]);
+        if let Some(values) = listed_values(clause) {
+            self.add(Kind::Values, &cut_list(values));
+        } else if let Some(choice) = choice(clause) {
+            self.add(Kind::Values, &choice);
+        }
+        let weak = || WEAK_FORMAT.captures(clause).and_then(|found| found.get(1).or_else(|| found.get(2)));
+        if let Some(format) = FORMAT.find(clause).or_else(weak) {
+            self.add(Kind::Format, &phrase(&clause[format.start()..]).replace(['"', '\'', '`'], ""));
+        }
+        if let Some(unit) = UNIT.captures(clause).and_then(|found| found.get(1)) {
+            self.add(Kind::Unit, unit.as_str());
+        }
+        if let Some(range) = RANGE.find(clause) {
+            self.add(Kind::Range, range.as_str());
+        }
+        if let Some(default) = DEFAULT.captures(clause).and_then(|found| found.get(1)).filter(|_| !has_default) {
+            self.add(Kind::Default, &format!("default {}", default.as_str()));
+        }
+    }
+
+    /// Adds what the schema says and the type does not.
+    fn read_schema(&mut self, property: &Value) {
+        let text = |key: &str| property.get(key).and_then(Value::as_str);
+        let format = text("format").and_then(|format| {
+            let known = FORMATS.iter().find(|(name, _)| *name == format);
+            known.map(|(_, shown)| *shown)
+        });
+        if let Some(format) = format {
+            self.add(Kind::Format, format);
+        }
+        if let Some(pattern) = text("pattern").filter(|pattern| pattern.len() <= MAX_PATTERN) {
+            self.add(Kind::Format, &text::line(pattern));
+        }
+        let example = property.get("examples").and_then(|examples| examples.get(0)).or_else(|| property.get("example"));
+        if let Some(example) = example.filter(|example| super::is_short(example)) {
+            self.add(Kind::Example, &format!("e.g. {}", text::line(&example.to_string())));
+        }
+        match (bound(property, "minimum"), bound(property, "maximum")) {
+            (Some(least), Some(most)) => self.add(Kind::Range, &format!("{least} to {most}")),
+            (None, Some(most)) => self.add(Kind::Range, &format!("at most {most}")),
+            // A least value alone is nearly always 0 or 1.
+            _ => {}
+        }
+    }
+
+    /// Drops facts whose words the name of the parameter has already.
+    fn drop_repetitions(&mut self, name: &str) {
+        let name = folded(name);
+        self.0.retain(|(kind, fact)| {
+            let says_more = |word: &str| {
+                let word = folded(word);
+                !word.is_empty() && !IDLE.contains(&word.as_str()) && !name.contains(word.trim_end_matches('s'))
+            };
+            *kind == Kind::Example || fact.split([' ', '-']).any(says_more)
+        });
+    }
+
+    /// Drops values that are other parameters: "either `content` or `path` must be given".
+    fn drop_references(&mut self, siblings: &Map<String, Value>) {
+        let is_sibling = |word: &str| siblings.contains_key(word);
+        self.0.retain(|(kind, fact)| *kind != Kind::Values || !fact.split(['"', '\'', '`', ' ', ',']).any(is_sibling));
+    }
+
+    fn into_note(mut self) -> Option<String> {
+        self.0.sort_by_key(|(kind, _)| *kind);
+        let mut note = String::new();
+        for (kind, fact) in self.0 {
+            let is_said = note.contains(&fact) || (kind == Kind::Default && note.contains("default"));
+            if note.is_empty() {
+                let most = if kind == Kind::Values { MAX_VALUES } else { MAX_NOTE };
+                note = cut(&fact, most);
+            } else if !is_said && note.chars().count() + fact.chars().count() + 2 <= MAX_NOTE {
+                note.push_str(", ");
+                note.push_str(&fact);
+            }
+        }
+        // It would end the comment that it stands in, and cannot be escaped there.
+        (!note.is_empty() && !note.contains("*/")).then_some(note)
+    }
+}
+
+/// Formats of JSON Schema and what a reader knows them as.
+const FORMATS: [(&str, &str); 11] = [
+    ("date-time", "ISO 8601 date-time"),
+    ("date", "YYYY-MM-DD"),
+    ("time", "ISO 8601 time"),
+    ("duration", "ISO 8601 duration"),
+    ("uri", "URL"),
+    ("url", "URL"),
+    ("email", "email"),
+    ("uuid", "UUID"),
+    ("ipv4", "IPv4"),
+    ("json", "JSON"),
+    ("byte", "base64"),
+];
+
+/// Words that say nothing in a format.
+const IDLE: [&str; 12] =
+    ["format", "formatted", "string", "the", "a", "in", "of", "to", "value", "id", "name", "number"];
+
+/// A link in Markdown.
+static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"\[([^\[\]]*)\]\([^()]*\)"));
+
+static EXAMPLE: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?i)\b(?:e\.?g\b\.?|for example|for instance|examples?:|such as)[,:]*\s*(.+)"));
+
+/// Words that announce a choice.
+static CHOICE: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?ix)\b(?:(?:valid|allowed|possible|accepted|supported|available)\ (?:values|options|types)
+            | one\ of | either | options | (?:can|must|should)\ be | values)(?:\ are|\ is|\ include)?:?\ (.+)",
+    )
+});
+
+/// At least two quoted values in a row.
+static QUOTED: LazyLock<Regex> =
+    LazyLock::new(|| regex(r#"(?:["'`][^"'`]{1,40}["'`](?:\s*(?:,|\||/|\bor\b|\band\b))+\s*)+["'`][^"'`]{1,40}["'`]"#));
+
+/// Single words behind a colon, and a word before it that says what they are.
+static WORDS: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?ix)\b(?:perform|values?|options?|types?|formats?|modes?|actions?|operations?|status(?:es)?|states
+            |choices|levels?|are|include|from|one\ of)\s*:\s+
+            ([\w./-]+(?:(?:\s*[,|]\s*(?:or\ |and\ )?|\ or\ )[\w./-]+)+)\.?$",
+    )
+});
+
+/// Names of formats that mean the same wherever they stand.
+static FORMAT: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?x)\b(?:
+            (?i:ISO[\ -]?\d+[\w-]* | RFC[\ -]?\d+ | BCP[\ -]?47 | E\.164 | ISO | IANA | UTC | GMT | epoch | unix
+            | base-?64 | UTF-?8 | regex | regular\ expression | glob | wildcards? | cron | xpath | A1\ notation
+            | (?:comma|newline|space|semicolon|pipe|tab)[\ -](?:separated|delimited)
+            | (?:URL|percent)-encoded | relative\ to | absolute | [01]-(?:based|indexed)
+            | 24-hour | 12-hour | (?:two|three|2|3)[\ -]letter | hex\w* | case[\ -](?:in)?sensitive)
+            | YYYY[\w:/.-]* | yyyy[\w:/.-]* | HH:[Mm]{2}[\w:]* | MM[/-]DD[\w/-]*
+        )\b",
+    )
+});
+
+/// Names of formats that are often only mentioned: they count at the beginning of a clause, and
+/// where a word says that they are a format.
+static WEAK_FORMAT: LazyLock<Regex> = LazyLock::new(|| {
+    const NAMES: &str = "JSON|YAML|XML|CSV|HTML|SQL|JQL|CQL|KQL|GAQL|OData|GraphQL|CSS|URLs?|URIs?|UUIDs?|GUIDs?|ARNs?\
+                         |CIDR|SHA|MIME|PEM|WKT|GeoJSON|LaTeX|[Mm]arkdown";
+    const NOUNS: &str = "format|string|object|array|list|text|syntax|expression|query|pattern|notation|file|encoded";
+    regex(&format!(
+        r"^(?:(?:[Tt]he|[Aa]n?|[Ff]ull|[Ii]n|[Aa]s|[Oo]ptional|[Vv]alid)\s+)*((?:{NAMES}))\b|\b((?:{NAMES})[ -](?:{NOUNS})\b)"
+    ))
+});
+
+static UNIT: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?ix)\b(?:in|number\ of|as)\s+(
+            (?:milli|micro|nano)?seconds | ms | minutes | hours | days | weeks | months | years
+            | bytes | [KMG]i?B | (?:kilo|mega|giga)bytes | (?:kilo|centi|milli)?met(?:er|re)s | km | miles | feet
+            | celsius | fahrenheit | kelvin | degrees | radians | percent | percentage | cents | pixels | px | points
+            | USD | dollars | euros | kg | kilograms | grams | pounds)\b",
+    )
+});
+
+static RANGE: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?ix)(?:
+            \bbetween\ -?\d[\d.,]*\ and\ -?\d[\d.,]*
+            | -?\b\d{1,3}(?:\.\d+)?\s?(?:-|–|to)\s?-?\d+(?:\.\d+)?\b
+            | \b(?:max(?:imum)?|min(?:imum)?|up\ to|at\ most|at\ least|no\ more\ than)
+              (?:\ of|\ is|\ allowed|\ length)*:?\s\d[\d,.]*
+        )(?:\ (?:characters|chars|items|bytes|[KMG]B)\b)?",
+    )
+});
+
+/// Defaults that are quoted or constants; numbers are mostly those of page sizes.
+static DEFAULT: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r#"\b[Dd]efault(?:s to|ing to| is|s|:| value:?| value is)\s*:?\s*(["'`][^"'`]+["'`]|[A-Z][A-Z0-9_-]+\b)"#)
+});
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a constant pattern that a test compiles")
+}
+
+/// The sentences of `text`, and what stands in parentheses and behind dashes.
+fn clauses(text: &str) -> impl Iterator<Item = &str> {
+    let is_end = |at: usize, c: char| match c {
+        '(' | ')' | ';' => true,
+        '—' | '–' | '-' => text[..at].ends_with(' ') && text[at + c.len_utf8()..].starts_with(' '),
+        '.' => text[at + 1..].starts_with(' ') && !ABBREVIATIONS.iter().any(|word| text[..at].ends_with(word)),
+        _ => false,
+    };
+    let mut start = 0;
+    let ends = text.char_indices().filter(move |(at, c)| is_end(*at, *c));
+    ends.map(|(at, c)| (at, at + c.len_utf8())).chain([(text.len(), text.len())]).map(move |(end, next)| {
+        let clause = &text[start..end];
+        start = next;
+        clause.trim()
+    })
+}
+
+/// Words whose full stop ends no sentence.
+const ABBREVIATIONS: [&str; 5] = ["e.g", "E.g", "i.e", " vs", " eg"];
+
+/// The allowed values that a clause enumerates.
+fn listed_values(clause: &str) -> Option<&str> {
+    let words = || WORDS.captures(clause).and_then(|found| found.get(1));
+    QUOTED.find(clause).or_else(words).map(|values| values.as_str())
+}
+
+/// The alternatives that a clause describes, if two of them can be shown.
+fn choice(clause: &str) -> Option<String> {
+    let choice = cut(CHOICE.captures(clause).and_then(|found| found.get(1))?.as_str(), MAX_NOTE);
+    (choice.contains(" or ") || choice.contains(", ")).then_some(choice)
+}
+
+/// The words from the start of `text` on that belong together.
+fn phrase(text: &str) -> &str {
+    const RELATION: &str = "relative to";
+    const ENDS: [&str; 24] = [
+        "for",
+        "of",
+        "to",
+        "that",
+        "which",
+        "when",
+        "where",
+        "from",
+        "in",
+        "by",
+        "with",
+        "used",
+        "using",
+        "the",
+        "we",
+        "containing",
+        "and",
+        "is",
+        "are",
+        "this",
+        "your",
+        "representing",
+        "specifying",
+        "will",
+    ];
+    let is_relation = text.get(..RELATION.len()).is_some_and(|start| start.eq_ignore_ascii_case(RELATION));
+    let least = if is_relation { 4 } else { 1 };
+    let mut end = 0;
+    for (at, word) in text.split_inclusive(' ').enumerate() {
+        let bare = word.trim_end();
+        let is_end = at >= least && ENDS.contains(&bare.to_lowercase().as_str());
+        if at >= MAX_FORMAT_WORDS || is_end {
+            break;
+        }
+        end += word.len();
+        if bare.ends_with([',', ':', '.']) {
+            break;
+        }
+    }
+    // What stood in quotes or brackets may have lost one of them.
+    text[..end].trim_matches(|c: char| c.is_whitespace() || "[]<>{}\"'`,:.".contains(c))
+}
+
+/// As many of the examples as are worth their place, none of them cut.
+fn first_items(examples: &str) -> Option<&str> {
+    let examples = examples.trim_end_matches(['.', ' ']);
+    let joints = [", ", " or ", " and ", " to "];
+    let mut ends: Vec<usize> =
+        joints.iter().flat_map(|joint| examples.match_indices(joint)).map(|(at, _)| at).collect();
+    ends.sort_unstable();
+    let ends = [examples.len()].into_iter().chain(ends.into_iter().rev());
+    let mut items = ends.map(|end| examples[..end].trim_end_matches([',', ' ']));
+    let items = items.find(|items| items.chars().count() <= MAX_EXAMPLES && is_balanced(items))?;
+    // Several plain words are an occasion or a purpose, not a value.
+    let first = items.split(", ").next().unwrap_or(items);
+    let is_prose = first.contains(' ') && first.chars().all(|c| c.is_lowercase() || c == ' ');
+    (!is_prose).then_some(items)
+}
+
+fn is_balanced(text: &str) -> bool {
+    let count = |sign: char| text.matches(sign).count();
+    ['"', '\'', '`'].iter().all(|quote| count(*quote) % 2 == 0)
+        && [('(', ')'), ('[', ']'), ('{', '}')].iter().all(|(open, close)| count(*open) == count(*close))
+}
+
+/// Values in at most [`MAX_VALUES`] characters; those that are cut are counted.
+fn cut_list(values: &str) -> String {
+    const COUNT: usize = 10;
+    if values.chars().count() <= MAX_VALUES {
+        return values.to_owned();
+    }
+    let most = values.char_indices().nth(MAX_VALUES - COUNT).map_or(values.len(), |(at, _)| at);
+    let end = values[..most].rfind(',').unwrap_or(most);
+    format!("{}, …{} more", &values[..end], values[end..].matches(',').count().max(1))
+}
+
+/// `text` in at most `most` characters; one that is cut says so at its end.
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(most.saturating_sub(1)).collect();
+    let words = start.rsplit_once(' ').map_or(start.as_str(), |(words, _)| words);
+    format!("{}…", words.trim_end_matches([',', ' ']))
+}
+
+/// A bound of numbers that somebody chose; those of the number types say nothing.
+fn bound(property: &Value, key: &str) -> Option<String> {
+    const LARGEST: f64 = 1e9;
+    let number = property.get(key)?;
+    number.as_f64().filter(|value| value.abs() <= LARGEST).map(|_| number.to_string())
+}
+
+/// Letters and digits alone, in lower case.
+fn folded(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, property: &Value, expected: &str) {
+        let siblings = json!({"content": {}, "path": {}});
+        let siblings = siblings.as_object().expect("an object");
+        assert_eq!(note(name, property, siblings).unwrap_or_default(), expected);
+    }
+
+    #[track_caller]
+    fn check_text(name: &str, description: &str, expected: &str) {
+        check(name, &json!({"type": "string", "description": description}), expected);
+    }
+
+    #[test]
+    fn descriptions_that_repeat_the_name_say_nothing() {
+        check_text("owner", "The owner of the repo", "");
+        check_text("issue_number", "Issue number", "");
+        check_text("url", "URL to perform PUT operation", "");
+        check_text("days", "Number of days", "");
+        check_text("query", "Search query. Required.", "");
+        check_text("page_id", "ID of the page, as found in its URL", "");
+        check_text("key", "Space key, global or personal", "");
+        check_text("limit", "Maximum number of results to return. Defaults to 10.", "");
+    }
+
+    #[test]
+    fn formats_and_units() {
+        check_text("time", "Time to convert in 24-hour format (HH:MM)", "24-hour format");
+        check_text("end_date", "End time for sprint (ISO 8601 format)", "ISO 8601 format");
+        check_text("labels", "A comma-separated list of labels", "comma-separated list");
+        check_text("timeout", "How long to wait, in milliseconds.", "milliseconds");
+        check_text("seconds", "How long to wait, in seconds.", "");
+        check_text("path", "Path relative to the root of the project", "relative to the root");
+        check_text("day", "Day of the visit, 'YYYY-MM-DD'.", "YYYY-MM-DD");
+        check_text("since", "Only after this [ISO 8601](https://example.com/iso) time", "ISO 8601 time");
+        check_text("project_id", "Project ID or URL-encoded path", "URL-encoded path");
+        check_text("body", "Updated comment text in Markdown format", "Markdown format");
+    }
+
+    #[test]
+    fn examples() {
+        check_text(
+            "timezone",
+            "IANA timezone name (e.g., 'America/New_York', 'Europe/London'). Use 'UTC' if none is known.",
+            "IANA timezone name, e.g. 'America/New_York', 'Europe/London'",
+        );
+        check_text("issue_key", "Jira issue key, for example PROJ-123.", "e.g. PROJ-123");
+        check_text("filter", "Labels, such as {\"a\": 1, \"bbbbbbbbbbbbbbbbbbbbbb\": 2, \"c\": 3}", "");
+        check_text("hook", "Called on events (e.g. call ended)", "");
+    }
+
+    #[test]
+    fn allowed_values() {
+        check_text("op", "Must be one of \"add\", \"update\",\nor \"delete\".", "\"add\", \"update\", or \"delete\"");
+        check_text("op", "Operation to perform: add-steps, list-steps. Others need rights.", "add-steps, list-steps");
+        check_text("mode", "How to write — 'replace' (default), or 'append'", "'replace', or 'append'");
+        check_text("data", "Either 'content' or 'path' must be given", "");
+        let many = (0..40).map(|at| format!("value-{at}")).collect::<Vec<_>>().join(", ");
+        let found = note("op", &json!({"description": format!("Values: {many}")}), &Map::new()).unwrap_or_default();
+        assert!(found.ends_with(", …28 more") && found.chars().count() <= MAX_VALUES, "{found}");
+    }
+
+    #[test]
+    fn schemas() {
+        check("at", &json!({"format": "date-time"}), "ISO 8601 date-time");
+        check("url", &json!({"format": "uri"}), "");
+        check("id", &json!({"pattern": "^[A-Z]{3}$"}), "^[A-Z]{3}$");
+        check("id", &json!({"pattern": "^.*/$"}), "");
+        check("limit", &json!({"minimum": 1, "maximum": 100}), "1 to 100");
+        check("limit", &json!({"minimum": 1, "maximum": i64::MAX}), "");
+        check("limit", &json!({"minimum": 1, "maximum": 50, "description": "Up to 50"}), "Up to 50");
+        check("zone", &json!({"examples": ["eu-1", "eu-2"]}), "e.g. \"eu-1\"");
+        check("method", &json!({"description": "Defaults to `POST`"}), "default `POST`");
+        check("method", &json!({"description": "Defaults to `POST`", "default": "POST"}), "");
+    }
+
+    #[test]
+    fn a_note_cannot_end_its_comment() {
+        check_text("files", "Glob, e.g. '**/*.rs'", "");
+        check_text("files", "Files, e.g. 'a*\u{200b}/'", "");
+        check_text("files", "Files, e.g. '\u{1b}[31mred'", "e.g. 'red'");
+    }
+
+    proptest! {
+        #[test]
+        fn notes_are_short_and_plain(
+            name in "\\PC{0,12}",
+            description in "(in |e\\.g\\. |one of |ISO |'a' or |\\*/|/\\*|\n|\u{1b}\\[31m|\u{200b}|\\(|\\)|\\PC{0,9}|.{0,5}){0,30}",
+            pattern in ".{0,30}",
+        ) {
+            let property = json!({"description": description, "pattern": pattern, "examples": [pattern]});
+            if let Some(note) = note(&name, &property, &Map::new()) {
+                prop_assert!(!note.contains("*/") && !note.contains(char::is_control), "{note:?}");
+                prop_assert!(!note.is_empty() && note.chars().count() <= MAX_VALUES, "{note:?}");
+            }
+        }
+    }
+}
