@@ -154,6 +154,8 @@ fn described() -> Session {
 #[divan::bench]
 fn search_answer(bencher: Bencher<'_, '_>) {
     let (mut session, query) = (described(), json!({"query": "list issues"}));
+    let answer = session.call("search_tools", &query).reply.to_text();
+    assert!(answer.contains("ISO 8601"), "{answer}");
     bencher.bench_local(move || session.call("search_tools", black_box(&query)));
 }
 
