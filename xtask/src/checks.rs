@@ -6,7 +6,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
-    process::Command,
 };
 
 use serde_json::Value;
@@ -88,7 +87,7 @@ pub(crate) fn run() -> Result<(), String> {
 }
 
 fn metadata() -> Result<Value, String> {
-    let output = Command::new("cargo")
+    let output = crate::cargo_command()
         .args(["metadata", "--format-version", "1", "--locked"])
         .output()
         .map_err(|error| format!("cannot run cargo metadata: {error}"))?;

@@ -129,7 +129,7 @@ fn test() -> Result<(), String> {
     step("documentation", |name: &str| {
         run(
             name,
-            Command::new("cargo")
+            cargo_command()
                 .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
                 .env("RUSTDOCFLAGS", "-D warnings"),
         )
@@ -147,13 +147,13 @@ fn bench_llm(catalog: &str) -> Result<(), String> {
     let catalog = std::path::absolute(catalog).map_or(catalog.to_owned(), |path| path.display().to_string());
     step("conversations", |name: &str| {
         let bench = ["bench", "--package", "pegboard-llm", "--bench", "conversation", "--", &catalog];
-        run(name, Command::new("cargo").args(bench))
+        run(name, cargo_command().args(bench))
     })
 }
 
 fn generate() -> Result<(), String> {
     step("references", |name: &str| {
-        let mut command = Command::new("cargo");
+        let mut command = cargo_command();
         command.args(["test", "--package", "pegboard", "--test", "it", "references_are_up_to_date"]);
         run(name, command.env("PEGBOARD_WRITE_REFERENCES", "1"))
     })
@@ -177,11 +177,24 @@ fn quality(folder: &str) -> Result<(), String> {
 }
 
 fn has_nextest() -> bool {
-    Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success())
+    cargo_command().args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success())
+}
+
+/// Cargo as a user would start it. What `cargo run` has set for this program would make crates that read such
+/// variables look changed, and compile them again.
+fn cargo_command() -> Command {
+    let mut command = Command::new("cargo");
+    let is_ours = |name: &str| {
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_CRATE_NAME"
+    };
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_ours)) {
+        command.env_remove(name);
+    }
+    command
 }
 
 fn cargo<'a>(args: &'a [&'a str]) -> impl FnOnce(&str) -> Result<(), String> + 'a {
-    move |name| run(name, Command::new("cargo").args(args))
+    move |name| run(name, cargo_command().args(args))
 }
 
 fn run(name: &str, command: &mut Command) -> Result<(), String> {

@@ -109,7 +109,7 @@ fn install() -> Result<PathBuf, String> {
         return Ok(program);
     }
     step(&format!("install cargo-mutants {VERSION}"), |name: &str| {
-        let mut install = Command::new("cargo");
+        let mut install = crate::cargo_command();
         install.args(["install", "cargo-mutants", "--version", VERSION, "--locked", "--root"]).arg(&root);
         // Its target folder is not ours.
         run(name, install.env_remove("CARGO_TARGET_DIR"))

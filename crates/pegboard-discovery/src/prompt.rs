@@ -55,7 +55,7 @@ fn purpose(description: &str) -> String {
     if words.len() < all.len() {
         let is_end = |word: &&str| word.ends_with([',', ';', ':']);
         // A phrase of one word says less than a sentence that breaks off.
-        match words.iter().rposition(|word| is_end(&word)) {
+        match words.iter().rposition(is_end) {
             Some(end) if end > 0 => words = &words[..=end],
             _ => {}
         }
