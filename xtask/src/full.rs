@@ -2,7 +2,9 @@
 
 use std::{path::Path, process::Command, time::Instant};
 
-use crate::{bench_gateway, bench_llm, build_release, compare, fuzz, mutants, peers, quality, say, step};
+use crate::{
+    bench_gateway, bench_llm, build_release, cargo_command, compare, fuzz, mutants, peers, quality, run, say, step,
+};
 
 /// Labelled data sets, and the tools of real servers.
 const DATA: &str = "../shared/data";
@@ -19,8 +21,9 @@ struct Part {
 }
 
 /// In this order: the quick ones first, so that a mistake shows early.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     Part { name: "quality", lacks: lacks_data, run: || quality(DATA) },
+    Part { name: "guide", lacks: lacks_peers, run: || build_release().and_then(|()| guide()) },
     Part {
         name: "bench-gateway",
         lacks: || None,
@@ -53,6 +56,13 @@ const PARTS: [Part; 9] = [
         },
     },
 ];
+
+/// Runs the commands of the README, the guide and the tutorial with the release build.
+fn guide() -> Result<(), String> {
+    let program = std::path::absolute("target/release/pegboard").map_err(|error| error.to_string())?;
+    let tests = ["test", "--package", "pegboard", "--test", "it", "guide::"];
+    step("pages", |name: &str| run(name, cargo_command().args(tests).env("PEGBOARD_PROGRAM", &program)))
+}
 
 /// How a part ended.
 #[derive(Debug, PartialEq, Eq)]

@@ -48,9 +48,10 @@ usage: cargo xtask <task>
   bench-llm [CATALOG]
             what each delivery leaves of the tools of a conversation, and what it costs
   full [PART]...
-            what takes too long for `test`: quality, bench-gateway, attack, bench-llm, bench-real,
-            compare, mutants, fuzz and soak, or the parts that are named. Skips what the machine
-            lacks, goes on after a failure, and ends with a table of all parts
+            what takes too long for `test`: quality, guide (the pages with the release build),
+            bench-gateway, attack, bench-llm, bench-real, compare, mutants, fuzz and soak, or the parts
+            that are named. Skips what the machine lacks, goes on after a failure, and ends with a table
+            of all parts
   mutants [AREA]...
             mutation testing with cargo-mutants (installed under .tools/) of selection, policy,
             pins, tokens and limits: at least 90 % of the mutants of each area are caught by

@@ -93,7 +93,7 @@ impl Reader {
             let run = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             fs::set_permissions(&file, run).expect("rights");
         }
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pegboard"), folder.join("bin/pegboard")).expect("a link");
+        std::os::unix::fs::symlink(program(), folder.join("bin/pegboard")).expect("a link");
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
         Self { folder, port, is_terminal: false, running: None }
     }
@@ -204,6 +204,12 @@ async fn check(name: &str, page: &str, least: usize) {
     reader.stop().await;
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
     assert!(count > least, "only {count} commands were found");
+}
+
+/// The program that the pages are tried with: the one of the tests, or the one that `PEGBOARD_PROGRAM` names.
+/// `cargo xtask full` names the release build.
+fn program() -> std::path::PathBuf {
+    std::env::var_os("PEGBOARD_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_pegboard").into(), Into::into)
 }
 
 #[tokio::test]
