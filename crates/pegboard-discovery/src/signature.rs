@@ -134,7 +134,7 @@ struct Types<'a> {
     is_cut: bool,
 }
 
-/// Where a type stands.
+/// Where a type is shown.
 #[derive(Clone, Copy)]
 struct Place {
     /// Levels of objects that may still be spelled out.

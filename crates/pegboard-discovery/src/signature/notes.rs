@@ -165,7 +165,7 @@ impl Facts {
                 note.push_str(&fact);
             }
         }
-        // It would end the comment that it stands in, and cannot be escaped there.
+        // It would end the comment around it, and cannot be escaped there.
         (!note.is_empty() && !note.contains("*/")).then_some(note)
     }
 }
@@ -271,7 +271,7 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern that a test compiles")
 }
 
-/// The sentences of `text`, and what stands in parentheses and behind dashes.
+/// The sentences of `text`, and the text in parentheses and behind dashes.
 fn clauses(text: &str) -> impl Iterator<Item = &str> {
     let is_end = |at: usize, c: char| match c {
         '(' | ')' | ';' => true,
@@ -393,7 +393,7 @@ fn cut(text: &str, most: usize) -> String {
     format!("{}…", words.trim_end_matches([',', ' ']))
 }
 
-/// A bound of numbers that somebody chose; those of the number types say nothing.
+/// A bound that the author of a schema chose; those of the number types say nothing.
 fn bound(property: &Value, key: &str) -> Option<String> {
     const LARGEST: f64 = 1e9;
     let number = property.get(key)?;

@@ -124,7 +124,7 @@ impl Parameter {
     }
 }
 
-/// Adds what stands beside a schema, which takes precedence.
+/// Adds the keywords beside a reference, which take precedence.
 fn describe(schema: &mut Value, texts: Map<String, Value>) {
     if let Value::Object(schema) = schema {
         schema.extend(texts);

@@ -9,7 +9,7 @@ use crate::{
 /// Characters of a tool's name that every model provider accepts.
 pub(super) const MAX_NAME_BYTES: usize = 64;
 
-/// Characters of a server's name, which stands in front of tools and is typed by people.
+/// Characters of a server's name, which prefixes the names of its tools and is typed by people.
 const MAX_SERVER_BYTES: usize = 32;
 
 /// Words of a title that say no more than that it is an API.
@@ -61,7 +61,7 @@ fn of_path(method: &str, path: &str) -> String {
 }
 
 /// `id` with every run of other characters as one `_`. Letters of other alphabets stay here, so
-/// that names that differ in them alone are told apart later.
+/// that names that differ in them alone are distinguished later.
 fn tidy(id: &str) -> String {
     let is_safe = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     if id.chars().all(is_safe) {

@@ -179,7 +179,7 @@ fn emphasis(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix("**").map(|after| ("", after))
 }
 
-/// The place of the bracket that closes one which stands before `text`.
+/// The place of the bracket that closes the one before `text`.
 fn closing(text: &str, opening: char, closing: char) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, c) in within(text).char_indices() {

@@ -91,7 +91,7 @@ impl<'d, 'a> Expander<'d, 'a> {
         Ok(finished(self.members(object, level, 0)?))
     }
 
-    /// One text or mark that stands beside a schema, as a keyword of it.
+    /// One text or flag beside a schema, as a keyword of it.
     pub(super) fn text(&mut self, key: &str, value: &Value) -> Result<Map<String, Value>, OverBudget> {
         let mut text = Map::new();
         self.keyword(&mut text, key, value, 0)?;
