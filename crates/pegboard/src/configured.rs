@@ -27,13 +27,14 @@ pub(crate) fn with_servers<T>(
     state: Option<&str>,
     work: impl FnOnce(&[Arc<Upstream>], &pegboard_gateway::GatewaySettings) -> T,
 ) -> Result<(T, Vec<String>), CliError> {
-    let progress = Progress::waiting("starting servers");
+    let progress = Progress::new(config.servers.len(), "starting servers");
     let logins = config.state.resolve(state).as_deref().map(state::logins);
     let longest = longest_start(&config.servers);
     let outcome = runtime()?.block_on(async {
         let options = FleetOptions { supervisor: supervisor(), logins, ..FleetOptions::default() };
         let (fleet, _notices) = Fleet::start_with(config.servers, options);
-        fleet.settled(longest).await;
+        let has_started = |server: &&Arc<Upstream>| !matches!(server.state(), State::Starting);
+        progress.follow(fleet.settled(longest), || fleet.servers().iter().filter(has_started).count()).await;
         let (mut ready, mut failed) = (Vec::new(), Vec::new());
         for server in fleet.servers().iter() {
             match server.state() {

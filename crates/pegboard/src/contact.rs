@@ -21,7 +21,7 @@ use pegboard_gateway::{
 };
 use pegboard_http::Owner;
 use pegboard_upstream::{
-    Item, State,
+    Item, State, Upstream,
     json::{Fields, Raw},
 };
 use serde_json::{Value, json};
@@ -110,11 +110,12 @@ impl Contact {
         // Nobody but this process reaches it.
         config.gateway.tokens.clear();
         config.gateway.after_change = Some(memory::give_back);
-        let progress = Progress::waiting("starting servers");
+        let progress = Progress::new(config.servers.len(), "starting servers");
         let bonus = config.gateway.discovery.token_bonus;
         let rankers = shared_rankers(config.ranker, None, bonus, None);
         let gateway = Gateway::start(config.servers, config.gateway, rankers, supervisor());
-        gateway.ready().await;
+        let has_started = |server: &&Arc<Upstream>| !matches!(server.state(), State::Starting);
+        progress.follow(gateway.ready(), || gateway.servers().iter().filter(has_started).count()).await;
         drop(progress);
         for server in gateway.servers().iter() {
             match server.state() {
@@ -211,15 +212,18 @@ impl Contact {
 
 /// Waits until no server of a gateway is starting, but not for one that takes too long.
 async fn wait_until_started(door: &Door) -> Result<(), AskError> {
-    let progress = Progress::waiting("servers are starting");
+    let mut progress: Option<Progress> = None;
     let began = Instant::now();
     let slow = loop {
         let status = door.status().await?;
+        let all = status.servers.len();
         let starting = status.servers.into_iter().filter(|server| server.report.state == "starting");
         let starting: Vec<String> = starting.map(|server| server.report.name).collect();
         if starting.is_empty() || began.elapsed() >= START_WAIT {
             break starting;
         }
+        let progress = progress.get_or_insert_with(|| Progress::new(all, "servers are starting"));
+        progress.at(all.saturating_sub(starting.len()));
         tokio::time::sleep(START_POLL).await;
     };
     drop(progress);

@@ -120,9 +120,11 @@ impl Asked {
             warn(&format!("the ranker `{}` does not use embeddings; use `hybrid`", ranker.name()));
             return false;
         }
-        let progress = Progress::waiting("embedding the tools");
+        let progress = Progress::new(catalog.len(), "embedding the tools");
         let mut publish = |table: &Arc<ToolVectors>| _ = ranker.use_vectors(table);
-        let done = self.runtime.block_on(self.embedder.tools(catalog, &ToolVectors::default(), &mut publish));
+        let nothing = ToolVectors::default();
+        let work = self.embedder.tools(catalog, &nothing, &mut publish);
+        let done = self.runtime.block_on(progress.follow(work, || self.embedder.standing().embedded));
         drop(progress);
         let standing = self.embedder.standing();
         if let Err(error) = done {

@@ -53,6 +53,22 @@ impl Progress {
     pub(crate) fn step(&self) {
         self.bar.inc(1);
     }
+
+    /// Shows how many steps are done.
+    pub(crate) fn at(&self, done: usize) {
+        self.bar.set_position(done as u64);
+    }
+
+    /// Waits for `work`, and shows how many steps `done` counts meanwhile.
+    pub(crate) async fn follow<T>(&self, work: impl Future<Output = T>, done: impl Fn() -> usize) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                finished = &mut work => return finished,
+                () = tokio::time::sleep(TICK) => self.at(done()),
+            }
+        }
+    }
 }
 
 impl Drop for Progress {
@@ -63,5 +79,27 @@ impl Drop for Progress {
             let _ = waiting.join();
         }
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_count_follows_the_work() {
+        let progress = Progress::new(3, "working");
+        let answer = progress
+            .follow(
+                async {
+                    tokio::time::sleep(3 * TICK).await;
+                    7
+                },
+                || 2,
+            )
+            .await;
+        assert_eq!((answer, progress.bar.position(), progress.bar.length()), (7, 2, Some(3)));
+        progress.step();
+        assert_eq!(progress.bar.position(), 3);
     }
 }

@@ -70,6 +70,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
     let mode = build::mode(args, config.gateway.profile)?;
     let state = config.state.resolve(args.state.as_deref());
     let learner = usage::keeper(config.usage, state.as_deref(), source.path());
+    let servers = config.servers.len();
     let mut builder = build::builder(args, model, mode, config, person, runtime.handle())?;
     if let Some(learner) = learner.clone() {
         builder = builder.learner(learner);
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
         AgentFormat::Json => Box::new(Lines),
     };
     let signals = runtime.block_on(async { Signals::listen(Found::look()) });
-    let Some(agent) = runtime.block_on(begin(builder, &signals))? else { return Ok(Outcome::Interrupted) };
+    let Some(agent) = runtime.block_on(begin(builder, servers, &signals))? else { return Ok(Outcome::Interrupted) };
     runtime.block_on(check_tools(&agent, mode.0))?;
     let start = runtime.block_on(Start::of(&agent, name, mode.1));
     let shown = show.start(&start);
@@ -126,8 +127,8 @@ fn prompt(given: Option<String>, format: AgentFormat) -> Result<Option<String>, 
 }
 
 /// Starts the servers and begins the conversation; `None` when somebody did not want to wait.
-async fn begin(builder: AgentBuilder, signals: &Signals) -> Result<Option<Agent>, CliError> {
-    let progress = Progress::waiting("starting servers");
+async fn begin(builder: AgentBuilder, servers: usize, signals: &Signals) -> Result<Option<Agent>, CliError> {
+    let progress = Progress::waiting(&format!("starting {servers} servers"));
     let mut listening = signals.begin();
     let built = tokio::select! {
         built = builder.build() => Some(built),

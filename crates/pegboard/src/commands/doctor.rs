@@ -13,7 +13,7 @@ mod together;
 mod tools;
 mod usage;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
 use pegboard_upstream::config::{ServerConfig, document::Problems};
@@ -188,8 +188,8 @@ fn examined(case: &Case, args: &DoctorArgs, findings: &mut Vec<Finding>) -> Resu
     if startable.is_empty() {
         return Ok(patients);
     }
-    let progress = Progress::waiting("starting servers");
-    let started = runtime()?.block_on(start::all(startable));
+    let progress = Arc::new(Progress::new(startable.len(), "starting servers"));
+    let started = runtime()?.block_on(start::all(startable, &progress));
     drop(progress);
     for (started, found) in started {
         findings.extend(found);

@@ -136,7 +136,7 @@ fn vectors<'a>(
         return None;
     }
     Some(known.get_or_init(|| {
-        let _progress = Progress::waiting("embedding the queries");
+        let _progress = Progress::waiting(&format!("embedding {} queries", data.queries.len()));
         asked.labelled(ranker, data.queries.iter().map(|query| query.text.as_str()))
     }))
 }

@@ -14,7 +14,7 @@ use super::{
     finding::{Check, Finding, count, listed},
     remote,
 };
-use crate::commands::serve::supervisor;
+use crate::{commands::serve::supervisor, progress::Progress};
 
 /// Beyond what a server may take, for what we do ourselves.
 const SLACK: Duration = Duration::from_secs(5);
@@ -61,8 +61,16 @@ impl Patient {
 }
 
 /// Starts all servers at once; each with what is wrong with it, in their order.
-pub(super) async fn all(servers: Vec<ServerConfig>) -> Vec<(Patient, Vec<Finding>)> {
-    let tasks: Vec<_> = servers.into_iter().map(|server| tokio::spawn(one(server))).collect();
+pub(super) async fn all(servers: Vec<ServerConfig>, progress: &Arc<Progress>) -> Vec<(Patient, Vec<Finding>)> {
+    let start = |server: ServerConfig| {
+        let progress = Arc::clone(progress);
+        tokio::spawn(async move {
+            let started = one(server).await;
+            progress.step();
+            started
+        })
+    };
+    let tasks: Vec<_> = servers.into_iter().map(start).collect();
     let mut started = Vec::new();
     for task in tasks {
         started.extend(task.await.ok());
