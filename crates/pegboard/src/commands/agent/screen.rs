@@ -7,7 +7,7 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 use pegboard_agent::{Answer, Event, RunError};
-use pegboard_llm::wire::Stop;
+use pegboard_llm::{Delivery, wire::Stop};
 use serde_json::Value;
 
 use super::{
@@ -212,7 +212,7 @@ impl Show for Screen {
             Event::Thinking(piece) => self.thoughts(&piece),
             Event::CallStarted { id, name, target, server, arguments } => {
                 let name = target.unwrap_or(name);
-                let full = server.map_or_else(|| name.clone(), |server| format!("{server}.{name}"));
+                let full = server.map_or_else(|| name.clone(), |server| format!("{server}___{name}"));
                 self.call(id, &full, &arguments)
             }
             Event::CallFinished { id, text, is_error, offloaded, took, .. } => {
@@ -226,6 +226,8 @@ impl Show for Screen {
                     None => Ok(()),
                 }
             }
+            // A list that never changes is what people expect.
+            Event::Delivery { delivery: Delivery::Constant, .. } => Ok(()),
             Event::Delivery { delivery, reason } => {
                 self.talk(&format!("{FAINT}delivery {delivery}: {}{FAINT:#}", clean(&reason)))
             }
