@@ -303,6 +303,10 @@ impl Upstream {
         loop {
             let (link, hello) = self.connected().await?;
             let mut call = make(&hello);
+            // The caller may have decided by a list of an earlier run; the server has told its own since.
+            if self.is_held(&call) {
+                return Err(CallError::Held);
+            }
             let bytes = call.params.get("arguments").map_or(0, |arguments| arguments.get().len());
             let Limits { argument_bytes, result_bytes, .. } = self.config.limits;
             if bytes > argument_bytes {
@@ -329,6 +333,16 @@ impl Upstream {
                 }
             }
         }
+    }
+
+    /// Whether the call is of a tool that must be approved first.
+    fn is_held(&self, call: &Call) -> bool {
+        let lists = self.lists();
+        if lists.held.is_empty() || call.method != "tools/call" {
+            return false;
+        }
+        let name = call.params.text("name").or_else(|| call.name.clone());
+        name.is_some_and(|name| lists.held.iter().any(|item| item.key == name))
     }
 
     /// Tells the server something, if it is connected.

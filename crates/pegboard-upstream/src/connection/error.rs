@@ -32,6 +32,9 @@ pub enum CallError {
     /// It could not be sent.
     #[error("cannot reach the server")]
     Unreachable(#[source] reqwest::Error),
+    /// It was not sent: the tool is new or was changed, and is held.
+    #[error("the tool is held until it is approved; review it with `pegboard approve`")]
+    Held,
     /// It was not sent: too many others are running.
     #[error("concurrency limit of the server reached (`maxConcurrent`): {0}")]
     Busy(Busy),
@@ -76,6 +79,7 @@ impl CallError {
             Self::Login(_) => "login",
             Self::Unreachable(_) => "unreachable",
             Self::Tripped(_) => "tripped",
+            Self::Held => "held",
             Self::Busy(_) => "busy",
             Self::ArgumentsTooLarge { .. } | Self::ResultTooLarge { .. } => "too large",
             Self::Garbled(_) => "garbled",
