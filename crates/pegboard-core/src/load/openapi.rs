@@ -237,6 +237,10 @@ impl<'a> Converter<'_, 'a> {
     fn inputs(&mut self, operation: &Operation<'a>, fields: &Fields<'a>) -> Inputs {
         let mut inputs = Inputs::default();
         for raw in [operation.shared, fields.get("parameters").copied()].into_iter().flatten() {
+            // Operations share them, so that a small document can ask for much.
+            if !self.document.spend(raw.get().len()) {
+                break;
+            }
             match serde_json::from_str(raw.get()) {
                 Ok(parameters) => inputs.add_parameters(&parameters, self.document),
                 Err(error) => self.ignored("parameters", &error),

@@ -144,6 +144,10 @@ impl<'a> Document<'a> {
             return known.clone();
         }
         let target = self.piece(pointer).and_then(|(raw, rest)| {
+            // Each pointer may keep a copy of as much.
+            if !self.spend(raw.get().len()) {
+                return None;
+            }
             if rest.is_empty() {
                 return serde_json::from_str(raw.get()).ok().map(Rc::new);
             }
@@ -209,7 +213,9 @@ fn decode(reference: &str) -> Option<String> {
         bytes.push(code.unwrap_or(*first));
         rest = if code.is_some() { &after[2..] } else { after };
     }
-    String::from_utf8(bytes).ok()
+    // One target has one pointer: a `~` alone would be a second way to write `~0`.
+    let is_escaped = |pointer: &String| pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    String::from_utf8(bytes).ok().filter(is_escaped)
 }
 
 /// The first part of a pointer, unescaped, and the rest.

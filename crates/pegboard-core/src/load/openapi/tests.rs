@@ -404,3 +404,23 @@ proptest! {
         let _ = prose::description(&text, &plain, true, most);
     }
 }
+
+#[test]
+fn a_small_document_cannot_ask_for_much() {
+    // Every spelling of a key full of tildes would be a copy of its value.
+    let key = "~".repeat(14);
+    let spelling = |at: usize| (0..14).map(|bit| if at >> bit & 1 == 0 { "~" } else { "~0" }).collect::<String>();
+    let parameters: Vec<Value> =
+        (0..400).map(|at| json!({"$ref": format!("#/components/parameters/{}", spelling(at))})).collect();
+    let value = json!({"name": "x", "in": "query", "description": "y".repeat(100_000)});
+    let text = json!({
+        "openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+        "paths": {"/a": {"get": {"operationId": "a", "parameters": parameters}}},
+        "components": {"parameters": {key: value}},
+    });
+    let loaded =
+        crate::load::parse("x.json", text.to_string().as_bytes(), &crate::Limits::default()).expect("a catalog");
+    assert_eq!(loaded.tools.len(), 1);
+    let unresolved = loaded.warnings.iter().filter(|warning| warning.message.contains("cannot be resolved")).count();
+    assert!(unresolved >= 398, "{unresolved}: only the escaped spelling is a pointer");
+}
