@@ -2,7 +2,7 @@
 
 mod notes;
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use pegboard_core::{Tool, text};
 use serde_json::{Map, Value};
@@ -122,7 +122,7 @@ pub fn has_complete_signature(tool: &Tool) -> bool {
 /// The type of what has none.
 const ANY: &str = "any";
 
-fn required(schema: &Value) -> Vec<&str> {
+fn required(schema: &Value) -> HashSet<&str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
@@ -171,7 +171,7 @@ impl<'a> Types<'a> {
         let empty = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
         let required = required(schema);
-        let is_required = |name: &str| required.contains(&name);
+        let is_required = |name: &str| required.contains(name);
         let mut parts: Vec<String> = Vec::new();
         for name in properties.keys().filter(|name| is_required(name)) {
             parts.push(format!("{name}: {}", self.with_note(name, properties, place, "")));

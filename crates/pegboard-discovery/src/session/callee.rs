@@ -29,9 +29,9 @@ const OTHER_NAMES: [&str; 5] = ["args", "parameters", "params", "input", "tool_i
 /// Some models put them beside the name, or under another key. Calling the tool without them would
 /// give a wrong answer that looks right.
 pub fn wrapped_arguments(arguments: &Value) -> Cow<'_, Value> {
-    let is_empty = |value: &&Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
-    match arguments.get("arguments").filter(|value| !is_empty(value)) {
-        Some(value) => unquoted(value),
+    let is_empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
+    match arguments.get("arguments").map(unquoted).filter(|value| !is_empty(value)) {
+        Some(value) => value,
         None => misplaced_arguments(arguments),
     }
 }
@@ -99,6 +99,7 @@ mod tests {
         check(json!({"name": "x", "arguments": null}), json!({}));
         check(json!({"name": "x", "a": 1, "b": 2}), json!({"a": 1, "b": 2}));
         check(json!({"name": "x", "arguments": {}, "a": 1}), json!({"a": 1}));
+        check(json!({"name": "x", "arguments": "{}", "a": 1}), json!({"a": 1}));
         for key in OTHER_NAMES {
             check(json!({"name": "x", key: {"a": 1}}), json!({"a": 1}));
             check(json!({"name": "x", key: "{\"a\": 1}"}), json!({"a": 1}));
