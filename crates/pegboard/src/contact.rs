@@ -119,7 +119,9 @@ impl Contact {
         drop(progress);
         for server in gateway.servers().iter() {
             match server.state() {
-                State::Failed { reason, .. } => warn(&format!("server `{}`: {reason}", server.name())),
+                State::Failed { reason, .. } => {
+                    warn(&format!("server `{}`: {}", plain::clean(server.name()), plain::clean(&reason)));
+                }
                 State::Starting => warn_of_slow(server.name()),
                 _ => {}
             }

@@ -173,7 +173,12 @@ impl Target {
                 .map_err(|error| CliError::new(format!("cannot change `{}`: {error}", self.path.display())))?;
         }
         config::check(&text, &self.path)?;
-        Ok(files::replace(&self.path, Some(old), &text)?)
+        // What was for everybody's eyes is not any more.
+        let has_secrets = report.plan.servers.iter().any(|(_, server)| !secrets::find(server).is_empty());
+        Ok(match has_secrets {
+            true => files::write_private(&self.path, Some(old), &text)?,
+            false => files::replace(&self.path, Some(old), &text)?,
+        })
     }
 }
 
@@ -284,7 +289,7 @@ impl Report {
                 let row = self.plan.rows.iter().find(|row| row.is_written_as(name));
                 let path = row.map(|row| shortened(&self.survey.files[row.file].place.path, self.home.as_deref()));
                 let path = path.map(|path| format!(" in {path}")).unwrap_or_default();
-                say(&format!("  export {variable}=…  # `{place}` of `{}`{path}", printable(name)));
+                say(&format!("  export {variable}=…  # `{}` of `{}`{path}", printable(place), printable(name)));
             }
         }
         if !self.unset.is_empty() {

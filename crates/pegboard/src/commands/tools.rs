@@ -1,5 +1,7 @@
 //! `pegboard tools`.
 
+use std::collections::HashSet;
+
 use clap::Args;
 use pegboard_core::{Catalog, Query, Selection, Tool};
 use serde_json::{Value, json};
@@ -109,7 +111,8 @@ fn print(tools: &[&Tool]) -> Result<(), CliError> {
 /// Everything that one needs to know to call a tool.
 fn details(tool: &Tool) -> String {
     let schema: Value = tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok()).unwrap_or_default();
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: HashSet<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let row = |(name, schema): (&String, &Value)| {
         let is_required = required.contains(&name.as_str());
         vec![
