@@ -154,6 +154,6 @@ mod tests {
     #[test]
     fn a_part_that_does_not_exist_is_an_error() {
         let error = task(&["soak".to_owned(), "mutant".to_owned()]).expect_err("no such part");
-        assert!(error.contains("no part `mutant`") && error.contains("quality, bench-gateway"), "{error}");
+        assert!(error.contains("no part `mutant`") && error.contains("quality, guide, bench-gateway"), "{error}");
     }
 }
