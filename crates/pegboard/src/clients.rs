@@ -7,6 +7,7 @@ pub(crate) mod hooks;
 pub(crate) mod places;
 pub(crate) mod read;
 pub(crate) mod secrets;
+pub(crate) mod sections;
 pub(crate) mod server;
 pub(crate) mod show;
 pub(crate) mod snippet;

@@ -14,6 +14,10 @@ use super::{
     keys::{Lookup, Scope, Shape},
 };
 
+/// The sections in which a configuration file has its servers: that of most clients, and those of
+/// VS Code's `mcp.json` and `settings.json`. A file may have several.
+pub const SECTIONS: [&[&str]; 3] = [&["mcpServers"], &["servers"], &["mcp", "servers"]];
+
 /// The servers of a configuration, in the order of the file: those under `mcpServers`, under
 /// `servers` (VS Code's `mcp.json`) and under `mcp.servers` (VS Code's `settings.json`).
 ///
@@ -43,11 +47,12 @@ pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -
 
 /// The entries of all servers, for whoever has keys of their own there.
 pub fn entries<'a>(root: &Node<'a>, problems: &mut Problems) -> Vec<Node<'a>> {
-    let in_settings = root.get("mcp").and_then(|mcp| mcp.get("servers"));
-    let places = [root.get("mcpServers"), root.get("servers"), in_settings];
     let mut entries = Vec::new();
-    for place in places.into_iter().flatten() {
-        entries.extend(place.as_object(problems).unwrap_or_default());
+    for section in SECTIONS {
+        let [first, inner @ ..] = section else { continue };
+        if let Some(section) = inner.iter().fold(root.get(first), |node, key| node?.get(key)) {
+            entries.extend(section.as_object(problems).unwrap_or_default());
+        }
     }
     entries
 }

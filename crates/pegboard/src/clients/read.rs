@@ -10,7 +10,7 @@ use std::{
 use pegboard_upstream::config::document::{self, Document, Problems};
 use serde_json::Value;
 
-use super::{Client, Syntax, places::Place, server::Server, translate, variables::Context};
+use super::{Client, Syntax, places::Place, sections, server::Server, translate, variables::Context};
 
 /// Bytes that a client's file may have. Claude Code keeps much else in its own.
 const MAX_BYTES: u64 = 64 << 20;
@@ -88,9 +88,7 @@ pub(crate) fn content(text: &str, place: &Place) -> Result<Content, ReadError> {
 pub(crate) fn read_own(path: &Path) -> Result<Option<Vec<(String, Server)>>, ReadError> {
     let Some(text) = text(path)? else { return Ok(None) };
     let root = parse(&text, Syntax::Json, &mut Vec::new())?;
-    let in_settings = root.get("mcp").and_then(|mcp| mcp.get("servers"));
-    let places = [root.get("mcpServers"), root.get("servers"), in_settings];
-    let entries = places.into_iter().flatten().filter_map(Value::as_object).flatten();
+    let entries = sections::sections(&root).flat_map(|(_, servers)| servers);
     let server =
         |(name, entry): (&String, &Value)| Some((name.clone(), translate::server(entry, &Context::default()).ok()?));
     Ok(Some(entries.filter_map(server).collect()))

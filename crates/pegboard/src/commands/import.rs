@@ -26,7 +26,8 @@ use crate::{
         places::{Os, Surroundings, project_of},
         read,
         secrets::{self, Moved},
-        show::{printable, quoted, shortened},
+        sections,
+        show::{printable, printable_line, quoted, shortened},
         variables,
     },
     config,
@@ -146,8 +147,7 @@ impl Target {
 
     /// The names of the servers in the file.
     fn names(&self) -> Vec<String> {
-        let value = edit::json::to_json(self.old.as_deref().unwrap_or_default()).unwrap_or_default();
-        value[self.key()].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
+        sections::server_names(&self.value())
     }
 
     /// The key of the servers in the file.
@@ -167,7 +167,7 @@ impl Target {
         let Some(old) = self.old.as_deref().filter(|_| !self.is_replaced) else {
             return Ok(files::write_private(&self.path, self.old.as_deref(), &report.configuration(false))?);
         };
-        let mut text = old.to_owned();
+        let (mut text, section) = (old.to_owned(), sections::section_for_new(&self.value()));
         for (name, server) in &report.plan.servers {
             text = edit::json::set(&text, &[self.key()], name, &server.to_json())
                 .map_err(|error| CliError::new(format!("cannot change `{}`: {error}", self.path.display())))?;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::serve::runtime;
 use crate::{
     Outcome,
-    clients::{edit, files, read},
+    clients::{edit, files, read, sections},
     config, contact,
     error::{CliError, say, warn},
     source::{self, Source},
@@ -75,11 +75,13 @@ pub(crate) fn add(args: &AddArgs) -> Result<Outcome, CliError> {
     }
     let server = entry(args)?;
     let file = File::open(&args.file, true)?;
-    if file.servers().contains(&args.name) && !args.force {
+    if sections::find_server(&file.value, &args.name).is_some() && !args.force {
         return Err(CliError::new(format!("`{}` already has a server `{}`", file.path.display(), args.name))
             .hint("`--force` replaces it"));
     }
-    let text = edit::json::set(&file.text(), &[file.key], &args.name, &server);
+    let section = sections::find_server(&file.value, &args.name).map(|(section, _)| section);
+    let section = section.unwrap_or_else(|| sections::section_for_new(&file.value));
+    let text = edit::json::set(&file.text(), section, &args.name, &server);
     let outcome = file.write(text, &format!("added `{}`", args.name))?;
     if let Some(program) = args.command.first().filter(|program| !is_program(program)) {
         warn(&format!("no program `{program}` on this machine; `pegboard doctor` checks the configuration"));
@@ -105,10 +107,10 @@ fn is_program(command: &str) -> bool {
 
 pub(crate) fn remove(args: &NameArgs) -> Result<Outcome, CliError> {
     let file = File::open(&args.file, false)?;
-    if let Some(refused) = file.lacks(&args.server) {
-        return Ok(refused);
-    }
-    let text = edit::json::remove(&file.text(), &[file.key], &args.server);
+    let Some((section, _)) = sections::find_server(&file.value, &args.server) else {
+        return Ok(file.report_missing(&args.server));
+    };
+    let text = edit::json::remove(&file.text(), section, &args.server);
     file.write(text, &format!("removed `{}`", args.server))
 }
 
@@ -122,11 +124,11 @@ pub(crate) fn disable(args: &NameArgs) -> Result<Outcome, CliError> {
 
 fn switch(args: &NameArgs, is_on: bool) -> Result<Outcome, CliError> {
     let file = File::open(&args.file, false)?;
-    if let Some(refused) = file.lacks(&args.server) {
-        return Ok(refused);
-    }
-    let keys = [file.key, args.server.as_str()];
-    let has = |key: &str| file.value[file.key][&args.server].get(key).is_some();
+    let Some((section, server)) = sections::find_server(&file.value, &args.server) else {
+        return Ok(file.report_missing(&args.server));
+    };
+    let keys = [section, &[args.server.as_str()]].concat();
+    let has = |key: &str| server.get(key).is_some();
     let text = file.text();
     // Some clients write `enabled`; what is not written is not needed to switch a server on.
     let text = match (has("enabled"), is_on) {
@@ -188,8 +190,6 @@ struct File<'a> {
     state: Option<&'a str>,
     old: Option<String>,
     value: Value,
-    /// The key of the servers.
-    key: &'static str,
 }
 
 impl<'a> File<'a> {
@@ -204,25 +204,16 @@ impl<'a> File<'a> {
         let unreadable = |error: &dyn std::fmt::Display| CliError::new(format!("`{}` {error}", path.display()));
         let old = read::text(&path).map_err(|error| unreadable(&error))?;
         let value = edit::json::to_json(old.as_deref().unwrap_or_default()).map_err(|error| unreadable(&error))?;
-        let key =
-            if value.get("mcpServers").is_none() && value.get("servers").is_some() { "servers" } else { "mcpServers" };
-        Ok(Self { path, source, state: args.state.as_deref(), old, value, key })
+        Ok(Self { path, source, state: args.state.as_deref(), old, value })
     }
 
     fn text(&self) -> String {
         self.old.clone().unwrap_or_default()
     }
 
-    fn servers(&self) -> Vec<String> {
-        self.value[self.key].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
-    }
-
-    /// Reports that the file has no such server, if so.
-    fn lacks(&self, name: &str) -> Option<Outcome> {
-        let names = self.servers();
-        if names.iter().any(|known| known == name) {
-            return None;
-        }
+    /// Reports that the file has no server of this name.
+    fn report_missing(&self, name: &str) -> Outcome {
+        let names = sections::server_names(&self.value);
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
         let error = CliError::new(format!("`{}` has no server `{name}`", self.path.display()));
         let error = match did_you_mean(name, known.iter().copied()) {
@@ -230,7 +221,7 @@ impl<'a> File<'a> {
             None => error.hint(format!("its servers: {}", known.join(", "))),
         };
         error.print();
-        Some(Outcome::No)
+        Outcome::No
     }
 
     /// Writes the changed text, unless it is not a configuration any more.
@@ -286,7 +277,9 @@ mod tests {
 
     fn servers_in(path: &Path) -> Value {
         let text = fs::read_to_string(path).expect("a file");
-        edit::json::to_json(&text).expect("JSON")["mcpServers"].take()
+        let root = edit::json::to_json(&text).expect("JSON");
+        let servers = sections::sections(&root).flat_map(|(_, servers)| servers.clone());
+        servers.collect::<Map<String, Value>>().into()
     }
 
     /// A file with `text`, changed by `change`; the text then.
@@ -313,6 +306,11 @@ mod tests {
         check("enable", off, |file| enable(&named(file)), &one);
         check("again", text, |file| enable(&named(file)), &one);
         check("remove", text, |file| remove(&named(file)), &json!({}));
+        let several = "{\n  // mine\n  \"mcpServers\": {\"b\": {\"command\": \"y\"}},\n  \"mcp\": {\"servers\": {\"a\": \
+                       {\"command\": \"x\"}}}\n}\n";
+        let both = json!({"b": {"command": "y"}, "a": {"command": "x", "disabled": true}});
+        check("several-disable", several, |file| disable(&named(file)), &both);
+        check("several-remove", several, |file| remove(&named(file)), &json!({"b": {"command": "y"}}));
         let enabled = "{\n  // mine\n  \"mcpServers\": {\"a\": {\"command\": \"x\", \"enabled\": true}}\n}\n";
         check("enabled", enabled, |file| disable(&named(file)), &json!({"a": {"command": "x", "enabled": false}}));
         let added = |file| {
