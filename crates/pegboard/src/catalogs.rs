@@ -12,13 +12,22 @@ use pegboard_core::{
     load::{self, LoadError},
 };
 
-use crate::error::{CliError, warn};
+use pegboard_upstream::config::document::MAX_BYTES as MAX_CONFIGURATION_BYTES;
+
+use crate::{
+    clients::{edit, sections},
+    error::{CliError, warn},
+};
 
 /// Written for this project: 15 servers, several languages and naming styles.
 const DEMO: &[u8] = include_bytes!("../demo/tools.jsonl");
 
 /// After this many the rest is only counted.
 const MAX_PRINTED_WARNINGS: usize = 10;
+
+/// The hint for a configuration in the place of a catalog.
+const CONFIGURATION: &str = "this file is a configuration: name it with `--config FILE`, or write the tools of its \
+                             servers to a catalog with `pegboard catalog FILE > tools.jsonl`";
 
 /// The built-in demo catalog.
 pub(crate) fn demo() -> Result<Catalog, CliError> {
@@ -33,7 +42,11 @@ pub(crate) fn read(files: &[PathBuf], max_bytes: usize) -> Result<Catalog, CliEr
     let mut warnings: Vec<Warning> = Vec::new();
     for path in files {
         let bytes = read_bounded(path, limits.file_bytes)?;
-        let loaded = load::parse(&path.display().to_string(), &bytes, &limits).map_err(unusable)?;
+        let loaded = load::parse(&path.display().to_string(), &bytes, &limits).map_err(|error| {
+            let is_configuration = is_configuration(&bytes);
+            let error = unusable(error);
+            if is_configuration { error.hint(CONFIGURATION) } else { error }
+        })?;
         tools.extend(loaded.tools);
         warnings.extend(loaded.warnings);
     }
@@ -67,6 +80,12 @@ pub(crate) fn read_bounded(path: &Path, limit: usize) -> Result<Vec<u8>, CliErro
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     file.take(most).read_to_end(&mut bytes).map_err(|error| CliError::read(path, error))?;
     Ok(bytes)
+}
+
+/// Whether a file that is not a catalog is a configuration, which may have comments.
+fn is_configuration(bytes: &[u8]) -> bool {
+    let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_CONFIGURATION_BYTES);
+    text.and_then(|text| edit::json::to_json(text).ok()).is_some_and(|root| sections::is_configuration(&root))
 }
 
 fn unusable(error: LoadError) -> CliError {

@@ -276,3 +276,21 @@ fn the_help_fits_on_a_screen() {
     insta::assert_snapshot!(folder.show(&["--help"]));
     insta::assert_snapshot!(folder.show(&["search", "--help"]));
 }
+
+#[test]
+fn a_configuration_in_place_of_a_catalog_is_explained() {
+    let folder = folder("configuration_as_catalog");
+    let check = |text: &str, is_explained: bool| {
+        folder.file("x.json", text);
+        for command in [&["search", "x"][..], &["tokens"], &["lint"]] {
+            let told = folder.show(&[command, &["--catalog", "x.json"]].concat());
+            assert!(told.starts_with("exit 2"), "{told}");
+            assert_eq!(told.contains("hint: this file is a configuration: name it with `--config FILE`"), is_explained);
+        }
+    };
+    check(r#"{"mcpServers": {"a": {"command": "a"}}}"#, true);
+    check("{\n  // mine\n  \"servers\": {},\n}", true);
+    check(r#"{"mcp": {"servers": {}}}"#, true);
+    check(r#"{"mcpServers": 1}"#, false);
+    check(r#"{"x": {}}"#, false);
+}
