@@ -60,12 +60,12 @@ pub(crate) fn check(content: &Content, state: Option<&str>) -> Result<(), CliErr
         CliError::new(format!("`{shown}` {reason}, so nothing in it is used"))
             .hint("read it, then run `pegboard trust`; `--config` names a file for one run")
     };
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !can_ask() {
         return Err(refused());
     }
     say(&format!("`{shown}` was found in this folder and {reason}. It starts or connects to:"));
     programs(content)?.iter().for_each(|line| say(&format!("  {line}")));
-    if !asked("Trust this file?")? {
+    if !ask("Trust this file?")? {
         return Err(refused());
     }
     trust(&now, state)
@@ -201,8 +201,13 @@ fn program(server: &ServerConfig) -> String {
     format!("{name}: {line}{state}")
 }
 
+/// Whether there is a user at a terminal to ask.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Asks the user a question that is answered with yes or no; no unless they say yes.
-fn asked(question: &str) -> Result<bool, CliError> {
+pub(crate) fn ask(question: &str) -> Result<bool, CliError> {
     use io::Write as _;
     let _ = write!(anstream::stderr(), "{question} [y/N] ");
     let mut answer = String::new();

@@ -32,7 +32,7 @@ use crate::{
     },
     config,
     error::{CliError, say, warn},
-    output,
+    output, trust,
 };
 
 #[derive(Debug, Args)]
@@ -41,7 +41,8 @@ pub(crate) struct ImportArgs {
     #[arg(long, value_name = "CLIENT", value_delimiter = ',')]
     from: Vec<Client>,
 
-    /// Include the client files of this project [default: the project of the current folder]
+    /// Include the servers in the client files of this project [default: on a terminal, ask whether to
+    /// include those of the project of the current folder; otherwise leave them out]
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
 
@@ -80,18 +81,24 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
         None => project_of(&std::env::current_dir().map_err(|error| CliError::read(Path::new("."), error))?),
     };
     let clients = if args.from.is_empty() { Client::ALL.to_vec() } else { args.from.clone() };
-    let survey = Survey::take(&surroundings, &clients, &project);
+    let mut survey = Survey::take(&surroundings, &clients, &project, args.project.is_some());
+    if target.is_some() {
+        ask_for_trust(&mut survey)?;
+    }
     let existing = target.as_ref().map(Target::existing).transpose()?.unwrap_or_default();
     let known = existing.names.len();
     let mut report = Report::new(Plan::of(&survey, existing), survey, &surroundings, args.secrets_to_env);
     if report.plan.servers.is_empty() {
         report.print(args.format.format())?;
         report.warn();
+        let has_left_out = report.say_left_out();
         if known > 0 {
             say(&format!("nothing to add: the configuration has {}", count(known, "server")));
             return Ok(Outcome::Yes);
         }
-        say("no servers found; `pegboard connect --list` shows the files that were searched");
+        if !has_left_out {
+            say("no servers found; `pegboard connect --list` shows the files that were searched");
+        }
         return Ok(Outcome::No);
     }
     if let Some(target) = target {
@@ -103,6 +110,22 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
     report.warn();
     report.say(&surroundings);
     Ok(Outcome::Yes)
+}
+
+/// Asks on a terminal whether the servers of the project's own files may be imported.
+fn ask_for_trust(survey: &mut Survey) -> Result<(), CliError> {
+    let servers = survey.untrusted();
+    if servers.is_empty() || !trust::can_ask() {
+        return Ok(());
+    }
+    say("files of this project have servers, which start or connect to:");
+    for (name, line) in servers {
+        say(&format!("  {}: {}", printable(name), printable_line(&line)));
+    }
+    if trust::ask("Import these servers too?")? {
+        survey.trust();
+    }
+    Ok(())
 }
 
 /// Where to write, if anywhere.
@@ -150,10 +173,9 @@ impl Target {
         sections::server_names(&self.value())
     }
 
-    /// The key of the servers in the file.
-    fn key(&self) -> &'static str {
-        let value = edit::json::to_json(self.old.as_deref().unwrap_or_default()).unwrap_or_default();
-        if value.get("mcpServers").is_none() && value.get("servers").is_some() { "servers" } else { "mcpServers" }
+    /// The content of the file, as far as it can be read.
+    fn value(&self) -> Value {
+        edit::json::to_json(self.old.as_deref().unwrap_or_default()).unwrap_or_default()
     }
 
     /// The servers that a replaced file loses.
@@ -169,7 +191,7 @@ impl Target {
         };
         let (mut text, section) = (old.to_owned(), sections::section_for_new(&self.value()));
         for (name, server) in &report.plan.servers {
-            text = edit::json::set(&text, &[self.key()], name, &server.to_json())
+            text = edit::json::set(&text, section, name, &server.to_json())
                 .map_err(|error| CliError::new(format!("cannot change `{}`: {error}", self.path.display())))?;
         }
         config::check(&text, &self.path)?;
@@ -261,6 +283,20 @@ impl Report {
         }
     }
 
+    /// Says which servers were left out, if any, and how they are included.
+    fn say_left_out(&self) -> bool {
+        let names: Vec<String> =
+            self.survey.untrusted().iter().map(|(name, _)| format!("`{}`", printable(name))).collect();
+        let Some(project) = self.survey.untrusted_project().filter(|_| !names.is_empty()) else { return false };
+        say(&format!(
+            "left out, because they come from files of this project: {}; read the files, then include the servers \
+             with `--project {}`",
+            names.join(", "),
+            quoted(project)
+        ));
+        true
+    }
+
     /// What has happened, and what to do next.
     fn say(&self, surroundings: &Surroundings<'_>) {
         let servers = count(self.plan.servers.len(), "server");
@@ -283,6 +319,7 @@ impl Report {
                 ));
             }
         }
+        self.say_left_out();
         if !self.moved.is_empty() {
             say("before `pegboard serve`, set these variables to the values in the clients' files:");
             for (name, Moved { variable, place }) in &self.moved {

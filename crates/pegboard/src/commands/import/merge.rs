@@ -80,6 +80,7 @@ impl Plan {
         match &entry.server {
             Err(reason) => row.notes.push(format!("skipped: {reason}")),
             Ok(server) if server.is_pegboard(&entry.name) => row.notes.push("skipped: is Pegboard itself".to_owned()),
+            Ok(_) if !file.is_trusted => row.notes.push("left out: from a file of this project".to_owned()),
             Ok(server) => self.place(server, file.place.client, &mut row),
         }
         self.rows.push(row);

@@ -5,13 +5,17 @@ use std::path::Path;
 use crate::clients::{
     Client,
     places::{Place, Surroundings},
-    read::{self, Content, ReadError},
+    read::{self, Content, Entry, ReadError},
+    secrets,
+    server::{Reach, Server},
 };
 
 /// A client's file that is there.
 pub(super) struct ClientFile {
     pub(super) place: Place,
     pub(super) content: Result<Content, ReadError>,
+    /// Whether its servers may be imported: a project's files come with a clone as easily as from the user.
+    pub(super) is_trusted: bool,
 }
 
 impl ClientFile {
@@ -30,15 +34,41 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn take(surroundings: &Surroundings<'_>, clients: &[Client], project: &Path) -> Self {
+    /// Reads the files of the user and of the project, whose own files are trusted if `trusts_project`.
+    pub(super) fn take(
+        surroundings: &Surroundings<'_>,
+        clients: &[Client],
+        project: &Path,
+        trusts_project: bool,
+    ) -> Self {
         let places = clients.iter().flat_map(|client| surroundings.places(*client, Some(project)));
         let file = |place: Place| {
             let content = read::read(&place).transpose()?;
-            Some(ClientFile { place, content })
+            let is_trusted = trusts_project || place.project.is_none();
+            Some(ClientFile { place, content, is_trusted })
         };
         let mut survey = Self { files: places.filter_map(file).collect() };
         survey.switch_off_rejected();
         survey
+    }
+
+    /// Servers of files that are not trusted: their names, each with what it starts or connects to.
+    pub(super) fn untrusted(&self) -> Vec<(&str, String)> {
+        let files = self.files.iter().filter(|file| !file.is_trusted);
+        let entries = files.filter_map(|file| file.content.as_ref().ok()).flat_map(|content| &content.entries);
+        let is_server = |entry: &&Entry| entry.server.as_ref().is_ok_and(|server| !server.is_pegboard(&entry.name));
+        let servers = entries.filter(is_server);
+        servers.filter_map(|entry| Some((entry.name.as_str(), line_of(entry.server.as_ref().ok()?)))).collect()
+    }
+
+    /// The project whose files are not trusted.
+    pub(super) fn untrusted_project(&self) -> Option<&Path> {
+        self.files.iter().find(|file| !file.is_trusted)?.place.project.as_deref()
+    }
+
+    /// Trusts all files.
+    pub(super) fn trust(&mut self) {
+        self.files.iter_mut().for_each(|file| file.is_trusted = true);
     }
 
     /// Whoever has refused a server of a project's file in Claude Code does not want to find it
@@ -56,6 +86,22 @@ impl Survey {
                     server.is_disabled = true;
                 }
             }
+        }
+    }
+}
+
+/// What a server starts or connects to, in one line and in full, without secrets.
+fn line_of(server: &Server) -> String {
+    match secrets::masked(server).reach {
+        Reach::Remote { url, .. } => url,
+        Reach::Program { command, args, env, cwd, .. } => {
+            let mut line = std::iter::once(command).chain(args).collect::<Vec<_>>().join(" ");
+            line.extend(cwd.map(|cwd| format!(" (in {cwd})")));
+            let variables: Vec<String> = env.into_iter().map(|(name, _)| name).collect();
+            if !variables.is_empty() {
+                line.push_str(&format!(" (sets {})", variables.join(", ")));
+            }
+            line
         }
     }
 }

@@ -84,13 +84,13 @@ fn everybody(test: &str) -> Home {
 #[test]
 fn everything_is_found_and_shown() {
     let home = everybody("shown");
-    insta::assert_snapshot!(home.show(&["import", "--format", "text"]));
+    insta::assert_snapshot!(home.show(&["import", "--format", "text", "--project", "."]));
 }
 
 #[test]
 fn programs_get_json() {
     let home = everybody("json");
-    let output = home.run(&["import", "--dry-run"]);
+    let output = home.run(&["import", "--dry-run", "--project", "."]);
     insta::assert_snapshot!(home.told(&String::from_utf8_lossy(&output.stdout)));
 }
 
@@ -99,7 +99,7 @@ fn the_written_configuration_is_one_that_serve_reads() {
     let home = everybody("written").with("OTHER_TOKEN", "1").with("DOCS", "2").with("DB_PASSWORD", "3");
     let home = home.with("SEARCH", "4").with("MAPS_KEY", "5");
     home.file("app/.env", "A=b\n");
-    let output = home.run(&["import", "--output", "out.json", "--format", "text"]);
+    let output = home.run(&["import", "--output", "out.json", "--format", "text", "--project", "."]);
     assert_eq!(output.status.code(), Some(0));
     insta::assert_snapshot!(home.told(&String::from_utf8_lossy(&output.stderr)));
     insta::assert_snapshot!(home.told(&home.read("app/out.json")));
@@ -113,7 +113,7 @@ fn the_written_configuration_is_one_that_serve_reads() {
 #[test]
 fn secrets_become_variables() {
     let home = everybody("secrets");
-    let output = home.run(&["import", "--write", "--secrets-to-env", "--format", "text"]);
+    let output = home.run(&["import", "--write", "--secrets-to-env", "--format", "text", "--project", "."]);
     insta::assert_snapshot!(home.told(&String::from_utf8_lossy(&output.stderr)));
     let written = home.read(".config/pegboard/pegboard.json");
     assert!(!written.contains("s3cret"), "{written}");
@@ -130,13 +130,13 @@ fn servers_are_added_to_a_file_that_is_there() {
         "app/out.json",
         "{\n  // mine\n  \"mcpServers\": {\"github\": {\"command\": \"own\"}, \"wiki-2\": {\"url\": \"https://wiki.example/mcp\"}}\n}\n",
     );
-    let output = home.run(&["import", "--output", "out.json", "--format", "text"]);
+    let output = home.run(&["import", "--output", "out.json", "--format", "text", "--project", "."]);
     insta::assert_snapshot!(home.told(&String::from_utf8_lossy(&output.stderr)));
     let written = home.read("app/out.json");
     assert!(written.contains("// mine") && written.contains("\"command\": \"own\""), "{written}");
     assert!(written.contains("\"github-claude-desktop\""), "{written}");
     // A second time there is nothing to add.
-    let again = home.run(&["import", "--output", "out.json", "--format", "text"]);
+    let again = home.run(&["import", "--output", "out.json", "--format", "text", "--project", "."]);
     assert_eq!(again.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&again.stderr).contains("nothing to add"));
     assert_eq!(home.read("app/out.json"), written);
@@ -146,11 +146,11 @@ fn servers_are_added_to_a_file_that_is_there() {
 fn a_file_is_replaced_with_force() {
     let home = everybody("force");
     home.file("app/out.json", "{\"mine\": 1}");
-    assert_eq!(home.run(&["import", "--output", "out.json", "--force"]).status.code(), Some(0));
+    assert_eq!(home.run(&["import", "--output", "out.json", "--force", "--project", "."]).status.code(), Some(0));
     assert_eq!(home.read("app/out.json.pegboard-backup"), "{\"mine\": 1}");
     assert!(home.read("app/out.json").contains("\"github\""));
     // Again: what is there now is kept as well, under another name.
-    assert_eq!(home.run(&["import", "--output", "out.json", "--force"]).status.code(), Some(0));
+    assert_eq!(home.run(&["import", "--output", "out.json", "--force", "--project", "."]).status.code(), Some(0));
     let kept: Vec<String> = home.names("app").into_iter().filter(|name| name.contains("backup")).collect();
     assert_eq!(kept, ["out.json.pegboard-backup", "out.json.pegboard-backup-2"]);
     #[cfg(unix)]
@@ -165,13 +165,13 @@ fn broken_files_are_warnings() {
         .file(".gemini/settings.json", "{\"mcpServers\": {\"b\": {\"command\": \"x\"}}}")
         .file(".claude.json", "{\"mcpServers\": {\"\\u001b[31mred\": {\"command\": \"y\"}, \"odd\": {}}}");
     std::fs::create_dir_all(home.path(".codeium/windsurf/mcp_config.json")).expect("a folder");
-    insta::assert_snapshot!(home.show(&["import", "--format", "text"]));
+    insta::assert_snapshot!(home.show(&["import", "--format", "text", "--project", "."]));
 }
 
 #[test]
 fn nothing_found_is_exit_one() {
     let home = Home::new("nothing");
-    insta::assert_snapshot!(home.show(&["import", "--format", "text"]));
+    insta::assert_snapshot!(home.show(&["import", "--format", "text", "--project", "."]));
     home.file(".cursor/mcp.json", "{}");
     assert_eq!(home.run(&["import", "--write"]).status.code(), Some(1));
     assert!(!home.path(".config").exists());
@@ -188,4 +188,28 @@ fn single_clients_and_other_projects() {
     assert_eq!(servers, ["github", "wiki", "there", "old", "extension"]);
     let there = found["configuration"]["mcpServers"]["there"]["cwd"].as_str().expect("a folder").to_owned();
     assert!(there.ends_with("other/sub"), "{there}");
+}
+
+#[test]
+fn servers_of_a_project_are_not_imported_silently() {
+    let home = Home::new("clone");
+    home.file(".cursor/mcp.json", r#"{"mcpServers": {"mine": {"command": "mine"}}}"#)
+        .file("app/.mcp.json", r#"{"mcpServers": {"theirs": {"command": "evil", "args": ["--token", "s3cret"]}}}"#)
+        .file("app/.vscode/mcp.json", r#"{"servers": {"others": {"url": "https://other.example"}}}"#)
+        .file("app/src/x", "");
+    let check = |args: &[&str], expected: &[&str]| {
+        let output = home.run(&[&["import", "--output", "out.json", "--force"], args].concat());
+        let written: Value = serde_json::from_str(&home.read("app/out.json")).expect("JSON");
+        let names: Vec<&String> = written["mcpServers"].as_object().expect("servers").keys().collect();
+        assert_eq!(names, expected, "{args:?}");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(told.contains("left out"), expected.len() == 1, "{told}");
+    };
+    check(&[], &["mine"]);
+    check(&["--from", "cursor,vscode"], &["mine"]);
+    check(&["--project", "."], &["theirs", "mine", "others"]);
+    insta::assert_snapshot!(home.show(&["import", "--format", "text"]));
+    std::fs::remove_file(home.path(".cursor/mcp.json")).expect("a file");
+    insta::assert_snapshot!(home.show(&["import", "--write", "--format", "text"]));
+    assert!(!home.path(".config").exists(), "nothing was written");
 }
