@@ -105,6 +105,22 @@ pub(crate) fn write_private(path: &Path, old: Option<&str>, new: &str) -> Result
     Ok(backup)
 }
 
+/// Removes a file that we created, with this text, and its folder if that is empty then. A file that was
+/// there before us has a backup beside it and stays, as does a link; `false` says so.
+pub(crate) fn remove_created(path: &Path, text: &str) -> Result<bool, WriteError> {
+    let failed = |source| WriteError::Write { path: path.to_owned(), source };
+    if path.is_symlink() || backup_name(path, 1).exists() {
+        return Ok(false);
+    }
+    if fs::read(path).map_err(failed)? != text.as_bytes() {
+        return Err(WriteError::Changed(path.to_owned()));
+    }
+    fs::remove_file(path).map_err(failed)?;
+    // Fails if anything else is in it.
+    let _ = path.parent().map(fs::remove_dir);
+    Ok(true)
+}
+
 /// Where links lead, also when there is nothing there yet.
 fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
@@ -123,12 +139,7 @@ fn make_folder(file: &Path) -> Result<(), WriteError> {
 /// Keeps `text` beside `path`, under a name that is free or has the same text already.
 fn keep(path: &Path, text: &str, permissions: Option<&Permissions>) -> Result<PathBuf, WriteError> {
     for number in 1..=MAX_BACKUPS {
-        let mut name = path.as_os_str().to_owned();
-        name.push(BACKUP);
-        if number > 1 {
-            name.push(format!("-{number}"));
-        }
-        let backup = PathBuf::from(name);
+        let backup = backup_name(path, number);
         let failed = |source| WriteError::Backup { path: path.to_owned(), source };
         match new_file(&backup) {
             Ok(mut file) => {
@@ -147,6 +158,16 @@ fn keep(path: &Path, text: &str, permissions: Option<&Permissions>) -> Result<Pa
         }
     }
     Err(WriteError::TooManyBackups(path.to_owned()))
+}
+
+/// The path of a backup of a file.
+fn backup_name(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(BACKUP);
+    if number > 1 {
+        name.push(format!("-{number}"));
+    }
+    name.into()
 }
 
 /// Writes beside the file and then puts that in its place, so that nobody ever reads half of it.

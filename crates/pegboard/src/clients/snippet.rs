@@ -92,6 +92,17 @@ fn handed_on(client: Client, variables: &[String]) -> Option<(String, Value)> {
     }
 }
 
+/// Whether an entry has only what [`entry`] writes, and nothing that the user added.
+pub(crate) fn is_as_written(client: Client, entry: &Value) -> bool {
+    let Some(entry) = entry.as_object() else { return false };
+    let names = entry.get("env").and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str);
+    let listed = entry.get("env_vars").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let names: Vec<String> = names.chain(listed).map(str::to_owned).collect();
+    let handed_on = handed_on(client, &names);
+    let is_handed_on = |key: &str, value: &Value| handed_on.as_ref().is_some_and(|(k, v)| k == key && v == value);
+    entry.iter().all(|(key, value)| REACH.contains(&key.as_str()) || is_handed_on(key, value))
+}
+
 /// `old` with what it says of reaching us brought up to date, and the rest as it was.
 pub(crate) fn merged(old: Option<&Value>, new: &Value) -> Value {
     let Some(old) = old.and_then(Value::as_object) else { return new.clone() };

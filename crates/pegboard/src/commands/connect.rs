@@ -47,6 +47,10 @@ pub(crate) struct ConnectArgs {
     #[arg(long)]
     write: bool,
 
+    /// Write the client's file even if the client is not installed
+    #[arg(long, requires = "write")]
+    force: bool,
+
     /// Use the client's file in this project, instead of the user's
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
@@ -86,6 +90,9 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
     let config = source.as_ref().and_then(Source::path);
     let door = door(args, client, source.as_ref())?;
     let place = place(client, args.project.as_deref(), &surroundings)?;
+    if args.write && !args.force && place.project.is_none() && !list::is_found(&place, &surroundings) {
+        return Err(not_installed(&place));
+    }
     let edit = Edit::plan(place, &door, config.filter(|_| args.replace))?;
     let doubled = if args.replace { Vec::new() } else { doubled(&edit.place, args.config.as_deref()) };
     let hook = args.hook.then(|| hook(args, client, source.as_ref(), &surroundings)).transpose()?;
@@ -104,6 +111,13 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<Outcome, CliError> {
         ));
     }
     Ok(outcome)
+}
+
+/// The refusal to create the file of a client that has none, and no folder for it.
+fn not_installed(place: &Place) -> CliError {
+    let title = place.client.title();
+    CliError::new(format!("{title} is not installed: neither `{}` nor a folder for it exists", place.path.display()))
+        .hint(format!("start {title} once, or use `--force` to create the file anyway"))
 }
 
 /// Servers that the client has beside Pegboard, which has them too.
@@ -303,7 +317,6 @@ impl Edit {
     fn write(&self) -> Result<Outcome, CliError> {
         let path = self.place.path.display();
         let title = self.place.client.title();
-        let is_installed = self.place.project.is_some() || self.place.path.parent().is_none_or(Path::exists);
         if self.old.as_deref() == Some(self.new.as_str()) {
             say(&format!("{title} already uses Pegboard: nothing to change in `{path}`"));
             self.leaving.say("removed");
@@ -315,9 +328,6 @@ impl Edit {
             say(&format!("backup of the old file: `{}`", backup.display()));
         }
         self.leaving.say("removed");
-        if !is_installed {
-            warn(&format!("`{path}` is in a new folder: {title} seems not to be installed"));
-        }
         say(&format!("restart {title} to use Pegboard"));
         if self.place.project.is_some() && matches!(self.place.client, Client::Codex | Client::ClaudeCode) {
             warn(&format!("{title} asks for permission before it uses a project's servers"));

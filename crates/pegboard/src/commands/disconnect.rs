@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::{Value, json};
 
 use super::connect;
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
         Client, edit, files, hooks,
         places::{Os, Surroundings},
         read,
-        snippet::NAME,
+        snippet::{self, NAME},
     },
     error::{CliError, say},
 };
@@ -36,12 +37,20 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
     let text = old.as_deref().unwrap_or_default();
     let refused = |error| connect::refused(&place.path, &error);
     let had_hook = args.client == Client::ClaudeCode && remove_hook(args.project.as_deref(), &surroundings)?;
-    if edit::get(text, syntax, place.keys, NAME).map_err(refused)?.is_none() {
+    let Some(entry) = edit::get(text, syntax, place.keys, NAME).map_err(refused)? else {
         if had_hook {
             return Ok(Outcome::Yes);
         }
         say(&format!("{title} does not use Pegboard: `{path}` has no entry `{NAME}`"));
         return Ok(Outcome::No);
+    };
+    if snippet::is_as_written(args.client, &entry)
+        && edit::set("", syntax, place.keys, NAME, &entry).is_ok_and(|ours| ours == text)
+        && files::remove_created(&place.path, text)?
+    {
+        say(&format!("removed `{path}`, which `pegboard connect` created and which has nothing else"));
+        say(&format!("restart {title}"));
+        return Ok(Outcome::Yes);
     }
     let new = edit::remove(text, syntax, place.keys, NAME).map_err(refused)?;
     let backup = files::replace(&place.path, old.as_deref(), &new)?;
@@ -66,6 +75,12 @@ fn remove_hook(project: Option<&Path>, surroundings: &Surroundings<'_>) -> Resul
     let old = read::text(&path).map_err(|error| CliError::new(format!("`{shown}` {error}")))?;
     let Some(old) = old else { return Ok(false) };
     let Some(new) = hooks::without(&old).map_err(|error| connect::refused(&path, &error))? else { return Ok(false) };
+    let rest: Option<Value> = serde_json::from_str(&new).ok();
+    let is_empty = rest.is_some_and(|rest| rest == json!({}) || rest == json!({"hooks": {}}));
+    if is_empty && files::remove_created(&path, &old)? {
+        say(&format!("removed `{shown}`, which `pegboard connect` created and which has nothing else"));
+        return Ok(true);
+    }
     files::replace(&path, Some(&old), &new)?;
     say(&format!("removed the hook from `{shown}`"));
     Ok(true)

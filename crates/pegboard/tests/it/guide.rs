@@ -73,7 +73,10 @@ impl Reader {
     fn new(name: &str, server: &str, tools: &Path) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&folder);
-        for below in ["bin", "home/.cursor", "work"] {
+        // The folders in the home are signs of installed clients.
+        let clients = ["home/.cursor", "home/.claude", "home/.config/Claude", "home/.config/Code/User", "home/.codex"];
+        let clients = clients.iter().chain(&["home/.codeium/windsurf", "home/.gemini", "home/.config/zed"]);
+        for below in clients.chain(&["bin", "work"]) {
             fs::create_dir_all(folder.join(below)).expect("a folder");
         }
         // Somebody who had a client before.

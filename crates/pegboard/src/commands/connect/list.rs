@@ -8,7 +8,7 @@ use crate::{
     Outcome,
     cli::options::Format,
     clients::{
-        Client,
+        Client, hooks,
         places::{Place, Surroundings},
         read,
         server::Reach,
@@ -20,7 +20,7 @@ use crate::{
 
 struct Row {
     place: Place,
-    /// Whether there are signs of the client: its file, or the folder for it.
+    /// Whether there are signs of the client.
     is_found: bool,
     /// Under which name it has Pegboard, and how it reaches it.
     connected: Option<(String, &'static str)>,
@@ -61,11 +61,17 @@ fn usual_places(client: Client, project: Option<&Path>, surroundings: &Surroundi
     places
 }
 
+/// Whether there are signs of the client: its file, or the folder for it.
+pub(super) fn is_found(place: &Place, surroundings: &Surroundings<'_>) -> bool {
+    // Claude Code has its file in the home folder, which is a sign of nobody, and the rest in a folder.
+    let settings = (place.client == Client::ClaudeCode).then(|| hooks::file(surroundings, None)).flatten();
+    let folders = [Some(place.path.as_path()), settings.as_deref()].into_iter().flatten().filter_map(Path::parent);
+    let is_sign = |folder: &Path| Some(folder) != surroundings.home().as_deref() && folder.is_dir();
+    place.path.exists() || place.project.is_none() && folders.into_iter().any(is_sign)
+}
+
 fn look(place: Place, surroundings: &Surroundings<'_>) -> Row {
-    let folder = place.path.parent();
-    // The home folder itself is no sign of anybody.
-    let has_folder = folder.is_some_and(|folder| Some(folder) != surroundings.home().as_deref() && folder.is_dir());
-    let is_found = place.path.exists() || has_folder && place.project.is_none();
+    let is_found = is_found(&place, surroundings);
     let mut row = Row { is_found, connected: None, servers: 0, problem: None, place };
     match read::read(&row.place) {
         Err(error) => row.problem = Some(error.to_string()),

@@ -38,7 +38,7 @@ fn every_client_in_its_own_form() {
 fn every_client_is_written_once() {
     let home = home("written");
     for client in CLIENTS {
-        assert_eq!(home.run(&["connect", client, "--write"]).status.code(), Some(0), "{client}");
+        assert_eq!(home.run(&["connect", client, "--write", "--force"]).status.code(), Some(0), "{client}");
     }
     let first: Vec<String> = files().iter().map(|file| home.told(&home.read(file))).collect();
     insta::assert_snapshot!(first.join("\n"));
@@ -235,5 +235,64 @@ fn a_folder_that_cannot_be_written_leaves_all_as_it_was() {
 fn a_file_in_place_of_a_folder_is_told() {
     let home = home("no_folder");
     home.file(".codex", "");
-    insta::assert_snapshot!(home.show(&["connect", "codex", "--write"]));
+    insta::assert_snapshot!(home.show(&["connect", "codex", "--write", "--force"]));
+}
+
+#[test]
+fn a_client_that_is_not_installed_is_left_alone() {
+    let home = home("not_installed");
+    for client in CLIENTS {
+        let told = home.show(&["connect", client, "--write", "--hook"][..if client == "claude-code" { 4 } else { 3 }]);
+        assert!(told.starts_with("exit 2") && told.contains("is not installed") && told.contains("--force"), "{told}");
+    }
+    for file in files() {
+        assert!(!home.path(file).exists(), "{file}");
+    }
+    assert_eq!(home.names("."), [".config", "app"], "nothing was written");
+    std::fs::create_dir(home.path(".claude")).expect("a folder");
+    assert_eq!(home.run(&["connect", "claude-code", "--write"]).status.code(), Some(0), "the folder is a sign");
+}
+
+#[test]
+fn a_file_that_connect_created_goes_with_its_entry() {
+    let home = home("created");
+    for client in CLIENTS {
+        home.run(&["connect", client, "--write", "--force"]);
+        let told = home.show(&["disconnect", client]);
+        assert!(told.starts_with("exit 0") && told.contains("which `pegboard connect` created"), "{told}");
+    }
+    home.run(&["connect", "claude-code", "--write", "--force", "--hook"]);
+    home.run(&["disconnect", "claude-code"]);
+    for row in json(&home.run(&["connect", "--list"])).as_array().expect("a list") {
+        assert_eq!(row["found"], false, "{row}");
+    }
+}
+
+#[test]
+fn what_the_user_wrote_stays_after_a_disconnect() {
+    let home = home("disconnected");
+    let check = |before: Option<&str>, change: fn(String) -> String, expected: &str| {
+        std::fs::create_dir_all(home.path(".cursor")).expect("a folder");
+        if let Some(before) = before {
+            home.file(".cursor/mcp.json", before);
+        }
+        home.run(&["connect", "cursor", "--write"]);
+        let connected = change(home.read(".cursor/mcp.json"));
+        home.file(".cursor/mcp.json", &connected);
+        assert_eq!(home.run(&["disconnect", "cursor"]).status.code(), Some(0));
+        assert_eq!(home.read(".cursor/mcp.json"), expected);
+        let kept = home.names(".cursor").into_iter().filter(|name| name.contains("backup"));
+        assert!(kept.map(|name| home.read(&format!(".cursor/{name}"))).any(|text| text == connected), "{connected}");
+        std::fs::remove_dir_all(home.path(".cursor")).expect("a folder");
+    };
+    let same = |text: String| text;
+    check(Some("{}\n"), same, "{\n  \"mcpServers\": {\n  }\n}\n");
+    check(Some("// mine\n"), same, "// mine\n{\n  \"mcpServers\": {\n  }\n}\n");
+    check(None, |text| format!("// mine\n{text}"), "// mine\n{\n  \"mcpServers\": {\n  }\n}\n");
+    check(
+        None,
+        |text| text.replace("\"args\"", "\"autoApprove\": [],\n      \"args\""),
+        "{\n  \"mcpServers\": {\n  }\n}\n",
+    );
+    check(None, |text| text.replace("${env:GITHUB_TOKEN}", "mine"), "{\n  \"mcpServers\": {\n  }\n}\n");
 }
