@@ -7,6 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::{Map, Value};
+
+use super::{edit, sections};
 use crate::error::CliError;
 
 /// What the name of a kept file ends with.
@@ -79,18 +82,38 @@ pub(crate) fn replace(path: &Path, old: Option<&str>, new: &str) -> Result<Optio
     Ok(Some(backup))
 }
 
-/// [`replace`] for a file of our own that is changed often: only the last version is kept.
-pub(crate) fn update(path: &Path, old: &str, new: &str) -> Result<(), WriteError> {
+/// [`replace`] for a file of our own that is changed often: only the last version is kept. A file that
+/// `becomes_private` can only be read by its owner afterwards.
+pub(crate) fn update(path: &Path, old: &str, new: &str, becomes_private: bool) -> Result<(), WriteError> {
     let target = followed(path);
     let failed = |source| WriteError::Write { path: path.to_owned(), source };
     let permissions = fs::metadata(&target).map_err(failed)?.permissions();
     if fs::read(&target).map_err(failed)? != old.as_bytes() {
         return Err(WriteError::Changed(path.to_owned()));
     }
-    let mut previous = path.as_os_str().to_owned();
-    previous.push(PREVIOUS);
-    write_whole(Path::new(&previous), old, Some(permissions.clone()))?;
-    write_whole(&target, new, Some(permissions))
+    write_whole(&previous_name(path)?, old, Some(permissions.clone()))?;
+    write_whole(&target, new, Some(permissions).filter(|_| !becomes_private))
+}
+
+/// The path for the last version of a file of our own. A file under the usual name that is not such a
+/// version stays as it is.
+fn previous_name(path: &Path) -> Result<PathBuf, WriteError> {
+    let named = |number: usize| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(PREVIOUS);
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        PathBuf::from(name)
+    };
+    let is_version = |root: Value| {
+        root.is_null() || root.as_object().is_some_and(Map::is_empty) || sections::is_configuration(&root)
+    };
+    let is_ours = |path: &PathBuf| match fs::read_to_string(path) {
+        Ok(text) => edit::json::to_json(&text).is_ok_and(is_version),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    (1..=MAX_BACKUPS).map(named).find(is_ours).ok_or_else(|| WriteError::TooManyBackups(path.to_owned()))
 }
 
 /// Writes a file that only its owner may read. What was there, if it is `old`, is kept beside it.
@@ -233,13 +256,34 @@ mod tests {
     fn an_update_keeps_the_last_version() {
         let folder = Folder::new("update");
         let file = folder.0.join("x.json");
-        fs::write(&file, "one").expect("a file");
-        update(&file, "one", "two").expect("an update");
-        update(&file, "two", "three").expect("another one");
+        let [one, two, three] = ["{}", "{\"mcpServers\": {}}", "// three\n{\"servers\": {}}"];
+        fs::write(&file, one).expect("a file");
+        update(&file, one, two, false).expect("an update");
+        update(&file, two, three, false).expect("another one");
         let read = |name: &str| fs::read_to_string(folder.0.join(name)).expect("a file");
-        assert_eq!((read("x.json"), read("x.json.previous")), ("three".to_owned(), "two".to_owned()));
+        assert_eq!((read("x.json"), read("x.json.previous")), (three.to_owned(), two.to_owned()));
         assert_eq!(fs::read_dir(&folder.0).expect("a folder").count(), 2);
-        assert!(matches!(update(&file, "two", "four"), Err(WriteError::Changed(_))));
+        assert!(matches!(update(&file, two, "four", false), Err(WriteError::Changed(_))));
+    }
+
+    #[test]
+    fn a_file_that_is_called_like_the_last_version_stays() {
+        let folder = Folder::new("previous");
+        let (file, previous) = (folder.0.join("x.json"), folder.0.join("x.json.previous"));
+        let check = |theirs: &str, is_kept: bool| {
+            let _ = fs::remove_file(folder.0.join("x.json.previous-2"));
+            fs::write(&previous, theirs).expect("a file");
+            for _ in 0..2 {
+                fs::write(&file, "{}").expect("a file");
+                update(&file, "{}", "{\"mcpServers\": {}}", false).expect("an update");
+            }
+            assert_eq!(fs::read_to_string(&previous).expect("a file") == theirs, is_kept, "{theirs}");
+            assert_eq!(folder.0.join("x.json.previous-2").exists(), is_kept, "{theirs}");
+        };
+        check("my notes", true);
+        check("{\"notes\": []}", true);
+        check("{\"mcpServers\": {\"a\": {}}}", false);
+        check("", false);
     }
 
     #[test]

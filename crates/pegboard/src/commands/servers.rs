@@ -82,11 +82,19 @@ pub(crate) fn add(args: &AddArgs) -> Result<Outcome, CliError> {
     let section = sections::find_server(&file.value, &args.name).map(|(section, _)| section);
     let section = section.unwrap_or_else(|| sections::section_for_new(&file.value));
     let text = edit::json::set(&file.text(), section, &args.name, &server);
-    let outcome = file.write(text, &format!("added `{}`", args.name))?;
+    let has_values = [&args.env, &args.header].into_iter().flatten().any(|pair| !is_reference(pair));
+    let outcome = file.write(text, &format!("added `{}`", args.name), has_values)?;
     if let Some(program) = args.command.first().filter(|program| !is_program(program)) {
         warn(&format!("no program `{program}` on this machine; `pegboard doctor` checks the configuration"));
     }
     Ok(outcome)
+}
+
+/// Whether the value of a `KEY=VALUE` or a `NAME: VALUE` is only a variable without a default.
+fn is_reference(pair: &str) -> bool {
+    let value = pair.split_once(['=', ':']).map_or(pair, |(_, value)| value).trim();
+    let name = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| !name.contains(['$', '{', '}']) && !name.contains(":-"))
 }
 
 /// Whether a command names a file, or a program in a folder of `PATH`. Variables may name anything.
@@ -111,7 +119,7 @@ pub(crate) fn remove(args: &NameArgs) -> Result<Outcome, CliError> {
         return Ok(file.report_missing(&args.server));
     };
     let text = edit::json::remove(&file.text(), section, &args.server);
-    file.write(text, &format!("removed `{}`", args.server))
+    file.write(text, &format!("removed `{}`", args.server), false)
 }
 
 pub(crate) fn enable(args: &NameArgs) -> Result<Outcome, CliError> {
@@ -141,7 +149,7 @@ fn switch(args: &NameArgs, is_on: bool) -> Result<Outcome, CliError> {
         true => Ok(text),
         false => edit::json::set(&text, &keys, "disabled", &json!(true)),
     });
-    file.write(text, &format!("{} `{}`", if is_on { "enabled" } else { "disabled" }, args.server))
+    file.write(text, &format!("{} `{}`", if is_on { "enabled" } else { "disabled" }, args.server), false)
 }
 
 /// A server as the configuration has it.
@@ -224,8 +232,14 @@ impl<'a> File<'a> {
         Outcome::No
     }
 
-    /// Writes the changed text, unless it is not a configuration any more.
-    fn write(self, new: Result<String, edit::EditError>, done: &str) -> Result<Outcome, CliError> {
+    /// Writes the changed text, unless it is not a configuration any more. A file that `becomes_private` can
+    /// only be read by its owner afterwards.
+    fn write(
+        self,
+        new: Result<String, edit::EditError>,
+        done: &str,
+        becomes_private: bool,
+    ) -> Result<Outcome, CliError> {
         let shown = self.path.display();
         let new = new.map_err(|error| CliError::new(format!("cannot change `{shown}`: {error}")))?;
         config::check(&new, &self.path)?;
@@ -236,7 +250,7 @@ impl<'a> File<'a> {
             trust::trust(&trust::Trusted::of(&self.path, new.as_bytes())?, self.state)?;
         }
         let written = match self.old.as_deref() {
-            Some(old) => files::update(&self.path, old, &new),
+            Some(old) => files::update(&self.path, old, &new, becomes_private),
             None => files::write_private(&self.path, None, &new).map(|_| ()),
         };
         if let (Err(_), Some(before)) = (&written, &before) {
@@ -326,5 +340,38 @@ mod tests {
         };
         let both = json!({"a": {"command": "x"}, "b": {"command": "run", "args": ["-y"], "env": {"K": "${V:-x=y}"}}});
         check("add", text, added, &both);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_with_a_new_secret_is_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = std::env::temp_dir().join(format!("pegboard-servers-private-{}", std::process::id()));
+        fs::create_dir_all(&root).expect("a folder");
+        let path = root.join("x.json");
+        let check = |env: &[&str], header: &[&str], mode: u32| {
+            fs::write(&path, "{}").expect("a file");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("rights");
+            let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+            let added = add(&AddArgs {
+                name: "b".to_owned(),
+                url: (!header.is_empty()).then(|| "https://b.example".to_owned()),
+                command: if header.is_empty() { texts(&["run"]) } else { Vec::new() },
+                env: texts(env),
+                header: texts(header),
+                force: false,
+                file: FileArgs { config: Some(path.clone()), state: Some("none".to_owned()) },
+            });
+            assert_eq!(added.map_err(|error| error.to_string()), Ok(Outcome::Yes));
+            let found = fs::metadata(&path).expect("a file").permissions().mode() & 0o777;
+            assert_eq!(found, mode, "{env:?} {header:?}");
+        };
+        check(&[], &[], 0o644);
+        check(&["K=${V}"], &[], 0o644);
+        check(&["K=secret"], &[], 0o600);
+        check(&["K=${V:-secret}"], &[], 0o600);
+        check(&[], &["Authorization: ${V}"], 0o644);
+        check(&[], &["Authorization: Bearer secret"], 0o600);
+        let _ = fs::remove_dir_all(root);
     }
 }
