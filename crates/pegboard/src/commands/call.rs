@@ -73,10 +73,10 @@ async fn call(contact: &Contact, name: &str, given: &[String]) -> Result<(String
     let catalog = contact.catalog().await?;
     let (dialect, ranker) = (DialectName::Bridge, RankerName::Keyword.build(None, 0.0));
     let mut session = Session::expecting(dialect, Settings::default(), catalog, Selection::everything(), ranker.into());
-    let tool = match session.resolve(name, &Value::Null) {
-        Callee::Direct(tool) => tool,
+    let tool = match [name, name_in(name)].map(|name| session.resolve(name, &Value::Null)) {
+        [Callee::Direct(tool), _] | [_, Callee::Direct(tool)] => tool,
         _ => {
-            let reason = session.call(name, &Value::Object(serde_json::Map::new())).reply.into_text();
+            let reason = session.call(name_in(name), &Value::Object(serde_json::Map::new())).reply.into_text();
             return Err(
                 CliError::new(reason).hint("`pegboard tools` lists the tools, `pegboard tools QUERY` finds one")
             );
@@ -86,6 +86,11 @@ async fn call(contact: &Contact, name: &str, given: &[String]) -> Result<(String
     let shown = session.name_of(&tool);
     let answer = contact.call(&shown, &arguments).await.map_err(|error| contact.explain(error))?;
     Ok((shown, answer))
+}
+
+/// The name in a signature such as `get_time(zone: string)`, which a search shows; a name is itself.
+fn name_in(signature: &str) -> &str {
+    signature.split_once('(').map_or(signature, |(name, _)| name.trim())
 }
 
 /// Prints a result; whether the tool did its work.
@@ -147,6 +152,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn signatures_are_names() {
+        let check = |text: &str, expected: &str| assert_eq!(name_in(text), expected);
+        check("time___get_current_time(timezone: string)", "time___get_current_time");
+        check("a () -> string", "a");
+        check("a", "a");
+    }
 
     #[test]
     fn results_as_text() {

@@ -108,11 +108,33 @@ fn print(tools: &[&Tool]) -> Result<(), CliError> {
     output::text(&output::table(&["TOOL", "DESCRIPTION"], tools.iter().map(row).collect(), &[]))
 }
 
+/// The parameters of a tool in one line, for an error about its arguments.
+pub(crate) fn parameters(tool: &Tool) -> String {
+    let schema = schema_of(tool);
+    let required = required_of(&schema);
+    let parameter = |(name, schema): (&String, &Value)| {
+        let is_required = if required.contains(name.as_str()) { ", required" } else { "" };
+        format!("`{}` ({}{is_required})", plain::one_line(name, MAX_KIND), plain::one_line(&kind_of(schema), MAX_KIND))
+    };
+    let parameters: Vec<String> = schema["properties"].as_object().into_iter().flatten().map(parameter).collect();
+    match parameters.is_empty() {
+        true => format!("`{}` has no parameters", tool.name()),
+        false => format!("parameters of `{}`: {}", tool.name(), parameters.join(", ")),
+    }
+}
+
+fn schema_of(tool: &Tool) -> Value {
+    tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok()).unwrap_or_default()
+}
+
+fn required_of(schema: &Value) -> HashSet<&str> {
+    schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
 /// Everything that one needs to know to call a tool.
 fn details(tool: &Tool) -> String {
-    let schema: Value = tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok()).unwrap_or_default();
-    let required: HashSet<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let schema = schema_of(tool);
+    let required = required_of(&schema);
     let row = |(name, schema): (&String, &Value)| {
         let is_required = required.contains(&name.as_str());
         vec![

@@ -294,3 +294,28 @@ fn a_configuration_in_place_of_a_catalog_is_explained() {
     check(r#"{"mcpServers": 1}"#, false);
     check(r#"{"x": {}}"#, false);
 }
+
+#[test]
+fn call_lists_the_parameters_and_takes_signatures() {
+    let folder = Folder::new("call_parameters");
+    let check = |tool: &str, argument: &str, expected: &[&str]| {
+        let told = folder.show(&["call", "--demo", "--state", "none", tool, argument]);
+        assert!(told.starts_with("exit 2"), "{told}");
+        expected.iter().for_each(|text| assert!(told.contains(text), "{told}"));
+    };
+    let parameters = "parameters of `github___create_issue`: `owner` (string, required), `repo` (string, required)";
+    check("github___create_issue", "title", &["`title` is not in the form key=value", parameters]);
+    check("github___create_issue", "milestone=x", &["must be of type integer", "hint: parameters of", "(string[])"]);
+    check("github___create_issue(owner: string, title: string)", "milestone=x", &["must be of type integer"]);
+    check("nothing(owner: string)", "a=b", &["no tool `nothing`"]);
+}
+
+#[test]
+fn one_tool_is_not_called_tools() {
+    let folder = Folder::new("one_tool");
+    folder.file("one.json", r#"[{"name": "get_weather"}]"#);
+    let told = folder.show(&["tokens", "--catalog", "one.json", "--format", "text"]);
+    assert!(told.contains("\n1 tool, "), "{told}");
+    let told = folder.show(&["lint", "--catalog", "one.json", "--baseline", "b.json", "--write-baseline"]);
+    assert!(told.contains("wrote 1 finding to"), "{told}");
+}

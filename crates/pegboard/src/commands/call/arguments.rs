@@ -4,7 +4,7 @@ use pegboard_core::Tool;
 use pegboard_upstream::json::{Raw, raw};
 use serde_json::{Map, Value};
 
-use crate::error::CliError;
+use crate::{commands::tools, error::CliError};
 
 /// The arguments that `given` says: one JSON object, as it is written, or objects and `key=value` pairs,
 /// of which later ones win.
@@ -29,7 +29,7 @@ pub(super) fn read(given: &[String], tool: &Tool) -> Result<Raw, CliError> {
         }
         let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
             CliError::new(format!("`{text}` is not in the form key=value"))
-                .hint("give JSON objects, or key=value for each argument")
+                .hint(format!("give JSON objects, or key=value for each argument; {}", tools::parameters(tool)))
         })?;
         arguments.insert(key.to_owned(), value_of(key, value, tool)?);
     }
@@ -55,7 +55,8 @@ fn value_of(key: &str, text: &str, tool: &Tool) -> Result<Value, CliError> {
         return Ok(text.into());
     }
     let kinds = types.join(" or ");
-    Err(CliError::new(format!("`{key}={text}`: `{key}` of `{}` must be of type {kinds}", tool.name())))
+    Err(CliError::new(format!("`{key}={text}`: `{key}` of `{}` must be of type {kinds}", tool.name()))
+        .hint(tools::parameters(tool)))
 }
 
 /// Whether a value that was typed is of a JSON Schema type. A text that is typed without quotes is
