@@ -43,8 +43,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How long one that starts keeps others waiting that are in no hurry.
 const TURN: Duration = Duration::from_secs(3);
 
-/// Failures in a row that are told loudly.
-const LOUD_FAILURES: u32 = 3;
+/// Reasons of failures in a row that are logged as warnings.
+const MAX_WARNINGS: usize = 3;
 
 /// A server that ran this long has not failed to start.
 const STEADY: Duration = Duration::from_secs(30);
@@ -90,6 +90,7 @@ impl Upstream {
         }
         let mut failures = 0;
         let mut reconnects = 0;
+        let mut warned = Vec::new();
         let mut era = self.config.era;
         loop {
             if *stop.borrow() {
@@ -104,6 +105,7 @@ impl Upstream {
             if began.elapsed() > STEADY {
                 failures = 0;
                 reconnects = 0;
+                warned.clear();
                 self.has_warned_of_withheld.store(false, Ordering::Relaxed);
             }
             match ended {
@@ -137,28 +139,30 @@ impl Upstream {
                     }
                     let retry_in = pause(self.name(), failures);
                     failures += 1;
-                    let shown =
-                        Duration::from_millis(u64::try_from(retry_in.as_millis()).unwrap_or(u64::MAX) / 100 * 100);
-                    // The same again every minute is no news.
-                    if failures <= LOUD_FAILURES {
-                        tracing::warn!(server = self.name(), reason, retry_in = ?shown, "server failed");
-                    } else {
-                        tracing::debug!(
-                            server = self.name(),
-                            reason,
-                            retry_in = ?shown,
-                            failures,
-                            "server failed again"
-                        );
-                    }
+                    self.log_failure(&reason, retry_in, failures, &mut warned);
                     self.enter(State::Failed { reason, retry_in });
                     tokio::select! {
                         () = tokio::time::sleep(retry_in) => {}
-                        () = self.logged_in() => failures = 0,
+                        () = self.logged_in() => {
+                            failures = 0;
+                            warned.clear();
+                        }
                         _ = stop.wait_for(|stop| *stop) => return,
                     }
                 }
             }
+        }
+    }
+
+    /// Logs a failure: a reason that is new in this series as a warning, the same again as a detail.
+    fn log_failure(&self, reason: &str, retry_in: Duration, failures: u32, warned: &mut Vec<String>) {
+        let server = self.name();
+        let shown = Duration::from_millis(u64::try_from(retry_in.as_millis()).unwrap_or(u64::MAX) / 100 * 100);
+        if warned.len() < MAX_WARNINGS && warned.iter().all(|known| known != reason) {
+            warned.push(reason.to_owned());
+            tracing::warn!(server, reason, retry_in = ?shown, "server failed");
+        } else {
+            tracing::debug!(server, reason, retry_in = ?shown, failures, "server failed again");
         }
     }
 

@@ -160,7 +160,10 @@ impl Upstream {
         }
         if !news.is_empty() {
             let (more, server) = (news.len().saturating_sub(MAX_TOLD), self.name());
-            tracing::warn!(server, more, "tools pending approval; see `pegboard approve --list`");
+            match news.iter().any(|report| report.is_held) {
+                true => tracing::warn!(server, more, "tools held until approved; see `pegboard approve --list`"),
+                false => tracing::warn!(server, more, "tools not as approved; see `pegboard approve --list`"),
+            }
         }
     }
 

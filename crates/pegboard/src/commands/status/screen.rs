@@ -209,10 +209,15 @@ fn embeddings(status: &Status, text: &mut Text) {
 
 /// Tools that are not what somebody approved, or not what they look like.
 fn pins(status: &Status, text: &mut Text) {
-    if !status.pins.is_empty() {
-        let tools = some(status.pins.len() as u64, "tool waits", "tools wait");
-        let words = format!("{tools} for approval; review with `pegboard approve`");
-        text.wrapped(WAITING, 0, &words, MAX_NOTE_LINES);
+    let held = status.pins.iter().filter(|pin| pin.is_held).count();
+    let others = status.pins.len() - held;
+    if held > 0 {
+        let words = format!("{} for approval", some(held as u64, "tool waits", "tools wait"));
+        text.wrapped(WAITING, 0, &format!("{words}; review with `pegboard approve`"), MAX_NOTE_LINES);
+    }
+    if others > 0 {
+        let words = format!("{} not as approved, but not held", some(others as u64, "tool is", "tools are"));
+        text.wrapped(WAITING, 0, &format!("{words}; review with `pegboard approve`"), MAX_NOTE_LINES);
     }
     for pin in status.pins.iter().take(MAX_PINS) {
         let held = if pin.is_held { ", held" } else { "" };

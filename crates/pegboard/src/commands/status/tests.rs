@@ -133,7 +133,8 @@ fn what_waits_for_approval() {
     assert_eq!(
         lines,
         [
-            "2 tools wait for approval; review with `pegboard approve`",
+            "1 tool waits for approval; review with `pegboard approve`",
+            "1 tool is not as approved, but not held; review with `pegboard approve`",
             "  bank pay  changed, held",
             "    description:",
             "    - Pays.",

@@ -155,6 +155,8 @@ async fn a_server_that_fails_without_a_variable_is_reported_once() {
     let again = log.wait_for(|log| log.matches("server failed").count() >= 3);
     tokio::time::timeout(PATIENCE, again).await.expect("it fails again").expect("a log");
     assert_eq!(served.log().matches(warning).count(), 1, "{}", served.log());
+    let is_failure = |line: &&str| line.contains("server failed") && line.contains(" WARN ");
+    assert_eq!(served.log().lines().filter(is_failure).count(), 1, "{}", served.log());
     config["mcpServers"]["failing"]["pegboard"] = json!({"inheritEnv": ["PB_SECRET_ONE"]});
     assert!(served.reconfigure(&config.to_string()).await);
     served.logged("server ready").await;
