@@ -39,7 +39,8 @@ pub(crate) async fn run(base_url: &str, key: &str, question: &str) -> Result<Str
 #[allow(dead_code, reason = "tests include this file for `run` alone")]
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let key = std::env::var("OPENAI_API_KEY")?;
+    let key = std::env::var("OPENAI_API_KEY")
+        .map_err(|error| format!("cannot read the variable `OPENAI_API_KEY`: {error}"))?;
     let question = std::env::args().nth(1).unwrap_or_else(|| "What is the weather in Rome?".to_owned());
     println!("{}", run("https://api.openai.com/v1", &key, &question).await?);
     Ok(())
