@@ -74,7 +74,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let runtime = runtime()?;
     let telemetry = Telemetry::new(&config.telemetry, runtime.handle());
     let log = Arc::new(LogBuffer::default());
-    logging::start_with(&args.log, usual_level(args), telemetry.as_ref().ok(), Some(&log))?;
+    logging::start_with(
+        &args.log,
+        &usual_level(args.verbose, is_short(args), source.path().is_none()),
+        telemetry.as_ref().ok(),
+        Some(&log),
+    )?;
     let telemetry = telemetry.inspect_err(Off::log).ok();
     let learner = usage::keeper(config.usage, state.as_deref(), source.path());
     config.gateway.learner = learner.clone().map(|learner| learner as Arc<dyn Learner>);
@@ -259,13 +264,20 @@ fn control_options(path: Option<&Path>, listener: Option<&Listener>, log: Arc<Lo
 }
 
 /// What is logged unless the user says otherwise: details where the log goes to a file or a journal,
-/// and warnings on a terminal, which gets a summary, and where a client shows it.
-fn usual_level(args: &ServeArgs) -> &'static str {
-    match args.verbose {
-        0 if args.stdio || std::io::stderr().is_terminal() => "warn",
+/// and warnings on a terminal, which gets a summary, and where a client shows it. Similar names of the
+/// demo's tools are not worth a warning, because nobody can change them.
+fn usual_level(verbose: u8, is_short: bool, is_demo: bool) -> String {
+    let level = match verbose {
+        0 if is_short => "warn",
         0 | 1 => "info",
-        _ => "debug",
-    }
+        _ => return "debug".to_owned(),
+    };
+    if is_demo { format!("{level},pegboard_gateway::lookalikes=error") } else { level.to_owned() }
+}
+
+/// Whether the log is read on a terminal or in a client.
+fn is_short(args: &ServeArgs) -> bool {
+    args.stdio || std::io::stderr().is_terminal()
 }
 
 /// Explains itself to a person who has started what a client starts.
@@ -406,6 +418,18 @@ mod tests {
     #[test]
     fn addresses() {
         let check = |text: &str, expected: Option<&str>| {
+    #[test]
+    fn the_demo_is_not_warned_about() {
+        let check = |verbose, is_short, is_demo, expected| {
+            assert_eq!(usual_level(verbose, is_short, is_demo), expected);
+        };
+        check(0, true, false, "warn");
+        check(0, true, true, "warn,pegboard_gateway::lookalikes=error");
+        check(0, false, true, "info,pegboard_gateway::lookalikes=error");
+        check(1, true, false, "info");
+        check(2, true, true, "debug");
+    }
+
             assert_eq!(resolve(text).ok().map(|address| address.to_string()).as_deref(), expected, "{text}");
         };
         check("127.0.0.1:99", Some("127.0.0.1:99"));
