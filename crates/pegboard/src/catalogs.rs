@@ -11,12 +11,12 @@ use pegboard_core::{
     catalog::Warning,
     load::{self, LoadError},
 };
-
 use pegboard_upstream::config::document::MAX_BYTES as MAX_CONFIGURATION_BYTES;
 
 use crate::{
     clients::{edit, sections},
     error::{CliError, warn},
+    output,
 };
 
 /// Written for this project: 15 servers, several languages and naming styles.
@@ -103,6 +103,6 @@ fn unusable(error: LoadError) -> CliError {
 fn report(warnings: &[Warning]) {
     warnings.iter().take(MAX_PRINTED_WARNINGS).for_each(|warning| warn(&warning.to_string()));
     if let Some(more) = warnings.len().checked_sub(MAX_PRINTED_WARNINGS).filter(|more| *more > 0) {
-        warn(&format!("{more} more warnings like these"));
+        warn(&format!("{} like these", output::counted(more, "more warning")));
     }
 }

@@ -21,6 +21,7 @@ use crate::{
     commands::serve::runtime,
     config::{Config, state::StateFolder},
     error::{CliError, warn},
+    output,
     progress::Progress,
 };
 
@@ -129,9 +130,18 @@ impl Asked {
         let standing = self.embedder.standing();
         if let Err(error) = done {
             let (some, all) = (standing.embedded, standing.tools);
-            missed(&format!("only {some} of {all} tools have been embedded"), &error);
+            missed(
+                &format!(
+                    "only {some} of {} been embedded",
+                    if all == 1 { "1 tool has".to_owned() } else { format!("{all} tools have") }
+                ),
+                &error,
+            );
         } else if standing.refused > 0 {
-            warn(&format!("the embeddings endpoint rejected {} tools, even when shortened", standing.refused));
+            warn(&format!(
+                "the embeddings endpoint rejected {}, even when shortened",
+                output::counted(standing.refused, "tool")
+            ));
         }
         true
     }

@@ -37,7 +37,7 @@ use super::serve::runtime;
 use crate::{
     Outcome,
     error::{CliError, warn},
-    logging,
+    logging, output,
     progress::Progress,
     source::Source,
     telemetry::{Off, Telemetry},
@@ -128,7 +128,7 @@ fn prompt(given: Option<String>, format: AgentFormat) -> Result<Option<String>, 
 
 /// Starts the servers and begins the conversation; `None` when somebody did not want to wait.
 async fn begin(builder: AgentBuilder, servers: usize, signals: &Signals) -> Result<Option<Agent>, CliError> {
-    let progress = Progress::waiting(&format!("starting {servers} servers"));
+    let progress = Progress::waiting(&format!("starting {}", output::counted(servers, "server")));
     let mut listening = signals.begin();
     let built = tokio::select! {
         built = builder.build() => Some(built),

@@ -136,7 +136,7 @@ fn vectors<'a>(
         return None;
     }
     Some(known.get_or_init(|| {
-        let _progress = Progress::waiting(&format!("embedding {} queries", data.queries.len()));
+        let _progress = Progress::waiting(&format!("embedding queries: {}", data.queries.len()));
         asked.labelled(ranker, data.queries.iter().map(|query| query.text.as_str()))
     }))
 }
@@ -222,6 +222,8 @@ impl Report {
         let head = ["RANKER", "RECALL@1", "RECALL@5", "RECALL@10", "NDCG@10", "MRR", "P50 µs", "P99 µs"];
         let rows = self.rankers.0.iter().map(row).collect();
         let table = output::table(&head, rows, &[1, 2, 3, 4, 5, 6, 7]);
-        format!("{} ({} tools, {} queries)\n{table}", self.data, self.tools, self.queries)
+        let tools = output::counted(self.tools, "tool");
+        let queries = if self.queries == 1 { "query" } else { "queries" };
+        format!("{} ({tools}, {} {queries})\n{table}", self.data, self.queries)
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome, CliError> {
         report.warn();
         let has_left_out = report.say_left_out();
         if known > 0 {
-            say(&format!("nothing to add: the configuration has {}", count(known, "server")));
+            say(&format!("nothing to add: the configuration has {}", output::counted(known, "server")));
             return Ok(Outcome::Yes);
         }
         if !has_left_out {
@@ -299,7 +299,7 @@ impl Report {
 
     /// What has happened, and what to do next.
     fn say(&self, surroundings: &Surroundings<'_>) {
-        let servers = count(self.plan.servers.len(), "server");
+        let servers = output::counted(self.plan.servers.len(), "server");
         match &self.written {
             Some(path) => {
                 say(&format!("wrote {servers} to `{}`", path.display()));
@@ -344,9 +344,4 @@ impl Report {
 fn taken_variables(plan: &Plan) -> BTreeMap<String, String> {
     let texts = plan.servers.iter().flat_map(|(_, server)| server.texts());
     texts.flat_map(variables::needed).map(|name| (name.to_owned(), format!("${{{name}}}"))).collect()
-}
-
-/// `1 server`, `2 servers`.
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

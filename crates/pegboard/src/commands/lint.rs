@@ -121,7 +121,11 @@ fn write_baseline(path: &Path, report: &Report) -> Result<Outcome, CliError> {
     let text = format!("{:#}\n", baseline.to_json());
     std::fs::write(path, text)
         .map_err(|error| CliError::new(format!("cannot write `{}`", path.display())).because(error))?;
-    say(&format!("wrote {} findings to `{}`; from now on, only new findings count", baseline.len(), path.display()));
+    say(&format!(
+        "wrote {} to `{}`; from now on, only new findings count",
+        output::counted(baseline.len(), "finding"),
+        path.display()
+    ));
     Ok(Outcome::Yes)
 }
 

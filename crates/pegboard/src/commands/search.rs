@@ -47,7 +47,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
         );
     }
     let catalog = catalog(args, &source, &config)?;
-    let progress = Progress::waiting(&format!("indexing {} tools", catalog.len()));
+    let progress = Progress::waiting(&format!("indexing {}", output::counted(catalog.len(), "tool")));
     let model = models::read(args.model.model.as_deref().or(config.model.as_deref()))?;
     let ranker: Arc<dyn Ranker> = Arc::from(
         args.ranker.or(config.ranker).unwrap_or_default().build(model.as_ref(), config.gateway.discovery.token_bonus),

@@ -333,7 +333,10 @@ fn summary(servers: &[Arc<Upstream>], tools: usize) -> String {
     let ready = count(|state| *state == State::Ready);
     let failed = count(|state| matches!(state, State::Failed { .. }));
     let known = enabled.iter().filter(|server| server.is_from_manifest()).count();
-    let mut parts = vec![format!("{ready} of {} servers ready", enabled.len())];
+    let mut parts = vec![match enabled.len() {
+        1 => format!("{ready} of 1 server is ready"),
+        all => format!("{ready} of {all} servers ready"),
+    }];
     let waiting = enabled.len() - ready - failed;
     for (number, what) in [(waiting, "starting or idle"), (failed, "failed"), (known, "with cached tool lists")] {
         if number > 0 {
@@ -416,9 +419,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
-        let check = |text: &str, expected: Option<&str>| {
-    #[test]
     fn the_demo_is_not_warned_about() {
         let check = |verbose, is_short, is_demo, expected| {
             assert_eq!(usual_level(verbose, is_short, is_demo), expected);
@@ -430,6 +430,9 @@ mod tests {
         check(2, true, true, "debug");
     }
 
+    #[test]
+    fn addresses() {
+        let check = |text: &str, expected: Option<&str>| {
             assert_eq!(resolve(text).ok().map(|address| address.to_string()).as_deref(), expected, "{text}");
         };
         check("127.0.0.1:99", Some("127.0.0.1:99"));

@@ -150,8 +150,9 @@ impl Report {
         let Self { tools, tokens, estimate, complete_signatures, exposure, .. } = self;
         let search = if exposure.is_on { "on" } else { "off" };
         format!(
-            "{tools} tools, {tokens} tokens all at once (estimate: {estimate}), \
+            "{}, {tokens} tokens all at once (estimate: {estimate}), \
              {complete_signatures} with a complete signature\nautomatic tool search: {search} ({})\n{table}",
+            output::counted(*tools, "tool"),
             exposure.reason
         )
     }

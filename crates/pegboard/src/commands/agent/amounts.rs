@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pegboard_agent::Usage;
 
-use crate::output::count;
+use crate::output::{count, counted};
 
 /// What something took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Spent {
 impl Spent {
     /// One line of it.
     pub(super) fn text(&self) -> String {
-        let turns = if self.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", self.turns) };
+        let turns = counted(self.turns as usize, "turn");
         format!("{turns}, {}, {}, {}", tokens(self.usage), cost(self.cost), time(self.took))
     }
 }

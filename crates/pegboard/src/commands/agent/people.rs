@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    output::{FAINT, STRONG},
+    output::{FAINT, STRONG, counted},
     plain::{clean, cut, visible},
 };
 
@@ -139,7 +139,10 @@ fn arguments(arguments: &Value) -> String {
     let mut text: String = shown.collect();
     if is_partial {
         let size = arguments.to_string().len();
-        text.push_str(&format!("    {FAINT}… {hidden} more lines not shown, {size} bytes in total{FAINT:#}\n"));
+        text.push_str(&format!(
+            "    {FAINT}… {} not shown, {size} bytes in total{FAINT:#}\n",
+            counted(hidden, "more line")
+        ));
     }
     text
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     error::{CliError, say, warn},
-    output::{self, FAINT},
+    output::{self, FAINT, counted},
     plain::{Cleaner, clean, one_line},
 };
 
@@ -153,7 +153,7 @@ impl Screen {
         }
         match lines.len().saturating_sub(MAX_LINES) {
             0 => Ok(()),
-            more => self.talk(&format!("    {FAINT}… {more} more lines{FAINT:#}")),
+            more => self.talk(&format!("    {FAINT}… {}{FAINT:#}", counted(more, "more line"))),
         }
     }
 
@@ -185,10 +185,10 @@ impl Show for Screen {
         for (server, reason) in &start.failed {
             warn(&format!("server `{server}`: {}", clean(reason)));
         }
-        let servers = if start.servers == 1 { "1 server".to_owned() } else { format!("{} servers", start.servers) };
-        let (model, tools, mode, reason) = (&start.model, start.server_tools, start.mode, &start.reason);
+        let (servers, tools) = (counted(start.servers, "server"), counted(start.server_tools, "tool"));
+        let (model, mode, reason) = (&start.model, start.mode, &start.reason);
         let dialect = start.dialect.map_or(String::new(), |dialect| format!(" ({dialect})"));
-        say(&format!("{FAINT}{model}, {tools} tools of {servers}; {mode}{dialect}: {reason}{FAINT:#}"));
+        say(&format!("{FAINT}{model}, {tools} of {servers}; {mode}{dialect}: {reason}{FAINT:#}"));
         match &start.sandbox {
             Some((text, true)) => say(&format!("{FAINT}{}{FAINT:#}", clean(text))),
             Some((text, false)) => warn(&format!("{ALARM}{}{ALARM:#}", clean(text))),

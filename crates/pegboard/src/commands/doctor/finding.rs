@@ -3,6 +3,8 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
+pub(super) use crate::output::counted as count;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -182,11 +184,6 @@ impl Finding {
     pub(super) fn texts(&mut self) -> impl Iterator<Item = &mut String> {
         [&mut self.message, &mut self.hint].into_iter().chain(&mut self.details)
     }
-}
-
-/// `1 tool`, `2 tools`.
-pub(super) fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Names that are listed before the rest is only counted.

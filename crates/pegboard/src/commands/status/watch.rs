@@ -13,7 +13,7 @@ use crate::{
     commands::serve::stop_signal,
     contact::{AskError, Door},
     error::CliError,
-    output::{self, FAINT},
+    output::{self, FAINT, counted},
     plain,
 };
 
@@ -89,7 +89,7 @@ impl Screen {
             frame.push_str(&format!("{line}\u{1b}[K\n"));
         }
         if fitting < lines.len() {
-            frame.push_str(&format!("{FAINT}… {} more lines{FAINT:#}\u{1b}[K\n", lines.len() - fitting));
+            frame.push_str(&format!("{FAINT}… {}{FAINT:#}\u{1b}[K\n", counted(lines.len() - fitting, "more line")));
         }
         frame.push_str("\u{1b}[J");
         output::text(&frame)
