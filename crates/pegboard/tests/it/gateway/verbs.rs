@@ -170,6 +170,8 @@ async fn a_client_is_disconnected() {
     let place = Place::new("disconnect");
     place.check(&["add", "a", "--", "echo"], 0, "", "").await;
     place.check(&["disconnect", "cursor"], 1, "", "does not use Pegboard").await;
+    fs::create_dir(place.0.path().join(".cursor")).expect("a folder");
+    fs::write(place.0.path().join(".cursor/mcp.json"), "{\"mcpServers\": {}}").expect("a file");
     place.check(&["connect", "cursor", "--write"], 0, "", "wrote").await;
     let file = place.0.path().join(".cursor/mcp.json");
     assert!(fs::read_to_string(&file).expect("a file").contains("pegboard"));
@@ -182,7 +184,7 @@ async fn a_hook_names_likely_tools() {
     let place = Place::new("hook");
     place.configure(&one());
     place.check(&["trust"], 0, "", "").await;
-    place.check(&["connect", "claude-code", "--hook", "--write"], 0, "", "wrote the hook").await;
+    place.check(&["connect", "claude-code", "--hook", "--write", "--force"], 0, "", "wrote the hook").await;
     let settings = place.0.path().join(".claude/settings.json");
     let hook: Value = serde_json::from_str(&fs::read_to_string(&settings).expect("a file")).expect("JSON");
     let hook = hook["hooks"]["UserPromptSubmit"][0]["hooks"][0]["command"].as_str().expect("a command").to_owned();
@@ -216,8 +218,8 @@ async fn a_hook_names_likely_tools() {
     assert!(context.contains("large(bytes: integer)"), "{context}");
     assert_eq!(run("/compact").await.1, "", "a command of the client");
     assert_eq!(run("zzqq vvxx").await.1, "", "nothing fits");
-    place.check(&["disconnect", "claude-code"], 0, "", "removed the hook").await;
-    assert!(!fs::read_to_string(&settings).expect("a file").contains("pegboard"));
+    place.check(&["disconnect", "claude-code"], 0, "", "settings.json`, which `pegboard connect` created").await;
+    assert!(!settings.exists(), "there was nothing else in it");
 }
 
 #[tokio::test]
@@ -246,9 +248,9 @@ async fn a_file_that_is_not_trusted_sends_nothing_anywhere() {
         assert!(code == Some(2) && error.contains("is not trusted"), "{args:?}: {error}");
         nothing(args[0]);
     }
-    place.check(&["connect", "cursor", "--write"], 2, "", "is not trusted").await;
+    place.check(&["connect", "cursor", "--write", "--force"], 2, "", "is not trusted").await;
     place.check(&["trust"], 0, "", "a: true").await;
-    place.check(&["connect", "cursor", "--write"], 0, "", "").await;
+    place.check(&["connect", "cursor", "--write", "--force"], 0, "", "").await;
     let client = fs::read_to_string(place.0.path().join(".cursor/mcp.json")).expect("a file");
     assert!(client.contains("--check-trust"), "a change must be trusted again: {client}");
 }
