@@ -183,14 +183,16 @@ pub(crate) enum Command {
     /// Count the context tokens of a catalog, with and without tool search
     ///
     /// Counts o200k tokens of compact JSON: all tools at once, the first tool list of each dialect,
-    /// and its answers to a hundred queries.
+    /// and its answers to a hundred queries. Takes the tools of the gateway that runs with the
+    /// configuration, or starts its servers.
     Tokens(TokensArgs),
     /// Check for tools that are hard to find, easily confused or too large
     ///
     /// Searches for every tool by its own words, and checks names, descriptions and schemas. Each finding
-    /// says what is wrong and how to fix it. Checks the tools of the configured servers, which it starts,
-    /// or the files of `--catalog`; without a configuration, the demo. Exits with 1 if there are more
-    /// findings than `--max-findings`. The rules are in `docs/lint.md`.
+    /// says what is wrong and how to fix it. Checks the tools of the gateway that runs with the
+    /// configuration, else of its servers, which it starts, or the files of `--catalog`; without a
+    /// configuration, the demo. Exits with 1 if there are more findings than `--max-findings`. The rules are
+    /// in `docs/lint.md`.
     Lint(LintArgs),
     /// Measure rankers against labelled queries
     ///

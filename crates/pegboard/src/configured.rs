@@ -12,6 +12,7 @@ use crate::{
     catalogs,
     commands::serve::{runtime, supervisor},
     config::{Config, Content, state},
+    contact::{self, Contact},
     error::{CliError, warn},
     progress::Progress,
     source::Source,
@@ -56,8 +57,8 @@ fn longest_start(servers: &[ServerConfig]) -> Duration {
     servers.iter().map(|server| server.timeouts.connect).max().unwrap_or_default() + SLACK
 }
 
-/// The tools of a configuration, and which of them may be seen: of its catalog files, else of its
-/// servers, which are started for it, else those of the demo.
+/// The tools of a configuration, and which of them may be seen: of its catalog files, else of the gateway
+/// that runs with it, else of its servers, which are started for it, else those of the demo.
 pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(Catalog, Selection), CliError> {
     source.announce();
     let Some(content) = source.load(state)? else { return Ok((catalogs::demo()?, Selection::everything())) };
@@ -68,6 +69,10 @@ pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(C
     }
     if config.servers.is_empty() {
         return Ok((catalogs::demo()?, Selection::everything()));
+    }
+    if let Some(door) = contact::running_door(source, state)? {
+        let catalog = runtime()?.block_on(Contact::Running(door).catalog())?;
+        return Ok((catalog, config.gateway.selection));
     }
     let (catalog, config) = catalog(&content, state)?;
     Ok((catalog, config.gateway.selection))

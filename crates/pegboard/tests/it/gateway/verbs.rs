@@ -267,7 +267,7 @@ async fn a_gateway_waits_until_a_change_is_trusted() {
         let waited = tokio::time::timeout(PATIENCE, log.clone().wait_for(|log| log.contains(text))).await.is_ok();
         assert!(waited, "no {text}: {}", *log.borrow());
     };
-    logged("servers ready").await;
+    logged("1 server is ready").await;
     let two = json!({"mcpServers": {"toy": fixture(&["--extras"]), "two": fixture(&[])}});
     place.configure(&two);
     logged("its new content is not trusted").await;
@@ -276,4 +276,24 @@ async fn a_gateway_waits_until_a_change_is_trusted() {
     assert_eq!(status["servers"].as_array().map(Vec::len), Some(1), "{status}");
     place.check(&["trust"], 0, "", "two: ").await;
     logged("added=\"two\"").await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_runs_has_the_tools_to_check() {
+    let place = Place::new("starts");
+    let starts = place.0.path().join("starts");
+    let script = "echo started >> \"$0\"; exec \"$@\"";
+    let toy = json!({"command": "sh", "args": ["-c", script, starts, super::fixture_path(), "--extras"]});
+    place.configure(&json!({"mcpServers": {"toy": toy}}));
+    place.check(&["trust"], 0, "", "").await;
+    let file = place.project().join("pegboard.json");
+    let _served = Served::start_in(place.project(), &file, std::path::Path::new(&place.state())).await;
+    for (args, code, out) in [
+        (&["tokens", "--format", "text"][..], 0, " tools, "),
+        (&["lint", "--fail-on", "never", "--format", "text"], 0, ""),
+        (&["tools"], 0, "echo"),
+    ] {
+        place.check(args, code, out, "configuration: ").await;
+        assert_eq!(fs::read_to_string(&starts).expect("a file").lines().count(), 1, "{args:?}");
+    }
 }
