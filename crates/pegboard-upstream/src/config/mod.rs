@@ -233,6 +233,9 @@ pub struct ServerConfig {
     pub inherit_env: Option<InheritEnv>,
     /// Variables of this process that its program never inherits.
     pub reserved: Reserved,
+    /// A variable or a file that the configuration needs for this server and that is missing. Such a server
+    /// is not started, and reported as failed.
+    pub missing: Option<String>,
 }
 
 /// When to use the tools of a server, in the words of the user, for models that search.
@@ -361,6 +364,7 @@ impl ServerConfig {
             prompt_instructions: PromptInstructions::default(),
             inherit_env: None,
             reserved: Reserved::default(),
+            missing: None,
         }
     }
 

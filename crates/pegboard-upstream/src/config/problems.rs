@@ -145,6 +145,19 @@ impl Problems {
         self.left_out_outside = 0;
     }
 
+    /// Forgets what is missing around the file for single servers, which are not started then. What is missing
+    /// for the gateway itself stays.
+    pub fn forgive_missing_of_servers(&mut self) {
+        self.listed.retain(|problem| !problem.is_outside() || problem.server.is_none());
+    }
+
+    /// What is missing around the file, in one line.
+    pub(super) fn missing(&self) -> Option<String> {
+        let outside = self.listed.iter().filter(|problem| problem.is_outside());
+        let lines: Vec<String> = outside.map(|problem| format!("`{}` {}", problem.path, problem.message)).collect();
+        (!lines.is_empty()).then(|| lines.join("; "))
+    }
+
     /// One line of text for each, with its hint, in the order of the file.
     pub fn lines(&self) -> Vec<String> {
         let mut listed: Vec<&Problem> = self.listed.iter().collect();

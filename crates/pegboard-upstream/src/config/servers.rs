@@ -39,8 +39,9 @@ pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -
             own.forgive_outside();
         }
         own.name_server(entry.key());
+        let missing = own.missing();
         problems.append(own);
-        servers.extend(server.map(|server| ServerConfig { reserved: reserved.clone(), ..server }));
+        servers.extend(server.map(|server| ServerConfig { reserved: reserved.clone(), missing, ..server }));
     }
     servers
 }

@@ -61,6 +61,12 @@ impl Upstream {
         if !self.config.is_enabled {
             return;
         }
+        if let Some(reason) = self.config.missing.clone() {
+            tracing::warn!(server = self.name(), reason, "server not started");
+            self.enter(State::Failed { reason, retry_in: None });
+            let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
+            return self.enter(State::Stopped);
+        }
         tokio::select! {
             () = self.lives() => {}
             () = self.keep() => {}
@@ -140,7 +146,7 @@ impl Upstream {
                     let retry_in = pause(self.name(), failures);
                     failures += 1;
                     self.log_failure(&reason, retry_in, failures, &mut warned);
-                    self.enter(State::Failed { reason, retry_in });
+                    self.enter(State::Failed { reason, retry_in: Some(retry_in) });
                     tokio::select! {
                         () = tokio::time::sleep(retry_in) => {}
                         () = self.logged_in() => {

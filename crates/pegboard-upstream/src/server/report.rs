@@ -188,7 +188,7 @@ impl Upstream {
         let since_1970 = since.duration_since(UNIX_EPOCH).unwrap_or_default();
         let (reason, retry_in) = match &state {
             State::Failed { reason, retry_in } => {
-                (Some(reason.clone()), Some(retry_in.saturating_sub(entered.elapsed())))
+                (Some(reason.clone()), retry_in.map(|retry_in| retry_in.saturating_sub(entered.elapsed())))
             }
             _ => (None, None),
         };

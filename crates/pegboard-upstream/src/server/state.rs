@@ -14,12 +14,12 @@ pub enum State {
     Lazy,
     /// It was not used for a while and was stopped; a call starts it.
     Idle,
-    /// It does not run, and will be tried again.
+    /// It does not run.
     Failed {
         /// What happened.
         reason: String,
-        /// How long until the next try.
-        retry_in: Duration,
+        /// How long until the next try; `None` if it is not tried again before the configuration changes.
+        retry_in: Option<Duration>,
     },
     /// The configuration says not to use it.
     Disabled,

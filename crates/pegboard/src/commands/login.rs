@@ -93,6 +93,9 @@ pub(super) fn server_and_logins(
             None => error,
         });
     };
+    if let Some(missing) = &server.missing {
+        return Err(CliError::new(format!("the server `{name}` cannot be reached: {missing}")));
+    }
     Ok((server.clone(), state::logins(&folder)))
 }
 

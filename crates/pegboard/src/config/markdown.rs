@@ -40,7 +40,7 @@ tokens:
 
 | variable | value |
 | --- | --- |
-| `${NAME}`, `${env:NAME}` | the environment variable; an error if it is not set and the server is enabled |
+| `${NAME}`, `${env:NAME}` | the environment variable; a server whose variable is not set is not started, and for a setting of Pegboard it is an error |
 | `${NAME:-text}` | the same, or `text` if it is not set or empty |
 | `${file:PATH}` | the content of the file, at most 64 KiB, without the line break at its end; a relative path is resolved against the folder of the configuration file, `~/` against the home folder |
 | `${workspaceFolder}`, `${workspaceFolderBasename}` | the folder of the file (its parent folder for `.vscode` and `.cursor`), and the folder's name |

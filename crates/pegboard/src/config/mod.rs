@@ -147,15 +147,16 @@ impl Content {
         &self.bytes
     }
 
-    /// The configuration; all that is wrong with it is reported at once.
+    /// The configuration; all that is wrong with it is reported at once. A server for which a variable or a
+    /// file is missing is not an error: it is not started, and reported as failed.
     pub(crate) fn read(&self) -> Result<Config, CliError> {
-        self.read_with(|_| {}, &mut Vec::new())
+        self.read_with(Problems::forgive_missing_of_servers, &mut Vec::new())
     }
 
     /// [`read`](Self::read), and the other files that the configuration was read from, to watch them.
     pub(crate) fn read_watching(&self) -> (Result<Config, CliError>, Vec<PathBuf>) {
         let mut files = Vec::new();
-        let read = self.read_with(|_| {}, &mut files);
+        let read = self.read_with(Problems::forgive_missing_of_servers, &mut files);
         (read, files)
     }
 

@@ -141,6 +141,9 @@ impl Followed {
         if let Some(error) = self.door.as_ref().and_then(|door| door.check(has_tokens).err()) {
             return Err(format!("{error} ({})", error.hint()));
         }
+        if let Some(missing) = self.find_missing(&config) {
+            return Err(missing);
+        }
         config::state::check_approvals(&config, self.state.as_deref()).map_err(|error| error.in_one_line())?;
         super::log_notices(&config);
         self.warn_of_the_fixed(&config.listen, &config.telemetry);
@@ -161,6 +164,16 @@ impl Followed {
             return Err(error.to_string());
         }
         Ok(change)
+    }
+
+    /// What a server that runs would lack with another configuration. It is better off with the old one.
+    fn find_missing(&self, config: &Config) -> Option<String> {
+        let servers = self.gateway.servers();
+        let runs = |name: &str| {
+            let server = servers.iter().find(|server| server.name() == name);
+            server.is_some_and(|server| server.config().is_enabled && server.config().missing.is_none())
+        };
+        config.servers.iter().filter(|server| runs(&server.name)).find_map(|server| server.missing.clone())
     }
 
     /// Goes over to another way of learning, if it is another.

@@ -187,3 +187,16 @@ async fn a_model_that_is_still_being_copied_is_waited_for() {
     std::fs::write(&next, &other).expect("a file");
     until_finds(&session, false).await;
 }
+
+#[tokio::test]
+async fn a_new_server_without_its_variable_is_added_as_failed() {
+    let served = Served::start("reload-missing", &config(&json!({"one": fixture(&["--extras"])}))).await;
+    let broken = json!({"command": "x", "args": ["${NOT_SET_ANYWHERE}"]});
+    let more = config(&json!({"one": fixture(&["--extras"]), "two": broken}));
+    assert!(served.reconfigure(&more.to_string()).await);
+    let line = served.logged("server not started").await;
+    assert!(line.contains("server=\"two\"") && line.contains("NOT_SET_ANYWHERE"), "{line}");
+    // A further change is not rejected because of it.
+    let other = config(&json!({"one": fixture(&["--extras", "--tools", "3"]), "two": more["mcpServers"]["two"]}));
+    assert!(served.reconfigure(&other.to_string()).await);
+}

@@ -297,3 +297,36 @@ async fn a_gateway_that_runs_has_the_tools_to_check() {
         assert_eq!(fs::read_to_string(&starts).expect("a file").lines().count(), 1, "{args:?}");
     }
 }
+
+#[tokio::test]
+async fn an_unset_variable_stops_one_server_only() {
+    let place = Place::new("unset");
+    let broken = json!({"command": "x", "env": {"KEY": "${PB_NOT_SET}"}});
+    let mut config = json!({"mcpServers": {"toy": fixture(&["--extras"]), "broken": broken}});
+    place.configure(&config);
+    place.check(&["trust"], 0, "", "").await;
+    let reason = "needs the environment variable `PB_NOT_SET`, which is not set";
+    let warning = format!("server `broken`: `mcpServers.broken.env.KEY` {reason}");
+    place.check(&["tools"], 0, "toy___echo", &warning).await;
+    place.check(&["call", "toy___echo", "a=1"], 0, r#"{"a":1}"#, &warning).await;
+    place.check(&["search", "echo"], 0, "toy___echo", &warning).await;
+    place.check(&["catalog"], 1, "echo", &warning).await;
+    place.check(&["login", "broken"], 2, "", reason).await;
+    let file = place.project().join("pegboard.json");
+    let served = Served::start_in(place.project(), &file, std::path::Path::new(&place.state())).await;
+    served.logged("server not started").await;
+    let (_, status, _) = place.run(&["status", "--format", "json"]).await;
+    let status: Value = serde_json::from_str(&status).expect("JSON");
+    let broken = &status["servers"][1];
+    assert_eq!((&broken["state"], &broken["retryInMs"]), (&json!("failed"), &Value::Null), "{broken}");
+    assert!(broken["reason"].as_str().is_some_and(|text| text.contains("PB_NOT_SET")), "{broken}");
+    place.check(&["call", "toy___echo", "a=1"], 0, r#"{"a":1}"#, "").await;
+    drop(served);
+    // What protects the gateway itself is needed.
+    let place = Place::new("unset-own");
+    config["pegboard"] = json!({"tokens": [{"name": "x", "token": "${PB_NOT_SET}"}]});
+    place.configure(&config);
+    for args in [&["tools", "--config", "pegboard.json"][..], &["serve", "pegboard.json", "--listen", "127.0.0.1:0"]] {
+        place.check(args, 2, "", "PB_NOT_SET").await;
+    }
+}
