@@ -293,6 +293,11 @@ impl Agent {
         self.shared.talk.lock().await.conversation.session().unmatched_names()
     }
 
+    /// The names of allowed calls ([`AgentBuilder::grants`]) that meant no tool when the agent started.
+    pub fn unmatched_grants(&self) -> Vec<String> {
+        self.shared.hands.grants.unmatched()
+    }
+
     /// How many tools may be found in all.
     pub fn tool_count(&self) -> usize {
         self.shared.glance().tools

@@ -44,7 +44,7 @@ pub use pegboard_llm::{
     wire::{PromptCache, Usage},
 };
 pub use pegboard_upstream::config::{Secret, ServerConfig, TransportConfig};
-pub use people::{Approval, Deciding, Grants, Human, Policy, Question, Request, Verdict};
+pub use people::{AmbiguousGrant, Approval, Deciding, Grants, Human, Policy, Question, Request, Verdict};
 pub use program::Program;
 pub use schemars;
 pub use settings::{Limits, Mode, Prices, ToolSearch};

@@ -1,9 +1,12 @@
 //! The person at the other end.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, sync::Arc};
 
-use pegboard_core::{Risk, Tool, selection::is_always_on};
-use pegboard_discovery::policy::{Blocked, Policies};
+use pegboard_core::{Catalog, Risk, Selection, Tool, naming::Spelling, selection::is_always_on};
+use pegboard_discovery::{
+    HostTool,
+    policy::{Blocked, Policies},
+};
 use serde_json::Value;
 
 /// A question to the person.
@@ -127,29 +130,95 @@ impl Policy for Policies {
 /// assert!(!grants.covers(Some("evil"), "execute_shell_command"), "a server needs its name in front");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Grants(Vec<(Option<String>, String)>);
+pub struct Grants(Vec<Grant>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Grant {
+    /// As it was given.
+    text: String,
+    /// `None` for a tool of the host program.
+    server: Option<String>,
+    tool: String,
+    /// Whether it was looked for and means no tool.
+    is_unmatched: bool,
+}
+
+/// A name of an allowed call that several tools have.
+#[derive(Debug, thiserror::Error)]
+#[error("`{name}` is the name of several tools: {}", candidates.join(", "))]
+pub struct AmbiguousGrant {
+    /// The name that was given.
+    pub name: String,
+    /// The names that the model uses for these tools.
+    pub candidates: Vec<String>,
+}
 
 impl Grants {
-    /// Calls by their patterns: `SERVER:TOOL`, or the name of a tool of the host program. `*` stands
-    /// for any text, and the name of a tool is the one at its server.
+    /// Calls by their patterns: `SERVER:TOOL` or `SERVER___TOOL`, in which `*` stands for any text, the
+    /// name of a tool of the host program, or any other name of a tool that means only one. The name
+    /// in a pattern with `*` is the one at the server.
     pub fn new(patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        let pattern = |pattern: &str| match pattern.split_once(':') {
-            Some((server, tool)) => (Some(server.to_owned()), tool.to_owned()),
-            None => (None, pattern.to_owned()),
+        let grant = |text: &str| {
+            let (server, tool) = match text.split_once(':').or_else(|| text.split_once("___")) {
+                Some((server, tool)) => (Some(server.to_owned()), tool.to_owned()),
+                None => (None, text.to_owned()),
+            };
+            Grant { text: text.to_owned(), server, tool, is_unmatched: false }
         };
-        Self(patterns.into_iter().map(|one| pattern(one.as_ref())).collect())
+        Self(patterns.into_iter().map(|one| grant(one.as_ref())).collect())
+    }
+
+    /// Replaces names by the tools that they mean. A name that means none is kept, since its server
+    /// may come later.
+    pub(crate) fn resolve(&mut self, catalog: &Catalog, selection: &Selection) -> Result<(), AmbiguousGrant> {
+        for grant in &mut self.0 {
+            let is_host_tool = grant.server.is_none() && HostTool::from_name(&grant.tool).is_some();
+            if is_host_tool || grant.text.contains('*') {
+                continue;
+            }
+            let spelling = Spelling::new(&grant.text);
+            let visible = || catalog.iter().filter(|tool| selection.allows(tool));
+            let exact: Vec<&Arc<Tool>> = visible().filter(|tool| grant.is_name_of(tool)).collect();
+            let loose = || visible().filter(|tool| spelling.fits(tool)).collect();
+            let meant = if exact.is_empty() { loose() } else { exact };
+            match meant.as_slice() {
+                [] => grant.is_unmatched = true,
+                [tool] => {
+                    grant.server = tool.server_name().map(str::to_owned);
+                    grant.tool = tool.upstream_name().to_owned();
+                }
+                several => {
+                    let candidates = several.iter().map(|tool| tool.name().to_owned()).collect();
+                    return Err(AmbiguousGrant { name: grant.text.clone(), candidates });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The names that mean no tool.
+    pub(crate) fn unmatched(&self) -> Vec<String> {
+        self.0.iter().filter(|grant| grant.is_unmatched).map(|grant| grant.text.clone()).collect()
     }
 
     /// Whether a call of this tool is among them.
     pub fn covers(&self, server: Option<&str>, tool: &str) -> bool {
-        self.0.iter().any(|(of, name)| {
-            let is_of = match (of, server) {
+        self.0.iter().any(|grant| {
+            let is_of = match (&grant.server, server) {
                 (Some(of), Some(server)) => fits(of, server),
                 (None, None) => true,
                 _ => false,
             };
-            is_of && fits(name, tool)
+            is_of && fits(&grant.tool, tool)
         })
+    }
+}
+
+impl Grant {
+    /// Whether a tool has exactly this name: for the model, or with its server.
+    fn is_name_of(&self, tool: &Tool) -> bool {
+        let is_at_server = self.server.as_deref() == tool.server_name() && self.tool == tool.upstream_name();
+        tool.name() == self.text || is_at_server
     }
 }
 

@@ -50,6 +50,7 @@ impl AgentBuilder {
             .with_names(self.names.clone(), self.prefixes)
             .with_host_tools(self.human.is_some(), outputs.is_some());
         sources.refresh();
+        self.grants.resolve(sources.catalog(), &selection)?;
         let (mode, reason) = self.decide(&sources, &selection);
         let conversation = self.conversation(mode, &mut sources, &selection, outputs.is_some())?;
         let hands = self.hands(Hands::new(fleet, registry, selection), outputs);

@@ -4,7 +4,9 @@ use pegboard_http::ListenError;
 use pegboard_llm::{ConversationError, client::ClientError};
 use pegboard_upstream::config::file::FileError;
 
-use crate::{custom::RegisterError, outputs::OutputError, shell::ShellError, state::ResumeError};
+use crate::{
+    custom::RegisterError, outputs::OutputError, people::AmbiguousGrant, shell::ShellError, state::ResumeError,
+};
 
 /// Why an agent cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,9 @@ pub enum BuildError {
     /// The API of code execution mode.
     #[error(transparent)]
     Api(#[from] ListenError),
+    /// A name of an allowed call.
+    #[error(transparent)]
+    Grant(#[from] AmbiguousGrant),
     /// The conversation to go on with.
     #[error(transparent)]
     Resume(#[from] ResumeError),
@@ -53,6 +58,7 @@ impl BuildError {
             Self::Shell(error) => error.hint().map(str::to_owned),
             Self::Resume(error) => error.hint().map(str::to_owned),
             Self::Outputs(error) => error.hint().map(str::to_owned),
+            Self::Grant(error) => error.candidates.first().map(|name| format!("name one of them, such as `{name}`")),
             Self::Api(error) => Some(error.hint().to_owned()),
             _ => None,
         }

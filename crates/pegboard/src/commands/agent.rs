@@ -37,7 +37,9 @@ use super::serve::runtime;
 use crate::{
     Outcome,
     error::{CliError, warn},
-    logging, output,
+    logging,
+    output::{self, counted},
+    plain::clean,
     progress::Progress,
     source::Source,
     telemetry::{Off, Telemetry},
@@ -109,6 +111,9 @@ async fn check_tools(agent: &Agent, mode: Mode) -> Result<(), CliError> {
     // A server that is away may have the tools.
     let is_complete = agent.failures().is_empty();
     if mode == Mode::ToolSearch && is_complete && !agent.has_deferred_tools().await {
+    for name in agent.unmatched_grants() {
+        warn(&format!("`--allow`: no tool `{}`", clean(&name)));
+    }
         agent.stop().await;
         return Err(CliError::new("tools is required").hint("configure servers with tools, or choose another `--mode`"));
     }

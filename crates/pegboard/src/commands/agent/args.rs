@@ -4,7 +4,6 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 use pegboard_agent::{Approval, Mode, Prices, shell::SandboxPolicy};
-use pegboard_discovery::HostTool;
 use pegboard_llm::{Delivery, Provider};
 
 use crate::{
@@ -82,8 +81,9 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "CALLS", default_value = "destructive")]
     pub(crate) approve: ApprovalName,
 
-    /// Calls that need no further approval, such as `github:create_issue` or `files:read_*`
-    #[arg(long, value_name = "SERVER:TOOL", value_delimiter = ',', value_parser = parse_grant)]
+    /// Calls that need no further approval, such as `github___create_issue`, `create_issue` or
+    /// `files:read_*`
+    #[arg(long, value_name = "TOOL", value_delimiter = ',', value_parser = parse_grant)]
     pub(crate) allow: Vec<String>,
 
     /// Allow every call; the same as `--approve never`
@@ -260,11 +260,10 @@ pub(super) fn providers() -> String {
 
 /// Only commands have no server.
 fn parse_grant(text: &str) -> Result<String, String> {
-    let is_command = text == HostTool::ExecuteShellCommand.name();
-    match text.split_once(':') {
+    match text.split_once(':').or_else(|| text.split_once("___")) {
         Some((server, tool)) if !server.is_empty() && !tool.is_empty() => Ok(text.to_owned()),
-        None if is_command => Ok(text.to_owned()),
-        _ => Err("expected SERVER:TOOL, where `*` matches any text, or `execute_shell_command`".to_owned()),
+        None if !text.is_empty() && !text.contains('*') => Ok(text.to_owned()),
+        _ => Err("expected the name of a tool, or SERVER:TOOL, where `*` matches any text".to_owned()),
     }
 }
 
@@ -299,6 +298,16 @@ mod tests {
     fn prices() {
         let check = |text: &str, expected: Option<(f64, f64, f64)>| {
             let prices = parse_prices(text).ok().map(|prices| (prices.input, prices.cached, prices.output));
+    #[test]
+    fn grants_name_a_tool_or_a_server_and_a_pattern() {
+        for text in ["files:read_*", "files___read_*", "files___delete_file", "delete_file", "*:*"] {
+            assert_eq!(parse_grant(text).as_deref(), Ok(text));
+        }
+        for text in ["", "*", "read_*", ":read", "files:", "files___"] {
+            assert!(parse_grant(text).is_err(), "{text}");
+        }
+    }
+
             assert_eq!(prices, expected, "{text}");
         };
         check("3,15", Some((3.0, 3.0, 15.0)));

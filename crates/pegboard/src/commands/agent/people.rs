@@ -59,8 +59,7 @@ impl Ask {
     pub(super) fn text(&self) -> String {
         match self {
             Self::Approve(request, _) => {
-                let whose = request.server.as_ref().map_or(String::new(), |server| format!("{}.", visible(server)));
-                let tool = visible(&request.tool);
+                let tool = visible(&full_name(request));
                 format!(
                     "{STRONG}?{STRONG:#} allow {STRONG}{whose}{tool}{STRONG:#} with\n{}  [y]es  [a]lways  [n]o  [?], \
                      or a reason to decline: ",
@@ -87,16 +86,12 @@ impl Ask {
         }
     }
 
-    /// Answers where no person is attached; the tool that wanted consent, and the pattern that would
-    /// grant it.
+    /// Answers where no person is attached; the tool that wanted consent, and the name that grants it.
     pub(super) fn refuse(self) -> Option<(String, String)> {
         match self {
             Self::Approve(request, reply) => {
                 let _ = reply.send(Verdict::Deny(NOBODY.to_owned()));
-                let grant = match &request.server {
-                    Some(server) => format!("{server}:{}", request.tool),
-                    None => request.tool.clone(),
-                };
+                let grant = full_name(&request);
                 Some((request.tool, grant))
             }
             Self::Answer(_, reply) => {
@@ -104,6 +99,14 @@ impl Ask {
                 None
             }
         }
+    }
+}
+
+/// The name of a tool with its server.
+fn full_name(request: &Request) -> String {
+    match &request.server {
+        Some(server) => format!("{server}___{}", request.tool),
+        None => request.tool.clone(),
     }
 }
 

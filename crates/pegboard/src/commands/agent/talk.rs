@@ -39,7 +39,9 @@ pub(super) struct Talk {
     pub(super) asked: mpsc::Receiver<Ask>,
     pub(super) signals: Signals,
     pub(super) prices: Option<Prices>,
-    /// Calls that were not made for lack of consent: `server:tool`.
+    /// Where prompts are typed; none where there is only one prompt.
+    pub(super) keyboard: Option<Keyboard>,
+    /// Calls that were not made for lack of consent: `server___tool`.
     pub(super) refused: Vec<String>,
 }
 

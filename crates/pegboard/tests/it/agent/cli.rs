@@ -284,17 +284,28 @@ fn nobody_consents_without_a_terminal() {
     // Who cannot be asked is not offered to be.
     assert!(!place.told(0).contains("ask_human"));
     assert_eq!(output.status.code(), Some(1));
-    for consent in [&["--yes"][..], &["--allow", "files:delete_*"]] {
+    let names = ["files:delete_*", "files___delete_*", "files___delete_file", "delete_file", "files/deleteFile"];
+    for consent in [vec!["--yes"]].into_iter().chain(names.map(|name| vec!["--allow", name])) {
         let place = Place::new("consent-given", script());
-        let output = place.ask(&[&["Delete the notes"], consent].concat());
+        let output = place.ask(&[&["Delete the notes"], &consent[..]].concat());
         assert!(!place.told(1).contains("no terminal to ask on"), "{}", stderr(&output));
         assert_eq!(output.status.code(), Some(0), "{consent:?}");
     }
     let place = Place::new("consent-other", script());
     let output = place.ask(&["Delete the notes", "--allow", "files:read_*"]);
     assert_eq!(output.status.code(), Some(1), "another tool was granted");
-    let output = place.ask(&["Delete the notes", "--allow", "delete_file"]);
-    assert!(stderr(&output).contains("expected SERVER:TOOL"), "{}", stderr(&output));
+    let output = place.ask(&["Delete the notes", "--allow", "delete_*"]);
+    assert!(stderr(&output).contains("or SERVER:TOOL"), "{}", stderr(&output));
+    let output = place.ask(&["Delete the notes", "--allow", "no_such_tool"]);
+    assert!(stderr(&output).contains("`--allow`: no tool `no_such_tool`"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_allowed_name_must_mean_one_tool() {
+    let place = Place::new("consent-ambiguous", [say("Hello.")]);
+    place.file("two.json", &json!({"mcpServers": {"one": fixture(&["--extras"]), "two": fixture(&["--extras"])}}));
+    let output = place.ask(&["two.json", "Hello", "--allow", "echo"]);
+    insta::assert_snapshot!(show(&output));
 }
 
 #[test]
