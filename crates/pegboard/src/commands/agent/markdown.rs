@@ -1,224 +1,249 @@
 //! Markdown on a terminal, piece by piece as a model writes it.
 //!
-//! What is shown is what was written, in colours: marks are taken out where a terminal has a style
-//! for them, and everything else stays. A line begins to be shown as soon as it is known what kind
-//! of line it is.
+//! A line is shown from the moment its kind is known, and the text within it as soon as no mark is
+//! open; a table is shown at its end. The output does not depend on how the text is cut into pieces,
+//! because every character is taken by itself.
+//!
+//! Written by hand, because a parser of whole documents such as `pulldown-cmark` can read a text
+//! only once it is complete, and text that a terminal has shown cannot be taken back.
+
+mod flow;
+mod inline;
+mod line;
+mod table;
+#[cfg(test)]
+mod tests;
 
 use anstyle::{AnsiColor, Style};
 
+use self::{
+    flow::Flow,
+    inline::Inline,
+    line::{Fence, Kind, Quote},
+    table::Table,
+};
+use crate::output::FAINT;
+
 const HEADING: Style = Style::new().bold().underline();
-const BOLD: Style = Style::new().bold();
-const ITALIC: Style = Style::new().italic();
 const CODE: Style = AnsiColor::Cyan.on_default();
 
-/// Characters at the beginning of a line that can decide what kind it is.
-const MAX_MARK: usize = 12;
+/// What code is indented by, and what goes on below a line of a list.
+const CODE_INDENT: &str = "  ";
+
+/// The longest horizontal rule.
+const MAX_RULE: usize = 40;
+
+/// A character and how it looks.
+type Glyph = (char, Style);
 
 /// A text that is being written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Markdown {
-    /// What has come of a line whose kind is not known yet; `None` in the middle of one.
+    flow: Flow,
+    inline: Inline,
+    /// The beginning of a line whose kind is not known yet; `None` in the middle of a line.
     begun: Option<String>,
-    is_started: bool,
-    in_fence: bool,
-    is_heading: bool,
-    is_bold: bool,
-    is_italic: bool,
-    is_code: bool,
-    /// A `*` whose meaning the next character decides.
-    star: bool,
-    last: Option<char>,
+    /// Block quotes around the current line.
+    quotes: usize,
+    fence: Option<Fence>,
+    /// Lines that begin with `|` and may be a table.
+    rows: Vec<String>,
 }
 
 impl Markdown {
-    /// The next piece, ready to be shown.
+    /// A text for a terminal of `width` columns.
+    pub(super) fn new(width: usize) -> Self {
+        Self {
+            flow: Flow::new(width),
+            inline: Inline::default(),
+            begun: Some(String::new()),
+            quotes: 0,
+            fence: None,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Renders a whole text, with a line break at its end.
+    pub(super) fn render(text: &str, width: usize) -> String {
+        let mut markdown = Self::new(width);
+        markdown.push(text) + &markdown.finish()
+    }
+
+    /// Takes the next piece and returns what can be shown now.
     pub(super) fn push(&mut self, piece: &str) -> String {
-        let mut shown = String::with_capacity(piece.len());
-        for c in piece.chars() {
-            self.take(c, &mut shown);
-        }
-        shown
+        piece.chars().for_each(|c| self.take(c));
+        self.flow.take()
     }
 
-    /// What was held back, at the end of the text.
+    /// Ends the text: returns what was held back, with a line break if a line is open.
     pub(super) fn finish(&mut self) -> String {
-        let mut shown = String::new();
-        if let Some(begun) = self.begun.take() {
-            self.begin(&begun, &mut shown);
+        match self.begun.take() {
+            Some(begun) if !begun.trim().is_empty() => self.begin(begun, true),
+            Some(_) => {}
+            None => self.end_line(),
         }
-        self.settle_star(None, &mut shown);
-        self.end_line(&mut shown);
-        *self = Self::default();
+        self.end_table();
+        let shown = self.flow.take();
+        *self = Self::new(self.flow.width());
         shown
     }
 
-    fn take(&mut self, c: char, shown: &mut String) {
-        if !self.is_started {
-            (self.is_started, self.begun) = (true, Some(String::new()));
-        }
-        if let Some(mut begun) = self.begun.take() {
-            if c != '\n' {
+    fn take(&mut self, c: char) {
+        match (self.begun.take(), c) {
+            (Some(begun), '\n') => self.begin(begun, true),
+            (Some(mut begun), c) => {
                 begun.push(c);
+                self.begin(begun, false);
             }
-            if c != '\n' && is_undecided(&begun) {
-                self.begun = Some(begun);
-                return;
-            }
-            self.begin(&begun, shown);
-            if c == '\n' {
-                self.end_line(shown);
-                shown.push('\n');
-            }
-            return;
-        }
-        if c == '\n' {
-            self.settle_star(None, shown);
-            self.end_line(shown);
-            shown.push('\n');
-        } else {
-            self.inline(c, shown);
+            (None, '\n') => self.end_line(),
+            (None, c) if self.fence.is_some() => self.flow.put_as_is(c, CODE),
+            (None, c) => self.inline.push(c, &mut self.flow),
         }
     }
 
-    /// Begins a line of which enough is known.
-    fn begin(&mut self, begun: &str, shown: &mut String) {
-        let rest = begun.trim_start();
-        let indent = &begun[..begun.len() - rest.len()];
-        self.last = None;
-        if rest.starts_with("```") || rest.starts_with("~~~") {
-            self.in_fence = !self.in_fence;
-            shown.push_str(&format!("{CODE}{begun}{CODE:#}"));
-            return;
+    /// Begins a line if enough of it is known; `is_whole` when it does not go on.
+    fn begin(&mut self, begun: String, is_whole: bool) {
+        let Some(begun) = self.strip_quotes(begun, is_whole) else { return };
+        match self.fence.as_ref() {
+            Some(fence) if !is_whole && fence.may_end_at(&begun) => self.begun = Some(begun),
+            Some(fence) if fence.ends_at(&begun) => {
+                self.fence = None;
+                self.skip_line();
+            }
+            Some(_) => self.begin_code(&begun, is_whole),
+            None => match line::kind(&begun, is_whole) {
+                Some(kind) => self.begin_kind(kind, &begun, is_whole),
+                None => self.begun = Some(begun),
+            },
         }
-        if self.in_fence {
-            shown.push_str(&format!("{CODE}{begun}"));
-            return;
-        }
-        let hashes = rest.chars().take_while(|c| *c == '#').count();
-        if (1..=6).contains(&hashes) && rest[hashes..].starts_with(' ') {
-            self.is_heading = true;
-            shown.push_str(&HEADING.to_string());
-            return rest[hashes + 1..].chars().for_each(|c| self.inline(c, shown));
-        }
-        let bullet = ["- ", "* ", "+ "].iter().find_map(|mark| rest.strip_prefix(mark));
-        if let Some(item) = bullet {
-            shown.push_str(&format!("{indent}• "));
-            return item.chars().for_each(|c| self.inline(c, shown));
-        }
-        begun.chars().for_each(|c| self.inline(c, shown));
     }
 
-    /// A character in the middle of a line.
-    fn inline(&mut self, c: char, shown: &mut String) {
-        if self.in_fence {
-            return shown.push(c);
-        }
-        if self.star {
-            if c == '*' {
-                self.star = false;
-                self.is_bold = !self.is_bold;
-                return self.restyle(shown);
-            }
-            self.settle_star(Some(c), shown);
-        }
-        match c {
-            '`' => {
-                self.is_code = !self.is_code;
-                self.restyle(shown);
-            }
-            '*' if !self.is_code => self.star = true,
-            c => {
-                shown.push(c);
-                self.last = Some(c);
+    /// Takes the marks of block quotes away; `None` while more of the line is needed for that.
+    fn strip_quotes(&mut self, mut begun: String, is_whole: bool) -> Option<String> {
+        // Within a fence only the marks that it began with are marks.
+        while self.fence.as_ref().is_none_or(|fence| self.quotes < fence.quotes) {
+            match line::quote(&begun, is_whole) {
+                Quote::Undecided => {
+                    self.begun = Some(begun);
+                    return None;
+                }
+                Quote::Mark(used) => {
+                    self.end_table();
+                    self.quotes += 1;
+                    begun.drain(..used);
+                }
+                Quote::None => {
+                    // A fence ends with the quote that it is in.
+                    self.fence = None;
+                    break;
+                }
             }
         }
+        Some(begun)
     }
 
-    /// Decides about a single `*`: emphasis beside a word, a star elsewhere.
-    fn settle_star(&mut self, next: Option<char>, shown: &mut String) {
-        if !std::mem::take(&mut self.star) {
-            return;
+    fn begin_code(&mut self, code: &str, is_whole: bool) {
+        self.flow.begin(self.quotes, 0, 0);
+        if !code.is_empty() {
+            CODE_INDENT.chars().chain(code.chars()).for_each(|c| self.flow.put_as_is(c, CODE));
         }
-        let opens = next.is_some_and(|next| !next.is_whitespace());
-        let closes = self.last.is_some_and(|last| !last.is_whitespace());
-        if (self.is_italic && closes) || (!self.is_italic && opens && !closes) {
-            self.is_italic = !self.is_italic;
-            self.restyle(shown);
-        } else {
-            shown.push('*');
-            self.last = Some('*');
+        if is_whole {
+            self.end_line();
         }
     }
 
-    /// Goes over to the style of now.
-    fn restyle(&self, shown: &mut String) {
-        shown.push_str(&format!("{}", anstyle::Reset));
-        let styles = [(self.is_heading, HEADING), (self.is_bold, BOLD), (self.is_italic, ITALIC), (self.is_code, CODE)];
-        styles.iter().filter(|(is_on, _)| *is_on).for_each(|(_, style)| shown.push_str(&style.to_string()));
-    }
-
-    /// Ends the styles of a line; none goes beyond it.
-    fn end_line(&mut self, shown: &mut String) {
-        let is_styled = self.is_heading || self.is_bold || self.is_italic || self.is_code || self.in_fence;
-        if is_styled {
-            shown.push_str(&format!("{}", anstyle::Reset));
+    /// Begins a line outside of code.
+    fn begin_kind(&mut self, kind: Kind, begun: &str, is_whole: bool) {
+        if kind == Kind::Row && self.quotes == 0 {
+            self.take_row(begun);
+            return self.skip_line();
         }
-        (self.is_heading, self.is_bold, self.is_italic, self.is_code) = (false, false, false, false);
-        self.begun = Some(String::new());
+        self.end_table();
+        let indent = line::indent(begun);
+        match kind {
+            Kind::Fence(fence) => return self.begin_fence(Fence { quotes: self.quotes, ..fence }),
+            Kind::Rule => {
+                self.flow.begin(self.quotes, 0, 0);
+                let length = self.flow.width().min(MAX_RULE);
+                (0..length).for_each(|_| self.flow.put_as_is('─', FAINT));
+            }
+            Kind::Heading(used) => self.begin_text("", &begun[used..], HEADING, 0),
+            Kind::Bullet(used) => self.begin_text("• ", &begun[used..], Style::new(), indent),
+            Kind::Number(used) => self.begin_text(begun[..used].trim_start(), &begun[used..], Style::new(), indent),
+            Kind::Text | Kind::Row => self.begin_text("", begun.trim_start(), Style::new(), indent),
+        }
+        if is_whole {
+            self.end_line();
+        }
     }
-}
 
-/// Whether more of a line is needed to know its kind.
-fn is_undecided(begun: &str) -> bool {
-    let rest = begun.trim_start();
-    if begun.chars().count() > MAX_MARK {
-        return false;
+    fn begin_fence(&mut self, fence: Fence) {
+        if !fence.language.is_empty() {
+            self.flow.begin(self.quotes, 0, 0);
+            let indent = " ".repeat(fence.indent);
+            let shown = [&indent, CODE_INDENT, &fence.language].concat();
+            shown.chars().for_each(|c| self.flow.put_as_is(c, FAINT));
+            self.flow.end();
+        }
+        self.fence = Some(fence);
+        self.skip_line();
     }
-    rest.is_empty() || rest.chars().all(|c| matches!(c, '#' | '-' | '*' | '+' | '`' | '~')) && rest.len() < 7
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Begins a line of text; what does not fit on it goes on below the text, not below its mark.
+    fn begin_text(&mut self, mark: &str, text: &str, style: Style, indent: usize) {
+        self.flow.begin(self.quotes, indent, indent + mark.chars().count());
+        mark.chars().for_each(|c| self.flow.put_as_is(c, Style::new()));
+        self.inline.begin(style);
+        text.chars().for_each(|c| self.inline.push(c, &mut self.flow));
+    }
 
-    /// A text in pieces of every size is shown alike, and without styles it reads so.
-    fn check(text: &str, expected: &str) {
-        let whole = {
-            let mut markdown = Markdown::default();
-            markdown.push(text) + &markdown.finish()
+    fn end_line(&mut self) {
+        self.inline.finish(&mut self.flow);
+        self.flow.end();
+        self.skip_line();
+    }
+
+    /// Goes over to the next line without showing anything.
+    fn skip_line(&mut self) {
+        (self.quotes, self.begun) = (0, Some(String::new()));
+    }
+
+    /// Keeps a line that may be one of a table.
+    fn take_row(&mut self, row: &str) {
+        if self.rows.len() == 1 && table::alignments(&self.rows[0], row).is_none() {
+            // The line before has no table below it; this one may still have one.
+            self.end_table();
+        }
+        self.rows.push(row.to_owned());
+    }
+
+    /// Shows the table that was held back, or the line that only looked like the first of one.
+    fn end_table(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        let alignments = match rows.as_slice() {
+            [] => return,
+            [head, below, ..] => table::alignments(head, below),
+            [_] => None,
         };
-        for size in 1..8 {
-            let mut markdown = Markdown::default();
-            let letters: Vec<char> = text.chars().collect();
-            let pieces = letters.chunks(size).map(|piece| markdown.push(&piece.iter().collect::<String>()));
-            let shown: String = pieces.collect();
-            assert_eq!(shown + &markdown.finish(), whole, "pieces of {size}: {text}");
-        }
-        assert_eq!(anstream::adapter::strip_str(&whole).to_string(), expected, "{whole:?}");
+        let Some(alignments) = alignments else { return rows.iter().for_each(|row| self.show_text(row)) };
+        let table = Table::read(&rows, alignments);
+        let Some(lines) = table.in_columns(self.flow.width()) else {
+            return table.as_list().into_iter().for_each(|line| self.show(line, Flow::put));
+        };
+        lines.into_iter().for_each(|line| self.show(line, Flow::put_as_is));
     }
 
-    #[test]
-    fn marks_become_styles() {
-        check("plain words\n", "plain words\n");
-        check("# Title\nand **bold**, *soft* and `code`", "Title\nand bold, soft and code");
-        check("- one\n  * two\n+ three", "• one\n  • two\n• three");
-        check("2 * 3 * 4 and a*b", "2 * 3 * 4 and a*b");
-        check(
-            "```rust\nlet a = *b;\n# not a title\n```\nafter *it*",
-            "```rust\nlet a = *b;\n# not a title\n```\nafter it",
-        );
-        check("#hash and -dash", "#hash and -dash");
-        check("**open\nnext", "open\nnext");
-        check("`a * b` stays", "a * b stays");
-        check("", "");
-        check("\n\n", "\n\n");
-        check("***both***", "both");
+    /// Shows a whole line of text.
+    fn show_text(&mut self, line: &str) {
+        self.begin_text("", line.trim_start(), Style::new(), line::indent(line));
+        self.inline.finish(&mut self.flow);
+        self.flow.end();
     }
 
-    #[test]
-    fn words_are_shown_as_they_come() {
-        let mut markdown = Markdown::default();
-        assert_eq!(markdown.push("Hel"), "Hel");
-        assert_eq!(markdown.push("lo **wor"), format!("lo {}{BOLD}wor", anstyle::Reset));
+    /// Shows a whole line of glyphs.
+    fn show(&mut self, line: Vec<Glyph>, put: fn(&mut Flow, char, Style)) {
+        self.flow.begin(0, 0, CODE_INDENT.len());
+        line.into_iter().for_each(|(c, style)| put(&mut self.flow, c, style));
+        self.flow.end();
     }
 }

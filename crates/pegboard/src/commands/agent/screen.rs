@@ -14,7 +14,7 @@ use super::{
     amounts::{Spent, size, time},
     markdown::Markdown,
     people::Ask,
-    show::{Show, Start},
+    show::{Resumed, Show, Start},
     terminal,
 };
 use crate::{
@@ -32,6 +32,9 @@ const ALARM: Style = AnsiColor::Red.on_default().bold();
 /// Lines of a result that are shown.
 const MAX_LINES: usize = 3;
 
+/// Lines of the last answer that are shown when a conversation goes on.
+const MAX_RESUMED: usize = 20;
+
 /// Names of tools that came or went which are told.
 const MAX_NAMES: usize = 8;
 
@@ -48,7 +51,7 @@ enum Line {
 }
 
 /// Draws a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Screen {
     /// Whether words are shown as they come; who reads a pipe wants the answer alone.
     is_streamed: bool,
@@ -68,17 +71,30 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn new(shows_thinking: bool) -> Self {
-        Self { is_streamed: stdout().is_terminal(), shows_thinking, ..Self::default() }
+        Self {
+            is_streamed: stdout().is_terminal(),
+            shows_thinking,
+            line: Line::New,
+            words: Cleaner::default(),
+            markdown: Markdown::new(output::width()),
+            thoughts: Cleaner::default(),
+            calls: HashMap::new(),
+            latest: None,
+            visible: Vec::new(),
+            has_advised: false,
+        }
     }
 
     /// Ends what the line is in the middle of.
     fn break_line(&mut self) -> Result<(), CliError> {
         match std::mem::take(&mut self.line) {
-            Line::New => {}
-            Line::Words => output::text(&format!("{}\n", self.markdown.finish()))?,
-            Line::Thoughts => say(""),
+            Line::Thoughts => {
+                say("");
+                Ok(())
+            }
+            Line::New => Ok(()),
+            Line::Words => output::text(&self.markdown.finish()),
         }
-        Ok(())
     }
 
     /// Says something on a line of its own.
@@ -93,11 +109,11 @@ impl Screen {
         if !self.is_streamed || piece.is_empty() {
             return Ok(());
         }
-        if self.line != Line::Words {
+        if self.line == Line::Thoughts {
             self.break_line()?;
         }
         self.latest = None;
-        self.line = if piece.ends_with('\n') { Line::New } else { Line::Words };
+        self.line = Line::Words;
         output::text(&self.markdown.push(&piece))
     }
 
@@ -157,6 +173,27 @@ impl Screen {
         }
     }
 
+    /// Shows the last exchange of the conversation that goes on.
+    fn resumed(&self, resumed: &Resumed) {
+        say(&format!("{FAINT}resuming after {}{FAINT:#}", counted(resumed.messages, "message")));
+        let room = terminal::width().saturating_sub(2);
+        if let Some(asked) = &resumed.asked {
+            say(&format!("{FAINT}> {}{FAINT:#}", one_line(asked, room)));
+        }
+        let Some(answered) = resumed.answered.as_ref().map(|answered| clean(answered)) else { return };
+        if !self.is_streamed {
+            let marked = Markdown::render(&answered, usize::MAX);
+            let plain = anstream::adapter::strip_str(&marked).to_string();
+            return say(&format!("{FAINT}< {}{FAINT:#}", one_line(&plain, room)));
+        }
+        let answered = Markdown::render(&answered, output::width());
+        let lines: Vec<&str> = answered.lines().collect();
+        lines.iter().take(MAX_RESUMED).for_each(|line| say(line));
+        if let more @ 1.. = lines.len().saturating_sub(MAX_RESUMED) {
+            say(&format!("{FAINT}… {}{FAINT:#}", counted(more, "more line")));
+        }
+    }
+
     fn tools(&mut self, visible: Vec<String>) -> Result<(), CliError> {
         let before = std::mem::replace(&mut self.visible, visible);
         let come: Vec<&String> = self.visible.iter().filter(|name| !before.contains(name)).collect();
@@ -195,13 +232,7 @@ impl Show for Screen {
             None => {}
         }
         if let Some(resumed) = &start.resumed {
-            say(&format!("{FAINT}resuming after {} messages{FAINT:#}", resumed.messages));
-            let room = terminal::width().saturating_sub(2);
-            for (mark, words) in [('>', &resumed.asked), ('<', &resumed.answered)] {
-                if let Some(words) = words {
-                    say(&format!("{FAINT}{mark} {}{FAINT:#}", one_line(words, room)));
-                }
-            }
+            self.resumed(resumed);
         }
         Ok(())
     }
@@ -236,7 +267,8 @@ impl Show for Screen {
                 self.break_line()?;
                 // What one turn leaves open must not swallow the next.
                 (self.words, self.thoughts) = (Cleaner::default(), Cleaner::default());
-                self.markdown = Markdown::default();
+                // The terminal may have another width now.
+                self.markdown = Markdown::new(output::width());
                 Ok(())
             }
             Event::Compacted => self.talk(&format!("{FAINT}the conversation was summarized{FAINT:#}")),

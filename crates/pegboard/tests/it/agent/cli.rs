@@ -257,11 +257,14 @@ fn the_prompt_may_come_on_standard_input() {
 
 #[test]
 fn a_conversation_goes_on_in_another_process() {
-    let place = Place::new("transcript", [errand().to_vec(), vec![say("I said it already.")]].concat());
+    let [search, list, _] = errand();
+    let marked = say("**Two** issues are `open`.");
+    let place = Place::new("transcript", [search, list, marked, say("I said it already.")]);
     let args = ["--transcript", "talk.json"];
     let first = place.ask(&[&args[..], &["Which issues are open?"]].concat());
     assert!(!stderr(&first).contains("going on"), "{}", stderr(&first));
     let second = place.ask(&[&args[..], &["And now?"]].concat());
+    assert!(stderr(&second).contains("< Two issues are open."), "{}", stderr(&second));
     insta::assert_snapshot!(show(&second));
     let told = place.told(3);
     assert!(told.contains("Which issues are open?") && told.contains("And now?"));

@@ -16,7 +16,13 @@ struct Seen {
 impl Place {
     /// Runs it on a terminal; each step waits for a text and types what follows.
     fn on_terminal(&self, args: &[&str], steps: &[(&str, &str)]) -> Seen {
+        self.on_terminal_of(100, args, steps)
+    }
+
+    /// Runs it on a terminal of so many columns.
+    fn on_terminal_of(&self, columns: usize, args: &[&str], steps: &[(&str, &str)]) -> Seen {
         let mut command = Command::new("python3");
+        command.env("TERMINAL_COLUMNS", columns.to_string());
         for name in ["PEGBOARD_MODEL", "PEGBOARD_CONFIG", "PEGBOARD_LOG", "NO_COLOR"] {
             command.env_remove(name);
         }
@@ -49,6 +55,42 @@ fn one_prompt_on_a_terminal() {
 #[test]
 fn a_conversation_on_a_terminal() {
     let question = json!({"question": "Which colour?", "options": ["red", "blue"]});
+const DOCUMENT: &str = "\
+## Open issues in `acme/web`
+
+There are **2 open issues**; see [the list](https://github.com/acme/web/issues):
+
+1. *Login fails* on Safari, which several users have reported since the release of last week
+2. Dark mode is missing
+   - the `settings_page` needs a switch
+
+| # | Title | Labels | Notes |
+|--:|:------|:------:|-------|
+| 1 | Login fails | bug | Fails with **Safari 17** after the redirect from the identity provider |
+| 2 | Dark mode | feature | Wanted by *many* people |
+
+> Nobody is assigned.
+
+```sh
+gh issue view 1 --repo acme/web
+```
+
+Shall I assign them?
+";
+
+#[test]
+fn an_answer_in_markdown_fits_terminals() {
+    for columns in [60, 80, 120] {
+        let [search, list, _] = errand();
+        let place = Place::new(&format!("markdown-{columns}"), [search, list, say(DOCUMENT), say("As before.")]);
+        let args = ["--transcript", "talk.json", "Which issues are open?"];
+        let first = place.on_terminal_of(columns, &args, &[]);
+        insta::assert_snapshot!(format!("markdown in {columns} columns"), shown(&first));
+        let resumed = place.on_terminal_of(columns, &["--transcript", "talk.json", "And now?"], &[]);
+        insta::assert_snapshot!(format!("resumed in {columns} columns"), shown(&resumed));
+    }
+}
+
     let stalled = say("A long story that nobody waits for").sending(Sending::stall_after(900));
     let place = Place::new(
         "conversation",
