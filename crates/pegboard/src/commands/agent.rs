@@ -31,7 +31,7 @@ use self::{
     show::{Show, Start},
     signals::Signals,
     talk::{Ended, Talk},
-    terminal::Found,
+    terminal::{Found, Keyboard},
 };
 use super::serve::runtime;
 use crate::{
@@ -81,12 +81,14 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
         AgentFormat::Text => Box::new(Screen::new(args.show_thinking)),
         AgentFormat::Json => Box::new(Lines),
     };
-    let signals = runtime.block_on(async { Signals::listen(Found::look()) });
+    let found = Found::look();
+    let signals = runtime.block_on(async { Signals::listen(found.clone()) });
     let Some(agent) = runtime.block_on(begin(builder, servers, &signals))? else { return Ok(Outcome::Interrupted) };
     runtime.block_on(check_tools(&agent, mode.0))?;
     let start = runtime.block_on(Start::of(&agent, name, mode.1));
     let shown = show.start(&start);
-    let mut talk = Talk { agent, show, asked, signals, prices: args.prices, refused: Vec::new() };
+    let keyboard = prompt.is_none().then(|| Keyboard::new(found));
+    let mut talk = Talk { agent, show, asked, signals, prices: args.prices, keyboard, refused: Vec::new() };
     let ended = shown.and_then(|()| match prompt {
         Some(prompt) => runtime.block_on(once(prompt, &mut talk)),
         None => repl::run(&runtime, &mut talk, state.map(|state| state.join("agent-history")).as_deref()),

@@ -14,6 +14,7 @@ use super::{
     failure,
     signals::Stop,
     talk::{Ended, Talk},
+    terminal::Keyboard,
 };
 use crate::{
     Outcome,
@@ -29,7 +30,8 @@ your input goes to the model, except for these commands:
 /compact   summarize the conversation to continue with a shorter one
 /help      show this help
 /quit      end the conversation, like Ctrl-D
-Ctrl-C     stop the model; press it twice at the prompt to end";
+Ctrl-C     stop the model; press it twice at the prompt to end
+text that you type while the model works waits for the next prompt";
 
 const COMMANDS: [&str; 5] = ["/tools", "/cost", "/compact", "/help", "/quit"];
 
@@ -99,7 +101,8 @@ fn read_lines(
     let mut is_interrupted = false;
     say(&format!("{FAINT}type `/help` for the commands{FAINT:#}"));
     loop {
-        let line = match editor.readline("> ") {
+        let kept = talk.keyboard.as_mut().map(Keyboard::take_kept).unwrap_or_default();
+        let line = match editor.readline_with_initial("> ", (&kept, "")) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) if !is_interrupted => {
                 is_interrupted = true;
@@ -116,7 +119,10 @@ fn read_lines(
         }
         // A full history is no reason to stop.
         let _ = editor.add_history_entry(line);
-        if let Next::End(outcome) = runtime.block_on(take(line, talk))? {
+        let hidden = talk.keyboard.as_ref().map(Keyboard::hide);
+        let next = runtime.block_on(take(line, talk))?;
+        drop(hidden);
+        if let Next::End(outcome) = next {
             return Ok(outcome);
         }
     }

@@ -16,7 +16,7 @@ use super::{
     people::Ask,
     show::Show,
     signals::{Listening, Signals, Stop},
-    terminal,
+    terminal::{self, Keyboard},
 };
 use crate::error::{CliError, say, warn};
 
@@ -96,7 +96,7 @@ impl Talk {
     }
 
     /// Asks the person; who it was that wanted to stop instead, and what is still asked.
-    async fn ask(&mut self, mut ask: Ask, listening: &mut Listening) -> Result<Option<(Stop, Ask)>, CliError> {
+    async fn ask(&mut self, ask: Ask, listening: &mut Listening) -> Result<Option<(Stop, Ask)>, CliError> {
         if ask.is_over() {
             return Ok(None);
         }
@@ -109,9 +109,21 @@ impl Talk {
             }
             return Ok(None);
         }
-        if ask.is_consent() {
-            terminal::forget_typed();
+        match &mut self.keyboard {
+            Some(keyboard) => keyboard.keep_typed(),
+            // No key counts that was struck before.
+            None if ask.is_consent() => terminal::forget_typed(),
+            None => {}
         }
+        let answered = self.ask_person(ask, listening).await;
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.hide_typed();
+        }
+        answered
+    }
+
+    /// Shows the question until it is answered.
+    async fn ask_person(&mut self, mut ask: Ask, listening: &mut Listening) -> Result<Option<(Stop, Ask)>, CliError> {
         loop {
             self.show.question(&ask)?;
             match self.read_answer(&mut ask, listening).await? {

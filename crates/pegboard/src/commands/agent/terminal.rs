@@ -2,11 +2,16 @@
 
 use std::io::{self, IsTerminal, stderr, stdin};
 
+use crate::plain::one_line;
+
 /// The width when there is no terminal, or one that does not say.
 const USUAL_WIDTH: usize = 100;
 
 /// Narrower than this nothing can be read; a terminal that says so means something else.
 const LEAST_WIDTH: usize = 20;
+
+/// The longest line that a terminal hands over.
+const MAX_LINE: usize = 4096;
 
 /// Whether a person sits at the other end: one who can read questions and type answers.
 pub(super) fn is_attended() -> bool {
@@ -44,6 +49,18 @@ impl Found {
         }
     }
 
+    /// Changes how it was found, unless another program has the terminal: that would stop this one.
+    #[cfg(unix)]
+    fn set(&self, change: impl FnOnce(&mut rustix::termios::Termios)) {
+        use rustix::termios::{OptionalActions, tcgetpgrp, tcsetattr};
+        let is_ours = tcgetpgrp(stdin()).is_ok_and(|group| group == rustix::process::getpgrp());
+        if let Some(modes) = self.modes.as_ref().filter(|_| is_ours) {
+            let mut modes = modes.clone();
+            change(&mut modes);
+            let _ = tcsetattr(stdin(), OptionalActions::Now, &modes);
+        }
+    }
+
     /// Leaves it as it was found: whoever ends in the middle of a line that is being edited
     /// would leave a terminal that shows nothing.
     pub(super) fn restore(&self) {
@@ -51,6 +68,65 @@ impl Found {
         if let Some(modes) = &self.modes {
             let _ = rustix::termios::tcsetattr(stdin(), rustix::termios::OptionalActions::Now, modes);
         }
+    }
+}
+
+/// The keyboard of a conversation: text that is typed while the model works is not shown, since it
+/// would mix with the answer, and waits for the next prompt.
+pub(super) struct Keyboard {
+    found: Found,
+    kept: String,
+}
+
+impl Keyboard {
+    pub(super) fn new(found: Found) -> Self {
+        Self { found, kept: String::new() }
+    }
+
+    /// Does not show typed keys until the guard is dropped.
+    pub(super) fn hide(&self) -> Hidden {
+        self.hide_typed();
+        Hidden(self.found.clone())
+    }
+
+    /// Does not show typed keys.
+    pub(super) fn hide_typed(&self) {
+        #[cfg(unix)]
+        self.found.set(|modes| modes.local_modes.remove(rustix::termios::LocalModes::ECHO));
+    }
+
+    /// Keeps what was typed so far for the next prompt, and shows what is typed from now on.
+    pub(super) fn keep_typed(&mut self) {
+        #[cfg(unix)]
+        {
+            use rustix::termios::{LocalModes, SpecialCodeIndex};
+            // Without lines, everything typed can be read at once.
+            self.found.set(|modes| {
+                modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
+                modes.special_codes[SpecialCodeIndex::VMIN] = 0;
+                modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+            });
+            let mut typed = [0; MAX_LINE];
+            if let Ok(length) = rustix::io::read(stdin(), &mut typed) {
+                self.kept.push_str(&String::from_utf8_lossy(&typed[..length]));
+            }
+        }
+        self.found.restore();
+    }
+
+    /// The text that was kept, on one line.
+    pub(super) fn take_kept(&mut self) -> String {
+        let kept = std::mem::take(&mut self.kept);
+        one_line(&kept, MAX_LINE)
+    }
+}
+
+/// Shows typed keys again when it is dropped.
+pub(super) struct Hidden(Found);
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        self.0.restore();
     }
 }
 
@@ -67,8 +143,6 @@ pub(super) fn read_line(is_over: impl Fn() -> bool) -> io::Result<Option<String>
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     /// How soon a question that nobody waits for any more is dropped.
     const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    /// The longest line that a terminal hands over.
-    const MAX_LINE: usize = 4096;
     let input = stdin();
     while !is_over() {
         // A terminal is readable when a line is complete; so much is read, and no more.

@@ -1,6 +1,6 @@
 //! What a person at a terminal sees. Python has terminals in its standard library.
 
-use pegboard_testkit::provider::Sending;
+use pegboard_testkit::provider::{Sending, Stall};
 
 use super::*;
 
@@ -45,16 +45,16 @@ fn one_prompt_on_a_terminal() {
     let delete = call("delete_file", &json!({"path": "/Team/notes.txt"}));
     let [search, list, answer] = errand();
     let place = Place::new("look", [search, turn([delete.clone()]), list, turn([delete]), answer]);
-    let seen = place.on_terminal(&["What is there?"], &[("to decline: ", "not now\r"), ("to decline: ", "y\r")]);
+    let seen = place.on_terminal(
+        &["What is there?"],
+        &[("to decline: ", "not now\r"), ("to decline: ", "?\r"), ("to decline: ", "ok\r")],
+    );
     insta::assert_snapshot!(shown(&seen));
     assert!(seen.raw.contains("\u{1b}[1m\u{1b}[36m→"), "there are no colours");
     assert!(place.told(2).contains("not now"), "the model does not learn why");
     place.provider.assert_clean();
 }
 
-#[test]
-fn a_conversation_on_a_terminal() {
-    let question = json!({"question": "Which colour?", "options": ["red", "blue"]});
 const DOCUMENT: &str = "\
 ## Open issues in `acme/web`
 
@@ -91,6 +91,9 @@ fn an_answer_in_markdown_fits_terminals() {
     }
 }
 
+#[test]
+fn a_conversation_on_a_terminal() {
+    let question = json!({"question": "Which colour?", "options": ["red", "blue"]});
     let stalled = say("A long story that nobody waits for").sending(Sending::stall_after(900));
     let place = Place::new(
         "conversation",
@@ -118,6 +121,41 @@ fn an_answer_in_markdown_fits_terminals() {
     insta::assert_snapshot!(shown(&seen));
     assert!(place.told(1).contains("blue"));
     place.provider.assert_clean();
+}
+
+#[test]
+fn text_typed_while_the_model_works_becomes_the_next_prompt() {
+    let pause = Some(Duration::from_millis(700));
+    let slow = say("A long story that somebody waits for, to its end")
+        .sending(Sending { stall: Some(Stall { after: 900, time: pause }), ..Sending::default() });
+    let place = Place::new("typed", [slow, say("Hello again.")]);
+    let steps = [("> ", "tell me a story\r"), ("A long", "hello\r"), ("Hello again.", ""), ("> ", "/quit\r")];
+    let seen = place.on_terminal(&[], &steps);
+    insta::assert_snapshot!(shown(&seen));
+    assert!(place.told(1).contains("hello"), "{}", place.told(1));
+    place.provider.assert_clean();
+}
+
+#[test]
+fn text_typed_before_a_question_does_not_answer_it() {
+    let pause = Some(Duration::from_millis(700));
+    let delete = call("delete_file", &json!({"path": "/Team/notes.txt"}));
+    let slow = turn([Part::text("A long story that somebody waits for, to its end"), delete])
+        .sending(Sending { stall: Some(Stall { after: 900, time: pause }), ..Sending::default() });
+    let place = Place::new("typed-before", [slow, say("It stays."), say("Hello again.")]);
+    let steps = [
+        ("> ", "delete it\r"),
+        ("A long", "y\rhello"),
+        ("to decline: ", "n\r"),
+        ("It stays.", ""),
+        ("> y hello", "\r"),
+        ("Hello again.", ""),
+        ("> ", "/quit\r"),
+    ];
+    let seen = place.on_terminal(&[], &steps);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert!(place.told(1).contains("the user declined"), "{}", place.told(1));
+    assert!(place.told(2).contains("y hello"), "{}", place.told(2));
 }
 
 #[test]
