@@ -16,7 +16,7 @@ mod terminal;
 
 use std::io::{IsTerminal, stdin};
 
-use pegboard_agent::{Agent, AgentBuilder, Mode, RunError};
+use pegboard_agent::{Agent, AgentBuilder, Mode, Reached, RunError};
 use pegboard_discovery::Learner as _;
 use pegboard_llm::wire;
 
@@ -175,8 +175,21 @@ fn failure(error: &RunError) -> CliError {
         RunError::Turn(cause) => CliError::new("the request to the model failed").because(lines::with_causes(cause)),
         error => CliError::new(error.to_string()),
     };
-    match error.hint() {
-        Some(hint) => shown.hint(hint),
-        None => shown,
+    match error {
+        RunError::Limit(reached) => shown.hint(way_out(reached)),
+        error => match error.hint() {
+            Some(hint) => shown.hint(hint),
+            None => shown,
+        },
+    }
+}
+
+/// The option that raises a limit.
+fn way_out(reached: &Reached) -> &'static str {
+    match reached {
+        Reached::Turns(_) => "`--max-turns` raises the limit; in a conversation, another message continues",
+        Reached::Tokens { .. } => "`--max-tokens` raises the limit; a new conversation starts from zero",
+        Reached::Cost { .. } => "`--max-cost` raises the limit; a new conversation starts from zero",
+        _ => "raise the limit, or start a new conversation",
     }
 }
