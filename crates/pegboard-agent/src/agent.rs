@@ -87,7 +87,7 @@ impl Answer {
 #[non_exhaustive]
 pub enum Reached {
     /// The turns of one run.
-    #[error("{0} turns in this run")]
+    #[error("{0} {noun} in this run", noun = if *.0 == 1 { "turn" } else { "turns" })]
     Turns(u32),
     /// The tokens of all runs.
     #[error("{spent} of {most} tokens used")]

@@ -38,7 +38,7 @@ use crate::{
     Outcome,
     error::{CliError, warn},
     logging,
-    output::{self, counted},
+    output::counted,
     plain::clean,
     progress::Progress,
     source::Source,
@@ -135,7 +135,7 @@ fn prompt(given: Option<String>, format: AgentFormat) -> Result<Option<String>, 
 
 /// Starts the servers and begins the conversation; `None` when somebody did not want to wait.
 async fn begin(builder: AgentBuilder, servers: usize, signals: &Signals) -> Result<Option<Agent>, CliError> {
-    let progress = Progress::waiting(&format!("starting {}", output::counted(servers, "server")));
+    let progress = Progress::waiting(&format!("starting {}", counted(servers, "server")));
     let mut listening = signals.begin();
     let built = tokio::select! {
         built = builder.build() => Some(built),

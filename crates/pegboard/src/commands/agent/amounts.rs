@@ -27,7 +27,8 @@ impl Spent {
 /// Tokens that were read and written.
 pub(super) fn tokens(usage: Usage) -> String {
     let cached = if usage.cached > 0 { format!(" ({} cached)", count(usage.cached)) } else { String::new() };
-    format!("{} tokens in{cached}, {} out", count(usage.input), count(usage.output))
+    let input = counted(usize::try_from(usage.input).unwrap_or(usize::MAX), "token");
+    format!("{input} in{cached}, {} out", count(usage.output))
 }
 
 /// A cost, in whatever currency the prices are.

@@ -61,7 +61,7 @@ impl Ask {
             Self::Approve(request, _) => {
                 let tool = visible(&full_name(request));
                 format!(
-                    "{STRONG}?{STRONG:#} allow {STRONG}{whose}{tool}{STRONG:#} with\n{}  [y]es  [a]lways  [n]o  [?], \
+                    "{STRONG}?{STRONG:#} allow {STRONG}{tool}{STRONG:#} with\n{}  [y]es  [a]lways  [n]o  [?], \
                      or a reason to decline: ",
                     arguments(&request.arguments)
                 )
@@ -142,10 +142,8 @@ fn arguments(arguments: &Value) -> String {
     let mut text: String = shown.collect();
     if is_partial {
         let size = arguments.to_string().len();
-        text.push_str(&format!(
-            "    {FAINT}… {} not shown, {size} bytes in total{FAINT:#}\n",
-            counted(hidden, "more line")
-        ));
+        let what = if hidden > 0 { counted(hidden, "more line") } else { "the rest of long lines".to_owned() };
+        text.push_str(&format!("    {FAINT}… {what} not shown, {size} bytes in total{FAINT:#}\n"));
     }
     text
 }
@@ -248,6 +246,6 @@ mod tests {
         assert_eq!(long.lines().count(), MAX_LINES + 1);
         assert!(long.contains("442 more lines"), "{long}");
         let wide = arguments(&json!({"text": "x".repeat(5000)}));
-        assert!(wide.contains("more lines not shown"), "{wide}");
+        assert!(wide.contains("the rest of long lines not shown"), "{wide}");
     }
 }
