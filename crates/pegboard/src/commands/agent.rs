@@ -51,6 +51,7 @@ use crate::{
 const USUAL_LOG: &str = "error,pegboard_llm::embeddings=warn";
 
 pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
+    Words::refuse_more(&args.rest)?;
     let usual = std::env::var_os("PEGBOARD_CONFIG");
     let words = match args.config.is_some() || args.demo {
         true => Words::only_prompt(args.first.as_deref(), args.second.as_deref(), args.config.clone())?,
@@ -110,12 +111,12 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
 /// Says which names mean no tool, and refuses to search where there is nothing to search for.
 async fn check_tools(agent: &Agent, mode: Mode) -> Result<(), CliError> {
     agent.unmatched_names().await.iter().for_each(|problem| warn(problem));
-    // A server that is away may have the tools.
-    let is_complete = agent.failures().is_empty();
-    if mode == Mode::ToolSearch && is_complete && !agent.has_deferred_tools().await {
     for name in agent.unmatched_grants() {
         warn(&format!("`--allow`: no tool `{}`", clean(&name)));
     }
+    // A server that is away may have the tools.
+    let is_complete = agent.failures().is_empty();
+    if mode == Mode::ToolSearch && is_complete && !agent.has_deferred_tools().await {
         agent.stop().await;
         return Err(CliError::new("tools is required").hint("configure servers with tools, or choose another `--mode`"));
     }

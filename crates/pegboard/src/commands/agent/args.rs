@@ -25,6 +25,10 @@ pub(crate) struct AgentArgs {
     #[arg(value_name = "PROMPT")]
     pub(crate) second: Option<OsString>,
 
+    /// Words of a prompt that is not in quotes, for a better message
+    #[arg(hide = true)]
+    pub(crate) rest: Vec<OsString>,
+
     /// Configuration file, as a flag; a single argument is then the prompt
     #[arg(long, value_name = "FILE", conflicts_with = "demo")]
     pub(crate) config: Option<PathBuf>,
@@ -258,7 +262,7 @@ pub(super) fn providers() -> String {
     Provider::ALL.map(Provider::as_str).join(", ")
 }
 
-/// Only commands have no server.
+/// A pattern names its server, so that it does not cover tools that nobody thought of.
 fn parse_grant(text: &str) -> Result<String, String> {
     match text.split_once(':').or_else(|| text.split_once("___")) {
         Some((server, tool)) if !server.is_empty() && !tool.is_empty() => Ok(text.to_owned()),
@@ -295,10 +299,6 @@ mod tests {
     }
 
     #[test]
-    fn prices() {
-        let check = |text: &str, expected: Option<(f64, f64, f64)>| {
-            let prices = parse_prices(text).ok().map(|prices| (prices.input, prices.cached, prices.output));
-    #[test]
     fn grants_name_a_tool_or_a_server_and_a_pattern() {
         for text in ["files:read_*", "files___read_*", "files___delete_file", "delete_file", "*:*"] {
             assert_eq!(parse_grant(text).as_deref(), Ok(text));
@@ -308,6 +308,10 @@ mod tests {
         }
     }
 
+    #[test]
+    fn prices() {
+        let check = |text: &str, expected: Option<(f64, f64, f64)>| {
+            let prices = parse_prices(text).ok().map(|prices| (prices.input, prices.cached, prices.output));
             assert_eq!(prices, expected, "{text}");
         };
         check("3,15", Some((3.0, 3.0, 15.0)));

@@ -29,11 +29,22 @@ impl Words {
     ) -> Result<Self, CliError> {
         let usual = || usual.filter(|path| !path.is_empty()).map(PathBuf::from);
         let (config, prompt) = match (first, second) {
+            (Some(prompt), Some(config)) if !is_config(prompt) && is_config(config) => {
+                return Err(CliError::new("the configuration comes before the prompt")
+                    .hint(format!("run `pegboard agent {} PROMPT`", Path::new(config).display())));
+            }
             (Some(config), Some(prompt)) => (Some(PathBuf::from(config)), Some(prompt)),
             (Some(word), None) if is_config(word) => (Some(PathBuf::from(word)), None),
             (prompt, _) => (usual(), prompt),
         };
         Ok(Self { config, prompt: prompt.map(text_of).transpose()? })
+    }
+
+    /// Refuses words after the prompt.
+    pub(super) fn refuse_more(words: &[OsString]) -> Result<(), CliError> {
+        let Some(word) = words.first() else { return Ok(()) };
+        Err(CliError::new(format!("unexpected argument `{}` after CONFIG and PROMPT", word.display()))
+            .hint("put a prompt of several words in quotes: `pegboard agent 'talk about files'`"))
     }
 
     /// The words where a flag says which configuration is meant: only a prompt is left to say.
@@ -98,6 +109,20 @@ mod tests {
         assert_eq!(words, Words { config: Some("own.json".into()), prompt: Some("x.json".to_owned()) });
         assert_eq!(sort(&[], None).expect("no words"), Words { config: None, prompt: None });
         assert!(sort(&["x.json", "hello"], None).is_err());
+    }
+
+    #[test]
+    fn words_in_a_wrong_order_or_number_get_advice() {
+        let check = |result: Result<(), CliError>, expected: &[&str]| {
+            let text = result.expect_err("an error").in_one_line();
+            assert!(expected.iter().all(|part| text.contains(part)), "{text}");
+        };
+        let swapped = Words::sort(Some("talk about files".as_ref()), Some("cfg.json".as_ref()), None);
+        let text = swapped.as_ref().expect_err("an error").in_one_line();
+        assert!(!text.contains("quotes"), "{text}");
+        check(swapped.map(|_| ()), &["comes before the prompt", "`pegboard agent cfg.json PROMPT`"]);
+        check(Words::refuse_more(&["files".into()]), &["unexpected argument `files`", "in quotes"]);
+        assert!(Words::refuse_more(&[]).is_ok());
     }
 
     #[test]
