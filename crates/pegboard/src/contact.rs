@@ -244,18 +244,30 @@ fn warn_of_slow(name: &str) {
 /// # Errors
 /// When a trusted file has mistakes.
 pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Option<Door>, CliError> {
-    let is_trusted = match source {
-        Source::Folder(path) => trust::is_file_trusted(path, state),
-        Source::Named(_) | Source::Own(_) | Source::Demo | Source::ChosenDemo => true,
-    };
-    let config = match source.path().filter(|_| is_trusted) {
-        Some(path) => crate::config::read_offline(path)?,
-        None => Config::default(),
-    };
+    let is_trusted = is_trusted(source, state);
+    let config = trusted_config(source, state)?;
     let Some(folder) = config.state.resolve(state) else { return Ok(None) };
     let path = source.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
     let running = running::list(&running::folder(&folder)).into_iter().find(|running| running.configuration == path);
     running.map_or(Ok(None), |running| find::door(running, None, is_trusted))
+}
+
+/// The configuration without its secrets; an empty one in place of a file that is not trusted.
+///
+/// # Errors
+/// When a trusted file has mistakes.
+pub(crate) fn trusted_config(source: &Source, state: Option<&str>) -> Result<Config, CliError> {
+    match source.path().filter(|_| is_trusted(source, state)) {
+        Some(path) => crate::config::read_offline(path),
+        None => Ok(Config::default()),
+    }
+}
+
+fn is_trusted(source: &Source, state: Option<&str>) -> bool {
+    match source {
+        Source::Folder(path) => trust::is_file_trusted(path, state),
+        Source::Named(_) | Source::Own(_) | Source::Demo | Source::ChosenDemo => true,
+    }
 }
 
 async fn send(router: &Router, request: Result<Request<Body>, axum::http::Error>) -> Result<Vec<u8>, ContactError> {

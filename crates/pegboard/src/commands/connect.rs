@@ -135,11 +135,17 @@ fn hook(
     source: Option<&Source>,
     surroundings: &Surroundings<'_>,
 ) -> Result<(PathBuf, String), CliError> {
-    let (Client::ClaudeCode, Some(source), Some(config)) = (client, source, source.and_then(Source::path)) else {
+    if client != Client::ClaudeCode {
+        return Err(CliError::new(format!("`--hook` works only with Claude Code, not with {}", client.title())));
+    }
+    if args.http.is_some() {
         return Err(CliError::new(
-            "`--hook` needs Claude Code and a configuration file, and cannot be combined with `--http`",
+            "`--hook` cannot be combined with `--http`: the hook finds the gateway by its configuration file",
         )
-        .hint("omit `--hook` or `--http`"));
+        .hint("omit `--http` on the machine that has the configuration, or omit `--hook`"));
+    }
+    let (Some(source), Some(config)) = (source, source.and_then(Source::path)) else {
+        return Err(CliError::new("`--hook` needs a configuration file").hint("name it with `--config`"));
     };
     let path = hooks::file(surroundings, args.project.as_deref())
         .ok_or_else(|| CliError::new("no folder for Claude Code's settings: `HOME` is not set"))?;

@@ -7,8 +7,9 @@
 use std::io::{Read as _, stdin};
 
 use clap::Args;
-use pegboard_core::{Query, Ranker, Selection};
-use pegboard_discovery::{DialectName, Session, Settings};
+use pegboard_core::{Catalog, Query, Ranker, Selection};
+use pegboard_discovery::{DialectName, Session};
+use pegboard_gateway::{GatewaySettings, Profile};
 use serde_json::{Value, json};
 
 use super::serve::runtime;
@@ -67,7 +68,9 @@ fn answer(args: &HookArgs, input: &str) -> Result<Option<String>, CliError> {
         return Ok(None);
     }
     // Nothing is started for a message: without a gateway there is nothing to say.
-    let Some(door) = contact::running_door(&args.config.source(), args.state.as_deref())? else { return Ok(None) };
+    let (source, state) = (args.config.source(), args.state.as_deref());
+    let Some(door) = contact::running_door(&source, state)? else { return Ok(None) };
+    let settings = contact::trusted_config(&source, state)?.gateway;
     let catalog = runtime()?.block_on(Contact::Running(door).catalog())?;
     let ranker: std::sync::Arc<dyn Ranker> = RankerName::default().build(None, 0.0).into();
     let everything = Selection::everything();
@@ -75,7 +78,65 @@ fn answer(args: &HookArgs, input: &str) -> Result<Option<String>, CliError> {
     if ranking.map_or(true, |ranking| ranking.hits.is_empty()) {
         return Ok(None);
     }
-    let mut session = Session::expecting(DialectName::Bridge, Settings::default(), catalog, everything, ranker);
+    let how = how_to_call(&settings, &catalog);
+    let discovery = settings.discovery;
+    let mut session = Session::expecting(DialectName::Bridge, discovery, catalog, everything, ranker);
+    if how.is_empty() {
+        session = session.with_everything_listed();
+    }
     let found = session.call("search_tools", &json!({"query": prompt})).reply.into_text();
-    Ok(Some(format!("Tools of the MCP server `pegboard` that may help; `call_tool` calls them by name:\n{found}")))
+    let tools = likely_tools(&found);
+    Ok((!tools.is_empty()).then(|| format!("Tools of the MCP server `pegboard` that may help{how}:\n{tools}")))
+}
+
+/// How the model calls a tool that its client does not list; empty where the client lists all tools.
+fn how_to_call(settings: &GatewaySettings, catalog: &Catalog) -> &'static str {
+    let is_search_on = settings.exposure.decide(catalog, &settings.selection).is_on;
+    match settings.profile {
+        Profile::Passthrough => "",
+        Profile::Dialect(_) if !is_search_on => "",
+        Profile::Dialect(DialectName::Bridge) if settings.discovery.split_by_risk => {
+            "; the tool in brackets calls them by name"
+        }
+        Profile::Dialect(DialectName::Bridge) => "; `call_tool` calls them by name",
+        Profile::Dialect(_) => "; its search tool finds them by name",
+    }
+}
+
+/// The lines of a search result that show tools: the message was not written as a query, so advice on
+/// how to search for it again does not help.
+fn likely_tools(found: &str) -> String {
+    let is_advice =
+        |line: &&str| ["(no tool matches", "No tool fits", "… "].iter().any(|begin| line.starts_with(begin));
+    found.lines().filter(|line| !is_advice(line)).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use pegboard_discovery::{Exposure, Settings};
+
+    use super::*;
+
+    #[test]
+    fn only_tools_are_shown() {
+        let check = |found: &str, expected: &str| assert_eq!(likely_tools(found), expected);
+        check("send(to: string)\nread()\n(no tool matches: please)", "send(to: string)\nread()");
+        check("No tool fits well. Nearest: `send`. Search for a name to see it, or try other words.", "");
+        check("send()\n… 4 more omitted; search for less at once", "send()");
+    }
+
+    #[test]
+    fn the_model_learns_how_to_call_what_it_does_not_see() {
+        let check = |profile: Profile, exposure: Exposure, split_by_risk: bool, expected: &str| {
+            let discovery = Settings { split_by_risk, ..Settings::default() };
+            let settings = GatewaySettings { profile, exposure, discovery, ..GatewaySettings::default() };
+            assert_eq!(how_to_call(&settings, &Catalog::empty()), expected, "{profile:?}");
+        };
+        let bridge = Profile::Dialect(DialectName::Bridge);
+        check(bridge, Exposure::Always, false, "; `call_tool` calls them by name");
+        check(bridge, Exposure::Always, true, "; the tool in brackets calls them by name");
+        check(bridge, Exposure::Never, false, "");
+        check(Profile::Passthrough, Exposure::Always, false, "");
+        check(Profile::Dialect(DialectName::Select), Exposure::Always, false, "; its search tool finds them by name");
+    }
 }

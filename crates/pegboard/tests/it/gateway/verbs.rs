@@ -184,6 +184,10 @@ async fn a_hook_names_likely_tools() {
     let place = Place::new("hook");
     place.configure(&one());
     place.check(&["trust"], 0, "", "").await;
+    place
+        .check(&["connect", "claude-code", "--hook", "--http", "http://127.0.0.1:1/mcp"], 2, "", "by its configuration")
+        .await;
+    place.check(&["connect", "cursor", "--hook"], 2, "", "works only with Claude Code").await;
     place.check(&["connect", "claude-code", "--hook", "--write", "--force"], 0, "", "wrote the hook").await;
     let settings = place.0.path().join(".claude/settings.json");
     let hook: Value = serde_json::from_str(&fs::read_to_string(&settings).expect("a file")).expect("JSON");
@@ -216,6 +220,9 @@ async fn a_hook_names_likely_tools() {
     let context = specific["additionalContext"].as_str().unwrap_or_default();
     assert_eq!((code, &specific["hookEventName"]), (Some(0), &json!("UserPromptSubmit")));
     assert!(context.contains("large(bytes: integer)"), "{context}");
+    assert!(context.starts_with("Tools of the MCP server `pegboard` that may help; `call_tool`"), "{context}");
+    let (_, out, _) = run("Return a text of many lines qqzz").await;
+    assert!(out.contains("large(") && !out.contains("no tool matches"), "{out}");
     assert_eq!(run("/compact").await.1, "", "a command of the client");
     assert_eq!(run("zzqq vvxx").await.1, "", "nothing fits");
     place.check(&["disconnect", "claude-code"], 0, "", "settings.json`, which `pegboard connect` created").await;
