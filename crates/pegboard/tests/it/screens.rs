@@ -3,23 +3,28 @@
 use std::process::Command;
 
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::harness::Folder;
+use crate::{gateway::fixture, harness::Folder};
 
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/agent/cli/terminal.py");
 
-/// What a terminal of `columns` columns shows.
-fn screen(folder: &Folder, columns: usize, args: &[&str]) -> String {
+/// What a terminal of `columns` columns shows; each step waits for a text and types what follows.
+fn screen(folder: &Folder, columns: usize, args: &[&str], steps: &[(&str, &str)]) -> String {
     let mut command = Command::new("python3");
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", folder.path());
     command.env("TERM", "xterm").env("TERMINAL_COLUMNS", columns.to_string()).current_dir(folder.path());
-    command.args([DRIVER, "[]", env!("CARGO_BIN_EXE_pegboard")]).args(args);
+    command.args([DRIVER, &json!(steps).to_string(), env!("CARGO_BIN_EXE_pegboard")]).args(args);
     let output = command.output().expect("Python runs");
     let seen: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     let times = Regex::new(r"[0-9.]+ (µs|ms)").expect("a pattern");
-    let shown = times.replace_all(seen["screen"].as_str().expect("a text"), "[time]").into_owned();
+    let ports = Regex::new(r"127\.0\.0\.1:\d{4,5}").expect("a pattern");
+    let shown = times.replace_all(seen["screen"].as_str().expect("a text"), "[time]");
+    let shown = ports.replace_all(&shown, "127.0.0.1:[port]");
+    // Its number differs between systems.
+    let refused = Regex::new(r"os error \d+").expect("a pattern");
+    let shown = refused.replace_all(&shown, "os error [number]");
     format!("$ pegboard {}\n{}\n", args.join(" "), shown.trim_end())
 }
 
@@ -35,10 +40,25 @@ fn the_main_commands_fit_terminals() {
             &["tokens"],
             &["call", "github___create_isue"],
             &["trust"],
+            &["status", "--url", "http://127.0.0.1:1/mcp"],
+            &["doctor"],
+            &["agent", "talk", "about", "files"],
+            &["agent", "talk about files", "pegboard.json"],
         ]
         .iter()
-        .map(|args| screen(&folder, columns, args))
+        .map(|args| screen(&folder, columns, args, &[]))
         .collect();
         insta::assert_snapshot!(format!("{columns} columns"), shown.join("\n"));
     }
+}
+
+#[test]
+fn a_gateway_says_on_a_terminal_how_to_connect() {
+    let shown = [60, 80, 120].map(|columns| {
+        // Without the tool lists of an earlier run.
+        let folder = Folder::new(&format!("screens-serve-{columns}"));
+        folder.file("one.json", json!({"mcpServers": {"one": fixture(&[])}}).to_string());
+        screen(&folder, columns, &["serve", "one.json", "--listen", "127.0.0.1:0"], &[("--write`", "\u{3}")])
+    });
+    insta::assert_snapshot!(shown.join("\n"));
 }
