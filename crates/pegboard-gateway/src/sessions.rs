@@ -133,10 +133,10 @@ impl Sessions {
         is_theirs.then_some(session)
     }
 
-    /// Forgets a session that its client ends.
-    pub(crate) fn end_named(&self, id: &str) {
-        if let Some(session) = self.open.remove(id) {
-            self.forget(&session);
+    /// Forgets a session that its client ends. Returns when it cannot come back from the disk.
+    pub(crate) async fn end_named(&self, id: &str) {
+        if let Some(forgetting) = self.open.remove(id).and_then(|session| self.forget(&session)) {
+            let _ = forgetting.await;
         }
     }
 
@@ -194,7 +194,8 @@ impl Sessions {
         let Some(viewer) = setup.viewer(old.caller) else {
             tracing::info!(session = session.owner, "session ended: its token was removed");
             self.open.remove(&session.id);
-            return self.forget(session);
+            self.forget(session);
+            return;
         };
         let is_new_setup = viewer.setup != old.setup;
         // One that has begun meanwhile has it already.

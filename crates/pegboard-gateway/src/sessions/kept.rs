@@ -19,6 +19,7 @@ use pegboard_upstream::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::task::JoinHandle;
 
 use crate::{
     caller::{Caller, Viewer},
@@ -164,7 +165,11 @@ impl Sessions {
         let session = Arc::clone(session);
         let save = move || {
             // One at a time, so that an older state does not replace a newer one.
-            let _writing = lock(&session.writing);
+            let is_forgotten = lock(&session.is_forgotten);
+            // What was forgotten for good must not come back.
+            if *is_forgotten {
+                return;
+            }
             let (tools, changes) = {
                 let tools = lock(&session.tools);
                 (tools.to_json(), tools.list_changes())
@@ -259,13 +264,17 @@ impl Sessions {
         }
     }
 
-    /// Forgets a session for good. Must be called inside a runtime.
-    pub(crate) fn forget(&self, session: &ClientSession) {
+    /// Forgets a session for good, also on the disk; the task, if there is one, ends when that is
+    /// done. Must be called inside a runtime.
+    pub(crate) fn forget(&self, session: &Arc<ClientSession>) -> Option<JoinHandle<()>> {
         self.end(session);
-        if let Some(kept) = self.kept.clone().filter(|_| session.is_lasting) {
-            let id = session.id.clone();
-            tokio::task::spawn_blocking(move || kept.remove(&id));
-        }
+        let kept = self.kept.clone().filter(|_| session.is_lasting)?;
+        let session = Arc::clone(session);
+        Some(tokio::task::spawn_blocking(move || {
+            let mut is_forgotten = lock(&session.is_forgotten);
+            *is_forgotten = true;
+            kept.remove(&session.id);
+        }))
     }
 
     /// Looks for sessions on the disk that nobody came back to. Must be called inside a runtime.

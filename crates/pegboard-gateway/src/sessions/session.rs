@@ -66,8 +66,8 @@ pub(crate) struct ClientSession {
     marked: Mutex<Instant>,
     /// For which count of its list's changes it was last saved; the greatest number before that.
     pub(crate) saved: AtomicU64,
-    /// Held while it is written, by threads that may wait for a disk.
-    pub(crate) writing: Mutex<()>,
+    /// Whether it is not to be written any more. Held while it is, by threads that may wait for a disk.
+    pub(crate) is_forgotten: Mutex<bool>,
 }
 
 impl fmt::Debug for ClientSession {
@@ -115,7 +115,7 @@ impl ClientSession {
             used: Mutex::new(Instant::now()),
             marked: Mutex::new(Instant::now()),
             saved: AtomicU64::new(u64::MAX),
-            writing: Mutex::default(),
+            is_forgotten: Mutex::default(),
         }
     }
 

@@ -43,7 +43,7 @@ async fn a_session_is_found_by_its_caller_until_it_ends() {
     };
     assert!(find(ANN).await && !find(BOB).await);
     assert_eq!(sessions.count(), 1);
-    sessions.end_named(&session.id);
+    sessions.end_named(&session.id).await;
     assert!(!find(ANN).await);
     assert_eq!(sessions.count(), 0);
 }
@@ -90,6 +90,6 @@ async fn subscriptions_end_with_their_session() {
     sessions.unsubscribe(&session, "toy://text").await;
     until("it is watched no longer", || server.watched().is_empty()).await;
     sessions.subscribe(&session, "toy://text", session.party).await.expect("a subscription");
-    sessions.end_named(&session.id);
+    sessions.end_named(&session.id).await;
     until("it is watched no longer", || server.watched().is_empty()).await;
 }

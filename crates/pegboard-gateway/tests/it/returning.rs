@@ -79,8 +79,8 @@ async fn loaded_tools_are_there_after_a_restart_and_after_a_crash() {
         assert_eq!(session.call("one___echo", "{}").await, "done");
         assert_eq!(folder.files().len(), 1);
         assert_eq!(session.end().await, 200);
-        assert_eq!(session.status("tools/list", json!({})).await, 404);
         assert!(folder.files().is_empty(), "a session that was ended is not kept");
+        assert_eq!(session.status("tools/list", json!({})).await, 404);
     }
 }
 

@@ -114,7 +114,7 @@ pub(super) async fn open_stream(entrance: &Entrance, arrival: &Arrival) -> Respo
 pub(super) async fn end_session(entrance: &Entrance, arrival: &Arrival) -> Response<Body> {
     let Some(id) = arrival.header(SESSION) else { return not_allowed() };
     match session(entrance, arrival).await {
-        Ok(Some(_)) => entrance.sessions.end_named(id),
+        Ok(Some(_)) => entrance.sessions.end_named(id).await,
         Ok(None) | Err(_) => return status(StatusCode::NOT_FOUND),
     }
     status(StatusCode::OK)
