@@ -46,9 +46,10 @@ impl Groups {
         let mut forest = Forest::new(look.tools.len());
         same_descriptions(look, &mut forest);
         let likeness = Likeness::of(look);
-        for (at, hits) in searches.by_description.iter().enumerate() {
+        for at in 0..look.tools.len() {
+            let hits = searches.by_description(at);
             let near = |one: usize, other: usize| {
-                let hits = &searches.by_description[one];
+                let hits = searches.by_description(one);
                 hits.score(one).zip(hits.score(other)).is_some_and(|(own, score)| score >= NEAR * own)
             };
             for (other, _) in hits.list.iter().filter(|(other, _)| *other > at) {

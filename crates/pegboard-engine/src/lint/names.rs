@@ -92,8 +92,8 @@ fn duplicates(look: &Look<'_>, findings: &mut Vec<Finding>) {
     }
     for (_, members) in owners.into_iter().filter(|(name, members)| members.len() > 1 && !name.is_empty()) {
         let server = |at: &usize| look.tools[*at].server_name();
-        let is_within =
-            members.iter().enumerate().any(|(n, at)| members[..n].iter().any(|other| server(other) == server(at)));
+        // Tools are sorted by server.
+        let is_within = members.windows(2).any(|pair| server(&pair[0]) == server(&pair[1]));
         let name = look.tools[members[0]].name();
         let message = match is_within {
             true => format!(

@@ -1,8 +1,12 @@
 //! Whether tools are found by their own words.
 
-use std::collections::BTreeMap;
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
-use pegboard_core::{Catalog, Query, Selection, naming};
+use pegboard_core::{Catalog, Query, Selection, Tool, naming};
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -22,8 +26,8 @@ const SHOWN: usize = 3;
 /// Words that a suggestion proposes.
 const WORDS: usize = 4;
 
-/// Fewer tools are not worth a thread of their own.
-const PER_THREAD: usize = 64;
+/// How much work a thread takes at a time; less is not worth a thread of its own.
+const SHARE: usize = 64;
 
 /// The hits of one search, as numbers of tools, best first.
 #[derive(Debug, Default)]
@@ -46,10 +50,16 @@ impl Hits {
 /// What searches for every tool's own words find.
 #[derive(Debug)]
 pub(super) struct Searches {
-    /// For the beginning of the description.
-    pub(super) by_description: Vec<Hits>,
-    /// For the words of the name.
-    by_name: Vec<Hits>,
+    /// The hits of each text that was searched for.
+    found: Vec<Hits>,
+    texts: Vec<OwnTexts>,
+}
+
+/// The numbers of the texts that one tool is searched by.
+#[derive(Clone, Copy, Debug)]
+struct OwnTexts {
+    description: usize,
+    name: usize,
 }
 
 impl Searches {
@@ -64,14 +74,55 @@ impl Searches {
             let list = hits.iter().filter_map(|hit| Some((*numbers.get(hit.tool.id())?, hit.score))).collect();
             Hits { list }
         };
-        let both = in_parallel(look.tools.len(), |at| {
-            let tool = look.tools[at];
-            let found = (ask(lead(tool.description())), ask(&name_query(tool.name())));
-            (look.on_searched)();
-            found
+        let mut distinct = DistinctTexts::default();
+        let texts: Vec<OwnTexts> = look.tools.iter().map(|tool| distinct.add(tool)).collect();
+        let completed = distinct.completed_tools(&texts);
+        let found = in_parallel(distinct.texts.len(), |at| {
+            let hits = ask(&distinct.texts[at]);
+            (0..completed[at]).for_each(|_| (look.on_searched)());
+            hits
         });
-        let (by_description, by_name) = both.into_iter().unzip();
-        Self { by_description, by_name }
+        Self { found, texts }
+    }
+
+    /// The hits for the beginning of the description of the tool `at`.
+    pub(super) fn by_description(&self, at: usize) -> &Hits {
+        &self.found[self.texts[at].description]
+    }
+
+    /// The hits for the words of the name of the tool `at`.
+    fn by_name(&self, at: usize) -> &Hits {
+        &self.found[self.texts[at].name]
+    }
+}
+
+/// The texts to search for, each once: many tools of a large catalog share names or sentences.
+#[derive(Debug, Default)]
+struct DistinctTexts<'a> {
+    numbers: FxHashMap<Cow<'a, str>, usize>,
+    texts: Vec<Cow<'a, str>>,
+}
+
+impl<'a> DistinctTexts<'a> {
+    fn add(&mut self, tool: &'a Tool) -> OwnTexts {
+        let description = self.number(lead(tool.description()).into());
+        OwnTexts { description, name: self.number(name_query(tool.name()).into()) }
+    }
+
+    fn number(&mut self, text: Cow<'a, str>) -> usize {
+        let next = self.texts.len();
+        let number = *self.numbers.entry(text.clone()).or_insert(next);
+        if number == next {
+            self.texts.push(text);
+        }
+        number
+    }
+
+    /// How many tools have both of their searches behind them after each text.
+    fn completed_tools(&self, tools: &[OwnTexts]) -> Vec<usize> {
+        let mut completed = vec![0; self.texts.len()];
+        tools.iter().for_each(|tool| completed[tool.description.max(tool.name)] += 1);
+        completed
     }
 }
 
@@ -81,23 +132,32 @@ fn name_query(name: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Runs `work` for 0 to `count` on all cores; the results are in order.
+/// Runs `work` for 0 to `count` on all cores; the results are in order. Threads take small shares
+/// one after another, so that all of them are busy until the end.
 pub(super) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(count / PER_THREAD).max(1);
-    let share = count.div_ceil(threads).max(1);
-    if threads == 1 {
+    let threads = cores.min(count / SHARE);
+    if threads <= 1 {
         return (0..count).map(work).collect();
     }
-    std::thread::scope(|scope| {
-        let work = &work;
-        let starts = (0..count).step_by(share);
-        let running: Vec<_> = starts
-            .map(|start| scope.spawn(move || (start..count.min(start + share)).map(work).collect::<Vec<T>>()))
-            .collect();
+    let next = AtomicUsize::new(0);
+    let take_shares = || {
+        let mut done: Vec<(usize, Vec<T>)> = Vec::new();
+        loop {
+            let start = next.fetch_add(SHARE, Ordering::Relaxed);
+            if start >= count {
+                return done;
+            }
+            done.push((start, (start..count.min(start + SHARE)).map(&work).collect()));
+        }
+    };
+    let mut shares: Vec<(usize, Vec<T>)> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(take_shares)).collect();
         let joined = running.into_iter().map(|thread| thread.join());
         joined.flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
+    });
+    shares.sort_unstable_by_key(|(start, _)| *start);
+    shares.into_iter().flat_map(|(_, share)| share).collect()
 }
 
 /// `groups` says which tools are confused with each other anyway; that is told once.
@@ -108,15 +168,17 @@ pub(super) fn look(look: &Look<'_>, searches: &Searches, groups: &[Option<usize>
         if words.is_empty() || is_placeholder(tool.description()) {
             continue;
         }
-        if let Some(ahead) = ahead(look, at, &searches.by_description[at], groups) {
+        if let Some(ahead) = ahead(look, at, searches.by_description(at), groups) {
             by_lead.entry(words).or_default().push((at, ahead));
         }
     }
     for missing in by_lead.into_values() {
         match missing.as_slice() {
             [_, _, _, ..] => findings.push(same_beginning(look, &missing)),
-            few => findings
-                .extend(few.iter().map(|(at, ahead)| not_found(look, *at, ahead, &searches.by_description[*at]))),
+            few => {
+                let not_found = |at: usize, ahead: &[usize]| not_found(look, at, ahead, searches.by_description(at));
+                findings.extend(few.iter().map(|(at, ahead)| not_found(*at, ahead)));
+            }
         }
     }
     findings.extend(crowded_names(look, searches));
@@ -181,7 +243,7 @@ fn crowded_names(look: &Look<'_>, searches: &Searches) -> Vec<Finding> {
     let limit = look.thresholds.hits;
     let mut crowds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, tool) in look.tools.iter().enumerate() {
-        let hits = &searches.by_name[at];
+        let hits = searches.by_name(at);
         let own = hits.score(at);
         // Of equals any may be the last.
         let before =
@@ -213,4 +275,17 @@ fn crowded_names(look: &Look<'_>, searches: &Searches) -> Vec<Finding> {
 /// `“a”, “b”`.
 pub(super) fn quoted(words: &[String]) -> String {
     words.iter().map(|word| format!("“{word}”")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_on_many_cores_keeps_its_order() {
+        for count in [0, 1, SHARE, 10 * SHARE + 7] {
+            let done = in_parallel(count, |at| 2 * at);
+            assert!(done.iter().copied().eq((0..count).map(|at| 2 * at)), "{count}");
+        }
+    }
 }

@@ -356,3 +356,34 @@ proptest! {
         prop_assert_eq!((count, gone, known.findings.len()), (first.findings.len(), 0, 0));
     }
 }
+
+/// Counts its searches.
+#[derive(Debug, Default)]
+struct Counting(std::sync::atomic::AtomicUsize);
+
+impl Ranker for Counting {
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+
+    fn rank(&self, _: &Query<'_>, _: &Catalog, _: &Selection) -> Result<Ranking, QueryError> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(Ranking::default())
+    }
+}
+
+#[test]
+fn a_text_that_tools_share_is_searched_for_once() {
+    let line = |at: usize| {
+        format!(
+            r#"{{"name": "get_issue", "server": "s{at}", "description": "Get one issue of a repository. Number {}."}}"#,
+            at % 7
+        )
+    };
+    let catalog = catalog(&(0..300).map(line).collect::<Vec<_>>().join("\n"));
+    let (ranker, progress) = (Counting::default(), std::sync::atomic::AtomicUsize::new(0));
+    let on_searched = || _ = progress.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    Linter::new(&ranker, tokens, Thresholds::default()).progress(&on_searched).check(&catalog);
+    // The name, and the sentence that all descriptions begin with.
+    assert_eq!((ranker.0.into_inner(), progress.into_inner()), (2, 300));
+}

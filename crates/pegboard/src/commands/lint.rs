@@ -5,10 +5,10 @@ mod show;
 
 use std::path::{Path, PathBuf};
 
-use pegboard_core::Catalog;
+use pegboard_core::{Catalog, Ranker};
 use pegboard_discovery::estimate_tokens;
 use pegboard_engine::{
-    Hybrid, Model,
+    Hybrid, Lexical, Model,
     lint::{Baseline, Linter, Report, Rule, Thresholds},
 };
 
@@ -26,6 +26,10 @@ use crate::{
 /// A baseline is read no further.
 const MAX_BASELINE_BYTES: usize = 64 << 20;
 
+/// Catalogs of more tools are searched by words alone. A search by meaning compares every tool, so
+/// that the time for all searches would grow with the square of the catalog.
+const MAX_TOOLS_BY_MEANING: usize = 20_000;
+
 /// What became of a baseline.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
@@ -38,6 +42,8 @@ struct Known {
 /// What is shown.
 struct Page {
     report: Report,
+    /// The ranker that the tools were searched with.
+    ranker: &'static str,
     known: Option<Known>,
     is_over: bool,
 }
@@ -54,8 +60,8 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
     let catalog = catalog(args, &source)?;
     let progress = Progress::new(catalog.len(), "checking the tools");
     let on_searched = || progress.step();
-    let ranker = Hybrid::default();
-    let linter = Linter::new(&ranker, estimate_tokens, thresholds.clone()).model(Model::embedded());
+    let ranker = ranker(&catalog);
+    let linter = Linter::new(&*ranker, estimate_tokens, thresholds.clone()).model(Model::embedded());
     let report = linter.progress(&on_searched).check(&catalog);
     drop(progress);
     match baseline {
@@ -63,7 +69,7 @@ pub(crate) fn run(args: &LintArgs) -> Result<Outcome, CliError> {
         None if args.write_baseline => {
             Err(CliError::new("no baseline file to write to").hint("name it with `--baseline FILE`"))
         }
-        _ => show(args, report, &thresholds, baseline),
+        _ => show(args, report, ranker.name(), &thresholds, baseline),
     }
 }
 
@@ -80,9 +86,15 @@ fn catalog(args: &LintArgs, source: &Source) -> Result<Catalog, CliError> {
     Ok(catalog)
 }
 
+/// The ranker to search for the tools with.
+fn ranker(catalog: &Catalog) -> Box<dyn Ranker> {
+    if catalog.len() > MAX_TOOLS_BY_MEANING { Box::new(Lexical::default()) } else { Box::new(Hybrid::default()) }
+}
+
 fn show(
     args: &LintArgs,
     mut report: Report,
+    ranker: &'static str,
     thresholds: &Thresholds,
     baseline: Option<&Path>,
 ) -> Result<Outcome, CliError> {
@@ -94,7 +106,7 @@ fn show(
         None => None,
     };
     let is_over = report.is_over(thresholds);
-    let page = Page { report, known, is_over };
+    let page = Page { report, ranker, known, is_over };
     match args.output.format() {
         Format::Json => output::json(&show::json(&page))?,
         Format::Text => output::text(&show::text(&page, output::width()))?,
@@ -147,4 +159,27 @@ pub(crate) struct LintConfig {
     pub(crate) hits: Option<usize>,
     /// Relative to the file that names it.
     pub(crate) baseline: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use pegboard_core::RawTool;
+
+    use super::*;
+
+    #[test]
+    fn large_catalogs_are_searched_by_words() {
+        let catalog = |count: usize| {
+            let tool = |at| RawTool { name: format!("tool{at}"), ..RawTool::default() };
+            Catalog::from_tools((0..count).map(tool).collect()).0
+        };
+        for (count, name, is_told) in [(20_000, "hybrid", false), (20_001, "lexical", true)] {
+            let ranker = ranker(&catalog(count)).name();
+            assert_eq!(ranker, name);
+            let report = Report { tools: count, ..Report::default() };
+            let page = Page { report, ranker, known: None, is_over: false };
+            assert_eq!(show::text(&page, 100).contains("searched with the `lexical` ranker"), is_told);
+            assert_eq!(show::json(&page)["ranker"], name);
+        }
+    }
 }

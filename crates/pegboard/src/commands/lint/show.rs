@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use pegboard_engine::lint::{Finding, Report, Severity};
 use serde_json::{Map, Value, json};
 
-use super::Page;
+use super::{MAX_TOOLS_BY_MEANING, Page};
 use crate::{
     clients::show::{printable, printable_line},
     output::{FAINT, STRONG, wrapped},
@@ -29,6 +29,7 @@ pub(super) fn json(page: &Page) -> Value {
         "warnings": report.count(Severity::Warning),
         "notes": report.count(Severity::Note),
         "rules": rules,
+        "ranker": page.ranker,
         "failed": page.is_over,
     });
     if let Some(known) = page.known {
@@ -123,6 +124,13 @@ fn summary(page: &Page) -> String {
     let longest = report.by_rule().values().max().map_or(0, |count| count.to_string().len());
     for (rule, count) in report.by_rule() {
         let _ = writeln!(text, "  {count:>longest$} {FAINT}{rule}{FAINT:#}");
+    }
+    if report.tools > MAX_TOOLS_BY_MEANING {
+        let ranker = page.ranker;
+        let _ = writeln!(
+            text,
+            "searched with the `{ranker}` ranker, as in all catalogs of over {MAX_TOOLS_BY_MEANING} tools"
+        );
     }
     if let Some(known) = page.known {
         let _ = writeln!(text, "{} ignored by the baseline", counted(known.findings, "finding"));
