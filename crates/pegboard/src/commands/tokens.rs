@@ -1,6 +1,14 @@
 //! `pegboard tokens`.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    panic::resume_unwind,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use clap::Args;
 use pegboard_core::{Catalog, Selection, Tool};
@@ -25,6 +33,14 @@ use crate::{
 /// Queries whose answers are counted.
 const QUERIES: usize = 100;
 
+/// Fewer queries are asked where more than this many tools would be compared with them, because
+/// some rankers take up to a second for one search in a large catalog.
+const MAX_COMPARISONS: usize = 1_000_000;
+
+/// At least so many queries are asked, as far as there are tools; fewer say little about the ninth
+/// of ten answers.
+const MIN_QUERIES: usize = 20;
+
 #[derive(Debug, Args)]
 pub(crate) struct TokensArgs {
     /// Catalog file to use instead of the configured servers
@@ -33,6 +49,10 @@ pub(crate) struct TokensArgs {
 
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
+
+    /// Maximum size of a catalog file
+    #[arg(long, value_name = "BYTES", default_value_t = pegboard_core::Limits::default().file_bytes)]
+    pub(crate) max_catalog_bytes: usize,
 
     /// State folder with the logins to remote servers; `none` uses no logins
     /// [default: `pegboard` in the user's state folder]
@@ -46,7 +66,7 @@ pub(crate) struct TokensArgs {
 pub(crate) fn run(args: &TokensArgs) -> Result<Outcome, CliError> {
     let catalog = match args.catalog.as_slice() {
         [] => configured::catalog_or_demo(&args.config.source(), args.state.as_deref())?.0,
-        files => catalogs::read(files, pegboard_core::Limits::default().file_bytes)?,
+        files => catalogs::read(files, args.max_catalog_bytes)?,
     };
     // All tools at once, and then each query in each dialect.
     let progress = Progress::new(1 + DialectName::ALL.len() * queries(&catalog).len(), "counting tokens");
@@ -63,6 +83,8 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Outcome, CliError> {
 
 struct Report {
     tools: usize,
+    /// How many queries each dialect was asked.
+    queries: usize,
     tokens: usize,
     estimate: usize,
     /// Tools whose signature tells the type of every required parameter.
@@ -80,36 +102,72 @@ struct Row {
     answers: Vec<f64>,
 }
 
-impl Report {
-    fn measure(catalog: &Catalog, bpe: &CoreBPE, progress: &Progress) -> Result<Self, CliError> {
+impl Row {
+    fn measure(
+        dialect: DialectName,
+        catalog: &Catalog,
+        queries: &[String],
+        bpe: &CoreBPE,
+        progress: &Progress,
+    ) -> Result<Self, CliError> {
         let count = |text: &str| bpe.encode_ordinary(text).len();
-        let definition = |tool: &Arc<Tool>| ToolDefinition::of(tool, tool.name()).to_json();
-        let all = Value::from(catalog.iter().map(definition).collect::<Vec<_>>()).to_string();
-        let (tokens, estimate) = (count(&all), estimate_tokens(&all));
-        progress.step();
+        let ranker = Arc::from(RankerName::of(dialect).build(None, Settings::default().token_bonus));
+        let everything = Selection::everything();
+        let session = Session::new(dialect, Settings::default(), catalog.clone(), everything, ranker);
+        let mut session = session.map_err(|error| CliError::new(error.to_string()))?;
+        let list: Vec<Value> = session.visible().iter().map(|tool| tool.to_json()).collect();
+        let first_list = count(&Value::from(list).to_string());
+        let search = search_tool(dialect);
+        let mut answers: Vec<f64> = queries
+            .iter()
+            .map(|query| {
+                let tokens = count(&session.call(search, &json!({"query": query})).reply.to_text());
+                progress.step();
+                tokens as f64
+            })
+            .collect();
+        answers.sort_by(f64::total_cmp);
+        Ok(Self { dialect: dialect.as_str(), first_list, prompt: count(&session.prompt()), answers })
+    }
+}
+
+/// The tokens of all definitions, counted and estimated.
+fn count_all(catalog: &Catalog, bpe: &CoreBPE) -> (usize, usize) {
+    let definition = |tool: &Arc<Tool>| ToolDefinition::of(tool, tool.name()).to_json();
+    let all = Value::from(catalog.iter().map(definition).collect::<Vec<_>>()).to_string();
+    (bpe.encode_ordinary(&all).len(), estimate_tokens(&all))
+}
+
+impl Report {
+    /// Measures the catalog and, at the same time, each dialect.
+    fn measure(catalog: &Catalog, bpe: &CoreBPE, progress: &Progress) -> Result<Self, CliError> {
         let queries = queries(catalog);
-        let mut rows = Vec::new();
-        for dialect in DialectName::ALL {
-            let ranker = Arc::from(RankerName::of(dialect).build(None, Settings::default().token_bonus));
-            let everything = Selection::everything();
-            let session = Session::new(dialect, Settings::default(), catalog.clone(), everything, ranker);
-            let mut session = session.map_err(|error| CliError::new(error.to_string()))?;
-            let list: Vec<Value> = session.visible().iter().map(|tool| tool.to_json()).collect();
-            let first_list = count(&Value::from(list).to_string());
-            let search = search_tool(dialect);
-            let mut answers: Vec<f64> = queries
-                .iter()
-                .map(|query| {
-                    progress.step();
-                    count(&session.call(search, &json!({"query": query})).reply.to_text()) as f64
-                })
-                .collect();
-            answers.sort_by(f64::total_cmp);
-            rows.push(Row { dialect: dialect.as_str(), first_list, prompt: count(&session.prompt()), answers });
-        }
+        let next = AtomicUsize::new(0);
+        let measure_dialects = || {
+            let mut rows: Vec<(usize, Result<Row, CliError>)> = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(dialect) = DialectName::ALL.get(at) else { return rows };
+                rows.push((at, Row::measure(*dialect, catalog, &queries, bpe, progress)));
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let (mut rows, (tokens, estimate)) = thread::scope(|scope| {
+            let others: Vec<_> = (1..cores).map(|_| scope.spawn(measure_dialects)).collect();
+            let all = count_all(catalog, bpe);
+            progress.step();
+            let mut rows = measure_dialects();
+            for thread in others {
+                rows.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            (rows, all)
+        });
+        rows.sort_by_key(|(at, _)| *at);
+        let rows = rows.into_iter().map(|(_, row)| row).collect::<Result<Vec<Row>, CliError>>()?;
         let complete_signatures = catalog.iter().filter(|tool| has_complete_signature(tool)).count();
         let exposure = Exposure::default().decide(catalog, &Selection::everything());
-        Ok(Self { tools: catalog.len(), tokens, estimate, complete_signatures, exposure, rows })
+        let (tools, queries) = (catalog.len(), queries.len());
+        Ok(Self { tools, queries, tokens, estimate, complete_signatures, exposure, rows })
     }
 
     fn to_json(&self) -> Value {
@@ -125,6 +183,7 @@ impl Report {
         };
         json!({
             "tools": self.tools,
+            "queries": self.queries,
             "tokens": self.tokens,
             "estimate": self.estimate,
             "complete_signatures": self.complete_signatures,
@@ -147,11 +206,17 @@ impl Report {
         };
         let head = ["DIALECT", "FIRST LIST", "OF ALL", "PROMPT", "ANSWER P50", "ANSWER P90"];
         let table = output::table(&head, self.rows.iter().map(row).collect(), &[1, 2, 3, 4, 5]);
-        let Self { tools, tokens, estimate, complete_signatures, exposure, .. } = self;
+        let Self { tools, queries, tokens, estimate, complete_signatures, exposure, .. } = self;
         let search = if exposure.is_on { "on" } else { "off" };
+        let asked = match *queries {
+            fewer if fewer < QUERIES.min(*tools) => {
+                format!("{fewer} queries for each dialect, instead of {QUERIES} in catalogs of up to 10000 tools\n")
+            }
+            _ => String::new(),
+        };
         format!(
             "{}, {tokens} tokens all at once (estimate: {estimate}), \
-             {complete_signatures} with a complete signature\nautomatic tool search: {search} ({})\n{table}",
+             {complete_signatures} with a complete signature\nautomatic tool search: {search} ({})\n{asked}{table}",
             output::counted(*tools, "tool"),
             exposure.reason
         )
@@ -169,13 +234,30 @@ fn search_tool(dialect: DialectName) -> &'static str {
     }
 }
 
-/// The words of every so many tools' names: what somebody would type who wants them.
+/// The words of the names of tools throughout the catalog: queries of users who want these tools.
 fn queries(catalog: &Catalog) -> Vec<String> {
-    let step = (catalog.len() / QUERIES).max(1);
+    let most = query_count(catalog.len());
+    let step = (catalog.len() / most).max(1);
     let words = |tool: &Arc<Tool>| {
         let words: Vec<&str> =
             tool.name().split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
         words.join(" ")
     };
-    catalog.iter().step_by(step).take(QUERIES).map(words).collect()
+    catalog.iter().step_by(step).take(most).map(words).collect()
+}
+
+/// How many queries a catalog of so many tools is asked at most.
+fn query_count(tools: usize) -> usize {
+    (MAX_COMPARISONS / tools.max(1)).clamp(MIN_QUERIES, QUERIES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_catalogs_are_asked_fewer_queries() {
+        let counts = [0, 1, 10_000, 20_000, 50_000, 1_000_000].map(query_count);
+        assert_eq!(counts, [100, 100, 100, 50, 20, 20]);
+    }
 }
