@@ -47,6 +47,13 @@ impl<T> SnapshotCache<T> {
         Arc::clone(derived)
     }
 
+    /// Puts in what was derived for `catalog` elsewhere; a value that is there already stays.
+    pub fn insert(&self, catalog: &Catalog, value: T) {
+        let (cell, _) = self.entry(catalog);
+        // Both were derived from the same snapshot.
+        let _ = cell.set(Arc::new(value));
+    }
+
     /// The place for the value of `catalog`, and the newest value that is ready.
     fn entry(&self, catalog: &Catalog) -> (Cell<T>, Option<(Catalog, Arc<T>)>) {
         // Entries are only ever pushed and removed whole, so poison does not matter.

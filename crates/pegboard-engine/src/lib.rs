@@ -22,6 +22,7 @@
 //! ```
 
 pub mod analysis;
+pub mod kept;
 pub mod lexical;
 pub mod lint;
 pub mod metrics;

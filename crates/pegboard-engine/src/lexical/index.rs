@@ -48,8 +48,21 @@ struct Removed {
 
 impl Index {
     pub(super) fn build(tools: Vec<Arc<Tool>>, settings: Arc<Settings>, model: Option<Arc<Model>>) -> Self {
-        let segment = Arc::new(Segment::build(tools, &settings, model.as_deref()));
-        Self { parts: vec![Part { segment, removed: None }], settings, model }
+        let segment = Segment::build(tools, &settings, model.as_deref());
+        Self::of_segment(segment, settings, model)
+    }
+
+    /// An index that consists of `segment`.
+    pub(super) fn of_segment(segment: Segment, settings: Arc<Settings>, model: Option<Arc<Model>>) -> Self {
+        Self { parts: vec![Part { segment: Arc::new(segment), removed: None }], settings, model }
+    }
+
+    /// The segment that holds all tools and no others, if there is one.
+    pub(super) fn only_segment(&self) -> Option<&Segment> {
+        match self.parts.as_slice() {
+            [Part { segment, removed: None }] => Some(segment),
+            _ => None,
+        }
     }
 
     /// The index after `changes`.

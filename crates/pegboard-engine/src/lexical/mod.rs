@@ -9,6 +9,7 @@ mod document;
 mod explain;
 mod index;
 mod intents;
+mod kept;
 mod names;
 mod near;
 mod plan;
@@ -32,6 +33,7 @@ use self::{
 };
 pub use self::{
     document::for_each_text,
+    kept::KeptIndex,
     settings::{FieldWeight, INDEXED_FIELDS, Settings},
 };
 use crate::semantic::{External, ExternalTable, Model, requests_of};

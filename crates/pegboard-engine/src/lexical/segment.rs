@@ -12,7 +12,10 @@ use super::{
     settings::Settings,
     vocabulary::Vocabulary,
 };
-use crate::semantic::{Model, ToolReader, Vectors};
+use crate::{
+    kept::{Block, BlockWriter, KeptError},
+    semantic::{Model, ToolReader, Vectors},
+};
 
 /// The impact of 1.0 in a posting.
 pub(super) const FULL_IMPACT: f32 = u16::MAX as f32;
@@ -129,6 +132,60 @@ impl Segment {
         }
         merged.vocabulary.shrink();
         merged
+    }
+
+    /// Writes everything but the tools.
+    pub(super) fn write(&self, writer: &mut BlockWriter) {
+        let u16s = |numbers: &[u16]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        self.vocabulary.write(writer);
+        writer.add_u32s("starts", &self.starts);
+        writer.add_u32s("docs", &self.docs);
+        writer.add("impacts", u16s(&self.impacts));
+        writer.add("peaks", u16s(&self.peaks));
+        let (components, scales) = self.vectors.to_bytes();
+        writer.add("vectors", components);
+        writer.add("scales", scales);
+    }
+
+    /// Reads the segment of so many `tools`, which the caller puts in, with vectors of `dims` components if
+    /// there is a model. Whatever a search relies on is checked.
+    pub(super) fn read(block: &Block<'_>, tools: usize, dims: Option<usize>) -> Result<Self, KeptError> {
+        let vectors = Vectors::from_bytes(
+            block.section("vectors")?,
+            block.section("scales")?,
+            if dims.is_some() { tools } else { 0 },
+            dims.unwrap_or(0),
+        );
+        let segment = Self {
+            vocabulary: Vocabulary::read(block)?,
+            starts: block.u32s("starts")?,
+            docs: block.u32s("docs")?,
+            impacts: block.numbers("impacts", u16::from_le_bytes)?,
+            peaks: block.numbers("peaks", u16::from_le_bytes)?,
+            vectors: vectors.ok_or(KeptError::Damaged { part: "vectors" })?,
+            ..Self::default()
+        };
+        segment.first_invalid_part(tools).map_or(Ok(segment), |part| Err(KeptError::Damaged { part }))
+    }
+
+    /// The first array that a search in so many `tools` could not work with.
+    fn first_invalid_part(&self, tools: usize) -> Option<&'static str> {
+        let terms = self.vocabulary.len();
+        let ends_right = self.starts.last().map_or(0, |end| *end as usize) == self.docs.len();
+        if self.starts.is_empty() && terms == 0 && self.docs.is_empty() {
+            return (!self.impacts.is_empty() || !self.peaks.is_empty()).then_some("impacts");
+        }
+        if self.starts.len() != terms + 1 || self.starts[0] != 0 || !self.starts.is_sorted() || !ends_right {
+            return Some("starts");
+        }
+        if self.impacts.len() != self.docs.len() || self.peaks.len() != terms {
+            return Some("impacts");
+        }
+        let is_run = |term: u32| {
+            let docs = self.postings(term).docs;
+            docs.is_sorted_by(|one, next| one < next) && docs.last().is_none_or(|last| (*last as usize) < tools)
+        };
+        (!(0..terms as u32).all(is_run)).then_some("docs")
     }
 
     fn allocate(&mut self, lengths: &[u32]) {

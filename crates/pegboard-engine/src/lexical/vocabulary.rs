@@ -5,6 +5,8 @@ use std::hash::Hasher;
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
+use crate::kept::{Block, BlockWriter, KeptError};
+
 /// Begins the entries that stand for whole folded names instead of words. No folded
 /// word contains it.
 pub(super) const NAME_KEY: char = '\u{1}';
@@ -67,6 +69,32 @@ impl Vocabulary {
             hash(&text[start..ends[at] as usize])
         });
         number
+    }
+
+    pub(super) fn write(&self, writer: &mut BlockWriter) {
+        writer.add("words", self.text.as_bytes().to_vec());
+        writer.add_u32s("ends", &self.ends);
+        writer.add_u32s("letters", &self.letters);
+    }
+
+    pub(super) fn read(block: &Block<'_>) -> Result<Self, KeptError> {
+        let (text, ends, letters) = (block.text("words")?, block.u32s("ends")?, block.u32s("letters")?);
+        let is_end = |end: &u32| text.is_char_boundary(*end as usize);
+        if !ends.is_sorted() || !ends.iter().all(is_end) || ends.last().map_or(0, |end| *end as usize) != text.len() {
+            return Err(KeptError::Damaged { part: "ends" });
+        }
+        if letters.len() != ends.len() {
+            return Err(KeptError::Damaged { part: "letters" });
+        }
+        let mut numbers = HashTable::with_capacity(ends.len());
+        let mut start = 0;
+        for (number, end) in ends.iter().enumerate() {
+            let term = &text[start..*end as usize];
+            // There is room for all: no term has to be looked at again.
+            numbers.insert_unique(hash(term), number as u32, |_| 0);
+            start = *end as usize;
+        }
+        Ok(Self { text: text.to_owned(), ends, numbers, letters })
     }
 
     /// The letter bits of every term, by number.

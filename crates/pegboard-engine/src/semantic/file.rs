@@ -178,6 +178,11 @@ fn read_u64(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
+/// The checksum at the end of a model.
+pub(super) fn stored_checksum(bytes: &[u8]) -> u64 {
+    read_u64(&bytes[bytes.len().saturating_sub(CHECKSUM)..])
+}
+
 /// Guards against damage, not against intent: whoever replaces a model can write this too.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let mix = |number: u64, word: u64| (number ^ word).rotate_left(29).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -100,6 +100,11 @@ impl Model {
         &self.header.name
     }
 
+    /// The checksum at the end of its file, which tells it from other models.
+    pub(crate) fn checksum(&self) -> u64 {
+        file::stored_checksum(&self.bytes)
+    }
+
     /// How many components its vectors have.
     pub fn dims(&self) -> usize {
         self.header.dims

@@ -1,6 +1,7 @@
 //! The vectors of many tools, side by side.
 
 use super::{
+    header::is_share,
     kernel::Kernel,
     vector::{LINE, Line, Vector},
 };
@@ -73,6 +74,29 @@ impl Vectors {
     /// One of the vectors.
     pub(crate) fn get(&self, number: u32, dims: usize) -> Vector {
         Vector::from_lines(self.row(number as usize).to_vec(), self.scales[number as usize], dims)
+    }
+
+    /// All components, vector by vector, and what one unit of each vector is worth.
+    pub(crate) fn to_bytes(&self) -> (Vec<u8>, Vec<u8>) {
+        let components = self.lines.iter().flat_map(|line| line.0.map(i8::cast_unsigned)).collect();
+        (components, self.scales.iter().flat_map(|scale| scale.to_le_bytes()).collect())
+    }
+
+    /// `count` vectors of `dims` components, from [`to_bytes`](Self::to_bytes); `None` if they cannot be
+    /// that.
+    pub(crate) fn from_bytes(components: &[u8], scales: &[u8], count: usize, dims: usize) -> Option<Self> {
+        let width = dims.div_ceil(LINE);
+        let (lines, rest) = components.as_chunks::<LINE>();
+        let lines: Vec<Line> = lines.iter().map(|line| Line(line.map(u8::cast_signed))).collect();
+        let (scales, more) = scales.as_chunks::<4>();
+        let scales: Vec<f32> = scales.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        let is_whole = rest.is_empty()
+            && more.is_empty()
+            && scales.len() == count
+            && Some(lines.len()) == count.checked_mul(width);
+        // The kernels rely on the range of components.
+        let is_in_range = !components.contains(&i8::MIN.cast_unsigned()) && scales.iter().all(|scale| is_share(*scale));
+        (is_whole && is_in_range).then_some(Self { lines, scales, width })
     }
 
     fn row(&self, number: usize) -> &[Line] {
