@@ -11,11 +11,11 @@ use std::{
 };
 
 pub(crate) use self::{
-    folder::{Folder, is_unfinished},
+    folder::is_unfinished,
     key::{BYTES, Key},
 };
 pub use self::{
-    folder::{Lock, Stamp},
+    folder::{Folder, Lock, Stamp},
     key::digest,
 };
 
@@ -205,14 +205,8 @@ impl Store {
     /// When the folder cannot be read.
     pub fn names(&self) -> io::Result<Vec<(String, SystemTime)>> {
         let mut names = Vec::new();
-        for file in self.folder.names()? {
-            if is_unfinished(&file) {
-                let age = self.folder.modified(&file).ok().and_then(|then| then.elapsed().ok());
-                if age.is_some_and(|age| age.as_secs() > 3600) {
-                    let _ = self.folder.remove(&file);
-                }
-                continue;
-            }
+        self.folder.remove_unfinished();
+        for file in self.folder.names()?.into_iter().filter(|file| !is_unfinished(file)) {
             let name = file.strip_suffix(self.kind.name).and_then(|name| name.strip_suffix('.'));
             let (Some(name), Ok(modified)) = (name, self.folder.modified(&file)) else { continue };
             names.push((name.to_owned(), modified));

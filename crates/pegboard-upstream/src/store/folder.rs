@@ -28,13 +28,16 @@ pub struct Lock {
     _file: File,
 }
 
-/// A folder of ours.
+/// A folder of files that are there whole or not at all, for their owner alone.
 #[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
     /// Opens the folder, and makes it and those above it where they are missing.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When it can be neither read nor made, or others could write to it.
+    pub fn open(path: &Path) -> io::Result<Self> {
         if !path.is_dir() {
             make(path)?;
         }
@@ -52,7 +55,10 @@ impl Folder {
     }
 
     /// The content of a file; `None` if it has more than `most` bytes.
-    pub(crate) fn read(&self, name: &str, most: usize) -> io::Result<Option<Vec<u8>>> {
+    ///
+    /// # Errors
+    /// When the system refuses, or it is not a regular file.
+    pub fn read(&self, name: &str, most: usize) -> io::Result<Option<Vec<u8>>> {
         let path = self.0.join(name);
         // Before it is opened: a pipe would keep us waiting.
         let data = fs::symlink_metadata(&path)?;
@@ -76,7 +82,10 @@ impl Folder {
 
     /// [`replace`](Self::replace) for what is written often and can be lost when the machine
     /// itself goes down: the disk is not waited for.
-    pub(crate) fn replace_quickly(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the system refuses; then the old content is still there.
+    pub fn replace_quickly(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let finished = self.write(name, content, false)?;
         fs::rename(&finished.0, self.0.join(name))
     }
@@ -121,7 +130,7 @@ impl Folder {
     }
 
     /// What a file looks like from outside, if it is there.
-    pub(crate) fn stamp(&self, name: &str) -> Option<Stamp> {
+    pub fn stamp(&self, name: &str) -> Option<Stamp> {
         let data = fs::symlink_metadata(self.0.join(name)).ok()?;
         #[cfg(unix)]
         let number = std::os::unix::fs::MetadataExt::ino(&data);
@@ -163,18 +172,39 @@ impl Folder {
     }
 
     /// Marks a file as used now.
-    pub(crate) fn touch(&self, name: &str) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn touch(&self, name: &str) -> io::Result<()> {
         OpenOptions::new().append(true).open(self.0.join(name))?.set_modified(SystemTime::now())
     }
 
-    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.0.join(name))
     }
 
     /// The names of what is in it, as far as it can be ours.
-    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn names(&self) -> io::Result<Vec<String>> {
         let entries = fs::read_dir(&self.0)?.flatten();
         Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    }
+
+    /// Removes files that other programs have not finished to write for an hour.
+    pub fn remove_unfinished(&self) {
+        let names = self.names().unwrap_or_default();
+        for name in names.iter().filter(|name| is_unfinished(name)) {
+            let age = self.modified(name).ok().and_then(|then| then.elapsed().ok());
+            if age.is_some_and(|age| age.as_secs() > 3600) {
+                // Another program may have been faster.
+                let _ = self.remove(name);
+            }
+        }
     }
 
     /// Brings new names to the disk. Without it they are lost in a crash, and nothing else.
