@@ -37,11 +37,24 @@ pub(crate) fn demo() -> Result<Catalog, CliError> {
 
 /// The tools of all `files`, in order; what is wrong with single tools is said aloud.
 pub(crate) fn read(files: &[PathBuf], max_bytes: usize) -> Result<Catalog, CliError> {
+    let (catalog, notes) = load(files, max_bytes, &mut |_| {})?;
+    notes.report(files);
+    Ok(catalog)
+}
+
+/// The tools of all `files`, in order, and what is wrong with single tools. Calls `on_read` with the
+/// content of each file.
+pub(crate) fn load(
+    files: &[PathBuf],
+    max_bytes: usize,
+    on_read: &mut dyn FnMut(&[u8]),
+) -> Result<(Catalog, Notes), CliError> {
     let limits = Limits { file_bytes: max_bytes, ..Limits::default() };
     let mut tools: Vec<RawTool> = Vec::new();
     let mut warnings: Vec<Warning> = Vec::new();
     for path in files {
         let bytes = read_bounded(path, limits.file_bytes)?;
+        on_read(&bytes);
         let loaded = load::parse(&path.display().to_string(), &bytes, &limits).map_err(|error| {
             let is_configuration = is_configuration(&bytes);
             let error = unusable(error);
@@ -55,12 +68,11 @@ pub(crate) fn read(files: &[PathBuf], max_bytes: usize) -> Result<Catalog, CliEr
     // Stable: in the order of the files, and of the lines in each.
     let place = |warning: &Warning| {
         let location = warning.location.as_ref()?;
-        let file = files.iter().position(|path| *path.to_string_lossy() == *location.source);
-        Some((file, location.line))
+        let file = files.iter().position(|path| path.display().to_string() == *location.source);
+        Some((file?, location.line))
     };
     warnings.sort_by_key(place);
-    report(&warnings);
-    Ok(catalog)
+    Ok((catalog, Notes::new(&warnings, place)))
 }
 
 /// The tools in `bytes`, whatever there is of them; what is wrong with single tools is said aloud.
@@ -69,7 +81,7 @@ pub(crate) fn parse(source: &str, bytes: &[u8]) -> Result<Catalog, CliError> {
     let mut loaded = load::parse(source, bytes, &limits).map_err(unusable)?;
     let (catalog, further) = Catalog::from_tools(loaded.tools);
     loaded.warnings.extend(further);
-    report(&loaded.warnings);
+    Notes::new(&loaded.warnings, |warning| Some((0, warning.location.as_ref()?.line))).report(&[source.into()]);
     Ok(catalog)
 }
 
@@ -100,9 +112,42 @@ fn unusable(error: LoadError) -> CliError {
     }
 }
 
-fn report(warnings: &[Warning]) {
-    warnings.iter().take(MAX_PRINTED_WARNINGS).for_each(|warning| warn(&warning.to_string()));
-    if let Some(more) = warnings.len().checked_sub(MAX_PRINTED_WARNINGS).filter(|more| *more > 0) {
-        warn(&format!("{} like these", output::counted(more, "more warning")));
+/// What is printed of the warnings about a catalog.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Notes {
+    pub(crate) shown: Vec<Note>,
+    /// How many more there are.
+    pub(crate) more: usize,
+}
+
+/// A warning, with its file apart, which the user may name otherwise the next time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// The number of the file, and the line.
+    pub(crate) place: Option<(usize, usize)>,
+    pub(crate) text: String,
+}
+
+impl Notes {
+    fn new(warnings: &[Warning], place: impl Fn(&Warning) -> Option<(usize, usize)>) -> Self {
+        let note = |warning: &Warning| {
+            let text = Warning { location: None, ..warning.clone() }.to_string();
+            Note { place: place(warning), text }
+        };
+        let shown = warnings.iter().take(MAX_PRINTED_WARNINGS).map(note).collect();
+        Self { shown, more: warnings.len().saturating_sub(MAX_PRINTED_WARNINGS) }
+    }
+
+    /// Prints them; `files` are the names of the files.
+    pub(crate) fn report(&self, files: &[PathBuf]) {
+        for Note { place, text } in &self.shown {
+            match place.and_then(|(file, line)| Some((files.get(file)?, line))) {
+                Some((file, line)) => warn(&format!("{}:{line}: {text}", file.display())),
+                None => warn(text),
+            }
+        }
+        if self.more > 0 {
+            warn(&format!("{} like these", output::counted(self.more, "more warning")));
+        }
     }
 }

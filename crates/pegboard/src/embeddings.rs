@@ -55,6 +55,11 @@ pub(crate) struct EmbeddingsArgs {
 }
 
 impl EmbeddingsArgs {
+    /// Whether the flags name an endpoint.
+    pub(crate) fn has_endpoint(&self) -> bool {
+        self.embeddings.is_some()
+    }
+
     /// The endpoint that the flags name, if they name one.
     fn settings(&self) -> Result<Option<EndpointSettings>, CliError> {
         let (Some(url), Some(model)) = (&self.embeddings, &self.embeddings_model) else { return Ok(None) };

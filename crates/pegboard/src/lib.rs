@@ -16,6 +16,7 @@
 struct Library;
 
 mod bench;
+mod cache;
 mod catalogs;
 pub mod cli;
 mod clients;

@@ -8,7 +8,7 @@ use std::{
 use clap::ValueEnum;
 use pegboard_core::Ranker;
 use pegboard_discovery::DialectName;
-use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence};
+use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence, kept::KeepsIndex};
 use pegboard_llm::embeddings::{Embedded, Embedder};
 use pegboard_tantivy::Bm25;
 use tokio::runtime::Handle;
@@ -41,6 +41,15 @@ impl RankerName {
     /// The one that a dialect has of its own.
     pub(crate) fn of(dialect: DialectName) -> Self {
         Self::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default()
+    }
+
+    /// The ranker, if its index can be kept in a file.
+    pub(crate) fn build_with_kept_index(self, model: Option<&Arc<Model>>) -> Option<Arc<dyn KeepsIndex>> {
+        match self {
+            Self::Hybrid => Some(Arc::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model))))),
+            Self::Lexical => Some(Arc::new(Lexical::default())),
+            Self::Regex | Self::Bm25 | Self::Keyword | Self::Sequence | Self::Hinted => None,
+        }
     }
 
     /// A ranker with these settings. Those that know meaning take it from `model`, or

@@ -18,7 +18,9 @@ pub(crate) use self::args::SearchArgs;
 use self::report::Report;
 use super::serve::runtime;
 use crate::{
-    Outcome, catalogs,
+    Outcome,
+    cache::CachedCatalog,
+    catalogs,
     cli::options::Format,
     config::Config,
     contact::{Contact, Start},
@@ -46,16 +48,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
             CliError::new("the query is blank").hint("describe what the tool should do, for example `create an issue`")
         );
     }
-    let catalog = catalog(args, &source, &config)?;
-    let progress = Progress::waiting(&format!("indexing {}", output::counted(catalog.len(), "tool")));
-    let model = models::read(args.model.model.as_deref().or(config.model.as_deref()))?;
-    let ranker: Arc<dyn Ranker> = Arc::from(
-        args.ranker.or(config.ranker).unwrap_or_default().build(model.as_ref(), config.gateway.discovery.token_bonus),
-    );
-    let ranker = match &args.usage {
-        Some(caller) => with_habits(ranker, caller, args, &config)?,
-        None => ranker,
-    };
+    let Prepared { catalog, ranker, unsaved } = prepare(args, &source, &config)?;
     let query = Query {
         limit: args.limit.or(config.limit).unwrap_or(10),
         threshold: args.threshold.or(config.threshold).unwrap_or(0.0),
@@ -63,8 +56,6 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
         least_confidence: args.least_confidence,
         ..Query::new(&text)
     };
-    ranker.prepare(&catalog);
-    drop(progress);
     let asked = Asked::open(&args.embeddings, &config)?;
     // Without vectors of tools that of the query is of no use.
     let asked = asked.filter(|asked| asked.embed_tools(&*ranker, &catalog) && asked.has_tools());
@@ -81,7 +72,54 @@ pub(crate) fn run(args: &SearchArgs) -> Result<Outcome, CliError> {
         Format::Json => output::json(&report)?,
         Format::Text => output::text(&report.to_text(&catalog))?,
     }
+    // The user need not wait for this.
+    if let Some(unsaved) = unsaved {
+        unsaved.save(&catalog);
+    }
+    // The process ends here. To free each of 100,000 tools would take longer than to search them.
+    std::mem::forget((catalog, ranker));
     Ok(if found { Outcome::Yes } else { Outcome::No })
+}
+
+/// The tools that are searched, and a ranker with their index.
+struct Prepared {
+    catalog: Catalog,
+    ranker: Arc<dyn Ranker>,
+    /// What can be kept for the next search.
+    unsaved: Option<CachedCatalog>,
+}
+
+fn prepare(args: &SearchArgs, source: &Source, config: &Config) -> Result<Prepared, CliError> {
+    let files = if args.source.catalog.is_empty() { &config.catalogs } else { &args.source.catalog };
+    let model = || models::read(args.model.model.as_deref().or(config.model.as_deref()));
+    let name = args.ranker.or(config.ranker).unwrap_or_default();
+    let is_plain = args.usage.is_none() && !args.embeddings.has_endpoint() && config.embeddings.is_none();
+    if is_plain
+        && !files.is_empty()
+        && let Some(ranker) = name.build_with_kept_index(model()?.as_ref())
+    {
+        let has_schemas = args.explain || args.why_not.is_some();
+        let shared = Arc::clone(&ranker);
+        let cached = CachedCatalog::open(&args.cache, files, args.source.max_catalog_bytes, shared, has_schemas);
+        if let Some(mut cached) = cached {
+            if let Some(catalog) = cached.load() {
+                return Ok(Prepared { catalog, ranker, unsaved: None });
+            }
+            let catalog = cached.read_files()?;
+            let _progress = Progress::waiting(&format!("indexing {}", output::counted(catalog.len(), "tool")));
+            ranker.prepare(&catalog);
+            return Ok(Prepared { catalog, ranker, unsaved: Some(cached) });
+        }
+    }
+    let catalog = catalog(args, source, config)?;
+    let _progress = Progress::waiting(&format!("indexing {}", output::counted(catalog.len(), "tool")));
+    let ranker: Arc<dyn Ranker> = Arc::from(name.build(model()?.as_ref(), config.gateway.discovery.token_bonus));
+    let ranker = match &args.usage {
+        Some(caller) => with_habits(ranker, caller, args, config)?,
+        None => ranker,
+    };
+    ranker.prepare(&catalog);
+    Ok(Prepared { catalog, ranker, unsaved: None })
 }
 
 fn query_text(args: &SearchArgs) -> Result<Cow<'_, str>, CliError> {

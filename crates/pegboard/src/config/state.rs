@@ -17,7 +17,7 @@ use super::Config;
 use crate::error::CliError;
 
 /// In place of a folder: nothing is kept.
-const NONE: &str = "none";
+pub(crate) const NONE: &str = "none";
 
 /// Where state is kept, as far as that is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,16 +94,24 @@ pub(crate) fn logins(state: &Path) -> Logins {
 
 /// The folder of Pegboard where each system keeps such things.
 fn usual(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let place = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/state" };
+    Some(base(variable, "XDG_STATE_HOME", place)?.join("pegboard"))
+}
+
+/// The folder of Pegboard where each system keeps what can be made again.
+pub(crate) fn usual_cache(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let place = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
+    let own = if cfg!(windows) { "pegboard/cache" } else { "pegboard" };
+    Some(base(variable, "XDG_CACHE_HOME", place)?.join(own))
+}
+
+/// The folder that the variable `name` holds, else `place` in the home folder.
+fn base(variable: &dyn Fn(&str) -> Option<PathBuf>, name: &str, place: &str) -> Option<PathBuf> {
     // A relative path there is a mistake, and is to be ignored.
     let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
-    let own = || {
-        let home = absolute("HOME")?;
-        let place = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/state" };
-        Some(home.join(place))
-    };
-    let folder = absolute("XDG_STATE_HOME");
-    let folder = if cfg!(windows) { folder.or_else(|| absolute("LOCALAPPDATA")) } else { folder.or_else(own) };
-    folder.map(|folder| folder.join("pegboard"))
+    let folder = absolute(name);
+    let home = || Some(absolute("HOME")?.join(place));
+    if cfg!(windows) { folder.or_else(|| absolute("LOCALAPPDATA")) } else { folder.or_else(home) }
 }
 
 /// What holds for servers that say nothing themselves.
@@ -160,6 +168,10 @@ mod tests {
         check(&[("XDG_STATE_HOME", "state"), ("HOME", "/home/x")], Some("/home/x/.local/state/pegboard"));
         check(&[("HOME", "")], None);
         check(&[], None);
+        let cache = |name: &str, value: &str| usual_cache(&|one| (one == name).then(|| PathBuf::from(value)));
+        assert_eq!(cache("XDG_CACHE_HOME", "/cache"), Some("/cache/pegboard".into()));
+        assert_eq!(cache("HOME", "/home/x"), Some("/home/x/.cache/pegboard".into()));
+        assert_eq!(cache("XDG_CACHE_HOME", "cache"), None);
     }
 
     #[test]

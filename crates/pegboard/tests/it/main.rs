@@ -3,6 +3,7 @@
 
 mod agent;
 mod binary;
+mod cache;
 mod cases;
 mod clients;
 mod difflib;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::{
+    cache::CacheArgs,
     cli::options::{ModelArgs, OutputArgs, SourceArgs},
     embeddings::EmbeddingsArgs,
     rankers::RankerName,
@@ -55,6 +56,9 @@ pub(crate) struct SearchArgs {
     /// Show where this tool ranked and why not higher
     #[arg(long, value_name = "NAME")]
     pub(crate) why_not: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
 
     #[command(flatten)]
     pub(crate) embeddings: EmbeddingsArgs,
