@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
+    hash::{Hash, Hasher},
     sync::{Arc, OnceLock},
 };
 
@@ -114,14 +115,15 @@ impl Catalog {
     pub fn from_tools(tools: Vec<RawTool>) -> (Self, Vec<Warning>) {
         let mut warnings = Vec::new();
         let servers = servers_of(&tools);
-        let mut seen = HashSet::with_capacity(tools.len());
+        let mut seen: HashSet<ById> = HashSet::with_capacity(tools.len());
         let mut kept: Vec<Arc<Tool>> = Vec::with_capacity(tools.len());
         for raw in tools {
             let location = raw.location.clone();
             let server = server_name(&raw).and_then(|name| servers.get(name)).cloned();
             let Some(tool) = admit(raw, server, &mut warnings) else { continue };
-            if seen.insert(Box::<str>::from(tool.id())) {
-                kept.push(Arc::new(tool));
+            let tool = Arc::new(tool);
+            if seen.insert(ById(Arc::clone(&tool))) {
+                kept.push(tool);
             } else {
                 warnings.push(duplicate(tool.id(), location));
             }
@@ -304,6 +306,23 @@ impl Catalog {
 impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Catalog").field("version", &self.version()).field("tools", &self.len()).finish()
+    }
+}
+
+/// A tool that is told from others by its identity alone.
+struct ById(Arc<Tool>);
+
+impl Eq for ById {}
+
+impl PartialEq for ById {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.id() == other.0.id()
+    }
+}
+
+impl Hash for ById {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.id().hash(state);
     }
 }
 

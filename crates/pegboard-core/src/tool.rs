@@ -177,7 +177,7 @@ impl Tool {
             id,
             upstream_name: raw.upstream_name.filter(|upstream| **upstream != *name).map(String::into_boxed_str),
             title: raw.title.map(line),
-            description: Piece::new(&text::clean_owned(raw.description), original.as_deref()),
+            description: Piece::new(text::clean_owned(raw.description), original.as_deref()),
             input_schema: raw.input_schema.map(json),
             output_schema: raw.output_schema.map(json),
             annotations: raw.annotations,

@@ -19,8 +19,8 @@ pub(super) enum Piece {
 
 impl Piece {
     /// Keeps `text`, which may be a part of `definition`.
-    pub(super) fn new(text: &str, definition: Option<&RawValue>) -> Self {
-        Self::within(text, definition).unwrap_or_else(|| Self::Apart(text.into()))
+    pub(super) fn new(text: impl Into<Box<str>> + AsRef<str>, definition: Option<&RawValue>) -> Self {
+        Self::within(text.as_ref(), definition).unwrap_or_else(|| Self::Apart(text.into()))
     }
 
     /// The place of `text`. Equal bytes are equal, wherever in the definition they stand.
