@@ -80,8 +80,8 @@ impl Folder {
         Ok(())
     }
 
-    /// [`replace`](Self::replace) for what is written often and can be lost when the machine
-    /// itself goes down: the disk is not waited for.
+    /// Puts a file in the place of the one with this name without waiting for the disk: for
+    /// what is written often and can be lost when the machine itself goes down.
     ///
     /// # Errors
     /// When the system refuses; then the old content is still there.
