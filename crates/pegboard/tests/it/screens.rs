@@ -58,7 +58,7 @@ fn a_gateway_says_on_a_terminal_how_to_connect() {
         // Without the tool lists of an earlier run.
         let folder = Folder::new(&format!("screens-serve-{columns}"));
         folder.file("one.json", json!({"mcpServers": {"one": fixture(&[])}}).to_string());
-        screen(&folder, columns, &["serve", "one.json", "--listen", "127.0.0.1:0"], &[("--write`", "\u{3}")])
+        screen(&folder, columns, &["serve", "one.json", "--listen", "127.0.0.1:0"], &[("--write`\r\n", "\u{3}")])
     });
     insta::assert_snapshot!(shown.join("\n"));
 }
