@@ -13,6 +13,13 @@ pub(super) const LINE: usize = 64;
 #[repr(align(64))]
 pub(super) struct Line(pub(super) [i8; LINE]);
 
+/// A small number rounded like [`f32::round_ties_even`], which calls a function for each number on
+/// processors without an instruction for it. From 2^23 on there are no fractions left to add.
+fn round_ties_even(number: f32) -> f32 {
+    const NO_FRACTIONS: f32 = 12_582_912.0;
+    (number + NO_FRACTIONS) - NO_FRACTIONS
+}
+
 /// A direction of unit length, or no direction at all. Vectors of one model have the same
 /// number of components.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +44,7 @@ impl Vector {
                 for (place, component) in line.0.iter_mut().zip(components) {
                     // Within ±127: the largest is exactly that, give or take a rounding that
                     // the saturating conversion and the clamp take back.
-                    *place = (component * unit).round_ties_even().clamp(-MOST, MOST) as i8;
+                    *place = round_ties_even(component * unit).clamp(-MOST, MOST) as i8;
                 }
             }
             scale = most / length / MOST;
@@ -85,4 +92,20 @@ fn length(components: &[f32]) -> f32 {
         }
     }
     lanes.iter().sum::<f32>().sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn rounding_is_that_of_the_standard_library(number in -128.0..128.0_f32, half in -127..127_i8) {
+            for number in [number, f32::from(half) + 0.5] {
+                prop_assert_eq!(round_ties_even(number), number.round_ties_even());
+            }
+        }
+    }
 }
