@@ -171,6 +171,8 @@ pub enum Field {
     Meaning,
     /// What was called after like queries.
     Usage,
+    /// What the tool does, against what is asked for.
+    Action,
 }
 
 impl Field {
@@ -192,6 +194,7 @@ impl Field {
             Self::Text => "text",
             Self::Meaning => "meaning",
             Self::Usage => "usage",
+            Self::Action => "action",
         }
     }
 }

@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod actions;
 pub mod analysis;
 pub mod kept;
 pub mod lexical;

@@ -5,7 +5,10 @@
 
 use std::ops::Range;
 
-use pegboard_core::{Field, Hit, Query, Ranking, Reason, ranking::cut};
+use pegboard_core::{
+    Field, Hit, Query, Ranking, Reason,
+    ranking::{cut, term_label},
+};
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -15,7 +18,9 @@ use super::{
     scan::Scan,
     scorer::{Candidate, compare},
 };
-use crate::semantic::{BLOCK, Blend, Evidence, Model, Nearest, Reading, Source, Vector};
+use crate::semantic::{
+    BLOCK, Blend, Desk, Evidence, Gain, LOOKED_AT, Lead, Look, Model, Nearest, Reading, Seen, Source, Vector,
+};
 
 /// Tools whose words score highest are compared in full even where a coarse pass comes first.
 const LEXICAL_POOL: usize = 1024;
@@ -29,6 +34,9 @@ const MAX_WORDS_IN_REASON: usize = 3;
 /// What rounding to six decimals can change.
 const ROUNDING: f64 = 1e-6;
 
+/// What a score is multiplied with to be taken for a logarithm, where there is no second look.
+const STEEPNESS: f64 = 12.0;
+
 /// Marks a tool that is named outright, whose score stands already.
 const RAISED: f32 = -1.0;
 
@@ -41,6 +49,19 @@ pub(super) struct Both {
     /// The tools that are named outright, with their scores.
     named: Vec<Candidate>,
     sources: Vec<Source>,
+    /// What the second look made of the first hits, in their order.
+    looked_at: Vec<LookedAt>,
+    lead: Lead,
+    desk: Desk,
+}
+
+/// A hit after the second look.
+#[derive(Clone, Copy, Debug, Default)]
+struct LookedAt {
+    /// Its score before that.
+    before: f64,
+    /// What it gained by what it does.
+    action: f64,
 }
 
 /// What is known of a ranking before its hits are made.
@@ -52,7 +73,7 @@ struct Judged {
     /// The highest lexical score of a tool that is not named outright.
     best_lexical: f32,
     /// What would be the best hit without somebody else's model, if that was asked.
-    own_best: Option<Candidate>,
+    own_best: Option<(Candidate, Lead)>,
 }
 
 /// What is known of a query by its vectors.
@@ -86,11 +107,16 @@ impl Buffers {
         let reading = model.read(query.text);
         let best_lexical = self.score_words(text, view);
         let meaning = self.score_meaning(&reading, view, model);
-        let own_best = self.score_external(best_lexical, meaning.trust, view);
-        // The confidence is that of the best hit, even if none is asked for.
-        let limit = query.limit.min(view.tools).max(1);
+        let look = Look::new(model, text, &reading, meaning.trust);
+        let own_best = self.score_external(best_lexical, meaning.trust, look.as_ref(), view);
+        // The same hits are looked at again however many are asked for.
+        let limit = query.limit.max(self.looked_at()).min(view.tools).max(1);
         let total = self.collect(best_lexical, limit, view);
-        self.answer(text, query, view, model, &reading, Judged { total, meaning, best_lexical, own_best })
+        self.look_again(look.as_ref(), view);
+        // The confidence is that of the best hit, even if none is asked for.
+        self.scorer.best.truncate(query.limit.max(1));
+        let judged = Judged { total, meaning, best_lexical, own_best };
+        self.answer(text, query, view, model, &reading, look.as_ref(), judged)
     }
 
     /// Gives every row of `view` its lexical score, as the lexical ranker would; the highest of
@@ -148,11 +174,18 @@ impl Buffers {
     }
 
     /// Adds what somebody else's model makes of the query, if it was asked; the best hit
-    /// without it.
-    fn score_external(&mut self, best_lexical: f32, trust: f32, view: &View<'_>) -> Option<Candidate> {
+    /// without it, and how far ahead that is.
+    fn score_external(
+        &mut self,
+        best_lexical: f32,
+        trust: f32,
+        look: Option<&Look<'_>>,
+        view: &View<'_>,
+    ) -> Option<(Candidate, Lead)> {
         let external = view.external.as_ref()?;
-        self.collect(best_lexical, 1, view);
-        let own_best = self.scorer.best.first().copied();
+        self.collect(best_lexical, self.looked_at(), view);
+        self.look_again(look, view);
+        let own_best = self.scorer.best.first().map(|best| (*best, self.both.lead));
         let Both { lexical, sources, .. } = &mut self.both;
         let lexical_share = |row: usize| if best_lexical > 0.0 { lexical[row].max(0.0) / best_lexical } else { 0.0 };
         let [own, ..] = &sources[..] else { return own_best };
@@ -198,7 +231,44 @@ impl Buffers {
         total
     }
 
+    /// How many hits must be there for the second look: those that are named, those that it is for, and the next.
+    fn looked_at(&self) -> usize {
+        self.both.named.len() + LOOKED_AT + 1
+    }
+
+    /// Orders the first hits anew by what `look` sees in them. The best has the score that the first
+    /// one had; none falls behind those that were not looked at, and those that are named stay
+    /// in front.
+    fn look_again(&mut self, look: Option<&Look<'_>>, view: &View<'_>) {
+        let Self { scorer, both: Both { lexical, sources, looked_at, lead, desk, .. }, .. } = self;
+        looked_at.clear();
+        *lead = Lead::of(scorer.best.iter().take(LOOKED_AT).map(|best| STEEPNESS * f64::from(best.score)));
+        let (Some(look), Some(source)) = (look, sources.first()) else { return };
+        let named = scorer.best.iter().take_while(|best| lexical[view.row(best)] == RAISED).count();
+        let end = scorer.best.len().min(named + LOOKED_AT);
+        let least = scorer.best.get(end).map_or(0.0, |next| next.score);
+        let first = scorer.best.get(named).map_or(0.0, |best| best.score);
+        let mut ordered: Vec<(Candidate, LookedAt)> = Vec::with_capacity(end - named);
+        for candidate in &scorer.best[named..end] {
+            let segment = &view.parts[candidate.part as usize].segment;
+            let (tokens, action) = (segment.first.get(candidate.doc), segment.actions[candidate.doc as usize]);
+            let Gain { words, action } = look.gain(tokens, action, source.whole(view.row(candidate)), desk);
+            let seen = LookedAt { before: f64::from(candidate.score), action: f64::from(action) };
+            ordered.push((Candidate { score: candidate.score + words + action, ..*candidate }, seen));
+        }
+        ordered.sort_by(|(a, _), (b, _)| compare(view, a, b));
+        *lead = Lead::of(ordered.iter().map(|(best, _)| look.in_logarithm(best.score)));
+        let shift = first - ordered.first().map_or(0.0, |(best, _)| best.score);
+        looked_at
+            .extend(scorer.best[..named].iter().map(|best| LookedAt { before: f64::from(best.score), action: 0.0 }));
+        for (place, (candidate, seen)) in scorer.best[named..end].iter_mut().zip(ordered) {
+            *place = Candidate { score: look.settled(candidate.score + shift, first, least), ..candidate };
+            looked_at.push(seen);
+        }
+    }
+
     /// Turns the scorer's list into hits, unless the best of them is too unlikely.
+    #[expect(clippy::too_many_arguments)]
     fn answer(
         &self,
         text: &str,
@@ -206,6 +276,7 @@ impl Buffers {
         view: &View<'_>,
         model: &Model,
         reading: &Reading,
+        look: Option<&Look<'_>>,
         judged: Judged,
     ) -> Ranking {
         let best = &self.scorer.best;
@@ -213,14 +284,25 @@ impl Buffers {
         let passing = cut(&mut hits, query);
         if query.explain {
             let blend = Blend::new(judged.best_lexical, &self.both.sources);
-            for (hit, candidate) in hits.iter_mut().zip(best) {
-                hit.why = self.reasons(hit, candidate, text, query, view, model, reading, &blend);
+            for (at, (hit, candidate)) in hits.iter_mut().zip(best).enumerate() {
+                let seen = self.both.looked_at.get(at).copied();
+                let before = Hit { score: seen.map_or(hit.score, |seen| seen.before), ..hit.clone() };
+                hit.why = self.reasons(&before, candidate, text, query, view, model, reading, &blend);
+                if let (Some(look), Some(seen)) = (look, seen) {
+                    let segment = &view.parts[candidate.part as usize].segment;
+                    let actions = look.actions(segment.actions[candidate.doc as usize]);
+                    add_second_look(hit, seen, actions);
+                }
             }
         }
         // Judged by our own evidence, which the figures were made for, and not less because
         // somebody else's model prefers another tool.
-        let judge = |best: &Candidate| model.confidence().confidence(&self.evidence(best, view, judged.meaning));
-        let confidence = best.first().into_iter().chain(&judged.own_best).map(judge).fold(0.0, f64::max);
+        let judge = |(best, lead): (Candidate, Lead)| {
+            let evidence = self.evidence(&best, text, view, reading, look, judged.meaning);
+            model.confidence().confidence(&Evidence { lead, ..evidence })
+        };
+        let first = best.first().map(|best| (*best, self.both.lead));
+        let confidence = first.into_iter().chain(judged.own_best).map(judge).fold(0.0, f64::max);
         // Words that say nothing fit everything.
         let says_nothing = self.plan.is_only_stop_words() && self.both.named.is_empty();
         let confidence = if says_nothing { 0.0 } else { confidence };
@@ -229,18 +311,34 @@ impl Buffers {
             .withheld_below(least)
     }
 
-    fn evidence(&self, best: &Candidate, view: &View<'_>, meaning: Meaning) -> Evidence {
+    fn evidence(
+        &self,
+        best: &Candidate,
+        text: &str,
+        view: &View<'_>,
+        reading: &Reading,
+        look: Option<&Look<'_>>,
+        meaning: Meaning,
+    ) -> Evidence {
         let row = view.row(best);
         let source = self.both.sources.first();
+        let segment = &view.parts[best.part as usize].segment;
+        let see = |look: &Look<'_>| {
+            look.see(segment.first.get(best.doc), segment.actions[best.doc as usize], &mut Desk::default())
+        };
         Evidence {
             is_named: self.both.lexical[row] == RAISED,
             lexical: f64::from(self.both.lexical[row]),
-            similarity: f64::from(source.map_or(0.0, |source| source.nearest(row))),
             whole: f64::from(source.map_or(0.0, |source| source.whole(row))),
             near: source.map_or(0.0, |source| nearest_visible(source, view).mean()),
             far: meaning.far,
             tools: view.tools,
+            seen: look.map_or(Seen::default(), see),
+            words: text.split_whitespace().count(),
+            known: f64::from(reading.known_share()),
             trust: f64::from(meaning.trust),
+            look_share: look.map_or(0.0, |look| f64::from(look.share)),
+            lead: Lead::default(),
         }
     }
 
@@ -280,6 +378,20 @@ impl Buffers {
     }
 }
 
+/// Adds what the second look changed to the reasons of `hit`: its action, and the rest of what it saw,
+/// compared with the best hit.
+fn add_second_look(hit: &mut Hit, seen: LookedAt, actions: Option<(&str, &str)>) {
+    let action = if actions.is_some() { seen.action } else { 0.0 };
+    let given: f64 = hit.why.iter().map(|reason| reason.weight).sum();
+    let (wanted, offered) = actions.unwrap_or_default();
+    let added = [
+        Reason { field: Field::Action, term: term_label(wanted, offered).into_owned(), weight: action },
+        Reason { field: Field::Meaning, term: "(words)".to_owned(), weight: hit.score - given - action },
+    ];
+    hit.why.extend(added.into_iter().filter(|reason| reason.weight.abs() > ROUNDING));
+    hit.why.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+}
+
 /// The words of `query` that bring it nearest to `tool`: the best, and others that give at
 /// least half as much, in query order.
 fn nearest_words(query: &str, reading: &Reading, model: &Model, tool: &Vector) -> String {
@@ -298,7 +410,7 @@ fn nearest_words(query: &str, reading: &Reading, model: &Model, tool: &Vector) -
 /// say so as far as it has read the query.
 fn bar(view: &View<'_>, model: &Model, meaning: Meaning) -> f64 {
     let share = if view.external.is_some() { f64::from(meaning.trust) } else { 1.0 };
-    model.confidence().nothing_below * share
+    model.confidence().nothing_below(view.tools) * share
 }
 
 /// The highest score of a visible tool, or 0.

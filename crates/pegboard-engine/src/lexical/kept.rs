@@ -48,7 +48,7 @@ impl KeepsIndex for Lexical {
             return Err(KeptError::Damaged { part: IDENTITIES });
         };
         let tools = usize::try_from(tools).map_err(|_| KeptError::Damaged { part: IDENTITIES })?;
-        let segment = Segment::read(&block, tools, self.model.as_ref().map(|model| model.dims()))?;
+        let segment = Segment::read(&block, tools, self.model.as_deref())?;
         Ok(KeptIndex { key: kind.key, identities, tools, segment })
     }
 

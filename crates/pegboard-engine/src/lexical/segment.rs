@@ -13,8 +13,9 @@ use super::{
     vocabulary::Vocabulary,
 };
 use crate::{
+    actions::ToolAction,
     kept::{Block, BlockWriter, KeptError},
-    semantic::{Model, ToolReader, Vectors},
+    semantic::{FirstTokens, Model, ToolReader, Vectors},
 };
 
 /// The impact of 1.0 in a posting.
@@ -37,6 +38,9 @@ pub(super) struct Segment {
     peaks: Vec<u16>,
     /// What the tools mean; empty without a model.
     pub(super) vectors: Vectors,
+    /// The first tokens of the tools, and what they do; empty without a model.
+    pub(super) first: FirstTokens,
+    pub(super) actions: Vec<ToolAction>,
     allowed: Mutex<Vec<(Selection, Arc<Bitmap>)>>,
 }
 
@@ -77,8 +81,8 @@ impl Segment {
             });
             writer.end_document();
         }
-        let vectors = model.map(|model| embed(&tools, model)).unwrap_or_default();
-        Segment { vectors, ..writer.finish(tools) }
+        let (vectors, first, actions) = model.map(|model| embed(&tools, model)).unwrap_or_default();
+        Segment { vectors, first, actions, ..writer.finish(tools) }
     }
 
     /// One segment with the tools of all `parts` that `is_live` (part, tool) keeps.
@@ -100,6 +104,12 @@ impl Segment {
             merged.tools.len(),
             parts.iter().zip(&moved).map(|(part, places)| (&part.vectors, places.as_slice())),
         );
+        merged.first =
+            FirstTokens::merged(parts.iter().zip(&moved).map(|(part, places)| (&part.first, places.as_slice())));
+        for (part, places) in parts.iter().zip(&moved) {
+            let kept = part.actions.iter().zip(places).filter(|(_, place)| **place != u32::MAX);
+            merged.actions.extend(kept.map(|(action, _)| *action));
+        }
         let mut lengths: Vec<u32> = Vec::new();
         let mut numbers: Vec<Vec<u32>> = Vec::with_capacity(parts.len());
         for (part, places) in parts.iter().zip(&moved) {
@@ -145,17 +155,26 @@ impl Segment {
         let (components, scales) = self.vectors.to_bytes();
         writer.add("vectors", components);
         writer.add("scales", scales);
+        let (tokens, ends) = self.first.parts();
+        writer.add("tokens", u16s(tokens));
+        writer.add_u32s("token ends", ends);
+        let actions: Vec<u16> = self.actions.iter().flat_map(|action| action.to_numbers()).collect();
+        writer.add("actions", u16s(&actions));
     }
 
-    /// Reads the segment of so many `tools`, which the caller puts in, with vectors of `dims` components if
-    /// there is a model. Whatever a search relies on is checked.
-    pub(super) fn read(block: &Block<'_>, tools: usize, dims: Option<usize>) -> Result<Self, KeptError> {
-        let vectors = Vectors::from_bytes(
-            block.section("vectors")?,
-            block.section("scales")?,
-            if dims.is_some() { tools } else { 0 },
-            dims.unwrap_or(0),
-        );
+    /// Reads the segment of so many `tools`, which the caller puts in, with what they mean to `model` if there
+    /// is one. Whatever a search relies on is checked.
+    pub(super) fn read(block: &Block<'_>, tools: usize, model: Option<&Model>) -> Result<Self, KeptError> {
+        let read = if model.is_some() { tools } else { 0 };
+        let dims = model.map_or(0, Model::dims);
+        let vectors = Vectors::from_bytes(block.section("vectors")?, block.section("scales")?, read, dims);
+        let (tokens, ends) = (block.numbers("tokens", u16::from_le_bytes)?, block.u32s("token ends")?);
+        let first = FirstTokens::from_parts(tokens, ends, read, model.map_or(0, Model::vocabulary));
+        let numbers = block.numbers("actions", u16::from_le_bytes)?;
+        let actions: Vec<ToolAction> = numbers.as_chunks().0.iter().copied().map(ToolAction::from_numbers).collect();
+        if actions.len() != read || !numbers.len().is_multiple_of(ToolAction::NUMBERS) {
+            return Err(KeptError::Damaged { part: "actions" });
+        }
         let segment = Self {
             vocabulary: Vocabulary::read(block)?,
             starts: block.u32s("starts")?,
@@ -163,6 +182,8 @@ impl Segment {
             impacts: block.numbers("impacts", u16::from_le_bytes)?,
             peaks: block.numbers("peaks", u16::from_le_bytes)?,
             vectors: vectors.ok_or(KeptError::Damaged { part: "vectors" })?,
+            first: first.ok_or(KeptError::Damaged { part: "tokens" })?,
+            actions,
             ..Self::default()
         };
         segment.first_invalid_part(tools).map_or(Ok(segment), |part| Err(KeptError::Damaged { part }))
@@ -247,15 +268,20 @@ impl Segment {
             + 4 * (self.starts.capacity() + self.docs.capacity())
             + 2 * (self.impacts.capacity() + self.peaks.capacity())
             + self.vectors.bytes()
+            + self.first.bytes()
+            + size_of::<ToolAction>() * self.actions.capacity()
     }
 }
 
-/// The vectors of `tools`.
-fn embed(tools: &[Arc<Tool>], model: &Model) -> Vectors {
+/// The vectors of `tools`, their first tokens, and what they do.
+fn embed(tools: &[Arc<Tool>], model: &Model) -> (Vectors, FirstTokens, Vec<ToolAction>) {
     let mut reader = ToolReader::default();
-    let mut vectors = Vectors::new(tools.len(), model.dims());
-    tools.iter().for_each(|tool| vectors.push(&reader.read(tool, model)));
-    vectors
+    let (mut vectors, mut first) = (Vectors::new(tools.len(), model.dims()), FirstTokens::default());
+    for tool in tools {
+        vectors.push(&reader.read(tool, model));
+        first.push(&reader);
+    }
+    (vectors, first, tools.iter().map(|tool| ToolAction::of(tool)).collect())
 }
 
 /// Terms tool by tool, before they are turned around.

@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 
-use super::table::{BLOCK, Similarity, Vectors};
+use super::{
+    look::Seen,
+    table::{BLOCK, Similarity, Vectors},
+};
 
 /// So many similarities make up [`Evidence::near`] and [`Evidence::far`].
 const BEST: usize = 5;
@@ -10,32 +13,48 @@ const BEST: usize = 5;
 /// The coefficients of confidence, from the model file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct ConfidenceSettings {
+    /// For short queries, whose hits were looked at twice.
+    short: Rule,
+    /// For all others.
+    long: Rule,
+    /// For queries that the model cannot read.
+    words: Rule,
+    /// Smaller catalogs count as this large, larger ones as `tools_to`.
+    tools_from: f64,
+    tools_to: f64,
+    /// Below this nothing fits: in the smallest catalogs and in the largest.
+    nothing_below: [f64; 2],
+}
+
+/// What each piece of [`Evidence`] counts.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Rule {
     bias: f64,
+    share: f64,
+    margin: f64,
     lexical: f64,
-    similarity: f64,
     whole: f64,
     near: f64,
     background: f64,
     tools: f64,
-    words_bias: f64,
-    words_lexical: f64,
-    words_tools: f64,
-    /// Smaller catalogs count as this large, larger ones as `tools_to`.
-    tools_from: f64,
-    tools_to: f64,
-    /// Below this nothing fits.
-    pub(crate) nothing_below: f64,
+    text: f64,
+    worst: f64,
+    name: f64,
+    action: f64,
+    length: f64,
+    known: f64,
 }
 
 /// What there is to judge by.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evidence {
     /// Whether the query names the best hit outright.
     pub(crate) is_named: bool,
+    /// How far ahead of the others it is.
+    pub(crate) lead: Lead,
     /// What its words score.
     pub(crate) lexical: f64,
-    /// How near it is to the query, or to the nearest of its requests.
-    pub(crate) similarity: f64,
     /// How near it is to the query as a whole.
     pub(crate) whole: f64,
     /// How near the nearest visible tools are.
@@ -44,28 +63,88 @@ pub(crate) struct Evidence {
     pub(crate) far: f64,
     /// How many tools are visible.
     pub(crate) tools: usize,
+    /// What the second look saw in it.
+    pub(crate) seen: Seen,
+    /// How many words the query has.
+    pub(crate) words: usize,
+    /// The share of them that the model knows.
+    pub(crate) known: f64,
     /// How far the query's vector can be trusted, 0 to 1.
     pub(crate) trust: f64,
+    /// How much the second look counts, 0 to 1.
+    pub(crate) look_share: f64,
+}
+
+/// How far the best hit is ahead of the others, if scores are taken for probabilities.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lead {
+    /// Its share of all.
+    pub(crate) share: f64,
+    /// How much more that is than the share of the second.
+    pub(crate) margin: f64,
+}
+
+impl Lead {
+    /// That of the first of `scores`, which are best first, in units of the logarithm.
+    pub(crate) fn of(scores: impl Iterator<Item = f64> + Clone) -> Self {
+        let first = scores.clone().next().unwrap_or_default();
+        let mut parts = scores.map(|score| (score - first).exp());
+        let (best, second) = (parts.next().unwrap_or(1.0), parts.next().unwrap_or_default());
+        let total = best + second + parts.sum::<f64>();
+        Self { share: best / total, margin: (best - second) / total }
+    }
+}
+
+impl Rule {
+    fn is_sound(&self) -> bool {
+        self.terms(&Evidence::default(), 1.0).iter().all(|(coefficient, _)| (-1e6..=1e6).contains(coefficient))
+    }
+
+    /// Each coefficient with what it is multiplied by; `tools` is the size of the catalog within the
+    /// bounds that were measured.
+    fn terms(&self, evidence: &Evidence, tools: f64) -> [(f64, f64); 14] {
+        [
+            (self.bias, 1.0),
+            (self.share, evidence.lead.share.max(1e-6).ln()),
+            (self.margin, evidence.lead.margin),
+            (self.lexical, evidence.lexical),
+            (self.whole, evidence.whole),
+            (self.near, evidence.near),
+            (self.background, evidence.far),
+            (self.tools, tools.ln()),
+            (self.text, evidence.seen.text),
+            (self.worst, evidence.seen.worst),
+            (self.name, evidence.seen.name),
+            (self.action, evidence.seen.action),
+            (self.length, (evidence.words.max(1) as f64).ln()),
+            (self.known, evidence.known),
+        ]
+    }
+
+    fn sum(&self, evidence: &Evidence, tools: f64) -> f64 {
+        self.terms(evidence, tools).iter().map(|(coefficient, value)| coefficient * value).sum()
+    }
 }
 
 impl ConfidenceSettings {
     pub(super) fn is_sound(&self) -> bool {
-        let coefficients = [
-            self.bias,
-            self.lexical,
-            self.similarity,
-            self.whole,
-            self.near,
-            self.background,
-            self.tools,
-            self.words_bias,
-            self.words_lexical,
-            self.words_tools,
-        ];
-        coefficients.iter().all(|number| (-1e6..=1e6).contains(number))
+        [self.short, self.long, self.words].iter().all(Rule::is_sound)
             && self.tools_from >= 1.0
-            && (self.tools_from..=1e9).contains(&self.tools_to)
-            && (0.0..=1.0).contains(&self.nothing_below)
+            && self.tools_to > self.tools_from
+            && self.tools_to <= 1e9
+            && self.nothing_below.iter().all(|bar| (0.0..=1.0).contains(bar))
+    }
+
+    /// The confidence below which nothing fits in a catalog of so many tools. The more tools there are, the likelier
+    /// one of them fits.
+    pub(crate) fn nothing_below(&self, tools: usize) -> f64 {
+        let [small, large] = self.nothing_below;
+        let size = (self.tools(tools) / self.tools_from).ln() / (self.tools_to / self.tools_from).ln();
+        small + (large - small) * size
+    }
+
+    fn tools(&self, tools: usize) -> f64 {
+        (tools as f64).clamp(self.tools_from, self.tools_to)
     }
 
     /// 0 to 1. As far as the query's vector cannot be trusted, words alone decide: a query in a
@@ -74,16 +153,10 @@ impl ConfidenceSettings {
         if evidence.is_named {
             return 1.0;
         }
-        let tools = (evidence.tools as f64).clamp(self.tools_from, self.tools_to).ln();
-        let meaning = self.bias
-            + self.lexical * evidence.lexical
-            + self.similarity * evidence.similarity
-            + self.whole * evidence.whole
-            + self.near * evidence.near
-            + self.background * evidence.far
-            + self.tools * tools;
-        let words = self.words_bias + self.words_lexical * evidence.lexical + self.words_tools * tools;
-        let total = evidence.trust * meaning + (1.0 - evidence.trust) * words;
+        let tools = self.tools(evidence.tools);
+        let (short, long) = (self.short.sum(evidence, tools), self.long.sum(evidence, tools));
+        let meaning = evidence.look_share * short + (1.0 - evidence.look_share) * long;
+        let total = evidence.trust * meaning + (1.0 - evidence.trust) * self.words.sum(evidence, tools);
         1.0 / (1.0 + (-total).exp())
     }
 }
@@ -143,13 +216,20 @@ mod tests {
 
     #[derive(Deserialize)]
     struct Line {
+        share: f64,
+        margin: f64,
         lexical: f64,
-        similarity: f64,
         whole: f64,
         near: f64,
         far: f64,
+        text: f64,
+        worst: f64,
+        name: f64,
+        action: f64,
         tools: usize,
-        known: f32,
+        words: usize,
+        known: f64,
+        look_share: f64,
         confidence: f64,
     }
 
@@ -161,10 +241,22 @@ mod tests {
         let lines: Vec<Line> = sample.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         assert!(lines.len() > 40);
         for line in lines {
-            let Line { lexical, similarity, whole, near, far, tools, .. } = line;
-            let trust = f64::from(model.fusion().trust(line.known));
-            let is_named = lexical >= 0.9;
-            let evidence = Evidence { is_named, lexical, similarity, whole, near, far, tools, trust };
+            let Line { share, margin, lexical, whole, near, far, text, worst, name, action, .. } = line;
+            let Line { tools, words, known, look_share, .. } = line;
+            let evidence = Evidence {
+                is_named: lexical >= 0.9,
+                lead: Lead { share, margin },
+                lexical,
+                whole,
+                near,
+                far,
+                tools,
+                seen: Seen { text, worst, name, action },
+                words,
+                known,
+                trust: f64::from(model.fusion().trust(known as f32)),
+                look_share,
+            };
             let found = model.confidence().confidence(&evidence);
             assert!((found - line.confidence).abs() < 1e-6, "{evidence:?}: {found} instead of {}", line.confidence);
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{Model, header::Header, pieces::Pieces, table::Vectors, vector::Vector};
 
 const MAGIC: &[u8; 8] = b"PEGMODEL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MAX_HEADER: usize = 65_536;
 
 /// Magic, version, and the length of the header.
@@ -95,6 +95,10 @@ pub(super) fn parse(bytes: Cow<'static, [u8]>) -> Result<Model, ModelError> {
     if found != expected {
         return Err(ModelError::Checksum { found, expected });
     }
+    // The kernels rely on it.
+    if bytes[layout.table..layout.numbers].contains(&i8::MIN.cast_unsigned()) {
+        return Err(ModelError::Number { section: "`table`" });
+    }
     layout.read(bytes)
 }
 
@@ -110,7 +114,7 @@ impl Layout {
         let entries = PREFIX + header_length(bytes);
         let table = entries + header.vocabulary_bytes;
         let numbers = table + header.vocabulary * header.dims;
-        let background = numbers + 3 * 4 * header.vocabulary;
+        let background = numbers + 4 * 4 * header.vocabulary;
         let end = background + header.background * (header.dims + 4);
         if bytes.len() != end + CHECKSUM {
             return Err(ModelError::Length { found: bytes.len(), expected: end + CHECKSUM });
@@ -128,8 +132,9 @@ impl Layout {
         let scales = section(0, "`scales`")?;
         let query_weights = section(1, "`query weights`")?;
         let tool_weights = section(2, "`tool weights`")?;
+        let front_units = section(3, "`front units`")?;
         let background = read_background(&bytes[background..end], &header)?;
-        Ok(Model { header, bytes, table, pieces, scales, query_weights, tool_weights, background })
+        Ok(Model { header, bytes, table, pieces, scales, query_weights, tool_weights, front_units, background })
     }
 }
 

@@ -104,12 +104,7 @@ impl Source {
         self.layers.first().map_or(0.0, |layer| layer.values[tool])
     }
 
-    /// How near the tool is to the query or to one of its requests.
-    pub(crate) fn nearest(&self, tool: usize) -> f32 {
-        self.layers.iter().map(|layer| layer.values[tool]).fold(self.whole(tool), f32::max)
-    }
-
-    /// The same for a block of tools from `first` on.
+    /// How near a block of tools from `first` on is to the query or to one of its requests.
     pub(crate) fn nearest_in(&self, first: usize, out: &mut [f32]) {
         for (at, layer) in self.layers.iter().enumerate() {
             for (out, value) in out.iter_mut().zip(&layer.values[first..]) {

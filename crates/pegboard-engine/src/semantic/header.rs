@@ -2,13 +2,16 @@
 
 use serde::Deserialize;
 
-use super::{confidence::ConfidenceSettings, file::ModelError, fusion::FusionSettings};
+use super::{confidence::ConfidenceSettings, file::ModelError, fusion::FusionSettings, look::LookSettings};
 
 /// The most components of a vector.
 const MAX_DIMS: usize = 1024;
 
 /// The most entries of a vocabulary.
 const MAX_VOCABULARY: usize = 1_000_000;
+
+/// The most entries of a vocabulary whose tokens are kept with tools, for the second look.
+const MAX_LOOK_VOCABULARY: usize = 1 << 16;
 
 /// The most vectors of a background.
 const MAX_BACKGROUND: usize = 65_536;
@@ -29,11 +32,11 @@ pub(super) struct Header {
     /// How many vectors say what tools in general are about.
     #[serde(default)]
     pub(super) background: usize,
-    pub(super) length_power: f32,
     pub(super) fields: Vec<FieldSettings>,
     pub(super) query_limit: usize,
     pub(super) fusion: FusionSettings,
     pub(super) confidence: ConfidenceSettings,
+    pub(super) look: Option<LookSettings>,
 }
 
 /// How a field of a tool counts.
@@ -42,6 +45,8 @@ pub(super) struct FieldSettings {
     name: String,
     pub(super) limit: usize,
     pub(super) weight: f32,
+    /// By how much it is damped as it grows longer.
+    pub(super) power: f32,
 }
 
 impl Header {
@@ -53,19 +58,25 @@ impl Header {
     /// The first setting that no model can have.
     fn check(&self) -> Option<&'static str> {
         let fields_are_right = self.fields.iter().map(|field| field.name.as_str()).eq(FIELDS)
-            && self.fields.iter().all(|field| field.limit <= MAX_TOKENS && is_share(field.weight));
+            && self.fields.iter().all(|field| field.is_right());
         let checks = [
             ("dims", self.dims > 0 && self.dims <= MAX_DIMS && self.dims.is_multiple_of(16)),
             ("vocabulary", self.vocabulary <= MAX_VOCABULARY),
             ("vocabulary_bytes", self.vocabulary_bytes <= 64 * MAX_VOCABULARY),
             ("background", self.background <= MAX_BACKGROUND),
-            ("length_power", is_share(self.length_power)),
             ("fields", fields_are_right),
             ("query_limit", self.query_limit <= MAX_TOKENS),
             ("fusion", self.fusion.is_sound()),
             ("confidence", self.confidence.is_sound()),
+            ("look", self.look.as_ref().is_none_or(|look| look.is_sound() && self.vocabulary <= MAX_LOOK_VOCABULARY)),
         ];
         checks.iter().find(|(_, is_right)| !is_right).map(|(setting, _)| *setting)
+    }
+}
+
+impl FieldSettings {
+    fn is_right(&self) -> bool {
+        self.limit <= MAX_TOKENS && is_share(self.weight) && is_share(self.power)
     }
 }
 

@@ -26,9 +26,11 @@
 mod confidence;
 mod external;
 mod file;
+mod first;
 mod fusion;
 mod header;
 mod kernel;
+mod look;
 mod pieces;
 mod pool;
 mod requests;
@@ -44,9 +46,11 @@ use std::{
 use pegboard_core::Tool;
 
 pub(crate) use self::{
-    confidence::{ConfidenceSettings, Evidence, Nearest},
+    confidence::{ConfidenceSettings, Evidence, Lead, Nearest},
     external::{External, ExternalTable},
+    first::FirstTokens,
     fusion::{Blend, FusionSettings, Layer, Source},
+    look::{Desk, Gain, LOOKED_AT, Look, LookSettings, Seen},
     requests::requests_of,
     table::{BLOCK, Similarity, Vectors},
 };
@@ -55,7 +59,11 @@ pub use self::{
     pool::{Reading, ToolReader},
     vector::Vector,
 };
-use self::{header::Header, pieces::Pieces};
+use self::{
+    header::Header,
+    pieces::Pieces,
+    vector::{LINE, Line},
+};
 
 /// The vectors and weights of word pieces, and the figures that go with them.
 #[derive(Debug)]
@@ -69,6 +77,8 @@ pub struct Model {
     scales: Vec<f32>,
     query_weights: Vec<f32>,
     tool_weights: Vec<f32>,
+    /// What one unit of the front of a row is worth when that has length one.
+    front_units: Vec<f32>,
     /// What tools in general are about.
     background: Vectors,
 }
@@ -110,6 +120,11 @@ impl Model {
         self.header.dims
     }
 
+    /// How many entries its vocabulary has.
+    pub(crate) fn vocabulary(&self) -> usize {
+        self.header.vocabulary
+    }
+
     /// The tokens of a query and what they stand for.
     pub fn read(&self, query: &str) -> Reading {
         Reading::new(self, query)
@@ -133,10 +148,28 @@ impl Model {
         &self.header.confidence
     }
 
+    /// How hits are looked at once more; `None` where the model does not say.
+    pub(crate) fn look(&self) -> Option<&LookSettings> {
+        self.header.look.as_ref()
+    }
+
     /// How near the nearest of what tools in general are about is to any of `vectors`.
     pub(crate) fn background(&self, vectors: &[Vector]) -> Nearest {
         let queries: Vec<Similarity<'_>> = vectors.iter().map(Similarity::to).collect();
         confidence::nearest_of(&self.background, &queries)
+    }
+
+    /// The first components of a token's vector; zeros fill up what it does not have.
+    fn front(&self, token: u32) -> [Line; look::FRONT / LINE] {
+        let start = self.table + token as usize * self.header.dims;
+        let row = &self.bytes[start..start + self.header.dims.min(look::FRONT)];
+        let mut lines = [Line([0; LINE]); look::FRONT / LINE];
+        for (line, bytes) in lines.iter_mut().zip(row.chunks(LINE)) {
+            for (place, byte) in line.0.iter_mut().zip(bytes) {
+                *place = byte.cast_signed();
+            }
+        }
+        lines
     }
 
     /// The vector of a token, in units of its scale.

@@ -82,6 +82,12 @@ impl Reading {
         self.requests().iter().filter_map(|tokens| query_vector(model, tokens.iter().copied())).collect()
     }
 
+    /// Whether it holds several requests.
+    pub(super) fn has_requests(&self) -> bool {
+        let first = self.spelled.first().map(|word| word.request);
+        self.spelled.iter().any(|word| Some(word.request) != first)
+    }
+
     /// The share of its words that the model knows, 0 to 1.
     pub fn known_share(&self) -> f32 {
         match self.words {
@@ -149,7 +155,7 @@ impl ToolReader {
                 weights += weight;
                 add_row(model, *token, weight, field_sum);
             }
-            let gain = field.weight / power(weights + 1.0, model.header.length_power);
+            let gain = field.weight / power(weights + 1.0, field.power);
             sum.iter_mut().zip(&*field_sum).for_each(|(place, component)| *place += gain * component);
         }
         Vector::new(sum)
@@ -158,6 +164,11 @@ impl ToolReader {
     /// The tokens of each field of the tool read last.
     pub fn tokens(&self) -> impl Iterator<Item = &[u32]> {
         self.fields.iter().map(|tokens| tokens.numbers.as_slice())
+    }
+
+    /// The tokens of one field of the tool read last.
+    pub(super) fn field(&self, field: usize) -> &[u32] {
+        self.fields.get(field).map_or(&[], |tokens| &tokens.numbers)
     }
 
     fn read_tokens(&mut self, tool: &Tool, model: &Model) {
@@ -186,11 +197,15 @@ fn slot(field: Field) -> Option<usize> {
         Field::ParameterDescription | Field::ParameterValue => Some(3),
         Field::Server => Some(4),
         Field::Category | Field::ServerDescription => Some(5),
-        Field::Text | Field::Meaning | Field::Usage => None,
+        Field::Text | Field::Meaning | Field::Usage | Field::Action => None,
     }
 }
 
-/// A square root is the same on every machine, which a general power need not be.
+/// A square root and the number itself are the same on every machine, which a general power need not be.
 fn power(base: f32, exponent: f32) -> f32 {
-    if exponent == 0.5 { base.sqrt() } else { base.powf(exponent) }
+    match exponent {
+        0.5 => base.sqrt(),
+        1.0 => base,
+        _ => base.powf(exponent),
+    }
 }

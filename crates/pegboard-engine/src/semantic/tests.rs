@@ -66,22 +66,26 @@ fn the_reference_reads_the_same() {
 
 /// A model of three entries in sixteen dimensions, to damage.
 fn tiny() -> Vec<u8> {
-    let fields = header::FIELDS.map(|name| format!(r#"{{"name": "{name}", "limit": 8, "weight": 1.0}}"#)).join(",");
+    let fields = header::FIELDS
+        .map(|name| format!(r#"{{"name": "{name}", "limit": 8, "weight": 1.0, "power": 0.5}}"#))
+        .join(",");
+    let actions = format!("{:?}", [[0.25; 15]; 15]);
     let header = format!(
-        r###"{{"name": "tiny", "dims": 16, "vocabulary": 3, "vocabulary_bytes": 12, "background": 1, "length_power": 0.5,
+        r###"{{"name": "tiny", "dims": 16, "vocabulary": 3, "vocabulary_bytes": 12, "background": 1,
         "fields": [{fields}], "query_limit": 8,
         "fusion": {{"similarity": 1.0, "requests": 0.5, "least_similarity": 0.2, "known_from": 0.5, "known_to": 0.9}},
-        "confidence": {{"bias": 0.0, "lexical": 1.0, "similarity": 1.0, "whole": 1.0, "near": 1.0, "background": -1.0,
-            "tools": -0.1, "words_bias": 0.0, "words_lexical": 1.0, "words_tools": -0.1, "tools_from": 10,
-            "tools_to": 1000, "nothing_below": 0.2}}}}"###
+        "confidence": {{"short": {{"bias": 0.5, "share": 1.0}}, "long": {{"near": 1.0}}, "words": {{"lexical": 1.0}},
+            "tools_from": 10, "tools_to": 1000, "nothing_below": [0.2, 0.1]}},
+        "look": {{"score": 5.0, "whole": 1.0, "text": 1.0, "name": 1.0, "name_length": -1.0, "server": 1.0,
+            "words_to": 10, "words_from": 16, "actions": {actions}}}}}"###
     );
     let mut bytes = b"PEGMODEL".to_vec();
-    bytes.extend(1_u32.to_le_bytes());
+    bytes.extend(2_u32.to_le_bytes());
     bytes.extend((header.len() as u32).to_le_bytes());
     bytes.extend(header.as_bytes());
     bytes.extend(b"##d\nfox\nsen\n");
     bytes.extend((0..48_u8).map(|number| number.wrapping_mul(37)));
-    for number in [0.01_f32, 0.02, 0.03, 1.0, 2.3, 3.0, 0.5, 0.6, 0.7] {
+    for number in [0.01_f32, 0.02, 0.03, 1.0, 2.3, 3.0, 0.5, 0.6, 0.7, 0.04, 0.05, 0.06] {
         bytes.extend(number.to_le_bytes());
     }
     bytes.extend(b"background-row-0");
@@ -111,13 +115,17 @@ fn what_a_file_must_be() {
         assert!(said.contains(expected), "{said}");
     };
     check(b"PEGMODEL", b"PEGMODEM", "not a model file");
-    check(b"PEGMODEL\x01", b"PEGMODEL\x02", "has format 2");
+    check(b"PEGMODEL\x02", b"PEGMODEL\x01", "has format 1");
     check(b"\"dims\": 16", b"\"dims\": 17", "`dims`");
     check(b"\"dims\": 16", b"\"dims\": 32", "bytes, expected");
     check(b"\"dims\"", b"\"mids\"", "the header is invalid");
     check(b"known_to\": 0.9", b"known_to\": 0.5", "`fusion`");
-    check(b"nothing_below\": 0.2", b"nothing_below\": 1.2", "`confidence`");
+    check(b"nothing_below\": [0.2", b"nothing_below\": [1.2", "`confidence`");
     check(b"tools_to\": 1000", b"tools_to\": 1.00", "`confidence`");
+    check(b"\"share\": 1.0", b"\"share\": 1e9", "`confidence`");
+    check(b"\"score\": 5.0", b"\"score\": 0.0", "`look`");
+    check(b"words_from\": 16", b"words_from\": 10", "`look`");
+    check(b"[[0.25,", b"[[5000,", "`look`");
     check(b"\"background\": 1,", b"\"background\": 2,", "bytes, expected");
     check(b"\"background\": 1,", b"\"background\":-1,", "the header is invalid");
     check(b"background-row-0", b"background-row-\x80", "`background`");
@@ -127,9 +135,11 @@ fn what_a_file_must_be() {
     check(b"##d\nfox\nsen\n", b"##d\n##\nfoxy\n", "entry 1");
     check(b"##d\nfox\nsen\n", b"##d\nSen\nfox\n", "entry 1");
     check(b"##d\nfox\nsen\n", b"##d\nfox\nseno", "3 entries");
+    check(&[37, 74, 111], &[37, 0x80, 111], "`table`");
     check(&0.02_f32.to_le_bytes(), &f32::NAN.to_le_bytes(), "`scales`");
     check(&2.3_f32.to_le_bytes(), &(-2.3_f32).to_le_bytes(), "`query weights`");
     check(&0.7_f32.to_le_bytes(), &f32::INFINITY.to_le_bytes(), "`tool weights`");
+    check(&0.06_f32.to_le_bytes(), &f32::NAN.to_le_bytes(), "`front units`");
 }
 
 #[test]
@@ -161,7 +171,7 @@ proptest! {
 
     #[test]
     fn any_file_is_answered(bytes in prop::collection::vec(any::<u8>(), 0..200), length in 0..300_u32) {
-        let mut file = b"PEGMODEL\x01\0\0\0".to_vec();
+        let mut file = b"PEGMODEL\x02\0\0\0".to_vec();
         file.extend(length.to_le_bytes());
         file.extend(bytes);
         prop_assert!(Model::parse(Cow::Owned(file)).is_err());

@@ -1,0 +1,288 @@
+//! What a query wants done, and what a tool does.
+//!
+//! Both are read from their verbs, by one list (`actions/verbs.txt`) in which each verb or phrase has
+//! the kinds of action that it can stand for. A model says how well a kind that is asked for
+//! goes with a kind that is offered. `train/actions.py` is the same in Python.
+
+mod words;
+
+use std::sync::LazyLock;
+
+use pegboard_core::Tool;
+use rustc_hash::FxHashMap;
+
+use self::words::{for_each_word, stem};
+
+/// The kinds of action, in the order of the model file.
+pub(crate) const KINDS: [&str; 15] = [
+    "list", "read", "search", "count", "create", "change", "delete", "send", "run", "stop", "start", "move", "copy",
+    "download", "upload",
+];
+
+/// Those that change nothing, by number.
+const READING: [usize; 6] = [0, 1, 2, 3, 8, 13];
+
+/// How likely each kind is; they add up to one.
+pub(crate) type Kinds = [f32; KINDS.len()];
+
+/// Characters and words of a description that are looked at.
+const DESCRIPTION_CHARS: usize = 160;
+const DESCRIPTION_WORDS: usize = 8;
+
+/// How much the verb of a name counts beside that of the description.
+const NAME_SHARE: f32 = 0.65;
+
+/// What is left of other kinds where a tool says that it changes nothing.
+const KEPT_BY_READ_ONLY: f32 = 0.15;
+
+/// The particle of a verb comes at most so many words after it: `take the site down`.
+const MAX_GAP: usize = 5;
+
+/// Words of a name or query that are looked at; longer ones are documents.
+const MAX_WORDS: usize = 64;
+
+/// HTTP methods that begin a generated name.
+const METHODS: [(&str, &str); 5] = [
+    ("get", "read list"),
+    ("post", "create:0.6 send:0.2 run:0.2"),
+    ("put", "change"),
+    ("patch", "change"),
+    ("delete", "delete"),
+];
+
+/// Words before the verb of a query.
+const POLITE: [&str; 21] = [
+    "please", "can", "could", "you", "i", "want", "need", "to", "would", "like", "let", "us", "me", "my", "the", "a",
+    "an", "we", "should", "help", "kindly",
+];
+
+static VERBS: LazyLock<Verbs> = LazyLock::new(|| Verbs::parse(include_str!("actions/verbs.txt")));
+
+/// The number of a verb in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Number(u16);
+
+impl Number {
+    const NONE: Self = Self(u16::MAX);
+}
+
+/// The list of verbs.
+#[derive(Debug, Default)]
+struct Verbs {
+    entries: Vec<Verb>,
+    /// By their stems, with blanks between them.
+    phrases: FxHashMap<Box<str>, u16>,
+    /// Verbs with a particle that stands apart: `take * down`.
+    apart: FxHashMap<Box<str>, Vec<(Box<str>, u16)>>,
+    /// The words of the longest phrase that begins with a stem.
+    longest: FxHashMap<Box<str>, usize>,
+    methods: FxHashMap<&'static str, u16>,
+}
+
+#[derive(Debug)]
+struct Verb {
+    kinds: Kinds,
+    /// Whether it is a noun as often.
+    is_weak: bool,
+}
+
+/// A verb of a text, and the number of its first word.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    at: usize,
+    number: u16,
+}
+
+/// What a tool does, as little as is needed to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ToolAction {
+    named: Number,
+    described: Number,
+    is_read_only: bool,
+}
+
+impl ToolAction {
+    /// How many numbers it is on disk.
+    pub(crate) const NUMBERS: usize = 3;
+
+    /// Reads name, description and annotations of `tool`.
+    pub(crate) fn of(tool: &Tool) -> Self {
+        Self {
+            named: VERBS.of_name(tool.name()).unwrap_or(Number::NONE),
+            described: VERBS.of_description(tool.description()).unwrap_or(Number::NONE),
+            is_read_only: tool.annotations().read_only == Some(true),
+        }
+    }
+
+    /// The kinds of action that it stands for, if it is known.
+    pub(crate) fn kinds(self) -> Option<Kinds> {
+        let mut kinds = match (VERBS.kinds(self.named), VERBS.kinds(self.described)) {
+            (Some(named), Some(described)) => {
+                let mut both = *named;
+                for (share, other) in both.iter_mut().zip(described) {
+                    *share = NAME_SHARE * *share + (1.0 - NAME_SHARE) * other;
+                }
+                both
+            }
+            (named, described) => *named.or(described)?,
+        };
+        if self.is_read_only {
+            let is_reading = |kind: usize| READING.contains(&kind);
+            kinds.iter_mut().enumerate().filter(|(kind, _)| !is_reading(*kind)).for_each(|(_, share)| {
+                *share *= KEPT_BY_READ_ONLY;
+            });
+            let total: f32 = kinds.iter().sum();
+            kinds.iter_mut().for_each(|share| *share /= total);
+        }
+        Some(kinds)
+    }
+
+    /// As numbers, for an index on disk.
+    pub(crate) fn to_numbers(self) -> [u16; Self::NUMBERS] {
+        [self.named.0, self.described.0, u16::from(self.is_read_only)]
+    }
+
+    /// The same back; what is in no list is not known.
+    pub(crate) fn from_numbers([named, described, is_read_only]: [u16; Self::NUMBERS]) -> Self {
+        Self { named: Number(named), described: Number(described), is_read_only: is_read_only != 0 }
+    }
+}
+
+/// What a query wants done, if its words say so.
+pub(crate) fn of_query(query: &str) -> Option<&'static Kinds> {
+    VERBS.kinds(VERBS.of_query(query)?)
+}
+
+/// The likeliest kind.
+pub(crate) fn name_of(kinds: &Kinds) -> &'static str {
+    let best = kinds.iter().enumerate().fold((0, 0.0), |best, (kind, share)| {
+        // Of equals the later: what is listed or read is rather read.
+        if *share >= best.1 { (kind, *share) } else { best }
+    });
+    KINDS[best.0]
+}
+
+impl Verbs {
+    /// Reads the list. A line that is not as it should be is left out; a test looks for such.
+    fn parse(text: &str) -> Self {
+        let mut verbs = Self::default();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let Some((phrase, kinds)) = line.split_once(" = ") else { continue };
+            let (is_weak, phrase) = (phrase.starts_with('~'), phrase.trim_start_matches('~'));
+            let words: Vec<String> = phrase.split(' ').map(|word| stem(word).into_owned()).collect();
+            let number = verbs.add(kinds, is_weak);
+            let first: Box<str> = words[0].as_str().into();
+            match &words[..] {
+                [_, star, particle] if star == "*" => {
+                    verbs.apart.entry(first).or_default().push((particle.as_str().into(), number));
+                }
+                _ => {
+                    let longest = verbs.longest.entry(first).or_default();
+                    *longest = words.len().max(*longest);
+                    verbs.phrases.insert(words.join(" ").into(), number);
+                }
+            }
+        }
+        for (method, kinds) in METHODS {
+            let number = verbs.add(kinds, false);
+            verbs.methods.insert(method, number);
+        }
+        verbs
+    }
+
+    fn add(&mut self, kinds: &str, is_weak: bool) -> u16 {
+        let mut shares = [0.0; KINDS.len()];
+        for kind in kinds.split(' ') {
+            let (kind, weight) = kind.split_once(':').unwrap_or((kind, "1"));
+            if let (Some(place), Ok(weight)) = (KINDS.iter().position(|known| *known == kind), weight.parse()) {
+                shares[place] = weight;
+            }
+        }
+        let total: f32 = shares.iter().sum();
+        shares.iter_mut().for_each(|share| *share /= total);
+        self.entries.push(Verb { kinds: shares, is_weak });
+        self.entries.len() as u16 - 1
+    }
+
+    fn kinds(&self, number: Number) -> Option<&Kinds> {
+        self.entries.get(usize::from(number.0)).map(|verb| &verb.kinds)
+    }
+
+    fn is_weak(&self, found: &Found) -> bool {
+        self.entries[usize::from(found.number)].is_weak
+    }
+
+    fn of_query(&self, query: &str) -> Option<Number> {
+        let lower = query.to_lowercase();
+        let words = lower.split(|c: char| !c.is_ascii_lowercase()).filter(|word| !word.is_empty());
+        let words: Vec<&str> = words.take(MAX_WORDS).collect();
+        let first = words.iter().position(|word| !POLITE.contains(word)).unwrap_or(words.len());
+        let found = self.scan(&words);
+        let strong = found.iter().find(|one| !self.is_weak(one) || one.at == first);
+        strong.or(found.first()).map(|one| Number(one.number))
+    }
+
+    fn of_name(&self, name: &str) -> Option<Number> {
+        let words = lower_words(name, MAX_WORDS);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if let [first, _, ..] = &words[..]
+            && let Some(method) = self.methods.get(first)
+        {
+            return Some(Number(*method));
+        }
+        let found = self.scan(&words);
+        let strong = found.iter().find(|one| !self.is_weak(one) || one.at == 0);
+        strong.or(found.last()).map(|one| Number(one.number))
+    }
+
+    fn of_description(&self, text: &str) -> Option<Number> {
+        let end = text.char_indices().nth(DESCRIPTION_CHARS).map_or(text.len(), |(at, _)| at);
+        let words = lower_words(&text[..end], DESCRIPTION_WORDS);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let found = self.scan(&words);
+        let begins = found.iter().find(|one| one.at <= 1);
+        begins.or_else(|| found.iter().find(|one| !self.is_weak(one))).map(|one| Number(one.number))
+    }
+
+    /// The verbs among `words`, the longest phrase at each place.
+    fn scan(&self, words: &[&str]) -> Vec<Found> {
+        let stems: Vec<_> = words.iter().map(|word| stem(word)).collect();
+        let mut found = Vec::new();
+        let mut phrase = String::new();
+        let mut at = 0;
+        while let Some(first) = stems.get(at) {
+            let split = self.apart.get(&**first).and_then(|particles| {
+                let after = stems.iter().skip(at + 2).take(MAX_GAP - 1);
+                after.filter_map(|word| particles.iter().find(|(particle, _)| **particle == **word)).next()
+            });
+            let longest = self.longest.get(&**first).map_or(0, |longest| (*longest).min(stems.len() - at));
+            let whole = (1..=longest).rev().find_map(|length| {
+                phrase.clear();
+                for (place, word) in stems[at..at + length].iter().enumerate() {
+                    if place > 0 {
+                        phrase.push(' ');
+                    }
+                    phrase.push_str(word);
+                }
+                self.phrases.get(phrase.as_str()).map(|number| (*number, length))
+            });
+            let verb = split.map(|(_, number)| (*number, 1)).or(whole);
+            found.extend(verb.map(|(number, _)| Found { at, number }));
+            at += verb.map_or(1, |(_, length)| length);
+        }
+        found
+    }
+}
+
+/// The first words of a name or text, in lower case.
+fn lower_words(text: &str, most: usize) -> Vec<String> {
+    let mut words = Vec::new();
+    for_each_word(text, |word| {
+        words.push(word.to_ascii_lowercase());
+        words.len() < most
+    });
+    words
+}
+
+#[cfg(test)]
+mod tests;

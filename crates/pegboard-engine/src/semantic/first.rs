@@ -1,0 +1,79 @@
+//! The first tokens of tools, word by word rather than in one sum.
+
+use super::pool::ToolReader;
+
+/// Fields of which tokens are kept, by their place in the model's list, and how many of each.
+const KEPT: [(usize, usize); FIELDS] = [(0, 12), (1, 16), (4, 6)];
+
+/// Name, description and server.
+const FIELDS: usize = 3;
+
+/// The first tokens of name, description and server of many tools.
+///
+/// Two bytes each: [`Model`](super::Model)s with a larger vocabulary than that have none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct FirstTokens {
+    tokens: Vec<u16>,
+    /// Where each field of each tool ends.
+    ends: Vec<u32>,
+}
+
+/// Those of one tool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FirstOf<'a> {
+    pub(super) name: &'a [u16],
+    pub(super) description: &'a [u16],
+    pub(super) server: &'a [u16],
+}
+
+impl FirstTokens {
+    /// Adds those of the tool that was read last.
+    pub(crate) fn push(&mut self, reader: &ToolReader) {
+        for (field, most) in KEPT {
+            let tokens = reader.field(field).iter().take(most);
+            self.tokens.extend(tokens.map(|token| u16::try_from(*token).unwrap_or(u16::MAX)));
+            self.ends.push(self.tokens.len() as u32);
+        }
+    }
+
+    /// Those of the tool with this number.
+    pub(crate) fn get(&self, number: u32) -> FirstOf<'_> {
+        let first = number as usize * FIELDS;
+        let end = |at: usize| if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        let field = |at: usize| &self.tokens[end(first + at)..end(first + at + 1)];
+        FirstOf { name: field(0), description: field(1), server: field(2) }
+    }
+
+    /// One table of those of `parts` whose place is not `u32::MAX`, in order.
+    pub(crate) fn merged<'a>(parts: impl Iterator<Item = (&'a Self, &'a [u32])>) -> Self {
+        let mut merged = Self::default();
+        for (part, places) in parts.filter(|(part, _)| !part.ends.is_empty()) {
+            for number in (0..places.len()).filter(|number| places[*number] != u32::MAX) {
+                let FirstOf { name, description, server } = part.get(number as u32);
+                for field in [name, description, server] {
+                    merged.tokens.extend_from_slice(field);
+                    merged.ends.push(merged.tokens.len() as u32);
+                }
+            }
+        }
+        merged
+    }
+
+    /// Tokens and ends, for an index on disk.
+    pub(crate) fn parts(&self) -> (&[u16], &[u32]) {
+        (&self.tokens, &self.ends)
+    }
+
+    /// The same back for so many tools, if they fit together and no token is out of the vocabulary.
+    pub(crate) fn from_parts(tokens: Vec<u16>, ends: Vec<u32>, tools: usize, vocabulary: usize) -> Option<Self> {
+        let is_right = tools.checked_mul(FIELDS) == Some(ends.len())
+            && ends.is_sorted()
+            && ends.last().copied().unwrap_or_default() as usize == tokens.len()
+            && tokens.iter().all(|token| usize::from(*token) < vocabulary);
+        is_right.then_some(Self { tokens, ends })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        2 * self.tokens.capacity() + 4 * self.ends.capacity()
+    }
+}
