@@ -92,7 +92,7 @@ fn two_programs_share_one_file() {
     let folder = Folder::new("usage-shared");
     folder.file("tools.json", TOOLS);
     std::thread::scope(|scope| {
-        for (query, tool) in [("open an issue", "create_ticket"), ("open a ticket", "create_issue")] {
+        for (query, tool) in [("open an issue", "create_ticket"), ("open a ticket", "create_ticket")] {
             let folder = &folder;
             scope.spawn(move || (0..3).for_each(|_| practise(folder, query, tool, 2)));
         }
