@@ -1,163 +1,82 @@
-"""Fits the confidence of a finished model, and adds its background vectors.
+"""Fits the confidence, on top of the second look, and reports figures with families left out.
 
-    python train/confidence.py --data DIR --folds DIR --candidates FILE [--work DIR] [--model FILE] [--only measure]
+    python train/confidence.py --judged DIR --folds DIR [--work DIR] [--model FILE]
 
-`--folds` holds FAMILY.npz, the students that `experiments.py` trained without that family,
-`--candidates` is the built example `candidates`, and `--work` is the folder that `train.py` prepared. Every figure is of a family that neither the
-student, nor the background, nor the coefficients have seen; the background of a query of another
-family is made without that one too. No accelerator is needed, and a few minutes on one core.
+`--judged` is what `judged.py` wrote, and `--folds` holds FOLD.npz, the students that `experiments.py` trained without the
+families of that fold, and `everything.npz`. Every figure is of a family that neither the student, nor the background, nor
+any coefficient has seen. Writes the model file, `confidence.jsonl` and `sample.jsonl`. No accelerator is needed.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
+import gzip
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 import background as bg
-import cases as cs
+import evidence as ev
 import fusion as fs
+import look as lk
 import pack
 import prepare as pp
 import reference as rf
-from train import SETTINGS
-
-LOST = 0.05
-"""The share of true hits that may be withheld."""
+import sample
+from folds_of import EVERYTHING, FOLD_OF, LEFT_OUT
+from train import FUSION
 
 TOOLS_FROM, TOOLS_TO = 10, 10_000
 """Sizes of catalogs beyond which nothing was measured."""
 
-MEANING = ("lexical", "similarity", "whole", "near", "background", "tools")
-WORDS = ("lexical", "tools")
-RIDGE = 4e-3
+NOTHING_BELOW = (0.18, 0.05)
+"""The bars of the smallest and the largest catalogs: about 3 % of the queries with a right tool among the first five are
+answered with nothing."""
+
+RULES = {
+    "short": ("share", "margin", "lexical", "whole", "near", "background", "tools", "text", "worst", "name", "action", "length", "known"),
+    "long": ("share", "lexical", "whole", "near", "background", "tools", "length", "known"),
+}
+WORDS = {"bias": -0.618645, "lexical": 18.4628, "tools": -0.24701}
+"""The rule for queries that the model cannot read, fitted on the lexical scores of all families."""
+
+UNANSWERED = {"absent": 0.2, "foreign_short": 0.4, "foreign_long": 0.4, "removed": 0.12}
+"""What queries without a right tool weigh beside others."""
+
+CUT_WEIGHT = 0.4
+RIDGE = 2e-3
+ANSWERED = ("set", "short", "contrast")
 
 
-@dataclass
-class Texts:
-    """All tools and queries in tokens; they are the same for every student."""
-
-    tools: dict[str, list[list[list[int]]]]
-    queries: dict[str, tuple[list[int], list[list[int]], float]]
-
-
-def read_texts(model: rf.Model, families: dict[str, cs.Family], data: Path) -> Texts:
-    """Tokenizes everything once."""
-    sources = {name: family.tools for name, family in families.items()}
-    sources |= {name: pp.read_lines(data / name / "tools.jsonl") for name in pp.UNLABELLED}
-    tools = {name: [model.tool_tokens(tool) for tool in own] for name, own in sources.items()}
-    queries = {}
-    for family in families.values():
-        for text in family.queries.values():
-            tokens, parts = model.query_tokens(text)
-            queries[text] = (tokens.ids, parts, tokens.share if tokens.ids else 0.0)
-    return Texts(tools, queries)
-
-
-@dataclass
-class Found:
-    """The evidence on some queries, a column for each of `MEANING`, and whether they were answered."""
-
-    columns: np.ndarray
-    trust: np.ndarray
-    named: np.ndarray
-    right: np.ndarray
-    """A relevant tool is among the first five."""
-
-
-class Student:
-    """A model with the vectors of all tools."""
-
-    def __init__(self, model: rf.Model, texts: Texts):
-        self.model, self.texts = model, texts
-        self.tools = {
-            name: np.array([model.tool_vector(fields) for fields in own], np.float32) for name, own in texts.tools.items()
-        }
-        self.backgrounds: dict[frozenset[str], np.ndarray] = {}
-
-    def background(self, left_out: frozenset[str]) -> np.ndarray:
-        """That of all tools but those of `left_out`."""
-        if left_out not in self.backgrounds:
-            used = [self.tools[name] for name in (*pp.TRAINED, *pp.UNLABELLED) if name not in left_out]
-            self.backgrounds[left_out] = bg.centres(np.concatenate(used))
-        return self.backgrounds[left_out]
-
-    def evidence(self, case: cs.Case, rows: np.ndarray, removed: bool) -> Found:
-        """On the queries `rows`; with their relevant tools taken away if `removed`."""
-        tools = self.tools[case.family][case.tools]
-        others = [name for name in pp.TRAINED if name != case.family]
-        columns, trusts, named, right = [], [], [], []
-        for row in rows:
-            asked_by = case.families[row]
-            # A query of the catalog's own family has one family less as well, so that all
-            # backgrounds are alike.
-            second = others[row % len(others)] if asked_by == case.family else str(asked_by)
-            far = self.background(frozenset({case.family, second}))
-            there = ~case.relevant[row] if removed else np.ones(len(tools), bool)
-            found, scores = self.one(case.texts[row], case.lexical[row][there], tools[there], far)
-            best = np.argsort(-scores, kind="stable")[:5]
-            columns.append([*found[:-1], np.log(min(max(len(tools), TOOLS_FROM), TOOLS_TO))])
-            trusts.append(fs.trust(found[-1], self.model.header["fusion"]))
-            named.append(found[0] >= fs.NAMED)
-            right.append(case.relevant[row][there][best].any())
-        return Found(np.array(columns).reshape(-1, len(MEANING)), np.array(trusts), np.array(named), np.array(right, bool))
-
-    def one(self, text: str, lexical: np.ndarray, tools: np.ndarray, far: np.ndarray) -> tuple[list[float], np.ndarray]:
-        """The evidence on one query (the last of it the share of known words), and all scores."""
-        ids, parts, known = self.texts.queries[text]
-        vectors = np.array([self.model.query_vector(tokens) for tokens in (ids, *parts)])
-        similar, distant = vectors @ tools.T, vectors @ far.T
-        settings = self.model.header["fusion"]
-        shares = fs.similarity(similar[0], list(similar[1:]), settings) if ids else None
-        scores = fs.fused(lexical, shares, known, settings)
-        first = int(np.argmax(scores))
-        highest = similar.max(0)
-        near, beyond = fs.mean_of_best(highest), fs.mean_of_best(distant.max(0))
-        return [lexical[first], highest[first], similar[0][first], near, beyond, known], scores
-
-
-@dataclass
-class Part:
-    """What one case brings: answered queries, those of other families, and those without their tools."""
-
-    family: str
-    size: int
-    answered: Found
-    others: Found
-    removed: Found
-
-
-def parts_of(student: Student, every: list[cs.Case]) -> list[Part]:
-    """The evidence on all `every`."""
-    found = []
-    for case in every:
-        own = np.flatnonzero(case.families == case.family)
-        others = np.flatnonzero(case.families != case.family)
-        answered = student.evidence(case, own, False)
-        keep = answered.right
-        answered = Found(answered.columns[keep], answered.trust[keep], answered.named[keep], answered.right[keep])
-        if len(answered.named):
-            removed = student.evidence(case, own, True)
-            found.append(Part(case.family, case.size, answered, student.evidence(case, others, False), removed))
-    return found
-
-
-Pick = Callable[[Part], Found]
-
-
-def weights(parts: list[Part], pick: Pick) -> np.ndarray:
-    """For each query: families weigh the same, within one its sizes, within those the catalogs."""
-    sizes = {part.family: {other.size for other in parts if other.family == part.family} for part in parts}
-    found = []
-    for part in parts:
-        alike = sum(other.family == part.family and other.size == part.size for other in parts)
-        count = len(pick(part).named)
-        found.append(np.full(count, 1 / len(sizes[part.family]) / alike / max(count, 1)))
-    return np.concatenate(found)
+def evidence_of(row: ev.Row, look: lk.Look) -> tuple[fs.Evidence, int]:
+    """What there is to judge by, and the first hit."""
+    is_short = lk.is_short(row)
+    hits = lk.order(look, row)
+    scores = np.sort(look.scores(row))[::-1] if is_short else fs.STEEPNESS * row.seen[: fs.LOOKED_AT, 0]
+    chance = np.exp(scores - scores[0])
+    chance /= chance.sum()
+    first = int(hits[0])
+    seen = dict(zip(ev.SEEN, map(float, row.seen[first]), strict=True))
+    found = fs.Evidence(
+        share=float(chance[0]),
+        margin=float(chance[0] - (chance[1] if len(chance) > 1 else 0.0)),
+        lexical=min(seen["lexical"], fs.NAMED - 1e-6),
+        whole=seen["whole"],
+        near=row.near,
+        far=row.far,
+        tools=row.tools,
+        text=seen["text"],
+        worst=seen["worst"],
+        name=seen["name"],
+        action=look.action(row, first),
+        words=row.words,
+        known=row.known,
+        look_share=float(is_short),
+    )
+    return found, first
 
 
 def logistic(features: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -167,7 +86,7 @@ def logistic(features: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> np
     inputs = np.c_[np.ones(len(features)), (features - middle) / spread]
     ridge = np.diag([1e-9] + [RIDGE] * features.shape[1])
     found = np.zeros(inputs.shape[1])
-    for _ in range(15):
+    for _ in range(25):
         chance = 1 / (1 + np.exp(-inputs @ found))
         slope = inputs.T @ (weight * (chance - labels)) + ridge @ found
         curve = (inputs * (weight * chance * (1 - chance))[:, None]).T @ inputs + ridge
@@ -176,171 +95,114 @@ def logistic(features: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> np
     return np.array([found[0] - (scaled * middle).sum(), *scaled])
 
 
-@dataclass
-class Rule:
-    """Coefficients, the bias first."""
-
-    meaning: np.ndarray
-    words: np.ndarray
-
-    def scores(self, found: Found) -> np.ndarray:
-        """The confidence before the logistic function; without bound for what is named outright."""
-        meaning = self.meaning[0] + found.columns @ self.meaning[1:]
-        words = self.words[0] + found.columns[:, WORD_COLUMNS] @ self.words[1:]
-        return np.where(found.named, np.inf, found.trust * meaning + (1 - found.trust) * words)
-
-
-WORD_COLUMNS = [MEANING.index(name) for name in WORDS]
-
-
-def fit(parts: list[Part], used: tuple[str, ...] = MEANING) -> Rule:
-    """Answered queries against those of other families."""
-    picks: list[Pick] = [lambda part: part.answered, lambda part: part.others]
-    features = np.concatenate([pick(part).columns for pick in picks for part in parts])
-    named = np.concatenate([pick(part).named for pick in picks for part in parts])
-    weight = np.concatenate([weights(parts, pick) for pick in picks])
-    labels = np.concatenate([np.full(sum(len(pick(part).named) for part in parts), 1.0 - at) for at, pick in enumerate(picks)])
-    plain = ~named
-
-    def coefficients(names: tuple[str, ...]) -> np.ndarray:
-        columns = [MEANING.index(name) for name in names]
-        return logistic(features[plain][:, columns], labels[plain], weight[plain])
-
-    some = coefficients(used)
-    meaning = np.zeros(1 + len(MEANING))
-    meaning[[0, *(1 + MEANING.index(name) for name in used)]] = some
-    return Rule(meaning, coefficients(WORDS))
-
-
-def threshold(scores: np.ndarray, weight: np.ndarray, lost: float = LOST) -> float:
-    """Below it lies the share `lost` of the weight."""
-    order = np.argsort(scores)
-    passed = np.cumsum(weight[order]) / weight.sum()
-    return float(scores[order][np.searchsorted(passed, lost)])
-
-
-@dataclass
-class Figures:
-    """Left-out scores of every part, and the one threshold for all of them."""
-
-    parts: list[Part]
-    scores: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
-    least: float
-
-    def shares(self, family: str, size: int) -> list[float] | None:
-        """Per cent withheld: of other families, without their tools, and of answered queries."""
-        own = [scores for part, scores in zip(self.parts, self.scores, strict=True) if (part.family, part.size) == (family, size)]
-        if not own:
-            return None
-        return [100 * float(np.mean([(scores[at] < self.least).mean() for scores in own])) for at in (1, 2, 0)]
-
-    def by_own_threshold(self, family: str) -> float:
-        """Other families withheld when the whole catalog has a threshold of its own."""
-        for part, (answered, others, _) in zip(self.parts, self.scores, strict=True):
-            if part.family == family and part.size == cs.WHOLE:
-                return 100 * float((others < np.quantile(answered, LOST)).mean())
-        raise KeyError(family)
-
-
-def left_out(parts: list[Part], used: tuple[str, ...]) -> Figures:
-    """Each family by the rule of the others, and one threshold that loses `LOST` of the answered queries."""
-    rules = {name: fit([part for part in parts if part.family != name], used) for name in pp.TRAINED}
-    scores = [tuple(rules[part.family].scores(found) for found in (part.answered, part.others, part.removed)) for part in parts]
-    least = threshold(np.concatenate([answered for answered, _, _ in scores]), weights(parts, lambda part: part.answered))
-    return Figures(parts, scores, least)
-
-
-TRIED = (
-    ("lexical", "similarity"),
-    ("lexical", "similarity", "tools"),
-    ("lexical", "similarity", "tools", "background"),
-    ("lexical", "similarity", "tools", "background", "near"),
-    MEANING,
-)
-
-
-def report(parts: list[Part], measured: list[Part], rule: Rule, least: float) -> Iterator[str]:
-    """The tables of `MODEL_CARD.md`."""
-    sizes = [cut.tools for cut in cs.CUTS]
-    yield "evidence, then other families / tools removed / lost for each size of catalog " + str(sizes)
-    for used in TRIED:
-        figures = left_out(parts, used)
-        rows = [[figures.shares(name, size) for name in pp.TRAINED] for size in sizes]
-        means = [np.mean([row for row in of_size if row], 0) for of_size in rows]
-        own = np.mean([figures.by_own_threshold(name) for name in pp.TRAINED])
-        shown = "  ".join("/".join(f"{value:.0f}" for value in mean) for mean in means)
-        yield f"{'+'.join(used):60} {shown}  own threshold {own:.0f}"
-    figures = left_out(parts, MEANING)
-    for name in pp.TRAINED:
-        shown = "  ".join("/".join(f"{value:.0f}" for value in figures.shares(name, size) or []) or "-" for size in sizes)
-        yield f"{name:16} {shown}  own threshold {figures.by_own_threshold(name):.0f}"
-    if measured:
-        scores = [tuple(rule.scores(found) for found in (part.answered, part.others, part.removed)) for part in measured]
-        figures = Figures(measured, scores, least)
-        for name in dict.fromkeys(part.family for part in measured):
-            shown = "  ".join("/".join(f"{value:.0f}" for value in figures.shares(name, size) or []) or "-" for size in sizes)
-            yield f"{name:16} {shown}  own threshold {figures.by_own_threshold(name):.0f}"
-
-
-def settings(rule: Rule, least: float) -> dict[str, Any]:
+def fit(rows: list[tuple[str, ev.Row]], look: lk.Look) -> dict[str, Any]:
     """`confidence` of the header. Six digits: the header is read by people too."""
-    found = dict(zip(("bias", *MEANING), rule.meaning, strict=True))
-    found |= dict(zip(("words_bias", *(f"words_{name}" for name in WORDS)), rule.words, strict=True))
-    found["nothing_below"] = 1 / (1 + np.exp(-least))
-    return {name: float(f"{value:.6g}") for name, value in found.items()} | {"tools_from": TOOLS_FROM, "tools_to": TOOLS_TO}
+    settings: dict[str, Any] = {"tools_from": TOOLS_FROM, "tools_to": TOOLS_TO, "nothing_below": list(NOTHING_BELOW), "words": WORDS}
+    counts = collections.Counter((family, row.kind, row.is_cut) for family, row in rows)
+    for rule, names in RULES.items():
+        own = [(family, row) for family, row in rows if lk.is_short(row) == (rule == "short") and len(row.right)]
+        judged = [evidence_of(row, look) for _, row in own]
+        features = np.array([[found.values(settings)[name] for name in names] for found, _ in judged])
+        labels = np.array([float(row.right[first]) for (_, row), (_, first) in zip(own, judged, strict=True)])
+        weight = [
+            UNANSWERED.get(row.kind, 1.0) * (CUT_WEIGHT if row.is_cut else 1.0) / counts[family, row.kind, row.is_cut] ** 0.6
+            for family, row in own
+        ]
+        digits = [float(f"{value:.6g}") for value in logistic(features, labels, np.array(weight))]
+        settings[rule] = dict(zip(("bias", *names), digits, strict=True))
+    return settings
 
 
-def sample(parts: list[Part], header: dict[str, Any], count: int = 48) -> Iterator[str]:
+def packed(fold: str, folds: Path, work: Path, settings: dict[str, Any]) -> rf.Model:
+    """The model of a fold, whose background has seen what the fold may see."""
+    vocabulary = (work / "vocabulary.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    with gzip.open(work / "texts.json.gz", "rt", encoding="utf-8") as file:
+        texts = json.load(file)
+    model = pack.pack(dict(np.load(folds / f"{fold}.npz")), vocabulary, settings)
+    used = [name for name in pp.FAMILIES if name not in LEFT_OUT.get(fold, ())]
+    model.background = bg.of_texts(model, (fields for name in used for fields in texts[name]["fields"]))
+    return model
+
+
+def family_rows(model: rf.Model, judged: Path, families: tuple[str, ...]) -> list[tuple[str, ev.Row]]:
+    """The rows of some families by a model that has not seen them."""
+    found: list[tuple[str, ev.Row]] = []
+    servers = sorted(folder.name for folder in judged.iterdir() if folder.name.startswith("server_"))
+    for family in families:
+        author = family[-1] if family in pp.FLEET else None
+        for name in ["fleet", *servers] if author else [family]:
+            found += [(family, row) for row in ev.rows(model, judged / name, author) if len(row.right)]
+    return found
+
+
+def report(rows: list[tuple[str, ev.Row]], looks: dict[str, lk.Look], rules: dict[str, dict]) -> None:
+    """Figures with families left out: recall, how confidence and truth agree, and what is answered with nothing."""
+    groups = collections.defaultdict(list)
+    for family, row in rows:
+        fold = FOLD_OF.get(family, EVERYTHING)
+        header = {"confidence": rules[fold], "fusion": FUSION}
+        found, first = evidence_of(row, looks[fold])
+        right = row.right[lk.order(looks[fold], row)]
+        size = np.log(min(max(row.tools, TOOLS_FROM), TOOLS_TO) / TOOLS_FROM) / np.log(TOOLS_TO / TOOLS_FROM)
+        bar = NOTHING_BELOW[0] + (NOTHING_BELOW[1] - NOTHING_BELOW[0]) * size
+        sure = fs.confidence(found, header)
+        label = ("cut " if row.is_cut else "") + row.kind
+        groups[family, label].append((right[0], right[:5].any(), row.right[0], row.right[:5].any(), sure, sure < bar))
+    print("family, kind: first hit / first five in %, before the second look, mean confidence, error of calibration, nothing, lost")
+    for (family, kind), values in sorted(groups.items()):
+        first, five, before, before_five, sure, nothing = np.array(values, float).T
+        lost = float((nothing * five).sum() / max(five.sum(), 1))
+        print(
+            f"{family:14} {kind:14} {len(values):5} {100 * first.mean():5.1f} / {100 * five.mean():5.1f}"
+            f"   {100 * before.mean():5.1f} / {100 * before_five.mean():5.1f}   {sure.mean():.2f} {error(sure, first):.3f}"
+            f"   {nothing.mean():.3f} {lost:.3f}"
+        )
+
+
+def error(sure: np.ndarray, right: np.ndarray) -> float:
+    """Expected calibration error, in ten bins."""
+    bins = np.minimum((sure * 10).astype(int), 9)
+    return float(sum((bins == at).mean() * abs(sure[bins == at].mean() - right[bins == at].mean()) for at in set(bins)))
+
+
+def write_sample(rows: list[tuple[str, ev.Row]], look: lk.Look, header: dict[str, Any], count: int = 60) -> None:
     """Evidence and the confidence that the engine must have in it."""
     chance = np.random.default_rng(3)
-    fusion = header["fusion"]
+    lines = []
     for at in range(count):
-        part = parts[int(chance.integers(len(parts)))]
-        found = (part.answered, part.others, part.removed)[at % 3]
-        row = found.columns[int(chance.integers(len(found.named)))]
-        values = dict(zip(("lexical", "similarity", "whole", "near", "far"), (float(f"{value:.5g}") for value in row), strict=False))
-        tools = [1, 9, 10, 11, 40_000][at] if at < 5 else round(float(np.exp(row[-1])))
-        known = [0.0, 1.0, 0.6, fusion["known_from"], fusion["known_to"]][at % 5]
-        evidence = fs.Evidence(**values, tools=tools, known=known)
-        if at % 12 == 11:
-            evidence.lexical = 0.93
-        yield json.dumps({**vars(evidence), "confidence": round(fs.confidence(evidence, header), 9)})
+        found, _ = evidence_of(rows[int(chance.integers(len(rows)))][1], look)
+        values = {name: float(f"{value:.5g}") if isinstance(value, float) else value for name, value in vars(found).items()}
+        values |= {"known": [0.0, 1.0, 0.6, 0.5, 0.9][at % 5], "look_share": [0.0, 0.5, 1.0][at % 3]}
+        values["tools"] = [1, 9, 10, 11, 40_000][at] if at < 5 else values["tools"]
+        values["lexical"] = 0.93 if at % 12 == 11 else values["lexical"]
+        found = fs.Evidence(**values)
+        lines.append(json.dumps({**vars(found), "confidence": round(fs.confidence(found, header), 9)}))
+    (Path(__file__).parent / "confidence.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the labelled sets")
-    parser.add_argument("--folds", type=Path, required=True, help="folder of the left-out students")
-    parser.add_argument("--candidates", type=Path, required=True, help="the built example of that name")
+    parser.add_argument("--judged", type=Path, required=True, help="folder of `judged.py`")
+    parser.add_argument("--folds", type=Path, required=True, help="folder of the students")
     parser.add_argument("--work", type=Path, default=pp.ROOT / "target/train", help="folder that `train.py` prepared")
     parser.add_argument("--model", type=Path, default=pp.ROOT / "crates/pegboard-engine/model/pegboard.model")
-    parser.add_argument("--measured", nargs="*", default=["ultratool"], help="sets that are only measured on")
-    parser.add_argument("--only", choices=["measure"], help="leave the model file as it is")
     options = parser.parse_args()
-
-    model = rf.read(options.model)
-    families = {name: cs.Family(options.data, name) for name in (*pp.TRAINED, *options.measured)}
-    texts = read_texts(model, families, options.data)
-    every = list(cs.cases(families, list(pp.TRAINED), options.candidates))
-    # The arrays of a student are in the order of the prepared vocabulary, which is sorted differently.
-    vocabulary = (options.work / "vocabulary.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    parts: list[Part] = []
-    for name in pp.TRAINED:
-        student = Student(pack.pack(dict(np.load(options.folds / f"{name}.npz")), vocabulary, SETTINGS), texts)
-        parts += parts_of(student, [case for case in every if case.family == name])
-        print(name, flush=True)
-    final = Student(model, texts)
-    measured = parts_of(final, [case for case in every if case.family in options.measured])
-    rule, least = fit(parts), left_out(parts, MEANING).least
-    for line in report(parts, measured, rule, least):
-        print(line, flush=True)
-    print(json.dumps(settings(rule, least)))
-    if options.only != "measure":
-        model.header["confidence"] = settings(rule, least)
-        model.background = bg.stored(final.background(frozenset()))
-        model.write(options.model)
-        lines = "".join(f"{line}\n" for line in sample(parts, model.header))
-        (Path(__file__).parent / "confidence.jsonl").write_text(lines, encoding="utf-8")
+    rows: list[tuple[str, ev.Row]] = []
+    for fold, families in (*LEFT_OUT.items(), (EVERYTHING, pp.MEASURED)):
+        model = packed(fold, options.folds, options.work, {"fusion": FUSION})
+        rows += family_rows(model, options.judged, families)
+        print(f"{fold}: {len(rows)} rows", flush=True)
+    looks, rules = {}, {}
+    for fold in (*LEFT_OUT, EVERYTHING):
+        seen = [(family, row) for family, row in rows if family in FOLD_OF and FOLD_OF[family] != fold]
+        looks[fold] = lk.fit(seen)
+        rules[fold] = fit(seen, looks[fold])
+    report(rows, looks, rules)
+    settings = {"fusion": FUSION, "confidence": rules[EVERYTHING], "look": looks[EVERYTHING].settings()}
+    model = packed(EVERYTHING, options.folds, options.work, settings)
+    pack.write(model, options.model)
+    write_sample(rows, looks[EVERYTHING], model.header)
+    sample.write(model)
 
 
 if __name__ == "__main__":

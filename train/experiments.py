@@ -25,10 +25,10 @@ import torch.multiprocessing as mp
 
 import folds as fd
 import student as sd
-from prepare import TRAINED
+from folds_of import LEFT_OUT
 from train import average
 
-FOLDS = (fd.EVERYTHING, *TRAINED, fd.HELD_OUT)
+FOLDS = (fd.EVERYTHING, *LEFT_OUT, fd.HELD_OUT)
 
 
 def report(out: Path, **line) -> None:
@@ -75,17 +75,18 @@ def work(rank: int, workers: int, folds: list[str], prepared: Path, minilm: Path
                     students = [dict(np.load(out / other / f"{chosen.name}.npz")) for other in changes]
                     np.savez(out / label / f"{chosen.name}.npz", **average(students))
                 continue
+            changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
             config = dataclasses.replace(sd.Config(), **changes)
             for chosen in own:
                 begun = time.time()
-                first = (chosen.name, config.copy_steps, config.phrases, config.length_power, config.dims, config.drop)
+                first = (chosen.name, config.copy_steps, config.phrases, config.powers, config.dims, config.drop)
                 if first not in starts:
                     starts[first] = fd.start(world, chosen, teachers[chosen.name], config)
                 copied = round(time.time() - begun, 1)
                 model = copy.deepcopy(starts[first])
                 model.config = config
                 if config.steps:
-                    sd.train(model, chosen.learned, chosen.unlabelled, chosen.rows, teachers[chosen.name])
+                    sd.train(model, chosen.learned, chosen.rows, teachers[chosen.name])
                 seconds = [copied, round(time.time() - begun, 1)]
                 for key, rows in chosen.measured.items():
                     found = sd.measure(model, world.labelled[key], rows)

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 import sets as st
 import student as sd
 import teacher as tc
-from prepare import OWN, TRAINED, UNLABELLED
+from folds_of import EVERYTHING, LEFT_OUT
+from prepare import FAMILIES, OWN
 
 HELD_OUT = "held-out"
-EVERYTHING = "everything"
 
 
 @dataclass
@@ -24,7 +24,6 @@ class World:
     """Everything prepared, on the device."""
 
     labelled: dict[str, st.Set]
-    unlabelled: dict[str, st.Set]
     texts: dict
     vocabulary: list[str]
     device: torch.device
@@ -35,11 +34,10 @@ def load_world(folder: Path, device: torch.device) -> World:
     with gzip.open(folder / "texts.json.gz", "rt", encoding="utf-8") as file:
         texts = json.load(file)
     vocabulary = (folder / "vocabulary.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    labelled = {name: st.load(folder, name, device) for name in TRAINED + OWN}
-    unlabelled = {name: st.load(folder, name, device) for name in UNLABELLED}
-    for data in (*labelled.values(), *unlabelled.values()):
+    labelled = {name: st.load(folder, name, device) for name in FAMILIES + OWN}
+    for data in labelled.values():
         data.trained = st.trained(data)
-    return World(labelled, unlabelled, texts, vocabulary, device)
+    return World(labelled, texts, vocabulary, device)
 
 
 @dataclass
@@ -48,17 +46,16 @@ class Fold:
 
     name: str
     learned: list[st.Set]
-    unlabelled: list[st.Set]
     rows: dict[str, torch.Tensor]
     measured: dict[str, torch.Tensor]
 
 
 def fold(world: World, name: str) -> Fold:
-    """Leaves the family `name` out; or every fifth query of all families; or nothing."""
+    """Leaves the families of the fold `name` out; or every fifth query of all families; or nothing."""
     every = {key: torch.arange(data.n_queries, device=world.device) for key, data in world.labelled.items()}
-    if name in world.labelled:
-        learned = [data for key, data in world.labelled.items() if key != name]
-        measured = {name: every[name]}
+    if name in LEFT_OUT:
+        learned = [data for key, data in world.labelled.items() if key not in LEFT_OUT[name]]
+        measured = {key: every[key] for key in LEFT_OUT[name]}
         rows = every
     else:
         learned = list(world.labelled.values())
@@ -66,7 +63,7 @@ def fold(world: World, name: str) -> Fold:
         if name == HELD_OUT:
             rows = {key: rows_of[rows_of % 5 != 0] for key, rows_of in every.items()}
             measured = {key: rows_of[rows_of % 5 == 0] for key, rows_of in every.items()}
-    return Fold(name, learned, list(world.unlabelled.values()), rows, measured)
+    return Fold(name, learned, rows, measured)
 
 
 def first_weights(world: World, chosen: Fold) -> tuple[torch.Tensor, torch.Tensor]:
@@ -74,7 +71,7 @@ def first_weights(world: World, chosen: Fold) -> tuple[torch.Tensor, torch.Tenso
     size = len(world.vocabulary)
     counts = torch.zeros(size, device=world.device)
     n_texts = 0
-    for data in chosen.learned + chosen.unlabelled:
+    for data in chosen.learned:
         owner = st.rows_of(data.tools) // st.N_FIELDS
         pairs = torch.unique(owner * size + data.tools.ids)
         counts += torch.bincount(pairs % size, minlength=size)
@@ -93,7 +90,7 @@ def first_weights(world: World, chosen: Fold) -> tuple[torch.Tensor, torch.Tenso
 def start(world: World, chosen: Fold, taught: tc.Teacher, config: sd.Config) -> sd.Student:
     """A student after the first stage."""
     torch.manual_seed(config.seed)
-    sources = chosen.learned + chosen.unlabelled
+    sources = chosen.learned
     texts = [taught.phrases[1]] + [taught.made_up[data.name][1] for data in sources]
     texts += [taught.tools[data.name] for data in sources]
     texts += [taught.queries[data.name][chosen.rows[data.name]] for data in chosen.learned]
@@ -121,5 +118,4 @@ def teacher_of(world: World, chosen: Fold, minilm: Path, steps: int, made_up: in
         tc.read_texts(encoder, world.texts)
     if steps:
         tc.tune(encoder, chosen.learned, chosen.rows, world.texts, steps, seed)
-    every = [*world.labelled.values(), *world.unlabelled.values()]
-    return tc.teach(encoder, every, world.texts, world.vocabulary, made_up, seed)
+    return tc.teach(encoder, list(world.labelled.values()), world.texts, world.vocabulary, made_up, seed)

@@ -51,14 +51,23 @@ BEST = 5
 """So many similarities make up `near` and `far`."""
 
 
+LOOKED_AT = 16
+"""So many hits are looked at again."""
+
+STEEPNESS = 12.0
+"""What a score is multiplied with to be taken for a logarithm, where there is no second look."""
+
+
 @dataclass
 class Evidence:
     """What the confidence in a ranking rests on."""
 
+    share: float
+    """The first hit's share, if scores of the hits that are looked at are taken for probabilities."""
+    margin: float
+    """How much more that is than the share of the second."""
     lexical: float
     """The first hit's lexical score."""
-    similarity: float
-    """Its highest similarity to the query or one of its requests."""
     whole: float
     """Its similarity to the query as a whole."""
     near: float
@@ -67,8 +76,39 @@ class Evidence:
     """How similar the best background vectors are: `mean_of_best`."""
     tools: int
     """How many tools are visible."""
+    text: float
+    """How much of the query is in name or description."""
+    worst: float
+    """How much of its weightiest word is not."""
+    name: float
+    """How much of it is in the name."""
+    action: float
+    """How well the first hit does what is asked for."""
+    words: int
+    """How many words the query has."""
     known: float
     """The share of known words, 0 without a query vector."""
+    look_share: float
+    """How much the second look counts."""
+
+    def values(self, own: dict[str, Any]) -> dict[str, float]:
+        """What the coefficients of a rule are multiplied with."""
+        return {
+            "bias": 1.0,
+            "share": float(np.log(max(self.share, 1e-6))),
+            "margin": self.margin,
+            "lexical": self.lexical,
+            "whole": self.whole,
+            "near": self.near,
+            "background": self.far,
+            "tools": float(np.log(min(max(self.tools, own["tools_from"]), own["tools_to"]))),
+            "text": self.text,
+            "worst": self.worst,
+            "name": self.name,
+            "action": self.action,
+            "length": float(np.log(max(self.words, 1))),
+            "known": self.known,
+        }
 
 
 def mean_of_best(similarities: np.ndarray) -> float:
@@ -82,10 +122,10 @@ def confidence(evidence: Evidence, header: dict[str, Any]) -> float:
     if evidence.lexical >= NAMED:
         return 1.0
     own = header["confidence"]
-    size = np.log(min(max(evidence.tools, own["tools_from"]), own["tools_to"]))
-    words = own["words_bias"] + own["words_lexical"] * evidence.lexical + own["words_tools"] * size
-    meaning = own["bias"] + own["lexical"] * evidence.lexical + own["similarity"] * evidence.similarity
-    meaning += own["whole"] * evidence.whole + own["near"] * evidence.near + own["background"] * evidence.far
-    meaning += own["tools"] * size
+    values = evidence.values(own)
+    short, long, words = (
+        sum(weight * values[name] for name, weight in own[rule].items()) for rule in ("short", "long", "words")
+    )
+    meaning = evidence.look_share * short + (1 - evidence.look_share) * long
     trusted = trust(evidence.known, header["fusion"])
     return float(1 / (1 + np.exp(-(trusted * meaning + (1 - trusted) * words))))

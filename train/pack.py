@@ -18,8 +18,8 @@ def pack(arrays: dict[str, np.ndarray], vocabulary: list[str], settings: dict[st
     # Six digits: the header is read by people too.
     weights = [float(f"{weight:.6g}") for weight in arrays["field_weight"]]
     fields = [
-        {"name": name, "limit": limit, "weight": weight}
-        for name, limit, weight in zip(tl.FIELDS, tl.LIMITS, weights, strict=True)
+        {"name": name, "limit": limit, "weight": weight, "power": power}
+        for name, limit, weight, power in zip(tl.FIELDS, tl.LIMITS, weights, tl.POWERS, strict=True)
     ]
     header = {
         "name": "pegboard",

@@ -20,15 +20,18 @@ import numpy as np
 
 import text as tx
 import tools as tl
+from ours import APIS, FLEET, read_lines
 
 TRAINED = ("metatool", "sealtools", "bfcl", "toolbench", "toolret", "livemcp_route")
 """The labelled sets that a model may learn from; each is a family of its own."""
 
-UNLABELLED = ("fleet",)
-"""Tools without queries, for self-supervision."""
+OURS = FLEET + APIS
+"""Sets with short queries of our own, `ours.py`; families like the others."""
 
-OWN = ("mixed", "life", "work")
-"""Requests in everyday words, written for this model, `everyday/NAME.tsv`: learned from whatever family is left out."""
+OWN = ("mixed", "life", "work", "ops", "office", "various")
+"""Made-up tools and requests, written for this model, `everyday/NAME.tsv`: learned from whatever family is left out."""
+
+FAMILIES = TRAINED + OURS
 
 MEASURED = ("ultratool", "mcp_union")
 """Sets that are only ever measured on."""
@@ -39,12 +42,6 @@ LEXICAL_DEPTH = 1000
 QUERY_TOKENS = 256
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file of JSON lines."""
-    with path.open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.strip()]
 
 
 def write_own(name: str, folder: Path) -> None:
@@ -62,7 +59,7 @@ def write_own(name: str, folder: Path) -> None:
     (folder / "qrels.tsv").write_text(labels, encoding="utf-8")
 
 
-def choose_vocabulary(pieces: list[str], data: Path, most: int) -> list[str]:
+def choose_vocabulary(pieces: list[str], folders: dict[str, Path], most: int) -> list[str]:
     """The Latin entries of the teacher's vocabulary, and words of tools that it would cut.
 
     A word is added when two families use it, so that leaving one of them out still means
@@ -72,16 +69,16 @@ def choose_vocabulary(pieces: list[str], data: Path, most: int) -> list[str]:
     known = set(kept)
     counts: collections.Counter[str] = collections.Counter()
     families: dict[str, set[str]] = collections.defaultdict(set)
-    for name in TRAINED + UNLABELLED:
-        texts = ["\n".join(tl.fields(tool)) for tool in read_lines(data / name / "tools.jsonl")]
-        if name in TRAINED:
-            texts += [query["query"] for query in read_lines(data / name / "queries.jsonl")]
+    for name, folder in folders.items():
+        texts = ["\n".join(tl.fields(tool)) for tool in read_lines(folder / "tools.jsonl")]
+        texts += [query["query"] for query in read_lines(folder / "queries.jsonl")]
         for text in texts:
             found = {tx.folded(part) for word in tx.words(text) for part in tx.humps(word)}
             new = {word for word in found if word not in known and re.fullmatch(r"[a-z][a-z0-9]{1,23}", word)}
             counts.update(new)
             for word in new:
-                families[word].add(name)
+                # The servers of our authors are of one family here: their words are those of MCP servers.
+                families[word].add("fleet" if name in FLEET else name)
     added = [word for word, count in counts.items() if count >= 3 and len(families[word]) >= 2]
     added.sort(key=lambda word: (-counts[word], word))
     return kept + sorted(added[:most])
@@ -117,9 +114,9 @@ def lexical_answers(binary: Path, folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-def prepare_set(name: str, data: Path, binary: Path, tokenizer: tx.Tokenizer, out: Path) -> dict[str, Any]:
+def prepare_set(name: str, folder: Path, binary: Path, tokenizer: tx.Tokenizer, out: Path) -> dict[str, Any]:
     """Writes `NAME.npz`; the texts that the teacher reads."""
-    tools = read_lines(data / name / "tools.jsonl")
+    tools = read_lines(folder / "tools.jsonl")
     field_texts = [tl.fields(tool) for tool in tools]
     lists = [
         tokenizer.tokenize(text, limit).ids
@@ -128,33 +125,30 @@ def prepare_set(name: str, data: Path, binary: Path, tokenizer: tx.Tokenizer, ou
     ]
     arrays: dict[str, np.ndarray] = {}
     arrays["tool_ids"], arrays["tool_offsets"] = flat(lists)
-    texts = {"fields": field_texts, "queries": []}
-    if name not in UNLABELLED:
-        texts["queries"] = prepare_queries(name, data, binary, tokenizer, tools, arrays)
+    texts = {"fields": field_texts, "queries": prepare_queries(folder, binary, tokenizer, tools, arrays)}
     np.savez_compressed(out / f"{name}.npz", **arrays)
     return texts
 
 
 def prepare_queries(
-    name: str,
-    data: Path,
+    folder: Path,
     binary: Path,
     tokenizer: tx.Tokenizer,
     tools: list[dict[str, Any]],
     arrays: dict[str, np.ndarray],
 ) -> list[str]:
     """Fills `arrays` with the queries that have a label; their texts."""
-    answers = lexical_answers(binary, data / name)
+    answers = lexical_answers(binary, folder)
     named = answers.pop(0)["tools"]
     place = {tool["id"]: at for at, tool in enumerate(tools)}
     ours = np.array([place[identity] for identity in named])
     labels: dict[str, list[int]] = collections.defaultdict(list)
-    for line in (data / name / "qrels.tsv").read_text(encoding="utf-8").splitlines():
+    for line in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines():
         query, tool, *relevance = line.split("\t")
         if tool in place and float(relevance[0] if relevance else 1) > 0:
             labels[query].append(place[tool])
     answers = [answer for answer in answers if answer["id"] in labels]
-    wanted = {query["id"]: query["query"] for query in read_lines(data / name / "queries.jsonl")}
+    wanted = {query["id"]: query["query"] for query in read_lines(folder / "queries.jsonl")}
     texts = [wanted[answer["id"]] for answer in answers]
     read = [tokens_of_query(tokenizer, text) for text in texts]
     arrays["query_ids"], arrays["query_offsets"] = flat([whole for whole, *_ in read])
@@ -178,16 +172,17 @@ def teacher_text(fields: list[str]) -> str:
     return f"{server} {spaced}: {description} {parameter} {context} {parameter_text}"[:1200]
 
 
-def prepare(data: Path, minilm: Path, binary: Path, out: Path, sets: tuple[str, ...], added: int) -> None:
-    """Writes the whole folder."""
+def prepare(data: Path, ours: Path, minilm: Path, binary: Path, out: Path, added: int) -> None:
+    """Writes the whole folder; `ours` is what `ours.py` wrote."""
     out.mkdir(parents=True, exist_ok=True)
     pieces = (minilm / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    vocabulary = choose_vocabulary(pieces, data, added)
+    folders = {name: data / name for name in TRAINED} | {name: ours / name for name in OURS}
+    vocabulary = choose_vocabulary(pieces, folders, added)
     (out / "vocabulary.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     tokenizer = tx.Tokenizer(vocabulary)
     for name in OWN:
         write_own(name, out / "own" / name)
-    texts = {name: prepare_set(name, data, binary, tokenizer, out) for name in sets}
-    texts |= {name: prepare_set(name, out / "own", binary, tokenizer, out) for name in OWN}
+    folders |= {name: out / "own" / name for name in OWN}
+    texts = {name: prepare_set(name, folder, binary, tokenizer, out) for name, folder in folders.items()}
     with gzip.open(out / "texts.json.gz", "wt", encoding="utf-8") as file:
         json.dump(texts, file, ensure_ascii=False)

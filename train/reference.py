@@ -17,7 +17,7 @@ import text as tx
 import tools as tl
 
 MAGIC = b"PEGMODEL"
-VERSION = 1
+VERSION = 2
 MAX_HEADER = 65_536
 
 
@@ -43,6 +43,7 @@ class Model:
         self.table, self.scales = table, scales
         self.query_weights, self.tool_weights = query_weights, tool_weights
         self.vectors = table.astype(np.float32) * scales[:, None]
+        self.front_units = front_units(table)
         self.background = background or (np.zeros((0, table.shape[1]), np.int8), np.zeros(0, np.float32))
 
     def query_tokens(self, text: str) -> tuple[tx.Tokens, list[list[int]]]:
@@ -78,7 +79,7 @@ class Model:
         for ids, field in zip(fields, self.header["fields"], strict=True):
             weights = self.tool_weights[ids]
             pooled = (weights[:, None] * self.vectors[ids]).sum(0, dtype=np.float32)
-            damped = np.float32(weights.sum(dtype=np.float32) + 1) ** np.float32(self.header["length_power"])
+            damped = np.float32(weights.sum(dtype=np.float32) + 1) ** np.float32(field["power"])
             total += np.float32(field["weight"]) * pooled / damped
         return unit(total)
 
@@ -90,7 +91,7 @@ class Model:
         encoded = json.dumps(header, ensure_ascii=False, sort_keys=True).encode()
         body = MAGIC + struct.pack("<II", VERSION, len(encoded)) + encoded + entries
         body += self.table.astype("<i1").tobytes()
-        for numbers in (self.scales, self.query_weights, self.tool_weights):
+        for numbers in (self.scales, self.query_weights, self.tool_weights, self.front_units):
             body += numbers.astype("<f4").tobytes()
         body += self.background[0].astype("<i1").tobytes() + self.background[1].astype("<f4").tobytes()
         path.write_bytes(body + struct.pack("<Q", checksum(body)))
@@ -108,17 +109,27 @@ def read(path: Path) -> Model:
     size, dims, far = header["vocabulary"], header["dims"], header.get("background", 0)
     start = 16 + length
     end = start + header["vocabulary_bytes"]
-    if len(data) != end + size * (dims + 12) + far * (dims + 4) + 8:
+    if len(data) != end + size * (dims + 16) + far * (dims + 4) + 8:
         raise ModelError(f"`{path}` is {len(data)} bytes long, its header says otherwise")
     if struct.unpack_from("<Q", data, len(data) - 8)[0] != checksum(data[:-8]):
         raise ModelError(f"`{path}` is damaged")
     vocabulary = data[start:end].decode().split("\n")[:-1]
     table = np.frombuffer(data, "<i1", size * dims, end).reshape(size, dims)
     rest = np.frombuffer(data, "<f4", 3 * size, end + size * dims).reshape(3, size)
-    start = end + size * (dims + 12)
+    start = end + size * (dims + 16)
     rows = np.frombuffer(data, "<i1", far * dims, start).reshape(far, dims)
     background = (rows, np.frombuffer(data, "<f4", far, start + far * dims))
     return Model(header, vocabulary, table, *rest, background=background)
+
+
+FRONT = 128
+"""Components that the second look compares."""
+
+
+def front_units(table: np.ndarray) -> np.ndarray:
+    """What one unit of the front of each row is worth when that has length one."""
+    lengths = np.sqrt((table[:, :FRONT].astype(np.float32) ** 2).sum(1))
+    return np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
 
 def unit(vector: np.ndarray) -> np.ndarray:

@@ -228,12 +228,12 @@ def entry(model: rf.Model, source: str | dict[str, Any]) -> dict[str, Any]:
     return {**line, "vector": whole.tobytes().hex(), "scale": float(scale)}
 
 
-def main() -> None:
-    model = rf.read(Path(sys.argv[1]))
+def write(model: rf.Model) -> None:
+    """Writes the file."""
     with (Path(__file__).parent / "sample.jsonl").open("w", encoding="utf-8") as file:
         for source in [*texts(), *tools()]:
             file.write(json.dumps(entry(model, source), ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    write(rf.read(Path(sys.argv[1])))

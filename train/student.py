@@ -12,6 +12,7 @@ from torch import nn
 
 from sets import N_FIELDS, TRAINED_WIDTHS, Padded, Set, recall, relative, set_shares
 from teacher import Teacher
+from tools import POWERS
 
 
 @dataclass
@@ -22,7 +23,7 @@ class Config:
     seed: int = 7
     scale: float = 20.0
     """Of cosines, inside a softmax; for the teacher's too."""
-    length_power: float = 0.5
+    powers: tuple[float, ...] = POWERS
     requests: float = 0.6
     """How much the best request of a query counts beside the whole."""
     drop: float = 0.15
@@ -70,6 +71,7 @@ class Student(nn.Module):
         self.field_weight = nn.Parameter(field_weight.log())
         field_of = [field for field, width in enumerate(TRAINED_WIDTHS) for _ in range(width)]
         self.register_buffer("field_of", torch.tensor(field_of, device=table.device))
+        self.register_buffer("powers", torch.tensor(config.powers, device=table.device))
         self.register_buffer("member", F.one_hot(self.field_of, N_FIELDS).float())
         self.alpha = nn.Parameter(torch.tensor(math.log(2.0), device=table.device))
         self.sharpness = nn.Parameter(torch.tensor(math.log(8.0), device=table.device))
@@ -95,7 +97,7 @@ class Student(nn.Module):
         if left_out is not None:
             weights = weights * (self.field_of[None] != left_out[:, None])
         totals = weights @ self.member
-        factors = self.field_weight.exp() / (totals + 1.0).pow(self.config.length_power)
+        factors = self.field_weight.exp() / (totals + 1.0).pow(self.powers)
         return F.normalize(pool(table, lists.ids, weights * factors[:, self.field_of]), dim=-1)
 
     def similarities(self, table: torch.Tensor, data: Set, rows: torch.Tensor, tools: torch.Tensor) -> torch.Tensor:
@@ -199,7 +201,7 @@ def selfsup_loss(model: Student, table: torch.Tensor, data: Set, chosen: torch.T
     return (each * usable).sum() / usable.sum().clamp(min=1)
 
 
-def train(model: Student, sets: list[Set], unlabelled: list[Set], rows: dict, teacher: Teacher) -> None:
+def train(model: Student, sets: list[Set], rows: dict, teacher: Teacher) -> None:
     """Second stage: ranks, alone and together with the lexical scores, on sampled tools."""
     config = model.config
     generator = torch.Generator().manual_seed(config.seed)
@@ -209,8 +211,7 @@ def train(model: Student, sets: list[Set], unlabelled: list[Set], rows: dict, te
     optimizer = torch.optim.Adam([{"params": own, "lr": rate} for own, rate in groups], betas=(0.9, 0.99))
     rates = [rate for _, rate in groups]
     shares = set_shares(sets, rows)
-    every = sets + unlabelled
-    tool_shares = torch.tensor([data.n_tools**0.5 for data in every])
+    tool_shares = torch.tensor([data.n_tools**0.5 for data in sets])
     wanted = {data.name: teacher.similarities(data, torch.arange(data.n_queries, device=model.vectors.device), config.requests) for data in sets}
     model.train()
     for step in range(config.steps):
@@ -219,7 +220,7 @@ def train(model: Student, sets: list[Set], unlabelled: list[Set], rows: dict, te
         data = sets[int(torch.multinomial(shares, 1, generator=generator))]
         loss = labelled_loss(model, table, data, rows[data.name], wanted[data.name], generator)
         if config.selfsup + config.distil > 0:
-            other = every[int(torch.multinomial(tool_shares, 1, generator=generator))]
+            other = sets[int(torch.multinomial(tool_shares, 1, generator=generator))]
             chosen = torch.randperm(other.n_tools, generator=generator)[: config.sampled].to(table.device)
             tools = model.tools(table, other.trained.tools.take(chosen))
             if config.selfsup > 0:
@@ -284,15 +285,18 @@ def arrays(model: Student) -> dict[str, np.ndarray]:
     return {name: value.cpu().numpy() for name, value in found.items()}
 
 
-ALPHAS = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.5)
+ALPHAS = (1.0, 1.5, 2.0, 3.0, 4.5)
 
 
 def figures(data: Set, rows: torch.Tensor, similar: torch.Tensor) -> dict[str, float]:
     """Recall@5 of the lexical scores, of similarities, and of sums of both."""
     relevant, lexical = data.relevant[rows], relative(data.lexical[rows])
     found = {"lexical": recall(data.lexical[rows], relevant), "alone": recall(similar, relevant)}
+    found |= {"lexical@1": recall(data.lexical[rows], relevant, 1), "alone@1": recall(similar, relevant, 1)}
+    shares = relative(similar.clamp(min=0))
     for alpha in ALPHAS:
-        found[f"+{alpha:g}"] = recall(lexical + alpha * similar, relevant)
+        found[f"+{alpha:g}"] = recall(lexical + alpha * shares, relevant)
+        found[f"@1+{alpha:g}"] = recall(lexical + alpha * shares, relevant, 1)
     return {name: round(100 * float(values.mean()), 2) for name, values in found.items()}
 
 

@@ -11,6 +11,10 @@ descriptions and values; the server's name; category and the server's descriptio
 LIMITS = (48, 256, 96, 192, 16, 64)
 """At most so many tokens of each field count."""
 
+POWERS = (0.5, 0.5, 1.0, 1.0, 0.5, 0.5)
+"""By how much each field is damped as it grows longer. Those of parameters fully: long lists of them, which many
+tools of a server share, must not outweigh name and description."""
+
 _MAX_DEPTH = 16
 
 

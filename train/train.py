@@ -1,91 +1,70 @@
 """Makes the model file.
 
-    python train/train.py --data DIR [--out FILE] [--work DIR] [--only prepare|fit]
+    python train/train.py --data DIR --openapi DIR [--work DIR] [--folds DIR] [--out FILE] [--only prepare|fit|finish]
 
-DIR holds the labelled sets of `prepare.py`. Preparing needs cargo, for what the lexical ranker
-answers; fitting needs an accelerator (some minutes). They may run on different
-machines: `--only prepare` fills the work folder, `--only fit` uses nothing else but it and MiniLM.
-`confidence.py` then fits what `SETTINGS` holds for the confidence anew, which needs the students of
-`experiments.py`.
+`--data` holds the labelled sets of `prepare.py`, `--openapi` the descriptions of `ours.py`. Preparing needs cargo, for what
+the lexical ranker answers; fitting needs an accelerator (five minutes on a large one) and trains the students of all
+folds; finishing needs neither: it fits second look and confidence, prints all figures with families left out, and writes
+and checks the model file. The steps may run on different machines: `--only prepare` fills the work folder, `--only fit` uses
+nothing else but it and MiniLM and fills the folder of the folds, and `--only finish` uses both.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import importlib.util
+import json
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
+import judged
+import ours
 import prepare as pp
+from folds_of import EVERYTHING, LEFT_OUT
 
 ADDED_WORDS = 4000
-TEACHER_STEPS = 300
-MADE_UP = 4
-SEED = 11
 
-STUDENTS = ({}, {"copy_steps": 0, "distil": 0.5, "distil_real": 0.5, "selfsup": 1.0})
-"""Two students of one start, which are averaged; what that brings is in `MODEL_CARD.md`."""
+SECOND = {"copy_steps": 0, "distil": 0.5, "distil_real": 0.5, "selfsup": 1.0}
+"""What the second of two students changes; they are averaged, and what that brings is in `MODEL_CARD.md`."""
 
-SETTINGS = {
-    "length_power": 0.5,
-    "fusion": {"similarity": 2.0, "requests": 0.75, "least_similarity": 0.25, "known_from": 0.5, "known_to": 0.9},
-    "confidence": {
-        "bias": 1.74469,
-        "lexical": 6.63621,
-        "similarity": 4.33445,
-        "whole": 3.96995,
-        "near": 5.99189,
-        "background": -10.0974,
-        "tools": -0.751799,
-        "words_bias": -0.618645,
-        "words_lexical": 18.4628,
-        "words_tools": -0.24701,
-        "nothing_below": 0.166493,
-        "tools_from": 10,
-        "tools_to": 10_000,
-    },
-}
-"""Chosen on families left out of training; `MODEL_CARD.md` has the figures. `confidence.py` fits the last part."""
+FUSION = {"similarity": 2.0, "requests": 0.75, "least_similarity": 0.25, "known_from": 0.5, "known_to": 0.9}
+"""Chosen on families left out of training; `MODEL_CARD.md` has the figures."""
+
+EXAMPLES = pp.ROOT / "target/release/examples"
 
 
-def prepare(data: Path, minilm: Path, work: Path) -> None:
+def prepare(data: Path, openapi: Path, minilm: Path, work: Path) -> None:
     """Everything that needs the sets and the lexical ranker."""
-    build = ["cargo", "build", "--release", "--package", "pegboard-engine", "--example", "candidates"]
-    subprocess.run(build, check=True, cwd=pp.ROOT)
-    binary = pp.ROOT / "target/release/examples/candidates"
-    pp.prepare(data, minilm, binary, work, pp.TRAINED + pp.UNLABELLED, ADDED_WORDS)
+    for package, example in (("pegboard-engine", "candidates"), ("pegboard-engine", "read"), ("pegboard-core", "tools")):
+        build = ["cargo", "build", "--release", "--package", package, "--example", example]
+        subprocess.run(build, check=True, cwd=pp.ROOT)
+    ours.write_all(data, openapi, EXAMPLES / "tools", work / "ours")
+    pp.prepare(data, work / "ours", minilm, EXAMPLES / "candidates", work, ADDED_WORDS)
+    judged.write_all(data, work / "ours", EXAMPLES / "candidates", work / "judged")
 
 
-def fit(minilm: Path, work: Path, out: Path) -> None:
+def fit(minilm: Path, work: Path, folds: Path) -> None:
     """Everything that needs an accelerator."""
-    import torch
-
-    import background as bg
-    import folds as fd
-    import pack
-
-    torch.backends.cuda.matmul.allow_tf32 = True
-    world = fd.load_world(work, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    chosen = fd.fold(world, fd.EVERYTHING)
-    taught = fd.teacher_of(world, chosen, minilm, TEACHER_STEPS, MADE_UP, SEED)
-    arrays = average([one_student(world, chosen, taught, changes) for changes in STUDENTS])
-    model = pack.pack(arrays, world.vocabulary, SETTINGS)
-    tools = (fields for name in pp.TRAINED + pp.UNLABELLED for fields in world.texts[name]["fields"])
-    model.background = bg.of_texts(model, tools)
-    pack.write(model, out)
+    here = Path(__file__).parent
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as plan:
+        json.dump([["first", {}], ["second", SECOND], ["both", ["first", "second"]]], plan)
+        plan.flush()
+        names = ",".join((EVERYTHING, *LEFT_OUT))
+        command = [sys.executable, here / "experiments.py", work, minilm, folds, "3600", plan.name, "7", names]
+        subprocess.run(command, check=True)
 
 
-def one_student(world, chosen, taught, changes: dict) -> dict[str, np.ndarray]:
-    """The arrays of one student."""
-    import folds as fd
-    import student as sd
-
-    model = fd.start(world, chosen, taught, dataclasses.replace(sd.Config(), **changes))
-    sd.train(model, chosen.learned, chosen.unlabelled, chosen.rows, taught)
-    return sd.arrays(model)
+def finish(data: Path | None, work: Path, folds: Path, out: Path) -> None:
+    """Second look, confidence, the file itself, and a comparison with the engine."""
+    here = Path(__file__).parent
+    command = [sys.executable, here / "confidence.py", "--judged", work / "judged", "--folds", folds / "both"]
+    subprocess.run([*command, "--work", work, "--model", out], check=True)
+    if data is not None:
+        subprocess.run([sys.executable, here / "check.py", out, data, "2000", EXAMPLES / "read", out], check=True)
 
 
 def average(students: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -109,18 +88,22 @@ def installed_minilm() -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of the labelled sets")
+    parser.add_argument("--openapi", type=Path, help="folder of the descriptions of the APIs")
     parser.add_argument("--minilm", type=Path, help="folder of the weights, if the package is not installed")
     parser.add_argument("--work", type=Path, default=pp.ROOT / "target/train")
+    parser.add_argument("--folds", type=Path, default=pp.ROOT / "target/folds")
     parser.add_argument("--out", type=Path, default=pp.ROOT / "crates/pegboard-engine/model/pegboard.model")
-    parser.add_argument("--only", choices=["prepare", "fit"])
+    parser.add_argument("--only", choices=["prepare", "fit", "finish"])
     options = parser.parse_args()
-    minilm = options.minilm or installed_minilm()
-    if options.only != "fit":
-        if options.data is None:
-            parser.error("--data is needed to prepare")
-        prepare(options.data, minilm, options.work)
-    if options.only != "prepare":
-        fit(minilm, options.work, options.out)
+    steps = [options.only] if options.only else ["prepare", "fit", "finish"]
+    if "prepare" in steps:
+        if options.data is None or options.openapi is None:
+            parser.error("--data and --openapi are needed to prepare")
+        prepare(options.data, options.openapi, options.minilm or installed_minilm(), options.work)
+    if "fit" in steps:
+        fit(options.minilm or installed_minilm(), options.work, options.folds)
+    if "finish" in steps:
+        finish(options.data, options.work, options.folds, options.out)
 
 
 if __name__ == "__main__":
