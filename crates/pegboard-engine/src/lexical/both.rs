@@ -18,8 +18,12 @@ use super::{
     scan::Scan,
     scorer::{Candidate, compare},
 };
-use crate::semantic::{
-    BLOCK, Blend, Desk, Evidence, Gain, LOOKED_AT, Lead, Look, Model, Nearest, Reading, Seen, Source, Vector,
+use crate::{
+    actions::ToolAction,
+    semantic::{
+        BLOCK, Blend, Evidence, FirstOf, Gain, LOOKED_AT, Lead, Look, Model, Nearest, Nearness, Reading, Seen, Source,
+        Vector,
+    },
 };
 
 /// Tools whose words score highest are compared in full even where a coarse pass comes first.
@@ -52,7 +56,7 @@ pub(super) struct Both {
     /// What the second look made of the first hits, in their order.
     looked_at: Vec<LookedAt>,
     lead: Lead,
-    desk: Desk,
+    nearness: Nearness,
 }
 
 /// A hit after the second look.
@@ -73,7 +77,18 @@ struct Judged {
     /// The highest lexical score of a tool that is not named outright.
     best_lexical: f32,
     /// What would be the best hit without somebody else's model, if that was asked.
-    own_best: Option<(Candidate, Lead)>,
+    own_best: Option<Best>,
+}
+
+/// The best hit of a ranking.
+#[derive(Clone, Copy, Debug)]
+struct Best {
+    candidate: Candidate,
+    /// How far it is ahead.
+    lead: Lead,
+    /// What the second look saw in it.
+    seen: Seen,
+    look_share: f64,
 }
 
 /// What is known of a query by its vectors.
@@ -181,11 +196,11 @@ impl Buffers {
         trust: f32,
         look: Option<&Look<'_>>,
         view: &View<'_>,
-    ) -> Option<(Candidate, Lead)> {
+    ) -> Option<Best> {
         let external = view.external.as_ref()?;
         self.collect(best_lexical, self.looked_at(), view);
         self.look_again(look, view);
-        let own_best = self.scorer.best.first().map(|best| (*best, self.both.lead));
+        let own_best = self.best(look, view);
         let Both { lexical, sources, .. } = &mut self.both;
         let lexical_share = |row: usize| if best_lexical > 0.0 { lexical[row].max(0.0) / best_lexical } else { 0.0 };
         let [own, ..] = &sources[..] else { return own_best };
@@ -240,7 +255,7 @@ impl Buffers {
     /// one had; none falls behind those that were not looked at, and those that are named stay
     /// in front.
     fn look_again(&mut self, look: Option<&Look<'_>>, view: &View<'_>) {
-        let Self { scorer, both: Both { lexical, sources, looked_at, lead, desk, .. }, .. } = self;
+        let Self { scorer, both: Both { lexical, sources, looked_at, lead, nearness, .. }, .. } = self;
         looked_at.clear();
         *lead = Lead::of(scorer.best.iter().take(LOOKED_AT).map(|best| STEEPNESS * f64::from(best.score)));
         let (Some(look), Some(source)) = (look, sources.first()) else { return };
@@ -248,11 +263,12 @@ impl Buffers {
         let end = scorer.best.len().min(named + LOOKED_AT);
         let least = scorer.best.get(end).map_or(0.0, |next| next.score);
         let first = scorer.best.get(named).map_or(0.0, |best| best.score);
+        // The named ones too: the confidence is about the best hit, whatever it is.
+        nearness.fill(look, scorer.best[..end].iter().map(|candidate| first_tokens(candidate, view)));
         let mut ordered: Vec<(Candidate, LookedAt)> = Vec::with_capacity(end - named);
         for candidate in &scorer.best[named..end] {
-            let segment = &view.parts[candidate.part as usize].segment;
-            let (tokens, action) = (segment.first.get(candidate.doc), segment.actions[candidate.doc as usize]);
-            let Gain { words, action } = look.gain(tokens, action, source.whole(view.row(candidate)), desk);
+            let (tokens, action) = (first_tokens(candidate, view), action_of(candidate, view));
+            let Gain { words, action } = look.gain(tokens, action, source.whole(view.row(candidate)), nearness);
             let seen = LookedAt { before: f64::from(candidate.score), action: f64::from(action) };
             ordered.push((Candidate { score: candidate.score + words + action, ..*candidate }, seen));
         }
@@ -289,20 +305,15 @@ impl Buffers {
                 let before = Hit { score: seen.map_or(hit.score, |seen| seen.before), ..hit.clone() };
                 hit.why = self.reasons(&before, candidate, text, query, view, model, reading, &blend);
                 if let (Some(look), Some(seen)) = (look, seen) {
-                    let segment = &view.parts[candidate.part as usize].segment;
-                    let actions = look.actions(segment.actions[candidate.doc as usize]);
-                    add_second_look(hit, seen, actions);
+                    add_second_look(hit, seen, look.actions(action_of(candidate, view)));
                 }
             }
         }
         // Judged by our own evidence, which the figures were made for, and not less because
         // somebody else's model prefers another tool.
-        let judge = |(best, lead): (Candidate, Lead)| {
-            let evidence = self.evidence(&best, text, view, reading, look, judged.meaning);
-            model.confidence().confidence(&Evidence { lead, ..evidence })
-        };
-        let first = best.first().map(|best| (*best, self.both.lead));
-        let confidence = first.into_iter().chain(judged.own_best).map(judge).fold(0.0, f64::max);
+        let evidence = |best: Best| self.evidence(best, text, view, reading, judged.meaning);
+        let judge = |best: Best| model.confidence().confidence(&evidence(best));
+        let confidence = self.best(look, view).into_iter().chain(judged.own_best).map(judge).fold(0.0, f64::max);
         // Words that say nothing fit everything.
         let says_nothing = self.plan.is_only_stop_words() && self.both.named.is_empty();
         let confidence = if says_nothing { 0.0 } else { confidence };
@@ -311,21 +322,20 @@ impl Buffers {
             .withheld_below(least)
     }
 
-    fn evidence(
-        &self,
-        best: &Candidate,
-        text: &str,
-        view: &View<'_>,
-        reading: &Reading,
-        look: Option<&Look<'_>>,
-        meaning: Meaning,
-    ) -> Evidence {
-        let row = view.row(best);
-        let source = self.both.sources.first();
-        let segment = &view.parts[best.part as usize].segment;
+    /// The best hit, after the second look.
+    fn best(&self, look: Option<&Look<'_>>, view: &View<'_>) -> Option<Best> {
+        let candidate = *self.scorer.best.first()?;
+        let look = look.filter(|_| !self.both.looked_at.is_empty());
         let see = |look: &Look<'_>| {
-            look.see(segment.first.get(best.doc), segment.actions[best.doc as usize], &mut Desk::default())
+            look.see(first_tokens(&candidate, view), action_of(&candidate, view), &self.both.nearness)
         };
+        let look_share = look.map_or(0.0, |look| f64::from(look.share));
+        Some(Best { candidate, lead: self.both.lead, seen: look.map(see).unwrap_or_default(), look_share })
+    }
+
+    fn evidence(&self, best: Best, text: &str, view: &View<'_>, reading: &Reading, meaning: Meaning) -> Evidence {
+        let row = view.row(&best.candidate);
+        let source = self.both.sources.first();
         Evidence {
             is_named: self.both.lexical[row] == RAISED,
             lexical: f64::from(self.both.lexical[row]),
@@ -333,12 +343,12 @@ impl Buffers {
             near: source.map_or(0.0, |source| nearest_visible(source, view).mean()),
             far: meaning.far,
             tools: view.tools,
-            seen: look.map_or(Seen::default(), see),
+            seen: best.seen,
             words: text.split_whitespace().count(),
             known: f64::from(reading.known_share()),
             trust: f64::from(meaning.trust),
-            look_share: look.map_or(0.0, |look| f64::from(look.share)),
-            lead: Lead::default(),
+            look_share: best.look_share,
+            lead: best.lead,
         }
     }
 
@@ -430,6 +440,16 @@ fn best_of_visible(view: &View<'_>, scores: &[f32]) -> f32 {
         }
     }
     best
+}
+
+/// The first tokens of a tool.
+fn first_tokens<'a>(candidate: &Candidate, view: &'a View<'_>) -> FirstOf<'a> {
+    view.parts[candidate.part as usize].segment.first.get(candidate.doc)
+}
+
+/// What a tool does.
+fn action_of(candidate: &Candidate, view: &View<'_>) -> ToolAction {
+    view.parts[candidate.part as usize].segment.actions[candidate.doc as usize]
 }
 
 /// How near the nearest visible tools are to the query or to one of its requests.

@@ -21,9 +21,28 @@ pub(crate) struct FirstTokens {
 /// Those of one tool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FirstOf<'a> {
-    pub(super) name: &'a [u16],
-    pub(super) description: &'a [u16],
-    pub(super) server: &'a [u16],
+    tokens: &'a [u16],
+    /// Where name and description end.
+    ends: [usize; 2],
+}
+
+impl<'a> FirstOf<'a> {
+    /// All of them.
+    pub(super) fn tokens(self) -> &'a [u16] {
+        self.tokens
+    }
+
+    pub(super) fn name(self) -> &'a [u16] {
+        &self.tokens[..self.ends[0]]
+    }
+
+    pub(super) fn description(self) -> &'a [u16] {
+        &self.tokens[self.ends[0]..self.ends[1]]
+    }
+
+    pub(super) fn server(self) -> &'a [u16] {
+        &self.tokens[self.ends[1]..]
+    }
 }
 
 impl FirstTokens {
@@ -39,9 +58,9 @@ impl FirstTokens {
     /// Those of the tool with this number.
     pub(crate) fn get(&self, number: u32) -> FirstOf<'_> {
         let first = number as usize * FIELDS;
-        let end = |at: usize| if at == 0 { 0 } else { self.ends[at - 1] as usize };
-        let field = |at: usize| &self.tokens[end(first + at)..end(first + at + 1)];
-        FirstOf { name: field(0), description: field(1), server: field(2) }
+        let start = first.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        let end = |field: usize| self.ends[first + field] as usize;
+        FirstOf { tokens: &self.tokens[start..end(FIELDS - 1)], ends: [end(0) - start, end(1) - start] }
     }
 
     /// One table of those of `parts` whose place is not `u32::MAX`, in order.
@@ -49,8 +68,8 @@ impl FirstTokens {
         let mut merged = Self::default();
         for (part, places) in parts.filter(|(part, _)| !part.ends.is_empty()) {
             for number in (0..places.len()).filter(|number| places[*number] != u32::MAX) {
-                let FirstOf { name, description, server } = part.get(number as u32);
-                for field in [name, description, server] {
+                let tool = part.get(number as u32);
+                for field in [tool.name(), tool.description(), tool.server()] {
                     merged.tokens.extend_from_slice(field);
                     merged.ends.push(merged.tokens.len() as u32);
                 }

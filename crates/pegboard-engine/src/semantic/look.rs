@@ -91,19 +91,54 @@ struct QueryToken {
 /// The beginning of a token's vector, where kernels can read it.
 type Front = [Line; FRONT_LINES];
 
-/// How near a token of the query comes to those of a tool; 0 where there is none.
-struct Near {
-    name: f32,
-    /// Name or description.
-    text: f32,
-    server: f32,
-}
-
-/// The tokens of the tool that is looked at; kept to be used again.
+/// How near the tokens of some tools are to those of a query. Each is compared once, however many
+/// tools have it.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct Nearness {
+    /// The column of each token of the vocabulary, or [`NO_COLUMN`].
+    columns: Vec<u16>,
+    /// The tokens that have one.
+    tokens: Vec<u16>,
+    /// A row of similarities for each token of the query.
+    rows: Vec<f32>,
     fronts: Vec<Line>,
     dots: Vec<i32>,
+}
+
+const NO_COLUMN: u16 = u16::MAX;
+
+impl Nearness {
+    /// Compares the tokens of `tools` with those of the query.
+    pub(crate) fn fill<'t>(&mut self, look: &Look<'_>, tools: impl Iterator<Item = FirstOf<'t>>) {
+        for token in self.tokens.drain(..) {
+            self.columns[usize::from(token)] = NO_COLUMN;
+        }
+        self.columns.resize(look.model.vocabulary(), NO_COLUMN);
+        self.fronts.clear();
+        for token in tools.flat_map(|tool| tool.tokens().iter()) {
+            let column = &mut self.columns[usize::from(*token)];
+            if *column == NO_COLUMN {
+                *column = self.tokens.len() as u16;
+                self.tokens.push(*token);
+                self.fronts.extend(look.model.front(u32::from(*token)));
+            }
+        }
+        self.dots.resize(self.tokens.len(), 0);
+        self.rows.clear();
+        let (kernel, units) = (Kernel::best(), &look.model.front_units);
+        for QueryToken { front, unit, .. } in &look.tokens {
+            kernel.dots(front, &self.fronts, FRONT_LINES, &mut self.dots);
+            let near = self.tokens.iter().zip(&self.dots).map(|(token, dot)| (token, *dot as f32));
+            self.rows.extend(near.map(|(token, dot)| dot * unit * units[usize::from(*token)]));
+        }
+    }
+
+    /// How near the nearest of `others` is to a token of the query; 0 without any.
+    fn nearest(&self, query_token: usize, others: &[u16]) -> f32 {
+        let row = &self.rows[query_token * self.tokens.len()..];
+        let near = |token: &u16| row[usize::from(self.columns[usize::from(*token)])];
+        others.iter().map(near).reduce(f32::max).unwrap_or(0.0)
+    }
 }
 
 /// What the second look sees in a hit.
@@ -149,34 +184,37 @@ impl<'a> Look<'a> {
         Some(Self { model, settings, tokens: tokens.collect(), wanted: actions::of_query(query), share })
     }
 
-    /// What a tool gains that is so near to the whole query. In units of the first score, up to a
+    /// What a tool gains that is so near to the whole query; its tokens are in `nearness`. In units of the first score, up to a
     /// number that is the same for all tools.
-    pub(crate) fn gain(&self, tool: FirstOf<'_>, action: ToolAction, whole: f32, desk: &mut Desk) -> Gain {
+    pub(crate) fn gain(&self, tool: FirstOf<'_>, action: ToolAction, whole: f32, nearness: &Nearness) -> Gain {
         let own = self.settings;
         let (mut in_text, mut in_name, mut in_server) = (0.0, 0.0, 0.0);
-        self.compare(tool, desk, |share, near| {
-            in_name += share * near.name;
-            in_text += share * near.text;
-            in_server += share * near.server;
-        });
+        for (at, QueryToken { share, .. }) in self.tokens.iter().enumerate() {
+            let name = nearness.nearest(at, tool.name());
+            in_name += share * name;
+            in_text += share * name.max(nearness.nearest(at, tool.description()));
+            in_server += share * nearness.nearest(at, tool.server());
+        }
         let words = own.whole * whole
             + own.text * in_text
             + own.name * in_name
-            + own.name_length * tool.name.len() as f32 / 10.0
+            + own.name_length * tool.name().len() as f32 / 10.0
             + own.server * in_server;
         let unit = self.share / own.score;
         Gain { words: unit * words, action: unit * self.fitness(action) }
     }
 
-    /// What of the query is in a tool.
-    pub(crate) fn see(&self, tool: FirstOf<'_>, action: ToolAction, desk: &mut Desk) -> Seen {
+    /// What of the query is in a tool, whose tokens are in `nearness`.
+    pub(crate) fn see(&self, tool: FirstOf<'_>, action: ToolAction, nearness: &Nearness) -> Seen {
         let heaviest = self.tokens.iter().map(|token| token.share).fold(f32::MIN_POSITIVE, f32::max);
         let mut seen = Seen { action: f64::from(self.fitness(action)), ..Seen::default() };
-        self.compare(tool, desk, |share, near| {
-            seen.name += f64::from(share * near.name);
-            seen.text += f64::from(share * near.text);
-            seen.worst = seen.worst.max(f64::from(share * (1.0 - near.text) / heaviest));
-        });
+        for (at, QueryToken { share, .. }) in self.tokens.iter().enumerate() {
+            let name = nearness.nearest(at, tool.name());
+            let text = name.max(nearness.nearest(at, tool.description()));
+            seen.name += f64::from(share * name);
+            seen.text += f64::from(share * text);
+            seen.worst = seen.worst.max(f64::from(share * (1.0 - text) / heaviest));
+        }
         seen
     }
 
@@ -208,29 +246,5 @@ impl<'a> Look<'a> {
     /// What is asked for and what the tool does, in words; `None` where either is not known.
     pub(crate) fn actions(&self, action: ToolAction) -> Option<(&'static str, &'static str)> {
         Some((actions::name_of(self.wanted?), actions::name_of(&action.kinds()?)))
-    }
-
-    /// Tells `each` the share of every token of the query, and how near the tool comes to it.
-    fn compare(&self, tool: FirstOf<'_>, desk: &mut Desk, mut each: impl FnMut(f32, Near)) {
-        let tokens = || tool.name.iter().chain(tool.description).chain(tool.server);
-        desk.fronts.clear();
-        desk.fronts.extend(tokens().flat_map(|token| self.model.front(u32::from(*token))));
-        desk.dots.clear();
-        desk.dots.resize(desk.fronts.len() / FRONT_LINES, 0);
-        let kernel = Kernel::best();
-        for QueryToken { front, unit, share } in &self.tokens {
-            kernel.dots(front, &desk.fronts, FRONT_LINES, &mut desk.dots);
-            let mut dots = desk.dots.iter();
-            let mut nearest = |others: &[u16]| {
-                let near = others.iter().zip(&mut dots).map(|(other, dot)| {
-                    let own = self.model.front_units[usize::from(*other)];
-                    *dot as f32 * unit * own
-                });
-                near.reduce(f32::max).unwrap_or(0.0)
-            };
-            let name = nearest(tool.name);
-            let text = name.max(nearest(tool.description));
-            each(*share, Near { name, text, server: nearest(tool.server) });
-        }
     }
 }

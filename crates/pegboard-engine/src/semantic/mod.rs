@@ -48,9 +48,9 @@ use pegboard_core::Tool;
 pub(crate) use self::{
     confidence::{ConfidenceSettings, Evidence, Lead, Nearest},
     external::{External, ExternalTable},
-    first::FirstTokens,
+    first::{FirstOf, FirstTokens},
     fusion::{Blend, FusionSettings, Layer, Source},
-    look::{Desk, Gain, LOOKED_AT, Look, LookSettings, Seen},
+    look::{Gain, LOOKED_AT, Look, LookSettings, Nearness, Seen},
     requests::requests_of,
     table::{BLOCK, Similarity, Vectors},
 };
