@@ -263,6 +263,8 @@ pub struct Ranking {
     pub unmatched: Vec<String>,
     /// Whether, and how, the ranker had to fall back.
     pub fallback: Option<Fallback>,
+    /// The query in English, if it was searched for in that language rather than its own.
+    pub translated: Option<String>,
     /// How likely it is that the best hit is what was asked for, 0 to 1; `None` where the
     /// ranker has no such notion.
     pub confidence: Option<f64>,

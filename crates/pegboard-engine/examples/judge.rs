@@ -3,7 +3,8 @@
 //!
 //! `QUERIES` holds JSON lines with `query` and, where not all servers of `TOOLS` are meant, `catalog`. One JSON line
 //! for each goes to standard output: the line itself with `hits` (pairs of tool id and score, ten at most) and
-//! `confidence`, whether or not the answer would be that nothing fits (`nothing`).
+//! `confidence`, whether or not the answer would be that nothing fits (`nothing`), and `translated`, the query in
+//! English if it was not.
 
 use std::{
     borrow::Cow,
@@ -38,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let hits: Vec<(&str, f64)> = ranking.hits.iter().map(|hit| (hit.tool.id(), hit.score)).collect();
         query["hits"] = json!(hits);
         query["confidence"] = json!(ranking.confidence);
+        query["translated"] = json!(ranking.translated);
         query["nothing"] = json!(usual.hits.is_empty());
         writeln!(out, "{query}")?;
     }

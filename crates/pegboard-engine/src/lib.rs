@@ -24,6 +24,7 @@
 mod actions;
 pub mod analysis;
 pub mod kept;
+mod languages;
 pub mod lexical;
 pub mod lint;
 pub mod metrics;

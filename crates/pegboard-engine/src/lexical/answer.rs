@@ -46,13 +46,18 @@ pub(super) struct Buffers {
 impl Buffers {
     /// Answers `query`, whose text with composed characters is `text`.
     pub(super) fn rank(&mut self, text: &str, query: &Query<'_>, view: &View<'_>) -> Ranking {
-        self.plan.make(text, view);
-        self.mentions.search(text, view);
-        self.weigh_names_in_words(view);
+        self.plan_for(text, view);
         match view.model {
             Some(model) => self.rank_by_both(text, query, view, model),
             None => self.rank_by_words(text, query, view),
         }
+    }
+
+    /// Plans what to look for.
+    pub(super) fn plan_for(&mut self, text: &str, view: &View<'_>) {
+        self.plan.make(text, view);
+        self.mentions.search(text, view);
+        self.weigh_names_in_words(view);
     }
 
     fn rank_by_words(&mut self, text: &str, query: &Query<'_>, view: &View<'_>) -> Ranking {

@@ -15,11 +15,14 @@ use super::{
     answer::{Buffers, NAMED, POOL, for_each_raised, hit},
     explain,
     index::View,
+    plan::{Found, Word},
     scan::Scan,
     scorer::{Candidate, compare},
 };
 use crate::{
     actions::ToolAction,
+    analysis::is_stop_word,
+    languages,
     semantic::{
         BLOCK, Blend, Evidence, FirstOf, Gain, LOOKED_AT, Lead, Look, Model, Nearest, Nearness, Reading, Seen, Source,
         Vector,
@@ -114,15 +117,61 @@ impl Both {
 }
 
 impl Buffers {
-    /// Ranks by words and by what `model` makes of the query.
+    /// Ranks by words and by what `model` makes of the query, in English where that is not its language.
+    pub(super) fn rank_by_both(&mut self, text: &str, query: &Query<'_>, view: &View<'_>, model: &Model) -> Ranking {
+        let reading = model.read(query.text);
+        if reading.known_share() < 1.0
+            && let Some(english) = self.in_english(text, model)
+        {
+            self.plan_for(&english, view);
+            let asked = Query { text: &english, ..*query };
+            let ranking = self.rank_read(&english, &asked, view, model, &model.read(&english));
+            return Ranking { translated: Some(english), ..ranking };
+        }
+        self.rank_read(text, query, view, model, &reading)
+    }
+
+    /// The query in English, if it is in another language, with those of its words that tools have. `None`
+    /// too if tools have most of its words: then they are in its language.
+    fn in_english(&self, text: &str, model: &Model) -> Option<String> {
+        let is_english = |word: &str| is_stop_word(word) || model.knows(word);
+        let mut english = languages::in_english(text, is_english)?;
+        let own = |word: &Word| &text[word.start..word.end];
+        // What is spelled nearly alike in Latin letters can be of any language.
+        let is_found = |word: &Word| match word.found {
+            Found::Exactly => true,
+            Found::Nearly => !languages::is_latin(own(word)),
+            Found::Nowhere | Found::Aside => false,
+        };
+        let is_telling = |word: &&Word| !languages::is_filler(own(word)) && !is_english(&languages::fold(own(word)));
+        let telling: Vec<&Word> = self.plan.words.iter().filter(is_telling).collect();
+        if 2 * telling.iter().filter(|word| is_found(word)).count() > telling.len() {
+            return None;
+        }
+        for word in telling.iter().filter(|word| word.found == Found::Exactly).map(|word| own(word)) {
+            if !languages::has_word(&english, word) {
+                english.push(' ');
+                english.push_str(word);
+            }
+        }
+        Some(english)
+    }
+
+    /// Ranks by words and by what `model` read in the query.
     ///
     /// A hit is a tool that has a word of the query, or is at least half as near to it, or to one
     /// of its requests, as the nearest tool; so many are counted, however many are asked for.
-    pub(super) fn rank_by_both(&mut self, text: &str, query: &Query<'_>, view: &View<'_>, model: &Model) -> Ranking {
-        let reading = model.read(query.text);
+    fn rank_read(
+        &mut self,
+        text: &str,
+        query: &Query<'_>,
+        view: &View<'_>,
+        model: &Model,
+        reading: &Reading,
+    ) -> Ranking {
         let best_lexical = self.score_words(text, view);
-        let meaning = self.score_meaning(&reading, view, model);
-        let look = Look::new(model, text, &reading, meaning.trust);
+        let meaning = self.score_meaning(reading, view, model);
+        let look = Look::new(model, text, reading, meaning.trust);
         let own_best = self.score_external(best_lexical, meaning.trust, look.as_ref(), view);
         // The same hits are looked at again however many are asked for.
         let limit = query.limit.max(self.looked_at()).min(view.tools).max(1);
@@ -131,7 +180,7 @@ impl Buffers {
         // The confidence is that of the best hit, even if none is asked for.
         self.scorer.best.truncate(query.limit.max(1));
         let judged = Judged { total, meaning, best_lexical, own_best };
-        self.answer(text, query, view, model, &reading, look.as_ref(), judged)
+        self.answer(text, query, view, model, reading, look.as_ref(), judged)
     }
 
     /// Gives every row of `view` its lexical score, as the lexical ranker would; the highest of

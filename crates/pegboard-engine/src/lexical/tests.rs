@@ -259,6 +259,7 @@ const WORDS: &[&str] = &[
     "calendar",
     "user",
     "邮件",
+    "จดหมาย",
     "搜索",
     "año",
     "pull",

@@ -125,6 +125,11 @@ impl Model {
         self.header.vocabulary
     }
 
+    /// Whether a folded word is a whole entry of its vocabulary, and long enough to be English only.
+    pub(crate) fn knows(&self, word: &str) -> bool {
+        word.len() > pieces::SHORT && self.pieces.has(word)
+    }
+
     /// The tokens of a query and what they stand for.
     pub fn read(&self, query: &str) -> Reading {
         Reading::new(self, query)

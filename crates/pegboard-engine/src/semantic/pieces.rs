@@ -12,7 +12,7 @@ use super::{
 
 /// Words up to this length say nothing of the language that they are in: `de`, `en` and `con`
 /// are English too.
-const SHORT: usize = 3;
+pub(super) const SHORT: usize = 3;
 
 /// Longer words are keys, hashes or encoded data.
 const MAX_WORD_CHARS: usize = 64;
@@ -106,6 +106,11 @@ impl Pieces {
             Some(letters) => hash(letters, true),
             None => hash(entry, false),
         }
+    }
+
+    /// Whether a folded word is an entry.
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.find(word.as_bytes(), false).is_some()
     }
 
     fn find(&self, letters: &[u8], is_inner: bool) -> Option<u32> {

@@ -3,7 +3,9 @@
 //! The figures are part of the product. A change that moves them moves this snapshot, on
 //! purpose and in sight.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
+
+use serde_json::Value;
 
 use crate::harness::{Folder, json};
 
@@ -71,4 +73,35 @@ fn meaning_does_not_spoil_other_languages() {
             assert!(of("hybrid") >= of("lexical"), "{language} {figure}: {} {}", of("hybrid"), of("lexical"));
         }
     }
+}
+
+/// Queries for English tools, by people who did not see the lists of words.
+#[test]
+fn figures_on_queries_in_eight_languages() {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |name: &str| std::fs::read_to_string(project.join(name)).expect("a part of the project");
+    let set = read("train/sets/languages.jsonl");
+    let labelled: Vec<Value> = set.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let languages: BTreeSet<&str> = labelled.iter().filter_map(|query| query["language"].as_str()).collect();
+    let mut text = String::new();
+    for language in languages {
+        let is_meant = |query: &&Value| query["language"] == language && query["catalog"] == "demo";
+        let chosen: Vec<&Value> = labelled.iter().filter(is_meant).collect();
+        let labels = chosen.iter().flat_map(|query| {
+            let tools = query["tools"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            tools.map(|tool| format!("{}\t{tool}\t1\n", query["id"].as_str().expect("an id")))
+        });
+        let folder = Folder::new(&format!("quality-in-{language}"));
+        folder.file("tools.jsonl", read("crates/pegboard/demo/tools.jsonl"));
+        folder.file("queries.jsonl", chosen.iter().map(|query| format!("{query}\n")).collect::<String>());
+        folder.file("qrels.tsv", labels.collect::<String>());
+        let report = json(&folder.run(&["eval", ".", "--ranker", "lexical,hybrid"]));
+        text.push_str(&format!("{language} {} queries", report["queries"]));
+        for ranker in ["lexical", "hybrid"] {
+            let of = |figure: &str| report["rankers"][ranker][figure].as_f64().expect("a figure");
+            text.push_str(&format!(", {ranker} recall@1 {:.2} recall@5 {:.2}", of("recall@1"), of("recall@5")));
+        }
+        text.push('\n');
+    }
+    insta::assert_snapshot!(text);
 }

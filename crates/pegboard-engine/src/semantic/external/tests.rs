@@ -49,15 +49,15 @@ fn it_finds_what_words_and_our_model_do_not() {
     let (catalog, ranker) = (catalog(), Hybrid::default());
     let vector = axis(4).to_vector();
     // Nobody here reads this.
-    assert_eq!(names(&rank(&ranker, &catalog, "航班预订", Some(&vector))), Vec::<&str>::new());
+    assert_eq!(names(&rank(&ranker, &catalog, "จองเที่ยวบิน", Some(&vector))), Vec::<&str>::new());
     assert!(ranker.use_vectors(&table(&catalog, |_| true)));
-    let ranking = rank(&ranker, &catalog, "航班预订", Some(&vector));
+    let ranking = rank(&ranker, &catalog, "จองเที่ยวบิน", Some(&vector));
     assert_eq!(names(&ranking), ["book_flight"]);
     assert_eq!(ranking.hits[0].why[0].field, Field::Meaning);
     assert_eq!(ranking.hits[0].why[0].term, "(embeddings)");
-    assert!(names(&rank(&ranker, &catalog, "航班预订", None)).is_empty(), "without a vector it is as before");
-    assert!(names(&rank(&ranker, &catalog, "航班预订", Some(&[1.0; 5]))).is_empty(), "another length is no vector");
-    assert!(names(&rank(&ranker, &catalog, "航班预订", Some(&[f32::NAN; 8]))).is_empty());
+    assert!(names(&rank(&ranker, &catalog, "จองเที่ยวบิน", None)).is_empty(), "without a vector it is as before");
+    assert!(names(&rank(&ranker, &catalog, "จองเที่ยวบิน", Some(&[1.0; 5]))).is_empty(), "another length is no vector");
+    assert!(names(&rank(&ranker, &catalog, "จองเที่ยวบิน", Some(&[f32::NAN; 8]))).is_empty());
 }
 
 /// Our own model cannot say that nothing fits a query that it cannot read.
@@ -74,8 +74,8 @@ fn what_only_it_reads_is_not_withheld() {
     let rows = catalog.iter().enumerate().map(|(at, tool)| (Arc::clone(tool), Arc::new(axis(at.min(1)))));
     assert!(ranker.use_vectors(&Arc::new(ToolVectors::new(rows))));
     let vector = axis(0).to_vector();
-    let vectors = vectors(&[("航班预订", &vector)]);
-    let query = Query::new("航班预订").vectors(Some(&vectors));
+    let vectors = vectors(&[("จองเที่ยวบิน", &vector)]);
+    let query = Query::new("จองเที่ยวบิน").vectors(Some(&vectors));
     let ranking = ranker.rank(&query, &catalog, &Selection::everything()).expect("a ranking");
     assert_eq!(names(&ranking), ["book_flight"], "{:?}", ranking.confidence);
 }
@@ -85,10 +85,10 @@ fn what_only_it_reads_is_not_withheld() {
 fn each_of_several_requests_has_a_say() {
     let (catalog, ranker) = (catalog(), Hybrid::default());
     ranker.use_vectors(&table(&catalog, |_| true));
-    let query = "航班预订，播放歌曲";
-    assert_eq!(ranker.requests(query), ["航班预订", "播放歌曲"]);
+    let query = "จองเที่ยวบิน，เล่นเพลง";
+    assert_eq!(ranker.requests(query), ["จองเที่ยวบิน", "เล่นเพลง"]);
     let (whole, flight, song) = (axis(1).to_vector(), axis(4).to_vector(), axis(5).to_vector());
-    let all = [(query, &*whole), ("航班预订", &*flight), ("播放歌曲", &*song)];
+    let all = [(query, &*whole), ("จองเที่ยวบิน", &*flight), ("เล่นเพลง", &*song)];
     assert_eq!(names(&rank_by(&ranker, &catalog, query, &vectors(&all))), ["book_flight", "play_song", "get_weather"]);
     // Of one request alone nothing is learned: that would speak against the other.
     assert_eq!(names(&rank_by(&ranker, &catalog, query, &vectors(&all[..2]))), ["get_weather"]);
@@ -100,8 +100,8 @@ fn a_request_that_is_near_to_nothing_brings_no_tool() {
     let (catalog, ranker) = (catalog(), Hybrid::default());
     ranker.use_vectors(&table(&catalog, |_| true));
     let (flight, thanks) = (axis(4).to_vector(), [0.2, 0.2, 0.2, 0.2, 0.2, 0.3, 0.2, 0.2]);
-    let all = [("航班预订，谢谢", &*flight), ("航班预订", &*flight), ("谢谢", &thanks)];
-    assert_eq!(names(&rank_by(&ranker, &catalog, "航班预订，谢谢", &vectors(&all))), ["book_flight"]);
+    let all = [("จองเที่ยวบิน，ขอบคุณ", &*flight), ("จองเที่ยวบิน", &*flight), ("ขอบคุณ", &thanks)];
+    assert_eq!(names(&rank_by(&ranker, &catalog, "จองเที่ยวบิน，ขอบคุณ", &vectors(&all))), ["book_flight"]);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_tool_without_a_row_keeps_its_place() {
     let with = rank(&ranker, &catalog, query, Some(&Direction::of(&[1.0; 8]).expect("a direction").to_vector()));
     assert_eq!(with.hits[0].tool.name(), "place_call", "it is not punished");
     // Nor favoured: what the other model is sure of comes first.
-    let ranking = rank(&ranker, &catalog, "航班预订", Some(&axis(4).to_vector()));
+    let ranking = rank(&ranker, &catalog, "จองเที่ยวบิน", Some(&axis(4).to_vector()));
     assert_eq!(names(&ranking), ["book_flight"]);
 }
 
@@ -153,7 +153,7 @@ fn a_tool_that_changed_has_no_row() {
     ranker.use_vectors(&table(&catalog, |_| true));
     let changed = RawTool { name: "book_flight".into(), description: "Another".into(), ..RawTool::default() };
     let changed = catalog.with_tool("s/book_flight", changed).expect("a catalog");
-    assert!(names(&rank(&ranker, &changed, "航班预订", Some(&axis(4).to_vector()))).is_empty());
+    assert!(names(&rank(&ranker, &changed, "จองเที่ยวบิน", Some(&axis(4).to_vector()))).is_empty());
 }
 
 proptest! {

@@ -27,6 +27,9 @@ pub(super) struct Report<'a> {
     unmatched_terms: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<&'static str>,
+    /// The query in English, if it was searched for in that language.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    translated: Option<&'a str>,
     /// How likely the best tool is what was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     confidence: Option<f64>,
@@ -79,6 +82,7 @@ impl<'a> Report<'a> {
             hits: ranking.hits.iter().map(hit).collect(),
             unmatched_terms: &ranking.unmatched,
             fallback: ranking.fallback.map(|fallback| fallback.as_str()),
+            translated: ranking.translated.as_deref(),
             // Down: what is withheld for want of confidence must not look as if it had enough.
             confidence: ranking.confidence.map(|confidence| (confidence * 1e4).floor() / 1e4),
             withheld: ranking.withheld.iter().map(|hit| hit.tool.name()).collect(),
@@ -97,6 +101,10 @@ impl<'a> Report<'a> {
         }
         if !self.unmatched_terms.is_empty() {
             text.push_str(&format!("No tool matches these words: {}\n", self.unmatched_terms.join(", ")));
+        }
+        if let Some(translated) = self.translated {
+            let line = format!("Searched for in English: {}", shortened(translated));
+            text.push_str(&format!("{}\n", output::wrapped(&line, 0, 0, output::width())));
         }
         if let Some(why_not) = &self.why_not {
             text.push_str(&why_not.to_text());
