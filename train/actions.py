@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 KINDS = (
     "list read search count create change delete send run stop start move copy download upload".split()
@@ -44,6 +44,21 @@ POLITE = frozenset(
     "please can could you i want need to would like let us me my the a an we should help kindly".split()
 )
 """Words before the verb of a query."""
+
+PLAIN = frozenset(
+    "delete erase purge create insert new update edit change modify rename"
+    " list show get read view display fetch search find".split()
+)
+"""Verbs that leave no doubt about what is to be done when a query begins with them."""
+
+LOOKING = ("list", "read", "search", "count", "download")
+"""Kinds that come back with what is there."""
+
+CLASH = 0.15
+"""Kinds have so little in common when they clash."""
+
+WRITES = 0.3
+"""A tool that looks at things less than this writes."""
 
 VERBS = Path(__file__).resolve().parent.parent / "crates/pegboard-engine/src/actions/verbs.txt"
 
@@ -137,14 +152,19 @@ class Verbs:
                 return verb
         return None
 
-    def of_query(self, query: str) -> Kinds | None:
-        """What a query wants done, if its words say so."""
+    def of_query(self, query: str) -> tuple[Kinds, bool] | None:
+        """What a query wants done, if its words say so, and whether it begins with a plain verb."""
         words = re.findall(r"[a-z]+", query.lower())
         found = self.scan(words)
         first = next((at for at, word in enumerate(words) if word not in POLITE), len(words))
         strong = [one for one in found if not one.verb.is_weak or one.at == first]
         chosen = (strong or found)[:1]
-        return list(chosen[0].verb.kinds) if chosen else None
+        if not chosen:
+            return None
+        verb, at = chosen[0].verb, chosen[0].at
+        # By itself, not as a part of `get rid of`.
+        is_plain = at == first and words[at] in PLAIN and self.phrases.get((stem(words[at]),)) is verb
+        return list(verb.kinds), is_plain
 
     def of_tool(self, tool: dict[str, Any]) -> Kinds | None:
         """What a tool does, if its name or description say so."""
@@ -173,6 +193,18 @@ class Verbs:
         found = self.scan(words_of(text)[:DESCRIPTION_WORDS])
         chosen = [one for one in found if one.at <= 1] or [one for one in found if not one.verb.is_weak]
         return list(chosen[0].verb.kinds) if chosen else None
+
+
+def clash(wanted: Sequence[float], is_plain: bool, offered: Sequence[float]) -> str:
+    """`other` for a tool that does something else than what is plainly asked for, `harm` if that changes something."""
+    if not is_plain or not any(offered):
+        return "none"
+    pairs = list(zip(KINDS, wanted, offered, strict=True))
+    looking = [sum(shares) for shares in zip(*(pair[1:] for pair in pairs if pair[0] in LOOKING), strict=True)]
+    common = sum(min(one, other) for kind, one, other in pairs if kind not in LOOKING) + min(looking)
+    if common >= CLASH:
+        return "none"
+    return "harm" if looking[1] < WRITES else "other"
 
 
 def words_of(text: str) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import actions as ac
 import background as bg
 import evidence as ev
 import fusion as fs
@@ -37,7 +38,7 @@ NOTHING_BELOW = (0.18, 0.05)
 answered with nothing."""
 
 RULES = {
-    "short": ("share", "margin", "lexical", "whole", "near", "background", "tools", "text", "worst", "name", "action", "length", "known"),
+    "short": ("share", "margin", "lexical", "whole", "near", "background", "tools", "text", "worst", "name", "action", "clash", "length", "known"),
     "long": ("share", "lexical", "whole", "near", "background", "tools", "length", "known"),
 }
 WORDS = {"bias": -0.618645, "lexical": 18.4628, "tools": -0.24701}
@@ -72,6 +73,7 @@ def evidence_of(row: ev.Row, look: lk.Look) -> tuple[fs.Evidence, int]:
         worst=seen["worst"],
         name=seen["name"],
         action=look.action(row, first),
+        clash=ac.clash(row.wanted, row.is_plain, row.offered[first]),
         words=row.words,
         known=row.known,
         look_share=float(is_short),
@@ -173,6 +175,7 @@ def write_sample(rows: list[tuple[str, ev.Row]], look: lk.Look, header: dict[str
         found, _ = evidence_of(rows[int(chance.integers(len(rows)))][1], look)
         values = {name: float(f"{value:.5g}") if isinstance(value, float) else value for name, value in vars(found).items()}
         values |= {"known": [0.0, 1.0, 0.6, 0.5, 0.9][at % 5], "look_share": [0.0, 0.5, 1.0][at % 3]}
+        values["clash"] = ["none", "other", "harm"][at % 7 % 3]
         values["tools"] = [1, 9, 10, 11, 40_000][at] if at < 5 else values["tools"]
         values["lexical"] = 0.93 if at % 12 == 11 else values["lexical"]
         found = fs.Evidence(**values)

@@ -53,6 +53,8 @@ class Row:
     seen: np.ndarray
     """Hits by `SEEN`."""
     wanted: np.ndarray
+    is_plain: bool
+    """Whether the query begins with a verb that leaves no doubt."""
     offered: np.ndarray
     """Hits by kinds of action."""
 
@@ -95,6 +97,7 @@ class Catalog:
         ids = tokens.ids[:QUERY_TOKENS]
         weights = self.model.query_weights[ids] / max(float(self.model.query_weights[ids].sum()), 1e-9)
         seen = np.array([self.seen(int(at), scores, similar[0], lexical, self.front[ids], weights) for at in first], np.float32)
+        wanted, is_plain = VERBS.of_query(query["query"]) or (NOTHING, False)
         right = {self.place[tool] for tool in query.get("tools") or [] if tool in self.place and stays[self.place[tool]]}
         return Row(
             id=query["id"],
@@ -109,7 +112,8 @@ class Catalog:
             right=np.array([int(at) in right for at in first]),
             relevant=len(right),
             seen=seen.reshape(-1, len(SEEN)),
-            wanted=np.array(VERBS.of_query(query["query"]) or NOTHING, np.float32),
+            wanted=np.array(wanted, np.float32),
+            is_plain=is_plain,
             offered=self.offered[first],
         )
 

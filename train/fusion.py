@@ -54,6 +54,9 @@ BEST = 5
 LOOKED_AT = 16
 """So many hits are looked at again."""
 
+HARM_SHARE = 0.05
+"""What is left of the confidence in a tool that changes something else than what is plainly asked for."""
+
 STEEPNESS = 12.0
 """What a score is multiplied with to be taken for a logarithm, where there is no second look."""
 
@@ -84,6 +87,8 @@ class Evidence:
     """How much of it is in the name."""
     action: float
     """How well the first hit does what is asked for."""
+    clash: str
+    """Whether it does something else than what is plainly asked for: `actions.clash`."""
     words: int
     """How many words the query has."""
     known: float
@@ -106,6 +111,7 @@ class Evidence:
             "worst": self.worst,
             "name": self.name,
             "action": self.action,
+            "clash": float(self.clash != "none"),
             "length": float(np.log(max(self.words, 1))),
             "known": self.known,
         }
@@ -128,4 +134,5 @@ def confidence(evidence: Evidence, header: dict[str, Any]) -> float:
     )
     meaning = evidence.look_share * short + (1 - evidence.look_share) * long
     trusted = trust(evidence.known, header["fusion"])
-    return float(1 / (1 + np.exp(-(trusted * meaning + (1 - trusted) * words))))
+    total = trusted * meaning + (1 - trusted) * words
+    return float((HARM_SHARE if evidence.clash == "harm" else 1) / (1 + np.exp(-total)))

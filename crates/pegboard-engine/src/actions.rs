@@ -56,6 +56,22 @@ const POLITE: [&str; 21] = [
     "an", "we", "should", "help", "kindly",
 ];
 
+/// Verbs that leave no doubt about what is to be done when a query begins with them. Not `add`, `remove` and
+/// `set`: what is added to a thing or removed from it changes the thing.
+const PLAIN: [&str; 20] = [
+    "delete", "erase", "purge", "create", "insert", "new", "update", "edit", "change", "modify", "rename", "list",
+    "show", "get", "read", "view", "display", "fetch", "search", "find",
+];
+
+/// Kinds that come back with what is there, by number.
+const LOOKING: [usize; 5] = [0, 1, 2, 3, 13];
+
+/// Kinds have so little in common when they clash.
+const CLASH: f32 = 0.15;
+
+/// A tool that looks at things less than this writes.
+const WRITES: f32 = 0.3;
+
 static VERBS: LazyLock<Verbs> = LazyLock::new(|| Verbs::parse(include_str!("actions/verbs.txt")));
 
 /// The number of a verb in the list.
@@ -91,6 +107,42 @@ struct Verb {
 struct Found {
     at: usize,
     number: u16,
+}
+
+/// What a query wants done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) kinds: &'static Kinds,
+    /// Whether it begins with a verb that leaves no doubt.
+    pub(crate) is_plain: bool,
+}
+
+/// How far what a tool does is from what is plainly asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Clash {
+    #[default]
+    None,
+    /// It does something else.
+    Other,
+    /// It does something else, and that changes something.
+    Harm,
+}
+
+impl Wanted {
+    /// Whether a tool that does `offered` does something else than this.
+    pub(crate) fn clash(self, offered: &Kinds) -> Clash {
+        let looking = |kinds: &Kinds| LOOKING.iter().map(|kind| kinds[*kind]).sum::<f32>();
+        let pairs = self.kinds.iter().zip(offered).enumerate().filter(|(kind, _)| !LOOKING.contains(kind));
+        let common: f32 = pairs.map(|(_, (wanted, offered))| wanted.min(*offered)).sum();
+        let offered = looking(offered);
+        if !self.is_plain || common + looking(self.kinds).min(offered) >= CLASH {
+            Clash::None
+        } else if offered < WRITES {
+            Clash::Harm
+        } else {
+            Clash::Other
+        }
+    }
 }
 
 /// What a tool does, as little as is needed to tell.
@@ -149,8 +201,9 @@ impl ToolAction {
 }
 
 /// What a query wants done, if its words say so.
-pub(crate) fn of_query(query: &str) -> Option<&'static Kinds> {
-    VERBS.kinds(VERBS.of_query(query)?)
+pub(crate) fn of_query(query: &str) -> Option<Wanted> {
+    let (verb, is_plain) = VERBS.of_query(query)?;
+    Some(Wanted { kinds: VERBS.kinds(verb)?, is_plain })
 }
 
 /// The likeliest kind.
@@ -212,14 +265,20 @@ impl Verbs {
         self.entries[usize::from(found.number)].is_weak
     }
 
-    fn of_query(&self, query: &str) -> Option<Number> {
+    /// The verb of a query, and whether it is a plain one.
+    fn of_query(&self, query: &str) -> Option<(Number, bool)> {
         let lower = query.to_lowercase();
         let words = lower.split(|c: char| !c.is_ascii_lowercase()).filter(|word| !word.is_empty());
         let words: Vec<&str> = words.take(MAX_WORDS).collect();
         let first = words.iter().position(|word| !POLITE.contains(word)).unwrap_or(words.len());
         let found = self.scan(&words);
         let strong = found.iter().find(|one| !self.is_weak(one) || one.at == first);
-        strong.or(found.first()).map(|one| Number(one.number))
+        // By itself, not as a part of `get rid of`.
+        let is_plain = |one: &Found| {
+            let word = words[one.at];
+            one.at == first && PLAIN.contains(&word) && self.phrases.get(&*stem(word)) == Some(&one.number)
+        };
+        strong.or(found.first()).map(|one| (Number(one.number), is_plain(one)))
     }
 
     fn of_name(&self, name: &str) -> Option<Number> {

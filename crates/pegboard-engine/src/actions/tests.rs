@@ -4,7 +4,7 @@ use super::*;
 
 #[track_caller]
 fn check_query(query: &str, expected: &str) {
-    assert_eq!(of_query(query).map_or("none", name_of), expected, "{query}");
+    assert_eq!(of_query(query).map_or("none", |wanted| name_of(wanted.kinds)), expected, "{query}");
 }
 
 #[test]
@@ -64,4 +64,22 @@ fn every_line_of_the_list_is_read() {
     lines.dedup_by_key(|line| line.split(" = ").next());
     assert_eq!(lines.len(), before, "a verb is there twice");
     assert_eq!(VERBS.entries.len(), before + METHODS.len());
+}
+
+#[test]
+fn a_plain_verb_clashes_with_another_action() {
+    let check = |query: &str, name: &str, description: &str, expected: Clash| {
+        let tool = RawTool { name: name.into(), description: description.into(), ..RawTool::default() };
+        let (catalog, _) = Catalog::from_tools(vec![tool]);
+        let offered = ToolAction::of(catalog.iter().next().expect("a tool")).kinds().expect("a verb");
+        assert_eq!(of_query(query).expect("a verb").clash(&offered), expected, "{query} and {name}");
+    };
+    check("delete invoice", "send_invoice", "Send an invoice", Clash::Harm);
+    check("please delete the invoice", "create_invoice", "Create an invoice", Clash::Harm);
+    check("delete invoice", "list_invoices", "List invoices", Clash::Other);
+    check("delete invoice", "delete_invoice", "Delete an invoice", Clash::None);
+    check("show invoices", "search_invoices", "Search invoices", Clash::None);
+    check("show invoices", "create_invoice", "Create an invoice", Clash::Harm);
+    check("remove a label from an issue", "update_issue", "Update an issue", Clash::None);
+    check("get rid of the invoice", "create_invoice", "Create an invoice", Clash::None);
 }

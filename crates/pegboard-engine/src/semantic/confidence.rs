@@ -6,9 +6,13 @@ use super::{
     look::Seen,
     table::{BLOCK, Similarity, Vectors},
 };
+use crate::actions::Clash;
 
 /// So many similarities make up [`Evidence::near`] and [`Evidence::far`].
 const BEST: usize = 5;
+
+/// What is left of the confidence in a tool that changes something else than what is plainly asked for.
+const HARM_SHARE: f64 = 0.05;
 
 /// The coefficients of confidence, from the model file.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -42,6 +46,7 @@ struct Rule {
     worst: f64,
     name: f64,
     action: f64,
+    clash: f64,
     length: f64,
     known: f64,
 }
@@ -102,7 +107,7 @@ impl Rule {
 
     /// Each coefficient with what it is multiplied by; `tools` is the size of the catalog within the
     /// bounds that were measured.
-    fn terms(&self, evidence: &Evidence, tools: f64) -> [(f64, f64); 14] {
+    fn terms(&self, evidence: &Evidence, tools: f64) -> [(f64, f64); 15] {
         [
             (self.bias, 1.0),
             (self.share, evidence.lead.share.max(1e-6).ln()),
@@ -116,6 +121,7 @@ impl Rule {
             (self.worst, evidence.seen.worst),
             (self.name, evidence.seen.name),
             (self.action, evidence.seen.action),
+            (self.clash, f64::from(u8::from(evidence.seen.clash != Clash::None))),
             (self.length, (evidence.words.max(1) as f64).ln()),
             (self.known, evidence.known),
         ]
@@ -157,7 +163,8 @@ impl ConfidenceSettings {
         let (short, long) = (self.short.sum(evidence, tools), self.long.sum(evidence, tools));
         let meaning = evidence.look_share * short + (1.0 - evidence.look_share) * long;
         let total = evidence.trust * meaning + (1.0 - evidence.trust) * self.words.sum(evidence, tools);
-        1.0 / (1.0 + (-total).exp())
+        let confidence = 1.0 / (1.0 + (-total).exp());
+        if evidence.seen.clash == Clash::Harm { confidence * HARM_SHARE } else { confidence }
     }
 }
 
@@ -226,6 +233,7 @@ mod tests {
         worst: f64,
         name: f64,
         action: f64,
+        clash: String,
         tools: usize,
         words: usize,
         known: f64,
@@ -242,6 +250,11 @@ mod tests {
         assert!(lines.len() > 40);
         for line in lines {
             let Line { share, margin, lexical, whole, near, far, text, worst, name, action, .. } = line;
+            let clash = match line.clash.as_str() {
+                "harm" => Clash::Harm,
+                "other" => Clash::Other,
+                _ => Clash::None,
+            };
             let Line { tools, words, known, look_share, .. } = line;
             let evidence = Evidence {
                 is_named: lexical >= 0.9,
@@ -251,7 +264,7 @@ mod tests {
                 near,
                 far,
                 tools,
-                seen: Seen { text, worst, name, action },
+                seen: Seen { text, worst, name, action, clash },
                 words,
                 known,
                 trust: f64::from(model.fusion().trust(known as f32)),

@@ -14,7 +14,7 @@ use super::{
     pool::Reading,
     vector::{LINE, Line},
 };
-use crate::actions::{self, KINDS, Kinds, ToolAction};
+use crate::actions::{self, Clash, KINDS, ToolAction, Wanted};
 
 /// Components of a vector that are compared: those in front, in which texts differ most.
 pub(super) const FRONT: usize = FRONT_LINES * LINE;
@@ -73,7 +73,7 @@ pub(crate) struct Look<'a> {
     settings: &'a LookSettings,
     tokens: Vec<QueryToken>,
     /// What it wants done.
-    wanted: Option<&'static Kinds>,
+    wanted: Option<Wanted>,
     /// How much the second look counts, 0 to 1.
     pub(crate) share: f32,
 }
@@ -152,6 +152,8 @@ pub(crate) struct Seen {
     pub(crate) name: f64,
     /// How well the tool does what is asked for; 0 where that is not known.
     pub(crate) action: f64,
+    /// Whether it does something else than what is plainly asked for.
+    pub(crate) clash: Clash,
 }
 
 /// What the second look adds to a score.
@@ -207,7 +209,8 @@ impl<'a> Look<'a> {
     /// What of the query is in a tool, whose tokens are in `nearness`.
     pub(crate) fn see(&self, tool: FirstOf<'_>, action: ToolAction, nearness: &Nearness) -> Seen {
         let heaviest = self.tokens.iter().map(|token| token.share).fold(f32::MIN_POSITIVE, f32::max);
-        let mut seen = Seen { action: f64::from(self.fitness(action)), ..Seen::default() };
+        let clash = self.wanted.zip(action.kinds()).map_or(Clash::None, |(wanted, offered)| wanted.clash(&offered));
+        let mut seen = Seen { action: f64::from(self.fitness(action)), clash, ..Seen::default() };
         for (at, QueryToken { share, .. }) in self.tokens.iter().enumerate() {
             let name = nearness.nearest(at, tool.name());
             let text = name.max(nearness.nearest(at, tool.description()));
@@ -236,6 +239,7 @@ impl<'a> Look<'a> {
         let (Some(wanted), Some(offered)) = (self.wanted, action.kinds()) else { return 0.0 };
         let row = |row: &Vec<f32>| row.iter().zip(&offered).map(|(weight, share)| weight * share).sum::<f32>();
         wanted
+            .kinds
             .iter()
             .zip(&self.settings.actions)
             .filter(|(share, _)| **share > 0.0)
@@ -245,6 +249,6 @@ impl<'a> Look<'a> {
 
     /// What is asked for and what the tool does, in words; `None` where either is not known.
     pub(crate) fn actions(&self, action: ToolAction) -> Option<(&'static str, &'static str)> {
-        Some((actions::name_of(self.wanted?), actions::name_of(&action.kinds()?)))
+        Some((actions::name_of(self.wanted?.kinds), actions::name_of(&action.kinds()?)))
     }
 }
