@@ -68,7 +68,9 @@ pub(crate) fn complete_phrase(sentence: &str, most: usize) -> String {
         return words.join(" ");
     }
     let is_open = |word: &str| OPEN_WORDS.contains(&word.to_lowercase().as_str());
-    let is_end = |end: &usize| !is_open(words[end - 1]) && (is_open(words[*end]) || words[end - 1].ends_with(','));
+    // What an article begins belongs to the verb in front of it.
+    let is_joint = |word: &str| is_open(word) && !["a", "an", "its", "the"].contains(&word);
+    let is_end = |end: &usize| !is_open(words[end - 1]) && (is_joint(words[*end]) || words[end - 1].ends_with(','));
     let end = (LEAST..=most).rev().find(is_end).unwrap_or_default();
     words[..end].join(" ").trim_end_matches(',').to_owned()
 }
