@@ -29,6 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod about;
 pub mod arguments;
 mod dialects;
 pub mod host;

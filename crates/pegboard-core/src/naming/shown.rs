@@ -2,6 +2,10 @@
 
 use std::collections::HashMap;
 
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+
+use super::composed;
+
 /// How the items of a server are named to models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Style {
@@ -50,9 +54,9 @@ const SERVER_KEEPS: usize = 24;
 
 /// The names under which items are shown, and whose they are.
 ///
-/// A name that providers accept is never changed. Others are mended (`.` becomes `_`), cut,
-/// and get a few digits made of the item itself where mending loses letters or would make
-/// two names one. So a name depends on little but its own item, and stays the same across
+/// A name that providers accept is never changed. Others are mended (`.` becomes `_`, `ñ`
+/// becomes `n`), cut, and get a few digits made of the item itself where mending loses letters
+/// or would make two names one. So a name depends on little but its own item, and stays the same across
 /// restarts.
 ///
 /// ```
@@ -139,17 +143,17 @@ impl Style {
     /// letters or is still too long.
     fn mended(&self, item: (&str, &str)) -> String {
         let plain = self.plain(item);
-        let loses_letters = plain.chars().any(|c| c.is_alphanumeric() && !c.is_ascii());
-        if loses_letters || plain.is_empty() || plain.len() > self.limit {
+        let mended = mend(&plain);
+        if loses_letters(&plain) || !has_letters(&mend(item.1)) || mended.len() > self.limit {
             self.with_digits(item, 0)
         } else {
-            mend(&plain)
+            mended
         }
     }
 
     /// The name cut to make room for digits that only this item has.
     fn with_digits(&self, item: (&str, &str), round: u64) -> String {
-        let (server, name) = (mend(item.0), mend(item.1));
+        let (server, name) = (mend(item.0), readable(item.1));
         let room = self.limit.saturating_sub(DIGITS + 1);
         let hash = fnv1a(item.0.bytes().chain([0]).chain(item.1.bytes()), round);
         let digits = format!("{:08x}", (hash >> 32) ^ (hash & 0xFFFF_FFFF));
@@ -160,8 +164,7 @@ impl Style {
         } else {
             name
         };
-        let base = cut(&base, room).trim_end_matches('_').to_owned();
-        if base.is_empty() { format!("item_{digits}") } else { format!("{base}_{digits}") }
+        format!("{}_{digits}", cut(&base, room).trim_end_matches('_'))
     }
 }
 
@@ -174,9 +177,86 @@ fn is_safe_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-/// Replaces every character that a provider may refuse with `_`.
+/// Replaces every character that a provider may refuse: Latin letters with accents by their
+/// base letters, all others by `_`.
+///
+/// ```
+/// use pegboard_core::naming::mend;
+///
+/// assert_eq!(mend("añadir.nota"), "anadir_nota");
+/// ```
 pub fn mend(name: &str) -> String {
-    name.chars().map(|c| if u8::try_from(c).is_ok_and(is_safe_byte) { c } else { '_' }).collect()
+    let mut mended = String::with_capacity(name.len());
+    for c in composed(name).chars() {
+        if u8::try_from(c).is_ok_and(is_safe_byte) {
+            mended.push(c);
+        } else if !push_latin(c, &mut mended) {
+            mended.push('_');
+        }
+    }
+    mended
+}
+
+/// Appends the ASCII letters of a Latin letter; `false` if `c` is not one.
+fn push_latin(c: char, text: &mut String) -> bool {
+    if let Some((_, letters)) = LATIN.iter().find(|(letter, _)| *letter == c) {
+        text.push_str(letters);
+        return true;
+    }
+    let mut parts = std::iter::once(c).nfkd();
+    let base = parts.next().filter(char::is_ascii_alphanumeric);
+    match base {
+        Some(base) if parts.all(is_combining_mark) => {
+            text.push(base);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Latin letters that are not a base letter with an accent.
+const LATIN: [(char, &str); 18] = [
+    ('ß', "ss"),
+    ('ẞ', "SS"),
+    ('æ', "ae"),
+    ('Æ', "AE"),
+    ('œ', "oe"),
+    ('Œ', "OE"),
+    ('ø', "o"),
+    ('Ø', "O"),
+    ('đ', "d"),
+    ('Đ', "D"),
+    ('ð', "d"),
+    ('Ð', "D"),
+    ('þ', "th"),
+    ('Þ', "Th"),
+    ('ł', "l"),
+    ('Ł', "L"),
+    ('ħ', "h"),
+    ('ı', "i"),
+];
+
+/// Whether mending replaces letters or digits of `name` by `_`.
+fn loses_letters(name: &str) -> bool {
+    let mut letters = String::new();
+    composed(name).chars().any(|c| c.is_alphanumeric() && !c.is_ascii() && !push_latin(c, &mut letters))
+}
+
+fn has_letters(mended: &str) -> bool {
+    mended.bytes().any(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// The mended name of an item; of one that loses letters the words that are left, and `item` if
+/// there are none.
+fn readable(name: &str) -> String {
+    let mended = mend(name);
+    if !has_letters(&mended) {
+        return "item".to_owned();
+    }
+    if !loses_letters(name) {
+        return mended;
+    }
+    mended.split('_').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
 }
 
 /// The first `length` bytes of an ASCII text.
@@ -226,10 +306,30 @@ mod tests {
     }
 
     #[test]
+    fn latin_letters_lose_their_accents_alone() {
+        let check = |name: &str, expected: &str| assert_eq!(names(&[("crm", name)]), [format!("crm___{expected}")]);
+        check("añadir_nota", "anadir_nota");
+        check("an\u{303}adir_nota", "anadir_nota");
+        check("Größe-ändern", "Grosse-andern");
+        check("łączność.œuvre", "lacznosc_oeuvre");
+        check("ｆｕｌｌ_ﬁt", "full_fit");
+        let shown = names(&[("crm", "añadir"), ("crm", "anadir")]);
+        assert_eq!(shown[1], "crm___anadir");
+        assert!(shown[0].starts_with("crm___anadir_"), "{shown:?}");
+    }
+
+    #[test]
     fn letters_that_are_lost_leave_digits() {
+        let check = |name: &str, expected: &str| {
+            let shown = names(&[("home", name)]);
+            assert_eq!(shown[0][..shown[0].len() - DIGITS], format!("home___{expected}_"));
+        };
+        check("エアコン操作", "item");
+        check("エアコン_on_操作", "on");
+        check("+", "item");
+        check("открыть_door", "door");
         let shown = names(&[("home", "エアコン操作"), ("home", "お風呂沸かし")]);
         assert_ne!(shown[0], shown[1]);
-        assert!(shown.iter().all(|name| name.starts_with("home_") && name.len() == 13), "{shown:?}");
     }
 
     proptest! {

@@ -11,6 +11,7 @@ use super::{
     named,
 };
 use crate::{
+    about::{ServerTools, Servers},
     outcome::{Outcome, ToolDefinition},
     prompt,
     signature::{Detail, Signature, Signatures},
@@ -37,6 +38,9 @@ const NEAREST: usize = 3;
 
 /// Tokens (estimated) of the summary of what lies behind the search.
 const SUMMARY_TOKENS: usize = 90;
+
+/// Words of the summary on each server.
+const SUMMARY_WORDS: usize = 3;
 
 /// The names of all its meta-tools.
 pub(super) const META_NAMES: &[&str] = &[SEARCH, CALL, CALL_READ, CALL_WRITE, CALL_DESTRUCTIVE];
@@ -129,17 +133,18 @@ impl Dialect for Bridge {
     }
 }
 
-/// What lies behind the search: the largest servers, their sizes and main verbs.
+/// What lies behind the search: the largest servers, their sizes and what they are about.
 fn summary(view: &View<'_>) -> String {
-    let mut servers = prompt::by_server(view.catalog, view.selection);
+    let servers = Servers::new(view.catalog, view.selection);
     let total = view.tools().count();
-    servers.sort_by(|a, b| b.2.len().cmp(&a.2.len()).then_with(|| a.0.cmp(&b.0)));
+    let mut by_size: Vec<&ServerTools<'_>> = servers.all.iter().collect();
+    by_size.sort_by(|a, b| b.tools.len().cmp(&a.tools.len()).then_with(|| a.name.cmp(b.name)));
     let mut text = format!("{total} tools");
-    for (at, (server, _, tools)) in servers.iter().enumerate() {
-        let verbs = prompt::verbs(server, tools, 3).join("/");
-        let verbs = if verbs.is_empty() { verbs } else { format!(" ({verbs})") };
-        let entry = format!("{}{server} {}{verbs}", if at == 0 { ": " } else { ", " }, tools.len());
-        let left = servers.len() - at;
+    for (at, server) in by_size.iter().enumerate() {
+        let about = servers.words(server, SUMMARY_WORDS, "/");
+        let about = if about.is_empty() { about } else { format!(" ({about})") };
+        let entry = format!("{}{} {}{about}", if at == 0 { ": " } else { ", " }, server.name, server.tools.len());
+        let left = by_size.len() - at;
         if estimate_tokens(&text) + estimate_tokens(&entry) > SUMMARY_TOKENS {
             let joint = if at == 0 { ": " } else { ", and " };
             text.push_str(&format!("{joint}{left} more"));
@@ -270,7 +275,12 @@ fn full_entries(hits: &[(Arc<Tool>, String)], view: &View<'_>, mut budget: usize
     let entry = |(tool, name): &(Arc<Tool>, String)| {
         let mut entry = Entry::new(view.names.signatures(tool).get(Detail::Typed), tool, view);
         let definition = view.names.definition(tool, name);
-        let definition = format!("\n{}\n{}", definition.description, definition.input_schema);
+        let description = prompt::one_line(&definition.description);
+        // A short description stands in the line already.
+        let is_said =
+            description.is_empty() || entry.text.contains(&format!(" — {}", description.trim_end_matches(['.', '。'])));
+        let description = if is_said { String::new() } else { format!("\n{}", definition.description) };
+        let definition = format!("{description}\n{}", definition.input_schema);
         let tokens = entry.tokens + estimate_tokens(&definition);
         if tokens < budget {
             entry = Entry { text: entry.text + &definition, tokens };

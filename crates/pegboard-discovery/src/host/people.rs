@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::HostTool;
+
 pub(super) fn prompt() -> (&'static str, Value) {
     let schema = json!({
         "type": "object",
@@ -80,21 +82,22 @@ pub fn kept_section(prompts: &[Kept], resources: &[Kept]) -> String {
         }
         text
     };
-    let section = |title: &str, kept: &[Kept]| {
+    let section = |title: &str, tool: HostTool, kept: &[Kept]| {
+        let tool = tool.name();
         let what = title.to_lowercase();
         if kept.len() <= MAX_LISTED {
-            return list(title, &format!("The servers have these {what}; fetch one at a time with a tool."), kept);
+            return list(title, &format!("The servers have these {what}; fetch one at a time with `{tool}`."), kept);
         }
         let servers = counts(kept).into_iter().map(|(server, count)| format!("{server} {count}"));
         let servers = servers.collect::<Vec<_>>().join(", ");
-        format!("## {title}\n\nThe servers have {what}: {servers}. Fetch one at a time with a tool.")
+        format!("## {title}\n\nThe servers have {what}: {servers}. Fetch one at a time with `{tool}`.")
     };
     let mut sections = Vec::new();
     if !prompts.is_empty() {
-        sections.push(section("Prompts", prompts));
+        sections.push(section("Prompts", HostTool::GetPrompt, prompts));
     }
     if !resources.is_empty() {
-        sections.push(section("Resources", resources));
+        sections.push(section("Resources", HostTool::GetResource, resources));
     }
     sections.join("\n\n")
 }
@@ -109,4 +112,17 @@ fn counts(kept: &[Kept]) -> Vec<(&str, usize)> {
         }
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_name_the_tool_that_fetches() {
+        let kept = Kept { server: "docs".to_owned(), key: "greet".to_owned(), description: "Greets.".to_owned() };
+        let text = kept_section(std::slice::from_ref(&kept), &vec![kept.clone(); MAX_LISTED + 1]);
+        assert!(text.contains("fetch one at a time with `get_prompt`.\n- greet (server docs): Greets."), "{text}");
+        assert!(text.ends_with("Fetch one at a time with `get_resource`."), "{text}");
+    }
 }

@@ -3,11 +3,15 @@
 //! Rules, not a model: a description is cut into clauses, and each clause is searched for
 //! allowed values, a format, an example, a range, a unit or a default. Descriptions that have
 //! none of them yield no note: most of them only repeat the name.
+//!
+//! A note never begins in the middle of a phrase, and never gives one of several allowed forms
+//! as if it were the only one: where a clause has alternatives, the whole clause is shown. It may
+//! be cut at its end, and says so with `…`.
 
 use std::sync::LazyLock;
 
 use pegboard_core::text;
-use regex::Regex;
+use regex::{Match, Regex};
 use serde_json::{Map, Value};
 
 use crate::prompt::one_line;
@@ -27,7 +31,7 @@ const MAX_READ: usize = 800;
 /// Bytes of a pattern that is shown.
 const MAX_PATTERN: usize = 24;
 
-/// Words of a format, beginning with the word that names it.
+/// Words of a format that are compared with the name of the parameter.
 const MAX_FORMAT_WORDS: usize = 5;
 
 /// Kinds of facts, in the order in which they are shown.
@@ -41,9 +45,18 @@ enum Kind {
     Default,
 }
 
+/// What a clause says about a parameter.
+struct Fact {
+    kind: Kind,
+    /// The words that say it, to be compared with the name.
+    words: String,
+    /// The text that is shown.
+    shown: String,
+}
+
 /// What is known about one parameter beside its name and type.
 #[derive(Default)]
-struct Facts(Vec<(Kind, String)>);
+struct Facts(Vec<Fact>);
 
 /// What name and type of a parameter do not say, on one line and without `*/`.
 pub(super) fn note(name: &str, property: &Value, siblings: &Map<String, Value>) -> Option<String> {
@@ -53,16 +66,23 @@ pub(super) fn note(name: &str, property: &Value, siblings: &Map<String, Value>) 
     facts.read_schema(property);
     facts.drop_repetitions(name);
     facts.drop_references(siblings);
+    facts.strip_name(name);
     facts.into_note()
 }
 
 impl Facts {
-    /// Only the first fact of a kind counts: descriptions begin with the general case.
+    /// Adds a fact that is shown as it is.
     fn add(&mut self, kind: Kind, fact: &str) {
-        let fact = fact.trim_matches(|c: char| c.is_whitespace() || ",;:.".contains(c));
-        let is_known = self.0.iter().any(|(other, _)| *other == kind);
-        if !fact.is_empty() && !is_known {
-            self.0.push((kind, fact.to_owned()));
+        self.add_shown(kind, fact, fact);
+    }
+
+    /// Only the first fact of a kind counts: descriptions begin with the general case.
+    fn add_shown(&mut self, kind: Kind, words: &str, shown: &str) {
+        let is_edge = |c: char| c.is_whitespace() || ",;:.".contains(c);
+        let (words, shown) = (words.trim_matches(is_edge), shown.trim_matches(is_edge));
+        let is_known = self.0.iter().any(|other| other.kind == kind);
+        if !words.is_empty() && !shown.is_empty() && !is_known {
+            self.0.push(Fact { kind, words: words.to_owned(), shown: shown.to_owned() });
         }
     }
 
@@ -78,34 +98,65 @@ impl Facts {
             text.push_str(item.unwrap_or(&line));
         }
         let text = text.replace(" (default)", "");
-        for clause in clauses(&LINK.replace_all(&text, "$1")) {
-            self.read_clause(clause, has_default);
+        for sentence in sentences(&LINK.replace_all(&text, "$1")) {
+            self.read_sentence(sentence, has_default);
         }
     }
 
-    fn read_clause(&mut self, clause: &str, has_default: bool) {
+    fn read_sentence(&mut self, sentence: &str, has_default: bool) {
+        // What goes on behind parentheses is one clause, and the forms in it belong together.
+        if GOES_ON.is_match(sentence) {
+            let without_examples = EXAMPLE_ASIDE.replace_all(sentence, "");
+            return self.read_clause(&without_examples, "", has_default);
+        }
+        let mut parts = sentence.split(['(', ')']).map(str::trim).peekable();
+        while let Some(clause) = parts.next() {
+            // A pattern explains the format in front of it: `24-hour format (HH:MM)`.
+            let is_pattern = |aside: &&str| !aside.contains(' ') && FORMAT.is_match(aside) && is_balanced(aside);
+            let pattern = parts.peek().copied().filter(is_pattern).unwrap_or_default();
+            self.read_clause(clause, pattern, has_default);
+        }
+    }
+
+    fn read_clause(&mut self, clause: &str, pattern: &str, has_default: bool) {
         let example = EXAMPLE.captures(clause).and_then(|found| Some((found.get(0)?.start(), found.get(1)?.as_str())));
         if let Some(examples) = example.and_then(|(_, examples)| first_items(examples)) {
             self.add(Kind::Example, &format!("e.g. {examples}"));
         }
         let clause = example.map_or(clause, |(start, _)| &clause[..start]);
         if let Some(values) = listed_values(clause) {
-            self.add(Kind::Values, &cut_list(values));
+            self.add_shown(Kind::Values, values.as_str(), &cut_list(with_alternatives(clause, &values)));
         } else if let Some(choice) = choice(clause) {
             self.add(Kind::Values, &choice);
         }
-        let weak = || WEAK_FORMAT.captures(clause).and_then(|found| found.get(1).or_else(|| found.get(2)));
-        if let Some(format) = FORMAT.find(clause).or_else(weak) {
-            self.add(Kind::Format, &phrase(&clause[format.start()..]).replace(['"', '\'', '`'], ""));
-        }
+        self.read_format(clause, pattern);
         if let Some(unit) = UNIT.captures(clause).and_then(|found| found.get(1)) {
-            self.add(Kind::Unit, unit.as_str());
+            self.add_shown(Kind::Unit, unit.as_str(), whole_if_choice(clause, unit.as_str()));
         }
-        if let Some(range) = RANGE.find(clause) {
-            self.add(Kind::Range, range.as_str());
+        // The parts of a date are not a range.
+        let follows_digit = |at: usize| clause[..at].ends_with(|c: char| c.is_ascii_digit() || "-–/.:".contains(c));
+        if let Some(range) = RANGE.find_iter(clause).find(|range| !follows_digit(range.start())) {
+            self.add_shown(Kind::Range, range.as_str(), whole_if_choice(clause, range.as_str()));
         }
         if let Some(default) = DEFAULT.captures(clause).and_then(|found| found.get(1)).filter(|_| !has_default) {
             self.add(Kind::Default, &format!("default {}", default.as_str()));
+        }
+    }
+
+    fn read_format(&mut self, clause: &str, pattern: &str) {
+        let weak = || WEAK_FORMAT.captures(clause).and_then(|found| found.get(1).or_else(|| found.get(2)));
+        let Some(format) = FORMAT.find(clause).or_else(weak) else { return };
+        let words = phrase(&clause[format.start()..]);
+        let mut shown = clause[phrase_start(clause, format.start())..].trim().to_owned();
+        if !is_balanced(&shown) {
+            shown = shown.replace(['"', '\'', '`'], "");
+        }
+        if !pattern.is_empty() {
+            shown = format!("{shown} ({pattern})");
+        }
+        // A cut that loses the format leaves nothing worth reading.
+        if cut(&shown, MAX_NOTE).contains(format.as_str()) && is_balanced(&shown) {
+            self.add_shown(Kind::Format, words, &shown);
         }
     }
 
@@ -137,26 +188,40 @@ impl Facts {
     /// Drops facts whose words the name of the parameter has already.
     fn drop_repetitions(&mut self, name: &str) {
         let name = folded(name);
-        self.0.retain(|(kind, fact)| {
+        self.0.retain(|fact| {
             let says_more = |word: &str| {
                 let word = folded(word);
                 !word.is_empty() && !IDLE.contains(&word.as_str()) && !name.contains(word.trim_end_matches('s'))
             };
-            *kind == Kind::Example || fact.split([' ', '-']).any(says_more)
+            fact.kind == Kind::Example || fact.words.split([' ', '-']).any(says_more)
         });
+    }
+
+    /// Drops words of the name in front of a format: `Source IANA timezone name` of `source_timezone`.
+    fn strip_name(&mut self, name: &str) {
+        let name = folded(name);
+        for fact in self.0.iter_mut().filter(|fact| fact.kind == Kind::Format) {
+            let Some(at) = fact.shown.find(&fact.words) else { continue };
+            let before = &fact.shown[..at];
+            let is_in_name = |word: &str| !folded(word).is_empty() && name.contains(&folded(word));
+            if before.split_whitespace().all(is_in_name) && !ALTERNATIVE.is_match(before) {
+                fact.shown.drain(..at);
+            }
+        }
     }
 
     /// Drops values that are other parameters: "either `content` or `path` must be given".
     fn drop_references(&mut self, siblings: &Map<String, Value>) {
         let is_sibling = |word: &str| siblings.contains_key(word);
-        self.0.retain(|(kind, fact)| *kind != Kind::Values || !fact.split(['"', '\'', '`', ' ', ',']).any(is_sibling));
+        let names_sibling = |words: &str| words.split(['"', '\'', '`', ' ', ',']).any(is_sibling);
+        self.0.retain(|fact| fact.kind != Kind::Values || !names_sibling(&fact.words));
     }
 
     fn into_note(mut self) -> Option<String> {
-        self.0.sort_by_key(|(kind, _)| *kind);
+        self.0.sort_by_key(|fact| fact.kind);
         let mut note = String::new();
-        for (kind, fact) in self.0 {
-            let is_said = note.contains(&fact) || (kind == Kind::Default && note.contains("default"));
+        for Fact { kind, words, shown: fact } in self.0 {
+            let is_said = note.contains(&words) || (kind == Kind::Default && note.contains("default"));
             if note.is_empty() {
                 let most = if kind == Kind::Values { MAX_VALUES } else { MAX_NOTE };
                 note = cut(&fact, most);
@@ -192,8 +257,28 @@ const IDLE: [&str; 12] =
 /// A link in Markdown.
 static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"\[([^\[\]]*)\]\([^()]*\)"));
 
-static EXAMPLE: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"(?i)\b(?:e\.?g\b\.?|for example|for instance|examples?:|such as)[,:]*\s*(.+)"));
+/// An example in parentheses.
+static EXAMPLE_ASIDE: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?i)\s*\((?:e\.?g\b|for example|for instance|examples?:|such as)[^()]*\)"));
+
+/// Parentheses behind which a list of alternatives goes on.
+static GOES_ON: LazyLock<Regex> = LazyLock::new(|| regex(r"\)(?:,| or\b)"));
+
+/// A joint between alternatives.
+static ALTERNATIVE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:or|o|ou|oder)\b|或|または"));
+
+/// What a phrase that is complete in itself may follow; in group 1 a comma, behind which a list may
+/// go on.
+static PHRASE_START: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r#"(?i)(?:^|:\s*|(,)\s*|\b(?:in|as|using|be)\s+)(?:(?:the|an?|optional|valid|full)\s+)*["'`\[<{]?$"#)
+});
+
+/// Articles and the like in front of a clause.
+static ARTICLES: LazyLock<Regex> = LazyLock::new(|| regex(r"^(?i:(?:the|an?)\s+)+"));
+
+static EXAMPLE: LazyLock<Regex> = LazyLock::new(|| {
+    regex(r"(?i)(?:\b(?:e\.?g\b\.?|for example|for instance|examples?:|such as)|例如|例えば|例：)[,:，：]*\s*(.+)")
+});
 
 /// Words that announce a choice.
 static CHOICE: LazyLock<Regex> = LazyLock::new(|| {
@@ -243,11 +328,12 @@ static WEAK_FORMAT: LazyLock<Regex> = LazyLock::new(|| {
 
 static UNIT: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"(?ix)\b(?:in|number\ of|as)\s+(
+        r"(?ix)\b(?:in|number\ of|as)\s+(?:the\s+)?(
             (?:milli|micro|nano)?seconds | ms | minutes | hours | days | weeks | months | years
             | bytes | [KMG]i?B | (?:kilo|mega|giga)bytes | (?:kilo|centi|milli)?met(?:er|re)s | km | miles | feet
             | celsius | fahrenheit | kelvin | degrees | radians | percent | percentage | cents | pixels | px | points
-            | USD | dollars | euros | kg | kilograms | grams | pounds)\b",
+            | USD | dollars | euros | kg | kilograms | grams | pounds
+            | (?:smallest|minor|base)\ (?:currency\ )?units?)\b",
     )
 });
 
@@ -271,10 +357,10 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern that a test compiles")
 }
 
-/// The sentences of `text`, and the text in parentheses and behind dashes.
-fn clauses(text: &str) -> impl Iterator<Item = &str> {
+/// The sentences of `text`, and the text behind dashes.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
     let is_end = |at: usize, c: char| match c {
-        '(' | ')' | ';' => true,
+        ';' | '。' => true,
         '—' | '–' | '-' => text[..at].ends_with(' ') && text[at + c.len_utf8()..].starts_with(' '),
         '.' => text[at + 1..].starts_with(' ') && !ABBREVIATIONS.iter().any(|word| text[..at].ends_with(word)),
         _ => false,
@@ -282,19 +368,44 @@ fn clauses(text: &str) -> impl Iterator<Item = &str> {
     let mut start = 0;
     let ends = text.char_indices().filter(move |(at, c)| is_end(*at, *c));
     ends.map(|(at, c)| (at, at + c.len_utf8())).chain([(text.len(), text.len())]).map(move |(end, next)| {
-        let clause = &text[start..end];
+        let sentence = &text[start..end];
         start = next;
-        clause.trim()
+        sentence.trim()
     })
 }
 
 /// Words whose full stop ends no sentence.
 const ABBREVIATIONS: [&str; 5] = ["e.g", "E.g", "i.e", " vs", " eg"];
 
+/// Where the phrase begins that has the format at `at`: there if what stands before it is not a
+/// part of it, else at the beginning of the clause.
+fn phrase_start(clause: &str, at: usize) -> usize {
+    let (before, after) = clause.split_at(at);
+    let whole = ARTICLES.find(clause).map_or(0, |articles| articles.end()).min(at);
+    let Some(start) = PHRASE_START.captures(before) else { return whole };
+    let may_be_in_list = start.get(1).is_some() && ALTERNATIVE.is_match(after);
+    if may_be_in_list || ALTERNATIVE.is_match(before) { whole } else { at }
+}
+
+/// The clause if it has alternatives to `fact`, else the fact alone.
+fn whole_if_choice<'a>(clause: &'a str, fact: &'a str) -> &'a str {
+    let has_alternatives = clause.split(fact).any(|other| ALTERNATIVE.is_match(other));
+    if has_alternatives { &clause[ARTICLES.find(clause).map_or(0, |articles| articles.end())..] } else { fact }
+}
+
 /// The allowed values that a clause enumerates.
-fn listed_values(clause: &str) -> Option<&str> {
+fn listed_values(clause: &str) -> Option<Match<'_>> {
     let words = || WORDS.captures(clause).and_then(|found| found.get(1));
-    QUOTED.find(clause).or_else(words).map(|values| values.as_str())
+    QUOTED.find(clause).or_else(words)
+}
+
+/// Quoted values with the alternatives to them that are described in words.
+fn with_alternatives<'a>(clause: &'a str, values: &Match<'_>) -> &'a str {
+    let before = clause[..values.start()].trim_end().to_lowercase();
+    let after = clause[values.end()..].trim_start_matches([',', ' ']);
+    let start = if before.ends_with(" or") || before.ends_with(',') { 0 } else { values.start() };
+    let goes_on = ALTERNATIVE.find(after).is_some_and(|joint| joint.start() == 0);
+    &clause[start..if goes_on { clause.len() } else { values.end() }]
 }
 
 /// The alternatives that a clause describes, if two of them can be shown.
@@ -438,16 +549,57 @@ mod tests {
 
     #[test]
     fn formats_and_units() {
-        check_text("time", "Time to convert in 24-hour format (HH:MM)", "24-hour format");
+        check_text("time", "Time to convert in 24-hour format (HH:MM)", "24-hour format (HH:MM)");
         check_text("end_date", "End time for sprint (ISO 8601 format)", "ISO 8601 format");
-        check_text("labels", "A comma-separated list of labels", "comma-separated list");
+        check_text("labels", "A comma-separated list of labels", "comma-separated list of labels");
         check_text("timeout", "How long to wait, in milliseconds.", "milliseconds");
         check_text("seconds", "How long to wait, in seconds.", "");
-        check_text("path", "Path relative to the root of the project", "relative to the root");
+        check_text("path", "Path relative to the root of the project", "relative to the root of the project");
         check_text("day", "Day of the visit, 'YYYY-MM-DD'.", "YYYY-MM-DD");
-        check_text("since", "Only after this [ISO 8601](https://example.com/iso) time", "ISO 8601 time");
-        check_text("project_id", "Project ID or URL-encoded path", "URL-encoded path");
+        check_text(
+            "since",
+            "Only after this [ISO 8601](https://example.com/iso) time",
+            "Only after this ISO 8601 time",
+        );
+        check_text("project_id", "Project ID or URL-encoded path", "Project ID or URL-encoded path");
         check_text("body", "Updated comment text in Markdown format", "Markdown format");
+    }
+
+    #[test]
+    fn a_note_is_a_whole_clause() {
+        check_text("color", "Name or hex value", "Name or hex value");
+        check_text("color", "Color or hex value", "Color or hex value");
+        check_text("source_timezone", "Source IANA timezone name", "IANA timezone name");
+        check_text("pais", "Código de país ISO", "Código de país ISO");
+        check_text("time", "24-hour format (HH:MM)", "24-hour format (HH:MM)");
+        check_text("date", "查询日期，例如 2025-01-29", "e.g. 2025-01-29");
+        check_text("date", "出发日 2025-01-29", "");
+        check_text("amount", "Amount in the smallest unit, e.g. cents", "smallest unit, e.g. cents");
+        check_text("wait", "Wait in seconds or until an event", "Wait in seconds or until an event");
+        check_text("who", "A user ID, 'me' or 'all'", "A user ID, 'me' or 'all'");
+        check_text("who", "Either 'me', 'all' or a user ID", "'me', 'all' or a user ID");
+        check_text("when", "Date (ISO 8601) or relative words", "Date (ISO 8601) or relative words");
+        check_text(
+            "since",
+            "Start of the period. Accepts: ISO 8601 format (e.g., '2024-01-15T14:30:25'), relative dates (e.g., \
+             '2 weeks ago', 'yesterday'), or absolute dates (e.g., 'Jan 15 2024')",
+            "ISO 8601 format, relative dates, or absolute dates",
+        );
+    }
+
+    #[test]
+    fn a_note_is_cut_at_its_end_alone() {
+        check_text(
+            "start",
+            "ISO 8601 timestamp of the first moment that the report covers for all accounts",
+            "ISO 8601 timestamp of the first moment that the report…",
+        );
+        check_text(
+            "start",
+            "The first moment that the report covers for all of the accounts, an ISO 8601 time",
+            "ISO 8601 time",
+        );
+        check_text("start", "The first moment that the report of all of the accounts covers given by ISO 8601", "");
     }
 
     #[test]

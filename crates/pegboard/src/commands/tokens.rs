@@ -1,6 +1,7 @@
 //! `pegboard tokens`.
 
 use std::{
+    collections::HashSet,
     panic::resume_unwind,
     path::PathBuf,
     sync::{
@@ -11,7 +12,10 @@ use std::{
 };
 
 use clap::Args;
-use pegboard_core::{Catalog, Selection, Tool};
+use pegboard_core::{
+    Catalog, Selection, Tool,
+    naming::{Prefixes, Style},
+};
 use pegboard_discovery::{
     Decision, DialectName, Exposure, Session, Settings, ToolDefinition, estimate_tokens, has_complete_signature,
 };
@@ -87,6 +91,8 @@ struct Report {
     queries: usize,
     tokens: usize,
     estimate: usize,
+    /// The estimate that the figures of `pegboard status` are based on.
+    gateway_estimate: usize,
     /// Tools whose signature tells the type of every required parameter.
     complete_signatures: usize,
     /// Whether a conversation over this catalog would search, and why.
@@ -138,6 +144,21 @@ fn count_all(catalog: &Catalog, bpe: &CoreBPE) -> (usize, usize) {
     (bpe.encode_ordinary(&all).len(), estimate_tokens(&all))
 }
 
+/// Estimated tokens of all definitions as a gateway counts them: one by one, with its names.
+fn estimate_in_gateway(catalog: &Catalog) -> usize {
+    let servers: HashSet<&str> = catalog.iter().filter_map(|tool| tool.server_name()).collect();
+    let style = Style { is_prefixed: Prefixes::Auto.applies_to(servers.len()), ..Style::default() };
+    let tokens = |tool: &Arc<Tool>| {
+        let name = match tool.server_name() {
+            Some(server) => style.name(server, tool.upstream_name()),
+            None => tool.name().to_owned(),
+        };
+        let definition = ToolDefinition { name, ..ToolDefinition::of(tool, tool.name()) };
+        estimate_tokens(&definition.to_json().to_string())
+    };
+    catalog.iter().map(tokens).sum()
+}
+
 impl Report {
     /// Measures the catalog and, at the same time, each dialect.
     fn measure(catalog: &Catalog, bpe: &CoreBPE, progress: &Progress) -> Result<Self, CliError> {
@@ -167,7 +188,8 @@ impl Report {
         let complete_signatures = catalog.iter().filter(|tool| has_complete_signature(tool)).count();
         let exposure = Exposure::default().decide(catalog, &Selection::everything());
         let (tools, queries) = (catalog.len(), queries.len());
-        Ok(Self { tools, queries, tokens, estimate, complete_signatures, exposure, rows })
+        let gateway_estimate = estimate_in_gateway(catalog);
+        Ok(Self { tools, queries, tokens, estimate, gateway_estimate, complete_signatures, exposure, rows })
     }
 
     fn to_json(&self) -> Value {
@@ -186,6 +208,7 @@ impl Report {
             "queries": self.queries,
             "tokens": self.tokens,
             "estimate": self.estimate,
+            "gateway_estimate": self.gateway_estimate,
             "complete_signatures": self.complete_signatures,
             "exposure": {"search": self.exposure.is_on, "reason": self.exposure.reason},
             "dialects": self.rows.iter().map(row).collect::<serde_json::Map<String, Value>>(),
@@ -195,8 +218,9 @@ impl Report {
     fn to_text(&self) -> String {
         let row = |row: &Row| {
             let share = 100.0 * row.first_list as f64 / self.tokens.max(1) as f64;
+            let mark = if row.dialect == DialectName::Bridge.as_str() { " (default)" } else { "" };
             vec![
-                row.dialect.to_owned(),
+                format!("{}{mark}", row.dialect),
                 row.first_list.to_string(),
                 format!("{share:.1} %"),
                 row.prompt.to_string(),
@@ -206,7 +230,7 @@ impl Report {
         };
         let head = ["DIALECT", "FIRST LIST", "OF ALL", "PROMPT", "ANSWER P50", "ANSWER P90"];
         let table = output::table(&head, self.rows.iter().map(row).collect(), &[1, 2, 3, 4, 5]);
-        let Self { tools, queries, tokens, estimate, complete_signatures, exposure, .. } = self;
+        let Self { tools, queries, tokens, estimate, gateway_estimate, complete_signatures, exposure, .. } = self;
         let search = if exposure.is_on { "on" } else { "off" };
         let asked = match *queries {
             fewer if fewer < QUERIES.min(*tools) => {
@@ -216,7 +240,9 @@ impl Report {
         };
         format!(
             "{}, {tokens} tokens all at once (estimate: {estimate}), \
-             {complete_signatures} with a complete signature\nautomatic tool search: {search} ({})\n{asked}{table}",
+             {complete_signatures} with a complete signature\n\
+             as `pegboard status` counts them, with the names of a gateway: {gateway_estimate} (estimate)\n\
+             automatic tool search: {search} ({})\n{asked}{table}",
             output::counted(*tools, "tool"),
             exposure.reason
         )
@@ -253,11 +279,30 @@ fn query_count(tools: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use pegboard_core::RawTool;
+
     use super::*;
 
     #[test]
     fn large_catalogs_are_asked_fewer_queries() {
         let counts = [0, 1, 10_000, 20_000, 50_000, 1_000_000].map(query_count);
         assert_eq!(counts, [100, 100, 100, 50, 20, 20]);
+    }
+    #[test]
+    fn the_estimate_for_a_gateway_has_its_names_and_nothing_else() {
+        let tool = |server: &str, name: &str| RawTool {
+            name: name.to_owned(),
+            server: Some(server.to_owned()),
+            description: "Reads".to_owned(),
+            ..RawTool::default()
+        };
+        let check = |tools: Vec<RawTool>, names: &[&str]| {
+            let schema = json!({"type": "object", "properties": {}});
+            let definition = |name: &&str| json!({"name": name, "description": "Reads", "inputSchema": schema});
+            let expected: usize = names.iter().map(|name| estimate_tokens(&definition(name).to_string())).sum();
+            assert_eq!(estimate_in_gateway(&Catalog::from_tools(tools).0), expected, "{names:?}");
+        };
+        check(vec![tool("notes", "read")], &["read"]);
+        check(vec![tool("notes", "read"), tool("files", "stat")], &["notes___read", "files___stat"]);
     }
 }

@@ -7,11 +7,16 @@ use crate::{DialectName, Session, Settings};
 
 /// What a search for `query` answers.
 fn answer(tools: &Value, settings: Settings, query: &str) -> String {
+    answer_in(tools, settings, query, "")
+}
+
+/// The answer in this detail.
+fn answer_in(tools: &Value, settings: Settings, query: &str, detail: &str) -> String {
     let loaded = load::parse("t", tools.to_string().as_bytes(), &Limits::default()).expect("tools");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let ranker = Arc::new(Keyword::default());
     let session = Session::new(DialectName::Bridge, settings, catalog, Selection::everything(), ranker);
-    session.expect("a session").call(SEARCH, &json!({"query": query})).reply.to_text()
+    session.expect("a session").call(SEARCH, &json!({"query": query, "detail": detail})).reply.to_text()
 }
 
 #[track_caller]
@@ -31,6 +36,17 @@ fn effects_are_marked_where_annotations_say_so() {
     let tools = json!([{"name": "save_note", "annotations": {"destructiveHint": true}}]);
     let split = Settings { split_by_risk: true, ..Settings::default() };
     assert_eq!(answer(&tools, split, "save note"), "save_note() [call_destructive_tool]");
+}
+
+#[test]
+fn full_answers_say_a_short_description_once() {
+    let check = |description: &str, expected: &str| {
+        let tools = json!([{"name": "save_note", "description": description, "inputSchema": {"type": "object"}}]);
+        assert_eq!(answer_in(&tools, Settings::default(), "save note", "full"), expected);
+    };
+    check("Save a note.", "save_note() — Save a note\n{\"type\":\"object\"}");
+    check("Save a note. At once.", "save_note() — Save a note\nSave a note. At once.\n{\"type\":\"object\"}");
+    check("", "save_note()\n{\"type\":\"object\"}");
 }
 
 /// Tools with one required and so many optional parameters, all of them described.

@@ -152,6 +152,7 @@ impl Screen {
         // A result right below its call needs no name.
         let is_below = self.latest.take().as_deref() == Some(id);
         let name = self.calls.remove(id).filter(|_| !is_below).map_or(String::new(), |name| format!("{name} "));
+        let outcome = without_name(outcome, &name);
         let (mark, style, words) = if is_error { ('✗', BAD, Style::new()) } else { ('✓', GOOD, FAINT) };
         let outcome = one_line(outcome, terminal::width().saturating_sub(name.chars().count() + 4));
         self.talk(&format!("  {style}{mark}{style:#} {NAME}{name}{NAME:#}{words}{outcome}{words:#}"))
@@ -321,5 +322,27 @@ impl Show for Screen {
             Some(Err(_)) if spent.turns == 0 => Ok(()),
             Some(_) => self.talk(&format!("{FAINT}{}{FAINT:#}", spent.text())),
         }
+    }
+}
+/// `outcome` without the tool's name at its beginning where `shown`, the name in front of it, says it.
+fn without_name<'a>(outcome: &'a str, shown: &str) -> &'a str {
+    let quoted = outcome.strip_prefix('`').and_then(|rest| rest.split_once("` "));
+    match quoted {
+        Some((name, rest)) if !name.is_empty() && shown.trim_end().ends_with(name) => rest,
+        _ => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_names_its_tool_once() {
+        let check = |outcome: &str, shown: &str, expected: &str| assert_eq!(without_name(outcome, shown), expected);
+        check("`delete_file` was not called: no", "files___delete_file ", "was not called: no");
+        check("`delete_file` was not called: no", "", "`delete_file` was not called: no");
+        check("`other` was not called: no", "files___delete_file ", "`other` was not called: no");
+        check("` ` is empty", "x ", "` ` is empty");
     }
 }

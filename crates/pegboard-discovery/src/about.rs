@@ -1,0 +1,332 @@
+//! What a server is about, in a few words: its own sentence, or the words that its tools share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::LazyLock,
+};
+
+use pegboard_core::{Catalog, Selection, Tool, naming};
+
+use crate::prompt::{complete_phrase, first_sentence, phrase};
+
+/// Words of a server's own sentence.
+const MAX_PURPOSE_WORDS: usize = 8;
+
+/// Words of the description of a server's only tool.
+const MAX_TOOL_WORDS: usize = 8;
+
+/// Letters of a word that descriptions alone have.
+const MIN_LETTERS: usize = 4;
+
+/// Tools that must share a word that descriptions alone have.
+const MIN_TOOLS: usize = 2;
+
+/// Words with which an instruction to the model begins; a server that is described begins with
+/// a noun.
+const DIRECTIVES: [&str; 22] = [
+    "always",
+    "ask",
+    "audience",
+    "before",
+    "call",
+    "do",
+    "first",
+    "follow",
+    "for",
+    "how",
+    "if",
+    "important",
+    "make",
+    "never",
+    "note",
+    "please",
+    "start",
+    "use",
+    "using",
+    "when",
+    "you",
+    "your",
+];
+
+/// Words that refer to something said elsewhere.
+const REFERENCES: [&str; 8] = ["it", "them", "these", "they", "this", "those", "you", "your"];
+
+/// Words that do not tell one server from another: common verbs, general nouns, adjectives and
+/// function words.
+static GENERIC: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    "a about accept access account action activate active actual add after all allow allowed also an and another \
+    any api apply are as ask at available base based basic be before between bulk but by call can cancel change \
+    check clear close compare complete con content convert copy count crear create current data default del delete \
+    demonstrate describe detail detailed different disable do does down download each edit enable end ensure \
+    entire every execute existing export extend fetch filter find first follow for form format from fuer full \
+    function get give given group handle has have help how id if import in include including info information \
+    input inside into is it item its just keep last latest list load long look make many mark match matching model \
+    modify more most move multiple must name named new next no not number object of old on one only open operation \
+    option optional optionally or order other out output over para parameter patch per perform por post preview \
+    process provide provided pull push put query quick raw read record registered remove rename replace request \
+    required reset resolve restore result retrieve return returned run running same save search see select send \
+    server service set several show simple simulate simulated single so some sort specific specified start status \
+    stop store string submit such support sync system take test text that the their them then these they thing \
+    this time to toggle tool toward trigger two type undo unique until up update upload use used useful user using \
+    validate value various verify version via view want was watch when where whether which while who will with \
+    within without work write you your"
+        .split(' ')
+        .collect()
+});
+
+/// A server with the tools of it that may be seen.
+pub(crate) struct ServerTools<'a> {
+    pub(crate) name: &'a str,
+    description: &'a str,
+    pub(crate) tools: Vec<&'a Tool>,
+}
+
+/// The visible tools of each server that has any, in catalog order, and in how many servers each
+/// word occurs.
+pub(crate) struct Servers<'a> {
+    pub(crate) all: Vec<ServerTools<'a>>,
+    spread: BTreeMap<String, usize>,
+}
+
+impl<'a> Servers<'a> {
+    pub(crate) fn new(catalog: &'a Catalog, selection: &Selection) -> Self {
+        let mut all: Vec<ServerTools<'a>> = Vec::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        for tool in catalog.iter().filter(|tool| selection.allows(tool)) {
+            let Some(server) = tool.server() else { continue };
+            let place = *places.entry(server.name.as_str()).or_insert_with(|| {
+                all.push(ServerTools { name: &server.name, description: &server.description, tools: Vec::new() });
+                all.len() - 1
+            });
+            all[place].tools.push(tool);
+        }
+        let mut spread: BTreeMap<String, usize> = BTreeMap::new();
+        for stem in all.iter().flat_map(|server| server.counted().into_keys()) {
+            *spread.entry(stem).or_default() += 1;
+        }
+        Self { all, spread }
+    }
+
+    /// What `server` is about: the beginning of its own description where that says it, else
+    /// words that its tools share.
+    pub(crate) fn category(&self, server: &ServerTools<'_>) -> String {
+        let about = purpose(server.description);
+        let about = if about.is_empty() { self.words(server, 4, ", ") } else { about };
+        if about.is_empty() { server.name.to_owned() } else { format!("{} ({about})", server.name) }
+    }
+
+    /// At most `most` words that tell `server` from the others; for a server with one tool the
+    /// beginning of that tool's description.
+    pub(crate) fn words(&self, server: &ServerTools<'_>, most: usize, joint: &str) -> String {
+        if let [tool] = server.tools.as_slice() {
+            let about = complete_phrase(first_sentence(tool.description()), MAX_TOOL_WORDS);
+            if !about.is_empty() {
+                return about;
+            }
+        }
+        let score = |stem: &str, word: &Word| f64::from(word.weight) / self.spread.get(stem).map_or(1.0, |n| *n as f64);
+        let mut words: Vec<(f64, Word)> =
+            server.counted().into_iter().map(|(stem, word)| (score(&stem, &word), word)).collect();
+        words.sort_by(|(a, first), (b, second)| b.total_cmp(a).then(first.at.cmp(&second.at)));
+        words.into_iter().take(most).map(|(_, word)| word.form()).collect::<Vec<_>>().join(joint)
+    }
+}
+
+/// A word that tools of one server share.
+#[derive(Default)]
+struct Word {
+    weight: u32,
+    tools: usize,
+    is_in_name: bool,
+    /// The order in which words were first met.
+    at: usize,
+    forms: BTreeMap<String, usize>,
+}
+
+impl Word {
+    /// The form that occurs most; the shorter of two.
+    fn form(self) -> String {
+        let best = self.forms.into_iter().max_by(|(a, n), (b, m)| n.cmp(m).then(b.len().cmp(&a.len())).then(b.cmp(a)));
+        best.map(|(form, _)| form).unwrap_or_default()
+    }
+}
+
+impl ServerTools<'_> {
+    /// The words of the tools by stem. A name counts more than a description, and in a name
+    /// the first word counts least: it is mostly a verb.
+    fn counted(&self) -> BTreeMap<String, Word> {
+        let own: BTreeSet<String> = name_words(self.name).map(|word| stem(&word)).collect();
+        let is_telling = |word: &str| {
+            let is_generic = |word: &str| GENERIC.contains(word);
+            let stem = stem(word);
+            word.chars().count() > 1
+                && !is_generic(word)
+                && !is_generic(&stem)
+                && !own.contains(&stem)
+                && !is_hash(word)
+        };
+        let mut words: BTreeMap<String, Word> = BTreeMap::new();
+        for tool in &self.tools {
+            let bare = tool.upstream_name().rsplit("__").next().unwrap_or_default();
+            let in_name: Vec<String> = name_words(bare).filter(|word| !own.contains(&stem(word))).collect();
+            let first = |at: usize| if at == 0 && in_name.len() > 1 { 1 } else { 3 };
+            let named = in_name.iter().enumerate().map(|(at, word)| (word.clone(), first(at), true));
+            let described = description_words(tool.description()).map(|word| (word, 1, false));
+            let mut seen: BTreeSet<String> = BTreeSet::new();
+            for (word, weight, is_in_name) in named.chain(described).filter(|(word, ..)| is_telling(word)) {
+                let stem = stem(&word);
+                if !seen.insert(stem.clone()) {
+                    continue;
+                }
+                let at = words.len();
+                let known = words.entry(stem).or_insert_with(|| Word { at, ..Word::default() });
+                known.weight += weight;
+                known.tools += 1;
+                known.is_in_name |= is_in_name;
+                *known.forms.entry(word).or_default() += 1;
+            }
+        }
+        words.retain(|stem, word| word.is_in_name || word.tools >= MIN_TOOLS && stem.chars().count() >= MIN_LETTERS);
+        words
+    }
+}
+
+/// What a server is for, in a few words: the beginning of its first sentence, up to the end of a
+/// phrase. Headings, and instructions to the model, do not say it.
+fn purpose(description: &str) -> String {
+    let is_prose = |line: &&str| !line.is_empty() && !line.starts_with(['#', '-', '*', '|', '`', '<', '=']);
+    let line = description.lines().map(str::trim).find(is_prose).unwrap_or_default();
+    let sentence = first_sentence(line);
+    let words: Vec<String> = sentence.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase).collect();
+    let is_directive = words.first().is_some_and(|word| DIRECTIVES.contains(&word.as_str()))
+        || words.iter().any(|word| word.starts_with("instruction") || REFERENCES.contains(&word.as_str()));
+    if is_directive { String::new() } else { phrase(sentence, MAX_PURPOSE_WORDS) }
+}
+
+/// The words of the first sentence of a description. Those of scripts without spaces are left
+/// out: what lies between two signs there is not a word.
+fn description_words(description: &str) -> impl Iterator<Item = String> {
+    let sentence = first_sentence(description);
+    let words = sentence.split(|c: char| !c.is_alphanumeric());
+    words.filter(|word| naming::mend(word).bytes().all(|byte| byte.is_ascii_alphanumeric())).map(str::to_lowercase)
+}
+
+/// The words of a name in lower case: `list_files`, `listFiles` and `list-files` have the same.
+fn name_words(name: &str) -> impl Iterator<Item = String> {
+    name.split(|c: char| !c.is_alphanumeric()).flat_map(|part| {
+        let mut words: Vec<String> = Vec::new();
+        let mut was_lower = false;
+        for c in part.chars() {
+            if words.is_empty() || c.is_uppercase() && was_lower {
+                words.push(String::new());
+            }
+            if let Some(word) = words.last_mut() {
+                word.extend(c.to_lowercase());
+            }
+            was_lower = c.is_lowercase();
+        }
+        words
+    })
+}
+
+/// The form in which the singular and the plural of a word are equal.
+fn stem(word: &str) -> String {
+    let folded = naming::fold(word);
+    if let Some(start) = folded.strip_suffix("ies").filter(|start| start.len() > 1) {
+        return format!("{start}y");
+    }
+    for (plural, kept) in [("ches", 2), ("shes", 2), ("sses", 2), ("xes", 1)] {
+        if let Some(start) = folded.strip_suffix(plural) {
+            return format!("{start}{}", &plural[..kept]);
+        }
+    }
+    let is_plural = folded.len() > 3 && folded.ends_with('s') && !folded.ends_with("ss") && !folded.ends_with("us");
+    if is_plural { folded[..folded.len() - 1].to_owned() } else { folded }
+}
+
+/// Whether a word is made of hexadecimal digits that stand for something else.
+fn is_hash(word: &str) -> bool {
+    let is_hex = word.len() >= 6 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex && word.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use pegboard_core::RawTool;
+
+    use super::*;
+
+    #[test]
+    fn purposes_end_with_a_phrase() {
+        let check = |description: &str, expected: &str| assert_eq!(purpose(description), expected, "{description}");
+        check("", "");
+        check("Notes.", "Notes");
+        check(
+            "Team chat in a Slack workspace: channels, direct messages, files",
+            "Team chat in a Slack workspace: channels",
+        );
+        check("A web browser under remote control, plus web search and pages", "A web browser under remote control");
+        check("One two three four five six seven of the nine ten", "One two three four five six seven");
+        check("Reads mail. Sends mail too.", "Reads mail");
+        check("# Title\n\nKeeps notes\nfor the team", "Keeps notes");
+    }
+
+    #[test]
+    fn instructions_to_the_model_are_not_a_purpose() {
+        let check = |description: &str| assert_eq!(purpose(description), "", "{description}");
+        check("# Everything Server – Server Instructions\n\nAudience: These instructions are for you.\n");
+        check("Follow them to use, extend, and troubleshoot the server safely.");
+        check("Use this server when the user asks for the weather.");
+        check("Before calling a tool, read the guide.");
+    }
+
+    /// The words of each server, for tools given as `server`, `name`, `description`.
+    fn words(tools: &[(&str, &str, &str)]) -> Vec<String> {
+        let raw = |(server, name, description): &(&str, &str, &str)| RawTool {
+            name: (*name).to_owned(),
+            description: (*description).to_owned(),
+            server: Some((*server).to_owned()),
+            ..RawTool::default()
+        };
+        let (catalog, _) = Catalog::from_tools(tools.iter().map(raw).collect());
+        let servers = Servers::new(&catalog, &Selection::everything());
+        servers.all.iter().map(|server| servers.words(server, 3, "/")).collect()
+    }
+
+    #[test]
+    fn words_are_the_objects_of_the_tools() {
+        let check = |server: &str, names: &[&str], expected: &str| {
+            let tools: Vec<(&str, &str, &str)> = names.iter().map(|name| (server, *name, "")).collect();
+            assert_eq!(words(&tools), [expected], "{names:?}");
+        };
+        check("git", &["git_log", "git_diff", "git_diff_staged"], "diff/log/staged");
+        check("memory", &["create_entities", "delete_entities", "create_relations"], "entities/relations");
+        check("files", &["read_file", "listDirectory", "list-directories"], "directory");
+        check("crm", &["añadir_nota", "borrar_nota"], "nota/añadir/borrar");
+        check("home", &["set_24a77cb6", "set_light"], "light");
+        check("x", &["get", "list"], "");
+    }
+
+    #[test]
+    fn descriptions_say_what_names_do_not() {
+        let zones =
+            [("time", "get_current_time", "Current time in timezones"), ("time", "convert_time", "Between timezones")];
+        assert_eq!(words(&zones), ["timezones"]);
+        let fetch = [("fetch", "fetch", "Fetches a URL from the internet and extracts its contents.")];
+        assert_eq!(words(&fetch), ["Fetches a URL from the internet"]);
+        let thinking = "A detailed tool for dynamic and reflective problem-solving through thoughts.\nIt helps.";
+        let thinking = [("thinking", "sequentialthinking", thinking)];
+        assert_eq!(words(&thinking), ["A detailed tool for dynamic and reflective problem-solving"]);
+    }
+
+    #[test]
+    fn words_of_one_server_alone_come_first() {
+        let tools = [
+            ("a", "list_project_issues", ""),
+            ("a", "close_project_issue", ""),
+            ("b", "list_project_pages", ""),
+            ("b", "edit_project_page", ""),
+        ];
+        assert_eq!(words(&tools), ["issue/project", "page/project"]);
+    }
+}
