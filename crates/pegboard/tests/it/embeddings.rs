@@ -242,15 +242,15 @@ async fn a_gateway_embeds_in_the_background_and_survives_the_endpoint() {
 #[tokio::test]
 async fn a_gateway_asks_for_single_requests_too() {
     let endpoint = endpoint(Limits::default());
-    endpoint.means(&["звоним", "audio"], "audio");
-    endpoint.means(&["рисуем", "image"], "image");
+    endpoint.means(&["โทรหา", "audio"], "audio");
+    endpoint.means(&["วาดรูป", "image"], "image");
     let served = Served::start("embeddings-requests", &config(&endpoint.url(), &json!({}))).await;
     until(&served, |status| status["embedded"] == status["tools"] && status["tools"].as_u64() > Some(40)).await;
     let client = served.legacy().await;
-    let found = text(&client.call("search_tools", json!({"query": "рисуем, звоним"})).await);
+    let found = text(&client.call("search_tools", json!({"query": "วาดรูป, โทรหา"})).await);
     assert!(found.contains("test_audio_content") && found.contains("test_image_content"), "{found}");
     let mut asked = endpoint.requests();
-    assert_eq!(asked.split_off(asked.len() - 2), [vec!["рисуем, звоним"], vec!["рисуем", "звоним"]]);
+    assert_eq!(asked.split_off(asked.len() - 2), [vec!["วาดรูป, โทรหา"], vec!["วาดรูป", "โทรหา"]]);
 }
 
 #[tokio::test]
