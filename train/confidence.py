@@ -26,6 +26,7 @@ import look as lk
 import pack
 import prepare as pp
 import reference as rf
+import reliability
 import sample
 from folds_of import EVERYTHING, FOLD_OF, LEFT_OUT
 from train import FUSION
@@ -140,6 +141,7 @@ def family_rows(model: rf.Model, judged: Path, families: tuple[str, ...]) -> lis
 def report(rows: list[tuple[str, ev.Row]], looks: dict[str, lk.Look], rules: dict[str, dict]) -> None:
     """Figures with families left out: recall, how confidence and truth agree, and what is answered with nothing."""
     groups = collections.defaultdict(list)
+    judged: dict[str, list[tuple[float, float]]] = {"queries with a right tool": [], "all queries": []}
     for family, row in rows:
         fold = FOLD_OF.get(family, EVERYTHING)
         header = {"confidence": rules[fold], "fusion": FUSION}
@@ -148,6 +150,9 @@ def report(rows: list[tuple[str, ev.Row]], looks: dict[str, lk.Look], rules: dic
         size = np.log(min(max(row.tools, TOOLS_FROM), TOOLS_TO) / TOOLS_FROM) / np.log(TOOLS_TO / TOOLS_FROM)
         bar = NOTHING_BELOW[0] + (NOTHING_BELOW[1] - NOTHING_BELOW[0]) * size
         sure = fs.confidence(found, header)
+        judged["all queries"].append((sure, right[0]))
+        if row.kind in ANSWERED:
+            judged["queries with a right tool"].append((sure, right[0]))
         label = ("cut " if row.is_cut else "") + row.kind
         groups[family, label].append((right[0], right[:5].any(), row.right[0], row.right[:5].any(), sure, sure < bar))
     print("family, kind: first hit / first five in %, before the second look, mean confidence, error of calibration, nothing, lost")
@@ -159,6 +164,10 @@ def report(rows: list[tuple[str, ev.Row]], looks: dict[str, lk.Look], rules: dic
             f"   {100 * before.mean():5.1f} / {100 * before_five.mean():5.1f}   {sure.mean():.2f} {error(sure, first):.3f}"
             f"   {nothing.mean():.3f} {lost:.3f}"
         )
+    lines = {name: (np.array(pairs, float)[:, 0], np.array(pairs, float)[:, 1]) for name, pairs in judged.items()}
+    reliability.write(Path(__file__).parent / "reliability.svg", lines)
+    for name, (sure, right) in lines.items():
+        print(f"{name}: error of calibration {error(sure, right):.3f}\n{reliability.table(sure, right)}")
 
 
 def error(sure: np.ndarray, right: np.ndarray) -> float:

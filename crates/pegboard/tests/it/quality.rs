@@ -75,7 +75,7 @@ fn meaning_does_not_spoil_other_languages() {
     }
 }
 
-/// Queries for English tools, by people who did not see the lists of words.
+/// Queries for English tools, by authors who did not see the lists of words.
 #[test]
 fn figures_on_queries_in_eight_languages() {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
