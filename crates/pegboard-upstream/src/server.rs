@@ -381,7 +381,7 @@ impl Upstream {
         let failures = self.notes.failures();
         // Whoever is called has waited long enough for others to be served.
         self.crew.advance(Gate::Open);
-        let refuse = |reason: &str| Err(CallError::Closed(reason.into()));
+        let refuse = |reason: &str| Err(CallError::NotRunning(reason.into()));
         match self.state() {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
