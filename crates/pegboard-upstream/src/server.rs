@@ -434,6 +434,11 @@ impl Upstream {
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();
     }
 
+    /// Goes on with the counters of a predecessor.
+    pub(crate) fn continue_counting(&self, old: &Self) {
+        self.notes.continue_from(&old.notes);
+    }
+
     /// Ends it when it has answered the calls that it is busy with, or after `grace`.
     pub(crate) async fn retire(&self, grace: Duration) {
         let mut stop = self.stop.subscribe();
