@@ -197,9 +197,9 @@ impl Report {
             let share = 100.0 * row.first_list as f64 / self.tokens.max(1) as f64;
             vec![
                 row.dialect.to_owned(),
-                row.first_list.to_string(),
+                output::count(row.first_list as u64),
                 format!("{share:.1} %"),
-                row.prompt.to_string(),
+                output::count(row.prompt as u64),
                 format!("{}", percentile(&row.answers, 0.5)),
                 format!("{}", percentile(&row.answers, 0.9)),
             ]
@@ -210,16 +210,21 @@ impl Report {
         let search = if exposure.is_on { "on" } else { "off" };
         let asked = match *queries {
             fewer if fewer < QUERIES.min(*tools) => {
-                format!("{fewer} queries for each dialect, instead of {QUERIES} in catalogs of up to 10000 tools\n")
+                format!("{fewer} queries for each dialect, instead of {QUERIES} in catalogs of up to 10,000 tools\n")
             }
             _ => String::new(),
         };
-        format!(
-            "{}, {tokens} tokens all at once (estimate: {estimate}), \
-             {complete_signatures} with a complete signature\nautomatic tool search: {search} ({})\n{asked}{table}",
+        let number = |number: &usize| output::count(*number as u64);
+        let summary = format!(
+            "{}, {} tokens all at once (estimate: {}), {} with a complete signature",
             output::counted(*tools, "tool"),
-            exposure.reason
-        )
+            number(tokens),
+            number(estimate),
+            number(complete_signatures),
+        );
+        let search = format!("automatic tool search: {search} ({})", exposure.reason);
+        let lines = [summary, search].map(|line| output::wrapped(&line, 0, 0, output::width()));
+        format!("{}\n{asked}{table}", lines.join("\n"))
     }
 }
 
