@@ -322,6 +322,9 @@ impl Pipeline {
             Err(ForwardError::Refused(refusal)) => {
                 Ok(Reply::Text(Text::error(format!("`{}` was not called: {refusal}", call.name))))
             }
+            Err(ForwardError::Lost(error)) if error.is_unsent() => {
+                Ok(Reply::Text(Text::error(format!("`{}` was not called: server `{server}`: {error}", call.name))))
+            }
             Err(error @ ForwardError::Lost(_)) => Ok(Reply::Text(Text::error(format!("server `{server}`: {error}")))),
         }
     }

@@ -23,6 +23,19 @@ use crate::config::{ServerConfig, TransportConfig};
 /// The variable that `pegboard status` and other commands take a front-door token from.
 const CLIENT_TOKEN: &str = "PEGBOARD_TOKEN";
 
+/// The variable that tells a gateway how many gateways have started one another to start it.
+const DEPTH: &str = "PEGBOARD_DEPTH";
+
+/// How many gateways have started one another to start this process.
+pub fn depth() -> u32 {
+    std::env::var_os(DEPTH).map_or(0, |text| depth_in(&text))
+}
+
+/// A value that is not a number counts as the first gateway: it was not set by one.
+fn depth_in(text: &OsStr) -> u32 {
+    text.to_str().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
 /// Variables that a server inherits beyond the short list: the setting `inheritEnv`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InheritEnv {
@@ -115,8 +128,13 @@ impl Environment {
         let TransportConfig::Stdio { command, args, env: own, .. } = &server.transport else { return Self::default() };
         let short_list = ShortList::of(command, args);
         let mut environment = Self::default();
+        let mut depth = 0;
         for (name, value) in parent {
             let text = name.to_str();
+            if text.is_some_and(|name| is_same_name(name, DEPTH)) {
+                depth = depth_in(&value);
+                continue;
+            }
             let is_own = |name: &str| own.iter().any(|(other, _)| is_same_name(other, name));
             if text.is_some_and(|name| is_own(name) || reserved.contains(name)) {
                 continue;
@@ -128,8 +146,10 @@ impl Environment {
                 environment.withheld.extend(text.map(str::to_owned));
             }
         }
-        let own = own.iter().map(|(name, value)| (name.into(), value.expose().into()));
-        environment.variables.extend(own);
+        // Whatever is configured: it keeps a configuration that starts itself from multiplying.
+        let own = own.iter().filter(|(name, _)| !is_same_name(name, DEPTH));
+        environment.variables.extend(own.map(|(name, value)| (name.into(), value.expose().into())));
+        environment.variables.push((DEPTH.into(), depth.saturating_add(1).to_string().into()));
         environment.withheld.sort_unstable();
         environment
     }
@@ -208,7 +228,7 @@ mod tests {
         let check = |server: ServerConfig, more: &str| {
             let found = environment(&server);
             let names: Vec<&str> = found.variables().filter_map(|(name, _)| name.to_str()).collect();
-            assert_eq!(names.join(" "), format!("{SHORT}{more}"), "{server:?}");
+            assert_eq!(names.join(" "), format!("{SHORT}{more} {DEPTH}"), "{server:?}");
         };
         check(server("node", &[], None), "");
         check(server("npx", &[], None), " npm_config_registry");
@@ -220,11 +240,26 @@ mod tests {
         check(server("node", &[], matching(&["ADMIN_TOKEN", "PEGBOARD_TOKEN"])), "");
         check(server("node", &[], matching(&["*_TOKEN"])), " GITHUB_TOKEN");
         let all = environment(&server("node", &[], Some(InheritEnv::All)));
-        assert_eq!((all.variables().count(), all.withheld()), (PARENT.len() - 2, &[][..]));
+        assert_eq!((all.variables().count(), all.withheld()), (PARENT.len() - 1, &[][..]));
         // A variable of its own takes precedence, also one with a reserved name.
         let own = environment(&server("node", &[("HOME", "/srv"), ("ADMIN_TOKEN", "own")], None));
         let value = |name: &str| own.variables().find(|(other, _)| *other == name).map(|(_, value)| value.to_owned());
         assert_eq!((value("HOME"), value("ADMIN_TOKEN")), (Some("/srv".into()), Some("own".into())));
+    }
+
+    #[test]
+    fn nested_gateways_are_counted() {
+        let check = |parent: &[(&str, &str)], own: &[(&str, &str)], expected: &str| {
+            let parent = parent.iter().map(|(name, value)| (name.into(), value.into()));
+            let found = Environment::made_from(parent, &server("pegboard", own, None), &Reserved::default());
+            let values: Vec<&OsStr> = found.variables().filter(|(name, _)| *name == DEPTH).map(|(_, it)| it).collect();
+            assert_eq!(values, [expected], "{own:?}");
+        };
+        check(&[], &[], "1");
+        check(&[(DEPTH, "2")], &[], "3");
+        check(&[(DEPTH, "2")], &[(DEPTH, "0")], "3");
+        check(&[(DEPTH, "many")], &[], "1");
+        check(&[(DEPTH, "4294967295")], &[], "4294967295");
     }
 
     #[test]

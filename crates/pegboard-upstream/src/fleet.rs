@@ -219,6 +219,9 @@ impl Fleet {
     /// the same again; another program is.
     async fn recall_fresh(&self, fresh: &[(Arc<Upstream>, Option<Arc<Upstream>>)]) {
         for (server, old) in fresh {
+            if let Some(old) = old {
+                server.continue_counting(old);
+            }
             let is_same = |old: &&Arc<Upstream>| old.config().transport.is_same_place(&server.config().transport);
             if let Some(old) = old.as_ref().filter(is_same).filter(|_| server.config().is_enabled) {
                 server.inherit(old);

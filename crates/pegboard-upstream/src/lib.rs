@@ -54,7 +54,7 @@ pub use fleet::{Fleet, FleetOptions, Reconfigured};
 pub use handshake::{ConnectError, Hello};
 pub use listing::{Item, ListKind, Lists};
 pub use pins::{PinKind, PinReport, Pins, PinsError, WaitingPin};
-pub use redact::SecretFilter;
+pub use redact::{HIDDEN, SecretFilter};
 pub use server::{BreakerReport, CallCounts, FailedStart, Report, State, Upstream};
 pub use talk::Talk;
 pub use transport::local::{Answering, LocalClient, LocalServer};

@@ -15,13 +15,14 @@ use self::filter::replace_ranges;
 use crate::config::{Secret, ServerConfig, TransportConfig};
 
 /// What stands in the place of a secret.
-const HIDDEN: &str = "[hidden]";
+pub const HIDDEN: &str = "[hidden]";
 
 /// A line of a longer secret, such as a key in a file, counts by itself from here on.
 const SHORTEST_LINE: usize = 16;
 
 /// The values that a server is configured with and that nobody else is to see: its environment,
-/// its headers, and what was filled in from variables and files.
+/// its headers, what was filled in from variables and files, and what looks like a secret in its
+/// command line.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
     own: Arc<SecretFilter>,
@@ -60,7 +61,7 @@ impl Shared {
     /// Hides what was filled in for a server, and what it is let in with. Not all of its
     /// environment: most of that is words that others may use.
     pub(crate) fn add_of(&self, config: &ServerConfig) {
-        self.add(&config.secrets);
+        self.add(config.secrets.iter().chain(&config.plain_secrets));
         if let TransportConfig::Http { url, headers, .. } = &config.transport {
             self.add(headers.iter().map(|(_, value)| value));
             self.add(&parts_of(url));
@@ -80,7 +81,8 @@ impl Redactor {
 
     /// The same, and what nobody may tell.
     pub(crate) fn with(config: &ServerConfig, shared: Shared) -> Self {
-        let mut values: Vec<String> = config.secrets.iter().flat_map(forms).collect();
+        let secrets = config.secrets.iter().chain(&config.plain_secrets);
+        let mut values: Vec<String> = secrets.flat_map(forms).collect();
         match &config.transport {
             TransportConfig::Stdio { env, .. } => values.extend(env.iter().flat_map(|(_, value)| forms(value))),
             TransportConfig::Http { url, headers, .. } => {

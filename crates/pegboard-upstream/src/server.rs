@@ -381,7 +381,7 @@ impl Upstream {
         let failures = self.notes.failures();
         // Whoever is called has waited long enough for others to be served.
         self.crew.advance(Gate::Open);
-        let refuse = |reason: &str| Err(CallError::Closed(reason.into()));
+        let refuse = |reason: &str| Err(CallError::NotRunning(reason.into()));
         match self.state() {
             State::Disabled => return refuse("it is disabled"),
             State::Stopped => return refuse("it was stopped"),
@@ -432,6 +432,11 @@ impl Upstream {
     pub(crate) fn inherit(&self, old: &Self) {
         lock(&self.last_hello).clone_from(&*lock(&old.last_hello));
         *self.lists.write().unwrap_or_else(std::sync::PoisonError::into_inner) = old.lists();
+    }
+
+    /// Goes on with the counters of a predecessor.
+    pub(crate) fn continue_counting(&self, old: &Self) {
+        self.notes.continue_from(&old.notes);
     }
 
     /// Ends it when it has answered the calls that it is busy with, or after `grace`.

@@ -64,9 +64,9 @@ pub(crate) enum Command {
     /// Call a tool
     ///
     /// Asks the gateway that runs with the configuration. If none is running, starts the servers: only
-    /// the tool's own server, if the tools are known from an earlier run. Arguments are `key=value`
+    /// the tool's own server, if its name or the tools of an earlier run say which. Arguments are `key=value`
     /// pairs, converted to the types in the tool's schema, a JSON object, or both. Exits with 1 if the
-    /// tool reports an error, and with 2 if it was not called.
+    /// tool reports an error or may have run, and with 2 if it was not called.
     Call(CallArgs),
     /// Run the gateway: many MCP servers behind one endpoint
     ///

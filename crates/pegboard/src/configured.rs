@@ -14,6 +14,7 @@ use crate::{
     config::{Config, Content, state},
     contact::{self, Contact},
     error::{CliError, warn},
+    nesting,
     progress::Progress,
     source::Source,
 };
@@ -28,6 +29,7 @@ pub(crate) fn with_servers<T>(
     state: Option<&str>,
     work: impl FnOnce(&[Arc<Upstream>], &pegboard_gateway::GatewaySettings) -> T,
 ) -> Result<(T, Vec<String>), CliError> {
+    nesting::check_depth()?;
     let progress = Progress::new(config.servers.len(), "starting servers");
     let logins = config.state.resolve(state).as_deref().map(state::logins);
     let longest = longest_start(&config.servers);
@@ -62,7 +64,15 @@ fn longest_start(servers: &[ServerConfig]) -> Duration {
 pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(Catalog, Selection), CliError> {
     source.announce();
     let Some(content) = source.load(state)? else { return Ok((catalogs::demo()?, Selection::everything())) };
-    let config = content.read_offline()?;
+    let config = match content.read_offline() {
+        Ok(config) => config,
+        Err(error) => {
+            // A gateway that runs has its previous configuration.
+            let Some(door) = contact::running_door(source, state).ok().flatten() else { return Err(error) };
+            let catalog = runtime()?.block_on(Contact::Running(door).catalog())?;
+            return Ok((catalog, Selection::everything()));
+        }
+    };
     if !config.catalogs.is_empty() {
         let catalog = catalogs::read(&config.catalogs, Limits::default().file_bytes)?;
         return Ok((catalog, config.gateway.selection));
@@ -70,8 +80,13 @@ pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(C
     if config.servers.is_empty() {
         return Ok((catalogs::demo()?, Selection::everything()));
     }
-    if let Some(door) = contact::running_door(source, state)? {
-        let catalog = runtime()?.block_on(Contact::Running(door).catalog())?;
+    let running = runtime()?.block_on(async {
+        match Contact::running(source, state).await? {
+            Some(running) => running.catalog().await.map(Some),
+            None => Ok(None),
+        }
+    })?;
+    if let Some(catalog) = running {
         return Ok((catalog, config.gateway.selection));
     }
     let (catalog, config) = catalog(&content, state)?;

@@ -22,6 +22,7 @@ use pegboard_gateway::{
 use pegboard_http::Owner;
 use pegboard_upstream::{
     Item, State, Upstream,
+    config::ServerConfig,
     json::{Fields, Raw},
 };
 use serde_json::{Value, json};
@@ -30,9 +31,9 @@ use tower::ServiceExt as _;
 pub(crate) use self::door::{AskError, Door};
 use crate::{
     commands::serve::supervisor,
-    config::{Config, state},
+    config::{Config, state, state::StateFolder},
     error::{CliError, warn},
-    memory, plain,
+    memory, nesting, plain,
     progress::Progress,
     rankers::shared_rankers,
     running,
@@ -51,13 +52,39 @@ const START_POLL: Duration = Duration::from_millis(100);
 const MAX_BYTES: usize = 256 << 20;
 
 /// Which servers run when a gateway is started for a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// All of them.
     All,
     /// Those whose tools are not known from an earlier run, and each that is called.
     Unknown,
+    /// The one with this name.
+    Only(String),
+    /// None; their tools are those that are known from earlier runs.
+    None,
 }
+
+impl Start {
+    /// Prepares servers for this kind of start.
+    fn prepare(&self, servers: &mut [ServerConfig]) {
+        for server in servers {
+            let is_left_out = match self {
+                Self::All | Self::Unknown => false,
+                Self::Only(name) => server.name != *name,
+                Self::None => true,
+            };
+            if is_left_out && server.is_enabled {
+                server.missing = Some(NOT_NEEDED.to_owned());
+            }
+            if *self != Self::All {
+                server.lazy = Some(true);
+            }
+        }
+    }
+}
+
+/// The reason of a server that is not started because a command can do without it.
+const NOT_NEEDED: &str = "not needed for this command";
 
 /// A gateway to talk to.
 pub(crate) enum Contact {
@@ -93,17 +120,37 @@ impl Contact {
     /// # Errors
     /// When the configuration is not trusted or has mistakes.
     pub(crate) async fn open(source: &Source, state: Option<&str>, start: Start) -> Result<Self, CliError> {
-        if let Some(door) = running_door(source, state)? {
-            return Ok(Self::Running(door));
+        match Self::running(source, state).await? {
+            Some(running) => Ok(running),
+            None => Self::start(source.read(state)?, source, state, &start).await,
         }
-        let mut config = source.read(state)?;
-        if start == Start::Unknown {
-            config.servers.iter_mut().for_each(|server| server.lazy = Some(true));
-        }
-        Self::start(config, source, state).await
     }
 
-    async fn start(mut config: Config, source: &Source, state: Option<&str>) -> Result<Self, CliError> {
+    /// The gateway that runs with this configuration. One that does not take connections does not run,
+    /// whatever its process is doing.
+    ///
+    /// # Errors
+    /// When the configuration has mistakes and no gateway runs with it.
+    pub(crate) async fn running(source: &Source, state: Option<&str>) -> Result<Option<Self>, CliError> {
+        let Some(door) = running_door(source, state)? else { return Ok(None) };
+        match door.status().await {
+            Err(error) if error.is_nobody() => Ok(None),
+            _ => Ok(Some(Self::Running(door))),
+        }
+    }
+
+    /// Starts a gateway for this command.
+    ///
+    /// # Errors
+    /// When too many gateways have started one another, or approvals cannot be kept.
+    pub(crate) async fn start(
+        mut config: Config,
+        source: &Source,
+        state: Option<&str>,
+        start: &Start,
+    ) -> Result<Self, CliError> {
+        nesting::check_depth()?;
+        start.prepare(&mut config.servers);
         let state = config.state.resolve(state);
         state::check_approvals(&config, state.as_deref())?;
         state::use_in(&mut config.gateway, state.as_deref().filter(|_| source.path().is_some()));
@@ -119,10 +166,10 @@ impl Contact {
         drop(progress);
         for server in gateway.servers().iter() {
             match server.state() {
-                State::Failed { reason, .. } => {
+                State::Failed { reason, .. } if reason != NOT_NEEDED => {
                     warn(&format!("server `{}`: {}", plain::clean(server.name()), plain::clean(&reason)));
                 }
-                State::Starting => warn_of_slow(server.name()),
+                State::Starting if !server.is_from_manifest() => warn_of_slow(server.name()),
                 _ => {}
             }
         }
@@ -204,6 +251,13 @@ impl Contact {
         }
     }
 
+    /// Whether a server was started and has failed.
+    pub(crate) fn has_failed(&self, name: &str) -> bool {
+        let Self::Own { gateway, .. } = self else { return false };
+        let servers = gateway.servers();
+        servers.iter().any(|server| server.name() == name && matches!(server.state(), State::Failed { .. }))
+    }
+
     /// Stops what was started.
     pub(crate) async fn close(self) {
         if let Self::Own { gateway, .. } = self {
@@ -219,8 +273,10 @@ async fn wait_until_started(door: &Door) -> Result<(), AskError> {
     let slow = loop {
         let status = door.status().await?;
         let all = status.servers.len();
-        let starting = status.servers.into_iter().filter(|server| server.report.state == "starting");
-        let starting: Vec<String> = starting.map(|server| server.report.name).collect();
+        // The tools of the others are known from an earlier run.
+        let reports = status.servers.into_iter().map(|server| server.report);
+        let starting = reports.filter(|report| report.state == "starting" && !report.is_from_manifest);
+        let starting: Vec<String> = starting.map(|report| report.name).collect();
         if starting.is_empty() || began.elapsed() >= START_WAIT {
             break starting;
         }
@@ -239,14 +295,29 @@ fn warn_of_slow(name: &str) {
 }
 
 /// The gateway that runs with this configuration. A file that is not trusted has no say in where that
-/// is looked for, and no secret of the user is sent for it.
+/// is looked for, and no secret of the user is sent for it. A gateway keeps its previous configuration
+/// while the file has mistakes, so it can be asked all the same.
 ///
 /// # Errors
-/// When a trusted file has mistakes.
+/// When a trusted file has mistakes, and no gateway runs with it.
 pub(crate) fn running_door(source: &Source, state: Option<&str>) -> Result<Option<Door>, CliError> {
+    match trusted_config(source, state) {
+        Ok(config) => registered_door(source, &config.state, state),
+        Err(error) => match registered_door(source, &StateFolder::Usual, state)? {
+            Some(door) => {
+                let error = error.in_one_line();
+                warn(&format!("the running gateway still has its previous configuration: {}", plain::clean(&error)));
+                Ok(Some(door))
+            }
+            None => Err(error),
+        },
+    }
+}
+
+/// The gateway that is registered in the state folder with this configuration.
+fn registered_door(source: &Source, folder: &StateFolder, state: Option<&str>) -> Result<Option<Door>, CliError> {
     let is_trusted = is_trusted(source, state);
-    let config = trusted_config(source, state)?;
-    let Some(folder) = config.state.resolve(state) else { return Ok(None) };
+    let Some(folder) = folder.resolve(state) else { return Ok(None) };
     let path = source.path().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
     let running = running::list(&running::folder(&folder)).into_iter().find(|running| running.configuration == path);
     running.map_or(Ok(None), |running| find::door(running, None, is_trusted))

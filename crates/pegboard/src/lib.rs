@@ -33,6 +33,7 @@ pub mod fuzzing;
 mod logging;
 mod memory;
 mod models;
+mod nesting;
 mod output;
 mod plain;
 mod progress;

@@ -17,6 +17,9 @@ pub(crate) const STRONG: Style = AnsiColor::Green.on_default().bold();
 /// What accompanies it.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
+/// The fewest columns in which a description says something.
+const LEAST_DESCRIPTION: usize = 12;
+
 /// Columns between two cells of a table.
 const GAP: usize = 2;
 
@@ -97,8 +100,15 @@ fn table_in(width: u16, head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| columns_of(cell));
         cells.chain([columns_of(head[at])]).max().unwrap_or_default() + GAP
     };
-    let is_fixed = |at: usize| at == 0 || numbers.contains(&at);
+    let is_name = |at: usize| head[at] == "TOOL" && head.len() <= 3;
+    let is_fixed = |at: usize| at == 0 || numbers.contains(&at) || is_name(at);
     let fixed: usize = (0..head.len()).filter(|at| is_fixed(*at)).map(widest).sum();
+    // Where names leave no room for descriptions, names are shown.
+    let is_crowded = fixed + LEAST_DESCRIPTION > usize::from(width);
+    if is_crowded && head.len() == 3 && is_name(1) && head[2] == "DESCRIPTION" && fixed <= usize::from(width) + GAP {
+        let rows = rows.into_iter().map(|row| row.into_iter().take(2).collect()).collect();
+        return table_in(width, &head[..2], rows, numbers);
+    }
     if fixed > usize::from(width) + GAP {
         return rows.iter().map(|row| list_of(head, row)).collect();
     }
@@ -119,8 +129,11 @@ fn table_in(width: u16, head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
-    // A name is there to be used, and so is never cut.
-    if let Some(column) = table.column_mut(0).filter(|_| head[0] == "TOOL") {
+    // A name is there to be used, and so is not cut.
+    let is_name = |at: usize| head.get(at) == Some(&"TOOL");
+    if let Some(at) = [0, 1].into_iter().find(|at| is_name(*at) && (*at == 0 || head.len() <= 3))
+        && let Some(column) = table.column_mut(at)
+    {
         column.set_constraint(ColumnConstraint::ContentWidth);
     }
     if let Some(column) = table.column_mut(1)
@@ -203,6 +216,19 @@ mod tests {
             assert!(shown.lines().all(|line| columns_of(line) <= width.into()), "{shown}");
             insta::assert_snapshot!(format!("{width} columns"), shown);
         }
+    }
+
+    #[test]
+    fn names_with_their_server_are_whole() {
+        let check = |name: &str, has_description: bool| {
+            let row = vec!["0.8900".to_owned(), name.to_owned(), "Reads a file from the disk.".to_owned()];
+            let shown = table_in(60, &["SCORE", "TOOL", "DESCRIPTION"], vec![row], &[0]);
+            let shown = anstream::adapter::strip_str(&shown).to_string();
+            assert!(shown.contains(name) && shown.lines().all(|line| columns_of(line) <= 60), "{shown}");
+            assert_eq!(shown.contains("DESCRIPTION"), has_description, "{shown}");
+        };
+        check("filesystem___read_text_file", true);
+        check("filesystem___list_directory_with_all_of_its_sizes", false);
     }
 
     #[test]

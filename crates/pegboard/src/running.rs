@@ -142,7 +142,16 @@ fn is_ours(_path: &Path) -> bool {
 fn is_alive(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     let asked = pid.map(rustix::process::test_kill_process);
-    asked.is_some_and(|asked| asked != Err(rustix::io::Errno::SRCH))
+    asked.is_some_and(|asked| asked != Err(rustix::io::Errno::SRCH)) && !pid.is_some_and(is_zombie)
+}
+
+/// Whether a process has ended, and its parent has not asked for its exit code yet. Elsewhere than on
+/// Linux that is not known.
+#[cfg(unix)]
+fn is_zombie(pid: rustix::process::Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    // The name in parentheses may contain anything; the state follows it.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
 }
 
 #[cfg(not(unix))]

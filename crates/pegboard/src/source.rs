@@ -91,6 +91,13 @@ impl Source {
         Self::find_in(named, is_demo, std::env::current_dir().ok().as_deref(), own)
     }
 
+    /// The configuration that is found by a command that runs in `folder` and names none.
+    pub(crate) fn found_from(folder: &Path) -> Self {
+        let env = |name: &str| std::env::var(name).ok();
+        let own = Surroundings { os: Os::current(), env: &env }.own_configuration();
+        Self::find_in(None, false, Some(folder), own)
+    }
+
     fn find_in(named: Option<&Path>, is_demo: bool, folder: Option<&Path>, own: Option<PathBuf>) -> Self {
         if is_demo {
             return Self::ChosenDemo;

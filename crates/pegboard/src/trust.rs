@@ -43,6 +43,39 @@ impl Trusted {
         let path = fs::canonicalize(path).map_err(|error| CliError::read(path, error))?;
         Ok(Self { path, sha256: hex(&digest(content)) })
     }
+
+    /// What has become of the file since it was trusted.
+    pub(crate) fn condition(&self) -> Condition {
+        if !self.path.is_file() {
+            return Condition::Missing;
+        }
+        match Content::load(&self.path).and_then(|content| Self::of(&self.path, content.bytes())) {
+            Ok(now) if now == *self => Condition::Unchanged,
+            Ok(_) => Condition::Changed,
+            Err(_) => Condition::Missing,
+        }
+    }
+}
+
+/// What has become of a file since it was trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// It is as it was, and so it is trusted.
+    Unchanged,
+    /// It has another content, which is not trusted.
+    Changed,
+    /// It is gone, or cannot be read.
+    Missing,
+}
+
+impl Condition {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Unchanged => "trusted",
+            Self::Changed => "changed",
+            Self::Missing => "missing",
+        }
+    }
 }
 
 /// Checks that a file is trusted with this content. On a terminal the user is asked.
@@ -231,11 +264,13 @@ mod tests {
         assert!(!is_trusted(&first, state));
         trust(&first, state).expect("it is saved");
         assert!(is_trusted(&first, state));
-        assert_eq!(list(state).expect("a list"), [first]);
+        assert_eq!(list(state).expect("a list"), std::slice::from_ref(&first));
+        assert_eq!(first.condition(), Condition::Unchanged);
         assert_eq!(programs(&Content::load(&file).expect("a file")).expect("servers"), ["a: run x"]);
         fs::write(&file, r#"{"mcpServers": {"a": {"command": "other"}}}"#).expect("a file");
         let second = examine(&file).expect("it is read");
         assert!(!is_trusted(&second, state), "another content");
+        assert_eq!(first.condition(), Condition::Changed);
         let copy = root.join("copy.json");
         fs::copy(&file, &copy).expect("a copy");
         trust(&second, state).expect("it is saved");
@@ -243,6 +278,8 @@ mod tests {
         assert!(distrust(&file, state).expect("it is saved"));
         assert!(!is_trusted(&second, state));
         assert!(!distrust(&file, state).expect("it is saved"));
+        fs::remove_file(&file).expect("a file");
+        assert_eq!(first.condition(), Condition::Missing);
         let _ = fs::remove_dir_all(root);
     }
 

@@ -244,11 +244,11 @@ async fn reload(State(desk): State<Desk>, request: Request) -> Response<Body> {
     let Some(reload) = &desk.options.reload else {
         return refuse(StatusCode::CONFLICT, "this gateway has no configuration file to reload");
     };
+    tracing::info!("configuration reload requested");
     let (reply, replied) = oneshot::channel();
     let is_sent = reload.send(reply).await.is_ok();
     match replied.await {
         Ok(Ok(change)) if is_sent => {
-            tracing::info!("configuration reload requested");
             let servers = &change.servers;
             let change = json!({
                 "added": servers.added, "changed": servers.changed, "removed": servers.removed,
@@ -277,10 +277,10 @@ async fn restart(State(desk): State<Desk>, Path(name): Path<String>, request: Re
     if !desk.control.restarts.admit(&name, Instant::now()) {
         return refuse(StatusCode::TOO_MANY_REQUESTS, "this server was restarted less than a second ago");
     }
+    tracing::info!(server = name, "server restart requested");
     if !desk.control.fleet.restart(&name, GRACE).await {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "the gateway is stopping");
     }
-    tracing::info!(server = name, "server restart requested");
     answer(StatusCode::ACCEPTED, &json!({"restarting": name}))
 }
 

@@ -86,7 +86,8 @@ async fn arguments_and_results_that_are_too_large_are_errors() {
     let expected = format!("server `one`: result is {bytes} bytes, over the limit of 2000 (`maxResultBytes`)");
     assert_eq!(text(&large), expected);
     let arguments = json!({"message": "x".repeat(2000)}).to_string();
-    let expected = "server `one`: arguments are 2014 bytes, over the limit of 1000 (`maxArgumentBytes`)";
+    let expected = "`echo` was not called: server `one`: arguments are 2014 bytes, over the limit of 1000 \
+                    (`maxArgumentBytes`)";
     assert_eq!(session.call("echo", &arguments).await, expected);
     assert_eq!(session.call("echo", r#"{"a":1}"#).await, "done");
     assert_eq!(server.called(), ["large", "echo"]);

@@ -96,7 +96,7 @@ fn syntax(error: &ParseError) -> Problem {
             letters.next().into_iter().flat_map(char::to_lowercase).chain(letters).collect()
         }
     };
-    let message = format!("is not JSON with comments: {reason}, column {}", error.column_display());
+    let message = format!("is not valid JSON: {reason}, column {}", error.column_display());
     at(error.line_display(), String::new(), message)
 }
 
@@ -278,15 +278,15 @@ mod tests {
         check(
             "{\"a\": 1\n \"a\": 2,\n 'b': 3}",
             &[
-                "line 1: the file is not JSON with comments: expected comma, column 8",
+                "line 1: the file is not valid JSON: expected comma, column 8",
                 "line 2: `a` is a duplicate of the key in line 1 (keep one of them)",
             ],
         );
         check(
             "{\"a\": 1\n \"b\": 2,\n",
             &[
-                "line 1: the file is not JSON with comments: expected comma, column 8",
-                "line 1: the file is not JSON with comments: unterminated object, column 1",
+                "line 1: the file is not valid JSON: expected comma, column 8",
+                "line 1: the file is not valid JSON: unterminated object, column 1",
             ],
         );
     }
@@ -297,10 +297,10 @@ mod tests {
         check("\n[]", &["line 2: the file must be an object"]);
         check(
             "{\"a\": \"sk-secret\\q\"}",
-            &["line 1: the file is not JSON with comments: unterminated string or invalid escape, column 17"],
+            &["line 1: the file is not valid JSON: unterminated string or invalid escape, column 17"],
         );
         let deep = "[".repeat(100_000);
-        check(&deep, &["line 1: the file is not JSON with comments: maximum nesting depth exceeded, column 513"]);
+        check(&deep, &["line 1: the file is not valid JSON: maximum nesting depth exceeded, column 513"]);
         let mut problems = Problems::new();
         assert!(Document::parse(&" ".repeat(MAX_BYTES + 1), &mut problems).is_none());
         assert_eq!(problems.lines(), ["line 1: the file is larger than 4 MiB"]);

@@ -225,6 +225,9 @@ pub struct ServerConfig {
     /// Values that were filled in from variables and files, wherever they stand. They are
     /// hidden in what is told of the server.
     pub secrets: Vec<Secret>,
+    /// Values in its command line that look like secrets. They are hidden like the others, but the
+    /// server stays the same one for approvals.
+    pub plain_secrets: Vec<Secret>,
     /// How to get a login, if it wants one.
     pub oauth: OAuthConfig,
     /// When to use its tools, for models.
@@ -360,6 +363,7 @@ impl ServerConfig {
             process_namespace: None,
             new_servers: NewServers::default(),
             secrets: Vec::new(),
+            plain_secrets: Vec::new(),
             oauth: OAuthConfig::default(),
             prompt_instructions: PromptInstructions::default(),
             inherit_env: None,

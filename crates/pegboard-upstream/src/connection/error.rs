@@ -17,6 +17,9 @@ pub enum CallError {
     /// The connection is gone.
     #[error("the server is not connected: {0}")]
     Closed(Arc<str>),
+    /// It was not sent: the server does not run.
+    #[error("the server is not connected: {0}")]
+    NotRunning(Arc<str>),
     /// The server has forgotten the session; it never saw the call.
     #[error("the session expired on the server")]
     SessionExpired,
@@ -68,12 +71,20 @@ impl CallError {
         Self::Unreachable(error.without_url())
     }
 
+    /// Whether the call was certainly not sent to the server.
+    pub fn is_unsent(&self) -> bool {
+        matches!(
+            self,
+            Self::NotRunning(_) | Self::Held | Self::Busy(_) | Self::ArgumentsTooLarge { .. } | Self::Tripped(_)
+        )
+    }
+
     /// What kind of failure it is, in one word.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Rpc(_) => "refused",
             Self::Timeout(_) => "timeout",
-            Self::Closed(_) => "closed",
+            Self::Closed(_) | Self::NotRunning(_) => "closed",
             Self::SessionExpired => "expired",
             Self::Status { .. } => "status",
             Self::Login(_) => "login",

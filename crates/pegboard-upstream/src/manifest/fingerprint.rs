@@ -82,7 +82,7 @@ fn identity(config: &ServerConfig) -> Vec<Vec<u8>> {
         }
         other => other.clone(),
     };
-    let redactor = Redactor::of(&ServerConfig { transport: plain, ..config.clone() });
+    let redactor = Redactor::of(&ServerConfig { transport: plain, plain_secrets: Vec::new(), ..config.clone() });
     let hidden = |text: &str| redactor.redact_literally(text).into_bytes();
     let mut parts: Vec<Vec<u8>> = vec![hidden(&config.name)];
     match &config.transport {

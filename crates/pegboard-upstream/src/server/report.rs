@@ -58,7 +58,7 @@ pub struct Report {
     pub last_error: Option<String>,
 }
 
-/// The calls of a server since it was configured.
+/// The calls of a server since the gateway was started, also before a restart of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct CallCounts {
@@ -130,6 +130,12 @@ impl Notes {
         *lock(&self.last_error) = Some(reason.to_owned());
         let mut failures = lock(&self.failures);
         *failures = (failures.0 + 1, reason.to_owned());
+    }
+
+    /// Adds the calls of a predecessor, of which none is counted again.
+    pub(super) fn continue_from(&self, old: &Self) {
+        self.total.fetch_add(old.total.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.failed.fetch_add(old.failed.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     pub(super) fn failures(&self) -> u64 {

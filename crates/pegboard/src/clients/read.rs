@@ -276,7 +276,7 @@ mod tests {
             Client::Cursor,
             None,
             "{\n\"mcpServers\": {\n\"a\": {\"env\": {\"K\": \"s3cret",
-            &["line 3: the file is not JSON with comments: unterminated string or invalid escape, column 20"],
+            &["line 3: the file is not valid JSON: unterminated string or invalid escape, column 20"],
         );
         check(
             Client::Codex,
@@ -288,7 +288,7 @@ mod tests {
             Client::Cursor,
             None,
             "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}\n \"b\": 1}",
-            &[r#"a: {"command":"x"}"#, "line 1: the file is not JSON with comments: expected comma, column 39"],
+            &[r#"a: {"command":"x"}"#, "line 1: the file is not valid JSON: expected comma, column 39"],
         );
         check(Client::Cursor, None, "{\"mcpServers\": []}", &["the servers are not an object"]);
         check(Client::Cursor, None, " \n", &[]);

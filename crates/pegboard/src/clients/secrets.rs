@@ -107,8 +107,21 @@ pub(crate) fn find(server: &Server) -> Vec<Found> {
 /// The secrets themselves that are in `server` in plain text, for whoever must not let them out.
 pub(crate) fn texts(server: &Server) -> Vec<String> {
     let mut server = server.clone();
-    let of = |slot: Slot<'_>| slot.secrets().into_iter().map(|range| slot.text[range].to_owned()).collect::<Vec<_>>();
+    let of = |slot: Slot<'_>| {
+        let text = slot.text.as_str();
+        match slot.is_script() {
+            // The other words of a script stand in many texts.
+            true => script_secrets(text).map(str::to_owned).collect(),
+            false => slot.secrets().into_iter().map(|range| text[range].to_owned()).collect::<Vec<_>>(),
+        }
+    };
     slots(&mut server).into_iter().flat_map(of).collect()
+}
+
+/// The secrets in the arguments of a program.
+pub(crate) fn in_args(args: &[String]) -> Vec<String> {
+    let (command, args) = (String::new(), args.to_vec());
+    texts(&Server::new(Reach::Program { command, args, env: Vec::new(), env_file: None, cwd: None }))
 }
 
 /// Makes variables of what looks like a secret in the server that is called `name`. `taken`
@@ -177,6 +190,12 @@ struct Slot<'a> {
 }
 
 impl Slot<'_> {
+    /// Whether the text is a line for a shell.
+    fn is_script(&self) -> bool {
+        let text = self.text.as_str();
+        self.kind == SlotKind::Word && text.contains(char::is_whitespace) && !text.contains(": ")
+    }
+
     /// Where in the text something looks like a secret, in order.
     fn secrets(&self) -> Vec<Range<usize>> {
         let text = self.text.as_str();
@@ -188,8 +207,8 @@ impl Slot<'_> {
             return in_address;
         }
         let named = named_value(text).filter(|_| self.kind == SlotKind::Word);
-        if self.kind == SlotKind::Word && text.contains(char::is_whitespace) && !text.contains(": ") {
-            return is_script_with_secret(text).then_some(0..text.len()).into_iter().collect();
+        if self.is_script() {
+            return script_secrets(text).next().map(|_| 0..text.len()).into_iter().collect();
         }
         let start = named.map_or_else(|| scheme(text), |(_, start)| start);
         let body = text.get(start..).unwrap_or_default();
@@ -243,13 +262,15 @@ fn named_value(text: &str) -> Option<(&str, usize)> {
     Some((name, text.len() - value.len() + scheme(value)))
 }
 
-/// Whether a line for a shell sets something that is called like a secret, or has a token in it.
-fn is_script_with_secret(text: &str) -> bool {
-    let is_setting = |word: &str| {
+/// The values that a line for a shell gives to something that is called like a secret, and its tokens.
+fn script_secrets(text: &str) -> impl Iterator<Item = &str> {
+    text.split_whitespace().filter_map(|word| {
         let named = word.trim_matches(['"', '\'', ';']);
-        named_value(named).is_some_and(|(_, start)| start < named.len() && !named[start..].starts_with('$'))
-    };
-    text.split_whitespace().any(|word| is_setting(word) || looks_like_token(word))
+        let value = named_value(named).map(|(_, start)| named[start..].trim_matches(['"', '\'', ';']));
+        value
+            .filter(|value| !value.is_empty() && !value.starts_with('$'))
+            .or_else(|| looks_like_token(word).then_some(named))
+    })
 }
 
 /// How long the word in front of a secret is.

@@ -128,7 +128,7 @@ impl Server {
             Reach::Program { command, args, .. } => {
                 let words: Vec<&str> =
                     std::iter::once(command.as_str()).chain(args.iter().map(String::as_str)).collect();
-                let program = words.iter().take(4).position(|word| is_our_binary(word));
+                let program = words.iter().take(4).position(|word| crate::nesting::is_our_program(word));
                 program.is_some_and(|at| words.get(at + 1) == Some(&"serve"))
             }
             Reach::Remote { url, .. } => {
@@ -174,12 +174,6 @@ fn normal(url: &str) -> String {
 /// Everything before the path.
 fn host(url: &str) -> String {
     normal(url).splitn(4, '/').take(3).collect::<Vec<_>>().join("/")
-}
-
-/// Whether a word of a command line is our own program.
-fn is_our_binary(word: &str) -> bool {
-    let file = word.rsplit(['/', '\\']).next().unwrap_or(word);
-    file == "pegboard" || file.eq_ignore_ascii_case("pegboard.exe")
 }
 
 #[cfg(test)]

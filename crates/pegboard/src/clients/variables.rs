@@ -114,7 +114,10 @@ fn asked(id: &str, context: &Context<'_>, notes: &mut Vec<String>) -> String {
     match default.filter(|default| !default.contains(['}', '$'])) {
         Some(default) => format!("${{{name}:-{default}}}"),
         None => {
-            push_once(notes, format!("VS Code asks for `{name}`; Pegboard uses a variable"));
+            push_once(
+                notes,
+                format!("VS Code asks for `{}`; Pegboard uses the variable `{name}`", super::show::printable_line(id)),
+            );
             format!("${{{name}}}")
         }
     }
@@ -228,7 +231,7 @@ mod tests {
         check(
             Client::Vscode,
             "${input:api-key}:${input:port}:${input:api-key}",
-            "${API_KEY}:${PORT:-80}:${API_KEY} (VS Code asks for `API_KEY`; Pegboard uses a variable)",
+            "${API_KEY}:${PORT:-80}:${API_KEY} (VS Code asks for `api-key`; Pegboard uses the variable `API_KEY`)",
         );
     }
 

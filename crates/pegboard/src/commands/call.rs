@@ -2,22 +2,25 @@
 
 mod arguments;
 
-use std::io::{IsTerminal as _, Read as _, stdin, stdout};
+use std::{
+    io::{IsTerminal as _, Read as _, stdin, stdout},
+    sync::Arc,
+};
 
 use clap::Args;
-use pegboard_core::Selection;
-use pegboard_discovery::{Callee, DialectName, Session, Settings};
+use pegboard_core::{Selection, Tool};
+use pegboard_discovery::{Callee, Session};
 use serde_json::Value;
 
-use super::serve::runtime;
+use super::{serve::runtime, tools};
 use crate::{
     Outcome,
     cli::options::{Format, PlainOutputArgs},
-    contact::{CallAnswer, Contact, Start},
+    config::Config,
+    contact::{AskError, CallAnswer, Contact, ContactError, Start},
     error::{CliError, say},
     output, plain,
-    rankers::RankerName,
-    source::ConfigArgs,
+    source::{ConfigArgs, Source},
 };
 
 /// The largest arguments on standard input.
@@ -52,11 +55,65 @@ pub(crate) fn run(args: &CallArgs) -> Result<Outcome, CliError> {
         given => given.to_vec(),
     };
     runtime()?.block_on(async {
-        let contact = Contact::open(&source, args.state.as_deref(), Start::Unknown).await?;
+        let contact = open(&source, args.state.as_deref(), &args.tool).await?;
         let called = call(&contact, &args.tool, &given).await;
         contact.close().await;
-        print(called?, args.output.format())
+        match called? {
+            Called::Answered(name, answer) => print(&name, &answer, args.output.format()),
+            Called::Lost(error) => {
+                error.print();
+                Ok(Outcome::No)
+            }
+        }
     })
+}
+
+/// A gateway that can call the tool. Where none runs, only the server of the tool is started, if its name
+/// or the tool lists of earlier runs say which one that is.
+async fn open(source: &Source, state: Option<&str>, name: &str) -> Result<Contact, CliError> {
+    if let Some(running) = Contact::running(source, state).await? {
+        return Ok(running);
+    }
+    let config = source.read(state)?;
+    if source.path().is_some()
+        && let Some(server) = server_of(name, &config, source, state).await?
+    {
+        let contact = Contact::start(config.clone(), source, state, &Start::Only(server.clone())).await?;
+        let is_there = session(&contact).await.is_ok_and(|session| resolve(&session, name).is_some());
+        if is_there || contact.has_failed(&server) {
+            return Ok(contact);
+        }
+        contact.close().await;
+    }
+    Contact::start(config, source, state, &Start::Unknown).await
+}
+
+/// The server that has the tool, by the tool lists of earlier runs or by the name.
+async fn server_of(
+    name: &str,
+    config: &Config,
+    source: &Source,
+    state: Option<&str>,
+) -> Result<Option<String>, CliError> {
+    let known = Contact::start(config.clone(), source, state, &Start::None).await?;
+    let session = session(&known).await;
+    known.close().await;
+    if let Some(Target::Tool(tool)) = resolve(&session?, name) {
+        return Ok(tool.server_name().map(str::to_owned));
+    }
+    let servers = config.servers.iter().filter(|server| server.is_enabled).map(|server| server.name.as_str());
+    Ok(server_in(name_in(name), servers).map(str::to_owned))
+}
+
+/// The server whose name a tool's name begins with.
+fn server_in<'a>(name: &str, servers: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let name = name.strip_prefix("mcp__").unwrap_or(&name);
+    let is_before = |server: &&str| {
+        let rest = name.strip_prefix(&server.to_lowercase());
+        rest.is_some_and(|rest| ["__", "/", ":", "."].iter().any(|sign| rest.starts_with(sign)))
+    };
+    servers.filter(is_before).max_by_key(|server| server.len())
 }
 
 fn read_input() -> Result<String, CliError> {
@@ -69,23 +126,56 @@ fn read_input() -> Result<String, CliError> {
     Ok(text)
 }
 
-async fn call(contact: &Contact, name: &str, given: &[String]) -> Result<(String, CallAnswer), CliError> {
-    let catalog = contact.catalog().await?;
-    let (dialect, ranker) = (DialectName::Bridge, RankerName::Keyword.build(None, 0.0));
-    let mut session = Session::expecting(dialect, Settings::default(), catalog, Selection::everything(), ranker.into());
-    let tool = match [name, name_in(name)].map(|name| session.resolve(name, &Value::Null)) {
-        [Callee::Direct(tool), _] | [_, Callee::Direct(tool)] => tool,
-        _ => {
+/// What a name stands for.
+enum Target {
+    /// A tool of a server.
+    Tool(Arc<Tool>),
+    /// A tool of the gateway itself, such as `search_tools`.
+    Own,
+}
+
+/// What became of a call.
+enum Called {
+    /// The tool with this name answered.
+    Answered(String, CallAnswer),
+    /// Nobody knows whether the tool ran.
+    Lost(CliError),
+}
+
+/// The tools of a gateway, to find one by any spelling of its name.
+async fn session(contact: &Contact) -> Result<Session, CliError> {
+    Ok(tools::session(contact.catalog().await?, Selection::everything()))
+}
+
+fn resolve(session: &Session, name: &str) -> Option<Target> {
+    match [name, name_in(name)].map(|name| session.resolve(name, &Value::Null)) {
+        [Callee::Direct(tool), _] | [_, Callee::Direct(tool)] => Some(Target::Tool(tool)),
+        [_, Callee::Meta(_)] => Some(Target::Own),
+        _ => None,
+    }
+}
+
+async fn call(contact: &Contact, name: &str, given: &[String]) -> Result<Called, CliError> {
+    let mut session = session(contact).await?;
+    let (shown, arguments) = match resolve(&session, name) {
+        Some(Target::Tool(tool)) => (session.name_of(&tool), arguments::read(given, Some(&tool))?),
+        Some(Target::Own) => (name_in(name).to_owned(), arguments::read(given, None)?),
+        None => {
             let reason = session.call(name_in(name), &Value::Object(serde_json::Map::new())).reply.into_text();
             return Err(
                 CliError::new(reason).hint("`pegboard tools` lists the tools, `pegboard tools QUERY` finds one")
             );
         }
     };
-    let arguments = arguments::read(given, &tool)?;
-    let shown = session.name_of(&tool);
-    let answer = contact.call(&shown, &arguments).await.map_err(|error| contact.explain(error))?;
-    Ok((shown, answer))
+    match contact.call(&shown, &arguments).await {
+        Ok(answer) => Ok(Called::Answered(shown, answer)),
+        Err(ContactError::Ask(error @ AskError::Broken(_))) => {
+            let shown = format!("the connection to the gateway was lost while `{shown}` was called");
+            let hint = "the tool may have run: check its effects before you call it again";
+            Ok(Called::Lost(CliError::new(shown).because(error).hint(hint)))
+        }
+        Err(error) => Err(contact.explain(error)),
+    }
 }
 
 /// The name in a signature such as `get_time(zone: string)`, which a search shows; a name is itself.
@@ -94,7 +184,7 @@ fn name_in(signature: &str) -> &str {
 }
 
 /// Prints a result; whether the tool did its work.
-fn print((name, answer): (String, CallAnswer), format: Format) -> Result<Outcome, CliError> {
+fn print(name: &str, answer: &CallAnswer, format: Format) -> Result<Outcome, CliError> {
     let text = to_text(&answer.result);
     let is_refused = answer.is_error && text.starts_with(&format!("`{name}` was not called: "));
     if is_refused {
@@ -159,6 +249,23 @@ mod tests {
         check("time___get_current_time(timezone: string)", "time___get_current_time");
         check("a () -> string", "a");
         check("a", "a");
+    }
+
+    #[test]
+    fn the_server_in_a_name() {
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(server_in(name, ["time", "time__zone", "git.hub"].into_iter()), expected, "{name}");
+        };
+        check("time___now", Some("time"));
+        check("time__now", Some("time"));
+        check("time:now", Some("time"));
+        check("time/now", Some("time"));
+        check("Time.now", Some("time"));
+        check("mcp__time__now", Some("time"));
+        check("time__zone___now", Some("time__zone"));
+        check("git.hub___issues", Some("git.hub"));
+        check("timezone", None);
+        check("now", None);
     }
 
     #[test]

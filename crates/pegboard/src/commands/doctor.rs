@@ -29,7 +29,7 @@ use crate::{
     Outcome,
     cli::options::{Format, LogArgs, OutputArgs},
     clients::{read, server::Server},
-    config::{Config, Content},
+    config::{Config, Content, state},
     error::CliError,
     logging, output,
     progress::Progress,
@@ -179,6 +179,8 @@ fn examined(case: &Case, args: &DoctorArgs, findings: &mut Vec<Finding>) -> Resu
         };
         if condition == Condition::Failed {
             let mut server = server.clone();
+            // One whose tools are known would wait for a call.
+            server.lazy = Some(false);
             let limit = args.timeout.map(Duration::from_secs);
             server.timeouts.connect = limit.map_or(server.timeouts.connect, |limit| limit.min(server.timeouts.connect));
             startable.push(server);
@@ -189,7 +191,9 @@ fn examined(case: &Case, args: &DoctorArgs, findings: &mut Vec<Finding>) -> Resu
         return Ok(patients);
     }
     let progress = Arc::new(Progress::new(startable.len(), "starting servers"));
-    let started = runtime()?.block_on(start::all(startable, &progress));
+    let state = case.config.state.resolve(args.state.as_deref());
+    let manifests = state.map(|state| state::manifests(&state));
+    let started = runtime()?.block_on(start::all(startable, manifests.as_deref(), &progress));
     drop(progress);
     for (started, found) in started {
         findings.extend(found);

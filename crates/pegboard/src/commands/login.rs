@@ -30,7 +30,11 @@ pub(crate) struct LoginArgs {
     pub(crate) server: String,
 
     /// Configuration file [default: `pegboard.json` in this folder or above, else your user configuration]
-    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    #[arg(value_name = "CONFIG")]
+    pub(crate) argument: Option<PathBuf>,
+
+    /// Configuration file, as a flag
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
     /// Print the URL instead of opening a browser; if your browser is on another machine, paste the
@@ -48,7 +52,8 @@ pub(crate) struct LoginArgs {
 }
 
 pub(crate) fn run(args: &LoginArgs) -> Result<Outcome, CliError> {
-    let (server, logins) = server_and_logins(&args.server, args.config.as_deref(), args.state.as_deref())?;
+    let file = args.argument.as_deref().or(args.config.as_deref());
+    let (server, logins) = server_and_logins(&args.server, file, args.state.as_deref())?;
     let runtime = runtime()?;
     let outcome = runtime.block_on(log_in(args, &server, &logins));
     // A read of standard input cannot be taken back; it must not keep us from ending.

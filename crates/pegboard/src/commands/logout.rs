@@ -24,7 +24,11 @@ pub(crate) struct LogoutArgs {
     pub(crate) server: String,
 
     /// Configuration file [default: `pegboard.json` in this folder or above, else your user configuration]
-    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    #[arg(value_name = "CONFIG")]
+    pub(crate) argument: Option<PathBuf>,
+
+    /// Configuration file, as a flag
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 
     /// State folder with the logins [default: `pegboard` in the user's state folder]
@@ -33,7 +37,8 @@ pub(crate) struct LogoutArgs {
 }
 
 pub(crate) fn run(args: &LogoutArgs) -> Result<Outcome, CliError> {
-    let (server, logins) = server_and_logins(&args.server, args.config.as_deref(), args.state.as_deref())?;
+    let file = args.argument.as_deref().or(args.config.as_deref());
+    let (server, logins) = server_and_logins(&args.server, file, args.state.as_deref())?;
     let name = &server.name;
     match runtime()?.block_on(logout(&server, &logins)) {
         Ok(LoggedOut::Nothing) => {

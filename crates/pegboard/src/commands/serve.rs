@@ -34,7 +34,7 @@ use crate::{
     demo, embeddings,
     error::{CliError, say, warn},
     logging::{self, LogBuffer},
-    memory, output,
+    memory, nesting, output,
     rankers::shared_rankers,
     running,
     source::Source,
@@ -48,6 +48,9 @@ pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 /// How long answers may take to be written once calls were cut.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
+/// Servers that take longer to start are announced before they are ready.
+const SOON: Duration = Duration::from_secs(2);
+
 /// How long answers may take to be sent after a second signal.
 const SECOND_SIGNAL: Duration = Duration::from_millis(200);
 
@@ -55,6 +58,7 @@ const SECOND_SIGNAL: Duration = Duration::from_millis(200);
 const MAX_WORKERS: usize = 4;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
+    nesting::check_depth()?;
     let source = args.config.source();
     if args.stdio {
         explain_pipe();
@@ -317,10 +321,29 @@ fn announce(format: LogFormat, text: &str) {
     }
 }
 
-/// Says once what there is, when it is known.
+/// Announces the servers and tools when the servers are ready or have failed, and before that if some
+/// take long.
 async fn summarise(gateway: Arc<Gateway>, format: LogFormat, url: String) {
     gateway.ready().await;
-    announce(format, &summary(&gateway.servers(), gateway.catalog().len()));
+    // Cached tool lists answer at once; what became of the servers is known later.
+    let servers = gateway.servers();
+    let limit = servers.iter().map(|server| server.config().timeouts.connect).max().unwrap_or_default();
+    let settled = async {
+        for server in servers.iter() {
+            server.settled().await;
+        }
+    };
+    tokio::pin!(settled);
+    let mut last = String::new();
+    if tokio::time::timeout(SOON, &mut settled).await.is_err() {
+        last = summary(&servers, gateway.catalog().len());
+        announce(format, &last);
+        let _ = tokio::time::timeout(limit, settled).await;
+    }
+    let now = summary(&gateway.servers(), gateway.catalog().len());
+    if now != last {
+        announce(format, &now);
+    }
     if std::io::stderr().is_terminal() {
         announce(format, &format!("connect a client: `pegboard connect CLIENT --http {url} --write`"));
     }
@@ -332,19 +355,24 @@ fn summary(servers: &[Arc<Upstream>], tools: usize) -> String {
     let count = |is_it: fn(&State) -> bool| enabled.iter().filter(|server| is_it(&server.state())).count();
     let ready = count(|state| *state == State::Ready);
     let failed = count(|state| matches!(state, State::Failed { .. }));
+    let resting = count(State::is_resting);
     let known = enabled.iter().filter(|server| server.is_from_manifest()).count();
-    let mut parts = vec![match enabled.len() {
-        1 => format!("{ready} of 1 server is ready"),
-        all => format!("{ready} of {all} servers ready"),
+    let mut parts = vec![match (ready, enabled.len()) {
+        (1, 1) => "1 server ready".to_owned(),
+        (ready, all) => format!("{ready} of {all} servers ready"),
     }];
-    let waiting = enabled.len() - ready - failed;
-    for (number, what) in [(waiting, "starting or idle"), (failed, "failed"), (known, "with cached tool lists")] {
+    let starting = enabled.len() - ready - failed - resting;
+    for (number, what) in [(starting, "starting"), (resting, "started by the next call"), (failed, "failed")] {
         if number > 0 {
             parts.push(format!("{number} {what}"));
         }
     }
     let advice = if failed > 0 { "; `pegboard doctor` shows why servers fail" } else { "" };
-    format!("{}; {}{advice}", parts.join(", "), output::counted(tools, "tool"))
+    let origin = match known {
+        0 => String::new(),
+        known => format!(" (cached lists of {})", output::counted(known, "server")),
+    };
+    format!("{}; {}{origin}{advice}", parts.join(", "), output::counted(tools, "tool"))
 }
 
 /// How to listen; `None` when a client has started us and speaks on our pipes.

@@ -13,6 +13,7 @@ use crate::{
     clients::{edit, files, read, sections},
     config, contact,
     error::{CliError, say, warn},
+    nesting,
     source::{self, Source},
     trust,
 };
@@ -32,7 +33,7 @@ pub(crate) struct AddArgs {
     command: Vec<String>,
 
     /// Environment variable for the program; `KEY=${VAR}` takes the value from your environment
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, short, value_name = "KEY=VALUE")]
     env: Vec<String>,
 
     /// Header to send with every request to a remote server
@@ -75,6 +76,7 @@ pub(crate) fn add(args: &AddArgs) -> Result<Outcome, CliError> {
     }
     let server = entry(args)?;
     let file = File::open(&args.file, true)?;
+    refuse_itself(args, &file)?;
     if sections::find_server(&file.value, &args.name).is_some() && !args.force {
         return Err(CliError::new(format!("`{}` already has a server `{}`", file.path.display(), args.name))
             .hint("`--force` replaces it"));
@@ -83,11 +85,22 @@ pub(crate) fn add(args: &AddArgs) -> Result<Outcome, CliError> {
     let section = section.unwrap_or_else(|| sections::section_for_new(&file.value));
     let text = edit::json::set(&file.text(), section, &args.name, &server);
     let has_values = [&args.env, &args.header].into_iter().flatten().any(|pair| !is_reference(pair));
-    let outcome = file.write(text, &format!("added `{}`", args.name), has_values)?;
+    let outcome = file.write(text, &format!("added `{}` to", args.name), has_values)?;
     if let Some(program) = args.command.first().filter(|program| !is_program(program)) {
         warn(&format!("no program `{program}` on this machine; `pegboard doctor` checks the configuration"));
     }
     Ok(outcome)
+}
+
+/// Refuses a server that would start the gateway of this very file.
+fn refuse_itself(args: &AddArgs, file: &File<'_>) -> Result<(), CliError> {
+    let Some((command, rest)) = args.command.split_first() else { return Ok(()) };
+    let named = args.env.iter().find_map(|pair| pair.strip_prefix("PEGBOARD_CONFIG="));
+    match nesting::serves(command, rest, named, None, &file.path) {
+        true => Err(CliError::new(format!("`{}` was not added: {}", args.name, nesting::SERVES_ITSELF))
+            .hint("name another configuration after `serve`, or add the servers themselves")),
+        false => Ok(()),
+    }
 }
 
 /// Whether the value of a `KEY=VALUE` or a `NAME: VALUE` is only a variable without a default.
@@ -119,7 +132,7 @@ pub(crate) fn remove(args: &NameArgs) -> Result<Outcome, CliError> {
         return Ok(file.report_missing(&args.server));
     };
     let text = edit::json::remove(&file.text(), section, &args.server);
-    file.write(text, &format!("removed `{}`", args.server), false)
+    file.write(text, &format!("removed `{}` from", args.server), false)
 }
 
 pub(crate) fn enable(args: &NameArgs) -> Result<Outcome, CliError> {
@@ -149,7 +162,7 @@ fn switch(args: &NameArgs, is_on: bool) -> Result<Outcome, CliError> {
         true => Ok(text),
         false => edit::json::set(&text, &keys, "disabled", &json!(true)),
     });
-    file.write(text, &format!("{} `{}`", if is_on { "enabled" } else { "disabled" }, args.server), false)
+    file.write(text, &format!("{} `{}` in", if is_on { "enabled" } else { "disabled" }, args.server), false)
 }
 
 /// A server as the configuration has it.
@@ -232,7 +245,8 @@ impl<'a> File<'a> {
         Outcome::No
     }
 
-    /// Writes the changed text, unless it is not a configuration any more. A file that `becomes_private` can
+    /// Writes the changed text, unless it is not a configuration any more, and reports it with `done`
+    /// before the name of the file. A file that `becomes_private` can
     /// only be read by its owner afterwards.
     fn write(
         self,
@@ -257,7 +271,10 @@ impl<'a> File<'a> {
             trust::trust(before, self.state)?;
         }
         written?;
-        say(&format!("{done} in {shown}"));
+        say(&format!("{done} {shown}"));
+        if self.source.needs_trust() && before.is_none() {
+            say("the file is not trusted, so no server in it is started: `pegboard trust` shows what it starts");
+        }
         self.reload();
         Ok(Outcome::Yes)
     }

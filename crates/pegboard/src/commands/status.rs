@@ -28,7 +28,11 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Configuration file of the gateway [default: any running gateway]
-    #[arg(value_name = "CONFIG", env = "PEGBOARD_CONFIG")]
+    #[arg(value_name = "CONFIG")]
+    argument: Option<PathBuf>,
+
+    /// Configuration file of the gateway, as a flag
+    #[arg(long, value_name = "FILE", env = "PEGBOARD_CONFIG")]
     config: Option<PathBuf>,
 
     #[command(flatten)]
@@ -48,14 +52,15 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, CliError> {
-    let found = find::find(&args.gateway, args.config.as_deref())?;
+    let found = find::find(&args.gateway, args.argument.as_deref().or(args.config.as_deref()))?;
     let is_json = args.json || args.format == Some(Format::Json);
     runtime()?.block_on(async {
         match found {
             Found::One(door) if args.watch => watch::watch(&door).await,
             Found::One(door) => one(&door, is_json).await,
             Found::Several(_) if args.watch => {
-                Err(CliError::new("several gateways are running").hint("choose one with CONFIG, `--url` or `--socket`"))
+                Err(CliError::new("several gateways are running")
+                    .hint("choose one with `--config`, `--url` or `--socket`"))
             }
             Found::Several(doors) => several(&doors, is_json).await,
         }

@@ -221,9 +221,9 @@ impl Report {
             let mark = if row.dialect == DialectName::Bridge.as_str() { " (default)" } else { "" };
             vec![
                 format!("{}{mark}", row.dialect),
-                row.first_list.to_string(),
+                output::count(row.first_list as u64),
                 format!("{share:.1} %"),
-                row.prompt.to_string(),
+                output::count(row.prompt as u64),
                 format!("{}", percentile(&row.answers, 0.5)),
                 format!("{}", percentile(&row.answers, 0.9)),
             ]
@@ -234,18 +234,25 @@ impl Report {
         let search = if exposure.is_on { "on" } else { "off" };
         let asked = match *queries {
             fewer if fewer < QUERIES.min(*tools) => {
-                format!("{fewer} queries for each dialect, instead of {QUERIES} in catalogs of up to 10000 tools\n")
+                format!("{fewer} queries for each dialect, instead of {QUERIES} in catalogs of up to 10,000 tools\n")
             }
             _ => String::new(),
         };
-        format!(
-            "{}, {tokens} tokens all at once (estimate: {estimate}), \
-             {complete_signatures} with a complete signature\n\
-             as `pegboard status` counts them, with the names of a gateway: {gateway_estimate} (estimate)\n\
-             automatic tool search: {search} ({})\n{asked}{table}",
+        let number = |number: &usize| output::count(*number as u64);
+        let summary = format!(
+            "{}, {} tokens all at once (estimate: {}), {} with a complete signature",
             output::counted(*tools, "tool"),
-            exposure.reason
-        )
+            number(tokens),
+            number(estimate),
+            number(complete_signatures),
+        );
+        let as_status = format!(
+            "as `pegboard status` counts them, with the names of a gateway: {} (estimate)",
+            number(gateway_estimate)
+        );
+        let search = format!("automatic tool search: {search} ({})", exposure.reason);
+        let lines = [summary, as_status, search].map(|line| output::wrapped(&line, 0, 0, output::width()));
+        format!("{}\n{asked}{table}", lines.join("\n"))
     }
 }
 

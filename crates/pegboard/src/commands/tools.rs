@@ -1,9 +1,14 @@
 //! `pegboard tools`.
 
-use std::collections::HashSet;
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use clap::Args;
 use pegboard_core::{Catalog, Query, Selection, Tool};
+use pegboard_discovery::{Callee, DialectName, Session, Settings};
+use pegboard_upstream::config::keys::did_you_mean;
 use serde_json::{Value, json};
 
 use super::serve::runtime;
@@ -19,6 +24,9 @@ use crate::{
 
 /// Tools that a query finds unless the user wants more.
 const LIMIT: usize = 20;
+
+/// Tools that are named when none fits well enough.
+const NEAREST: usize = 3;
 
 /// The longest description in a table, type of a parameter, and description of a single tool.
 const MAX_DESCRIPTION: usize = 300;
@@ -51,6 +59,11 @@ pub(crate) struct ToolsArgs {
 }
 
 pub(crate) fn run(args: &ToolsArgs) -> Result<Outcome, CliError> {
+    let query = args.query.join(" ");
+    let query = query.trim();
+    if query.is_empty() && !args.query.is_empty() {
+        return Err(CliError::new("the query is blank").hint("`pegboard tools` without a query lists all tools"));
+    }
     let source = args.config.source();
     source.announce();
     let catalog = runtime()?.block_on(async {
@@ -59,47 +72,99 @@ pub(crate) fn run(args: &ToolsArgs) -> Result<Outcome, CliError> {
         contact.close().await;
         catalog
     })?;
+    check_servers(&args.server, &catalog)?;
     let selection = Selection::everything().allow_servers(&args.server);
-    let tools = chosen(&catalog, &selection, args.query.join(" ").trim(), args.limit)?;
+    let chosen = choose(&catalog, &selection, query, args.limit)?;
     match args.output.format() {
-        Format::Json => output::json(&tools.iter().map(|tool| to_json(tool)).collect::<Vec<_>>())?,
-        Format::Text => match (tools.as_slice(), args.query.as_slice()) {
-            ([tool], [name]) if tool.name() == name => output::text(&details(tool))?,
-            (tools, _) => print(tools)?,
+        Format::Json => output::json(&chosen.tools().iter().map(|tool| to_json(tool)).collect::<Vec<_>>())?,
+        Format::Text => match &chosen {
+            Chosen::Named(tool) => output::text(&details(tool))?,
+            Chosen::Several(tools) => print(tools)?,
+            Chosen::Nothing(_) => {}
         },
     }
-    if tools.is_empty() {
-        say("no tools");
+    if let Chosen::Nothing(nearest) = &chosen {
+        say(&nothing(query, nearest));
     }
-    Ok(if tools.is_empty() { Outcome::No } else { Outcome::Yes })
+    Ok(if chosen.tools().is_empty() { Outcome::No } else { Outcome::Yes })
 }
 
-/// All tools, the one of which the query is the name, or those that fit it, the best first.
-fn chosen<'a>(
-    catalog: &'a Catalog,
-    selection: &Selection,
-    query: &str,
-    limit: Option<usize>,
-) -> Result<Vec<&'a Tool>, CliError> {
-    let visible = || catalog.iter().map(AsRef::as_ref).filter(|tool: &&Tool| selection.allows(tool));
-    if let Some(named) = visible().find(|tool| tool.name() == query) {
-        return Ok(vec![named]);
+/// The tools that are shown.
+enum Chosen {
+    /// The one that is named.
+    Named(Arc<Tool>),
+    /// All of them, or those that a query finds, the best first.
+    Several(Vec<Arc<Tool>>),
+    /// None; the names of the nearest.
+    Nothing(Vec<String>),
+}
+
+impl Chosen {
+    fn tools(&self) -> &[Arc<Tool>] {
+        match self {
+            Self::Named(tool) => std::slice::from_ref(tool),
+            Self::Several(tools) => tools,
+            Self::Nothing(_) => &[],
+        }
     }
+}
+
+/// Checks that these servers have tools.
+fn check_servers(servers: &[String], catalog: &Catalog) -> Result<(), CliError> {
+    let known: BTreeSet<&str> = catalog.iter().filter_map(|tool| tool.server_name()).collect();
+    let is_unknown =
+        |server: &&String| !server.contains('*') && !known.iter().any(|it| it.eq_ignore_ascii_case(server));
+    let Some(server) = servers.iter().find(is_unknown) else { return Ok(()) };
+    let error = CliError::new(format!("no server `{server}` with tools"));
+    Err(match did_you_mean(server, known.iter().copied()) {
+        Some(near) => error.hint(near),
+        None => error.hint(format!("servers with tools: {}", Vec::from_iter(known).join(", "))),
+    })
+}
+
+/// All tools, the one of which the query is the name, or those that fit it.
+fn choose(catalog: &Catalog, selection: &Selection, query: &str, limit: Option<usize>) -> Result<Chosen, CliError> {
+    let visible = || catalog.iter().filter(|tool| selection.allows(tool)).cloned();
     if query.is_empty() {
-        return Ok(visible().take(limit.unwrap_or(usize::MAX)).collect());
+        let tools: Vec<Arc<Tool>> = visible().take(limit.unwrap_or(usize::MAX)).collect();
+        return Ok(if tools.is_empty() { Chosen::Nothing(Vec::new()) } else { Chosen::Several(tools) });
+    }
+    if !query.contains(char::is_whitespace)
+        && let Callee::Direct(tool) = session(catalog.clone(), selection.clone()).resolve(query, &Value::Null)
+    {
+        return Ok(Chosen::Named(tool));
     }
     let ranker = RankerName::default().build(None, 0.0);
     let query = Query { limit: limit.unwrap_or(LIMIT), ..Query::new(query) };
     let ranking = ranker.rank(&query, catalog, selection).map_err(|error| CliError::new(error.to_string()))?;
+    if ranking.hits.is_empty() {
+        let nearest = ranking.withheld.iter().take(NEAREST).map(|hit| hit.tool.name().to_owned());
+        return Ok(Chosen::Nothing(nearest.collect()));
+    }
     let ids: Vec<&str> = ranking.hits.iter().map(|hit| hit.tool.id()).collect();
-    let mut found: Vec<(usize, &Tool)> =
-        visible().filter_map(|tool| Some((ids.iter().position(|id| *id == tool.id())?, tool))).collect();
+    let place = |tool: &Arc<Tool>| ids.iter().position(|id| *id == tool.id());
+    let mut found: Vec<(usize, Arc<Tool>)> = visible().filter_map(|tool| Some((place(&tool)?, tool))).collect();
     found.sort_by_key(|(place, _)| *place);
-    Ok(found.into_iter().map(|(_, tool)| tool).collect())
+    Ok(Chosen::Several(found.into_iter().map(|(_, tool)| tool).collect()))
 }
 
-fn print(tools: &[&Tool]) -> Result<(), CliError> {
-    let row = |tool: &&Tool| {
+/// The tools of a catalog, to find one by any spelling of its name.
+pub(crate) fn session(catalog: Catalog, selection: Selection) -> Session {
+    let (dialect, ranker) = (DialectName::Bridge, RankerName::Keyword.build(None, 0.0));
+    Session::expecting(dialect, Settings::default(), catalog, selection, ranker.into())
+}
+
+/// Why nothing is shown.
+fn nothing(query: &str, nearest: &[String]) -> String {
+    match (query.is_empty(), nearest.is_empty()) {
+        (true, _) => "no tools".to_owned(),
+        (false, true) => format!("no tool matches `{query}`; `pegboard tools` lists all"),
+        (false, false) => format!("no tool matches `{query}` well enough; nearest: {}", nearest.join(", ")),
+    }
+}
+
+fn print(tools: &[Arc<Tool>]) -> Result<(), CliError> {
+    let row = |tool: &Arc<Tool>| {
         vec![plain::one_line(tool.name(), MAX_DESCRIPTION), plain::one_line(tool.description(), MAX_DESCRIPTION)]
     };
     if tools.is_empty() {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::{Value, json};
 
 use crate::{
     Outcome,
@@ -11,7 +12,7 @@ use crate::{
     error::{CliError, say},
     output,
     source::Source,
-    trust,
+    trust::{self, Condition},
 };
 
 #[derive(Debug, Args)]
@@ -24,7 +25,7 @@ pub(crate) struct TrustArgs {
     #[arg(long, conflicts_with = "list")]
     remove: bool,
 
-    /// List the trusted files
+    /// List the trusted files; those that were changed since are not trusted any more
     #[arg(long)]
     list: bool,
 
@@ -66,10 +67,16 @@ pub(crate) fn run(args: &TrustArgs) -> Result<Outcome, CliError> {
 fn list(args: &TrustArgs, state: Option<&str>) -> Result<Outcome, CliError> {
     let files = trust::list(state)?;
     match args.output.format() {
-        Format::Json => output::json(&files)?,
+        Format::Json => {
+            let entry = |file: &trust::Trusted| json!({"path": file.path, "sha256": file.sha256, "state": file.condition().as_str()});
+            output::json(&files.iter().map(entry).collect::<Vec<Value>>())?;
+        }
         Format::Text => {
-            let lines: Vec<String> = files.iter().map(|file| format!("{}\n", file.path.display())).collect();
-            output::text(&lines.concat())?;
+            let line = |file: &trust::Trusted| match file.condition() {
+                Condition::Unchanged => format!("{}\n", file.path.display()),
+                other => format!("{} ({})\n", file.path.display(), other.as_str()),
+            };
+            output::text(&files.iter().map(line).collect::<String>())?;
         }
     }
     Ok(if files.is_empty() { Outcome::No } else { Outcome::Yes })

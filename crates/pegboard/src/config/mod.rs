@@ -32,7 +32,7 @@ use pegboard_http::{ConnectionLimits, TrustedProxies};
 use pegboard_llm::Delivery;
 use pegboard_llm::embeddings::EndpointSettings;
 use pegboard_upstream::config::{
-    ServerConfig,
+    Secret, ServerConfig, TransportConfig,
     document::{Document, MAX_BYTES, Node, Problem, Problems},
     file::workspace_of,
     inherit,
@@ -43,7 +43,9 @@ use pegboard_upstream::config::{
 
 use self::{gateway::Draft, middleware::Found, state::StateFolder, telemetry::TelemetryConfig};
 pub(crate) use self::{markdown::markdown, schema::schema};
-use crate::{catalogs::read_bounded, commands::lint::LintConfig, error::CliError, rankers::RankerName};
+use crate::{
+    catalogs::read_bounded, clients::secrets, commands::lint::LintConfig, error::CliError, nesting, rankers::RankerName,
+};
 
 /// Everything that a file can say.
 #[derive(Clone, Debug, Default)]
@@ -132,7 +134,13 @@ impl Content {
     /// # Errors
     /// When it cannot be read, or is too large.
     pub(crate) fn load(path: &Path) -> Result<Self, CliError> {
-        let bytes = read_bounded(path, MAX_BYTES)?;
+        let bytes = match path.try_exists() {
+            Ok(false) => {
+                return Err(CliError::new(format!("no configuration file `{}`", path.display()))
+                    .hint("check the path; `pegboard import --write` and `pegboard add` create a configuration"));
+            }
+            _ => read_bounded(path, MAX_BYTES)?,
+        };
         if bytes.len() > MAX_BYTES {
             return Err(CliError::new(format!("`{}` is larger than {MAX_BYTES} bytes", path.display())));
         }
@@ -195,6 +203,8 @@ impl Content {
         config.model = config.model.map(|model| folder.join(model));
         config.state.start_from(folder);
         config.lint.baseline = config.lint.baseline.map(|baseline| folder.join(baseline));
+        nesting::refuse_itself(&mut config.servers, &self.path);
+        config.servers.iter_mut().for_each(hide_arguments);
         Ok((config, problems))
     }
 
@@ -203,6 +213,13 @@ impl Content {
         let (config, mut problems) = parse(self.text()?, &|name: &str| Some(format!("${{{name}}}")));
         problems.forgive_outside();
         Ok((config, problems))
+    }
+}
+
+/// Hides what looks like a secret in the arguments of a server.
+fn hide_arguments(server: &mut ServerConfig) {
+    if let TransportConfig::Stdio { args, .. } = &server.transport {
+        server.plain_secrets = secrets::in_args(args).into_iter().map(Secret::new).collect();
     }
 }
 

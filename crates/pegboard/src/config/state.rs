@@ -57,10 +57,15 @@ impl StateFolder {
 
 /// Lets a gateway keep its things below the state folder.
 pub(crate) fn use_in(gateway: &mut GatewaySettings, state: Option<&Path>) {
-    gateway.manifests = state.map(|state| state.join("manifests"));
+    gateway.manifests = state.map(manifests);
     gateway.sessions = state.map(|state| state.join("sessions"));
     gateway.pins = state.map(pins);
     gateway.logins = state.map(logins);
+}
+
+/// Below the state folder: the tool lists of servers.
+pub(crate) fn manifests(state: &Path) -> PathBuf {
+    state.join("manifests")
 }
 
 /// Checks that approvals can be kept if a setting may hold tools: without them nothing would

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pegboard_upstream::config::keys::did_you_mean;
+use pegboard_upstream::{Report, config::keys::did_you_mean};
 
 use super::door::Door;
 use crate::{
@@ -49,16 +49,16 @@ pub(crate) enum Found {
     Several(Vec<Door>),
 }
 
-/// Checks that the gateway has this server.
+/// The report on a server of the gateway.
 ///
 /// # Errors
 /// When it has not, or cannot be asked.
-pub(crate) async fn check_server(door: &Door, name: &str) -> Result<(), CliError> {
+pub(crate) async fn check_server(door: &Door, name: &str) -> Result<Report, CliError> {
     let status = door.status().await.map_err(|error| error.explain(door))?;
-    let names: Vec<&str> = status.servers.iter().map(|server| server.report.name.as_str()).collect();
-    if names.contains(&name) {
-        return Ok(());
+    if let Some(server) = status.servers.iter().find(|server| server.report.name == name) {
+        return Ok(server.report.clone());
     }
+    let names: Vec<&str> = status.servers.iter().map(|server| server.report.name.as_str()).collect();
     let error = CliError::new(format!("the gateway has no server `{}`", plain::clean(name)));
     Err(match did_you_mean(name, names.iter().copied()) {
         Some(near) => error.hint(near),
@@ -77,11 +77,13 @@ pub(crate) fn find(args: &GatewayArgs, file: Option<&Path>) -> Result<Found, Cli
     if let Some(socket) = &args.socket {
         return Door::behind(socket.clone()).map(Found::One);
     }
-    let config = file.map(config::read_offline).transpose()?;
-    let mut doors = running(args, file, config.as_ref())
+    let config = file.map(config::read_offline).transpose();
+    let mut doors = running(args, file, config.as_ref().ok().and_then(Option::as_ref))
         .into_iter()
         .filter_map(|running| door(running, token.as_deref(), true).transpose())
         .collect::<Result<Vec<Door>, CliError>>()?;
+    // A gateway that runs keeps its previous configuration while the file has mistakes.
+    let config = if doors.is_empty() { config? } else { config.unwrap_or_default() };
     match (doors.len(), config) {
         (0, config) => {
             let address = config.as_ref().and_then(|config| config.listen.address.clone());

@@ -141,7 +141,11 @@ impl Reader {
         let found = tokio::time::timeout(PATIENCE, following.wait_for(|log| fits(log, &expected))).await.is_ok();
         self.running = Some(child);
         // What follows on the page is read when the servers have started.
-        let ready = format!("until curl -sfo /dev/null http://127.0.0.1:{}/ready; do sleep 0.1; done", self.port);
+        let ready = format!(
+            "until curl -sfo /dev/null http://127.0.0.1:{0}/ready; do sleep 0.1; done; \
+             while pegboard status --url http://127.0.0.1:{0} --format json | grep -q '\"starting\"'; do sleep 0.1; done",
+            self.port
+        );
         let ready = tokio::time::timeout(PATIENCE, self.command(&ready).status()).await.is_ok();
         if found && ready { Ok(()) } else { Err(log.borrow().clone()) }
     }

@@ -307,7 +307,7 @@ fn syntax(error: &ParseError) -> EditError {
         ParseErrorKind::String(_) => "unterminated string or invalid escape".to_owned(),
         kind => kind.to_string().to_lowercase(),
     };
-    EditError::Syntax { line: error.line_display(), syntax: "JSON with comments", reason }
+    EditError::Syntax { line: error.line_display(), syntax: "valid JSON", reason }
 }
 
 #[cfg(test)]

@@ -27,6 +27,19 @@ fn check(server: &Server, places: &[&str], shown: &str, moved: &str) {
 }
 
 #[test]
+fn secrets_in_arguments() {
+    let check = |args: &[&str], expected: &[&str]| {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        assert_eq!(in_args(&args), expected, "{args:?}");
+    };
+    check(&["--api-key", "hunter2"], &["hunter2"]);
+    check(&["--token=hunter2", "--port", "80"], &["hunter2"]);
+    // Only the values: the other words of a script stand in many texts.
+    check(&["-c", "export API_TOKEN='hunter2'; echo missing"], &["hunter2"]);
+    check(&["-c", "echo TOKEN=$TOKEN missing FOO_TOKEN"], &[]);
+}
+
+#[test]
 fn variables() {
     check(
         &program(&[], &[("GITHUB_TOKEN", "abc"), ("REGION", "eu-west"), ("PORT", "8080"), ("DIR", "/srv")]),

@@ -10,8 +10,8 @@ use crate::{commands::tools, error::CliError};
 /// of which later ones win.
 ///
 /// # Errors
-/// When it is neither, or a value does not fit the tool's schema.
-pub(super) fn read(given: &[String], tool: &Tool) -> Result<Raw, CliError> {
+/// When it is neither, or a value does not fit the schema of the tool, where that is known.
+pub(super) fn read(given: &[String], tool: Option<&Tool>) -> Result<Raw, CliError> {
     let is_document = |text: &str| text.trim_start().starts_with('{');
     let broken = |error: serde_json::Error| {
         CliError::new("the arguments are not a JSON object").because(error).hint("quote them for your shell")
@@ -28,8 +28,9 @@ pub(super) fn read(given: &[String], tool: &Tool) -> Result<Raw, CliError> {
             continue;
         }
         let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
+            let parameters = tool.map(|tool| format!("; {}", tools::parameters(tool))).unwrap_or_default();
             CliError::new(format!("`{text}` is not in the form key=value"))
-                .hint(format!("give JSON objects, or key=value for each argument; {}", tools::parameters(tool)))
+                .hint(format!("give JSON objects, or key=value for each argument{parameters}"))
         })?;
         arguments.insert(key.to_owned(), value_of(key, value, tool)?);
     }
@@ -37,8 +38,9 @@ pub(super) fn read(given: &[String], tool: &Tool) -> Result<Raw, CliError> {
 }
 
 /// A value by the type that the tool's schema gives it; where it gives none, JSON or else text.
-fn value_of(key: &str, text: &str, tool: &Tool) -> Result<Value, CliError> {
-    let schema: Value = tool.input_schema().and_then(|schema| serde_json::from_str(schema).ok()).unwrap_or_default();
+fn value_of(key: &str, text: &str, tool: Option<&Tool>) -> Result<Value, CliError> {
+    let schema = tool.and_then(|tool| tool.input_schema());
+    let schema: Value = schema.and_then(|schema| serde_json::from_str(schema).ok()).unwrap_or_default();
     let types: Vec<&str> = match &schema["properties"][key]["type"] {
         Value::String(one) => vec![one],
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
@@ -51,9 +53,7 @@ fn value_of(key: &str, text: &str, tool: &Tool) -> Result<Value, CliError> {
     if let Some(value) = parsed.filter(|value| types.iter().any(|kind| is_of(value, kind))) {
         return Ok(value);
     }
-    if types.contains(&"string") {
-        return Ok(text.into());
-    }
+    let Some(tool) = tool.filter(|_| !types.contains(&"string")) else { return Ok(text.into()) };
     let kinds = types.join(" or ");
     Err(CliError::new(format!("`{key}={text}`: `{key}` of `{}` must be of type {kinds}", tool.name()))
         .hint(tools::parameters(tool)))
@@ -90,7 +90,7 @@ mod tests {
         let catalog = Catalog::from_tools(vec![tool]).0;
         let tool = catalog.iter().next().expect("a tool");
         let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
-        let found = read(&given, tool).map_err(|error| error.to_string());
+        let found = read(&given, Some(tool)).map_err(|error| error.to_string());
         let found = found.map(|arguments| serde_json::from_str::<Value>(arguments.get()).expect("JSON"));
         assert_eq!(found, expected.map_err(str::to_owned));
     }

@@ -43,9 +43,7 @@ fn of_problem(problem: &Problem) -> Finding {
         ),
         (_, Some(hint)) => hint.clone(),
         (Some(_), None) => "create the file, or correct its path".to_owned(),
-        (None, None) => {
-            "docs/configuration.md describes every key; `pegboard schema` prints the JSON Schema for editors".to_owned()
-        }
+        (None, None) => "`pegboard schema` prints the JSON Schema, which describes every key".to_owned(),
     };
     let finding = Finding::error(check, problem.to_string(), hint);
     match &problem.server {

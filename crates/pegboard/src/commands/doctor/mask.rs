@@ -1,16 +1,12 @@
 //! What must not be printed, and what must not reach a terminal.
 
 use pegboard_upstream::{
-    SecretFilter,
+    HIDDEN, SecretFilter,
     config::{Secret, TransportConfig},
 };
 
 use super::{Case, finding::Finding};
-use crate::clients::{
-    secrets::{self, HIDDEN},
-    show::printable_line,
-    variables,
-};
+use crate::clients::{secrets, show::printable_line, variables};
 
 /// Characters of a text that are shown.
 const LONGEST: usize = 400;
@@ -43,9 +39,10 @@ impl Mask {
 
     fn new(texts: &[String]) -> Self {
         // `Bearer x` is a secret because of `x`.
-        let words = texts.iter().flat_map(|text| text.split_whitespace().chain([text.as_str()]));
+        let token = |text: &'_ String| text.split_once(' ').map(|(_, token)| token.trim().to_owned());
+        let values = texts.iter().flat_map(|text| [Some(text.clone()), token(text)]).flatten();
         let is_path = |text: &str| text.starts_with(['/', '~', '.']) && text.contains('/');
-        let hidden = words.filter(|word| !is_path(word)).map(str::to_owned);
+        let hidden = values.filter(|value| !is_path(value));
         Self(SecretFilter::new(hidden.collect()))
     }
 
@@ -70,11 +67,12 @@ mod tests {
 
     #[test]
     fn secrets_and_control_characters_are_gone() {
-        let texts = ["Bearer s3cret-token", "s3cret-token-2", "true", "/usr/local/bin"];
+        let texts = ["Bearer s3cret-token", "s3cret-token-2", "true", "/usr/local/bin", "words are missing here"];
         let mask = Mask::new(&texts.map(str::to_owned));
         let check = |text: &str, expected: &str| assert_eq!(mask.cleaned(text), expected);
-        check("it got s3cret-token-2, s3cret-token", "it got •••, •••");
+        check("it got s3cret-token-2, s3cret-token", "it got [hidden], [hidden]");
         check("true in /usr/local/bin", "true in /usr/local/bin");
+        check("TOKEN=abc missing FOO_TOKEN", "TOKEN=abc missing FOO_TOKEN");
         check("a\u{1b}[31mred", "a�[31mred");
         assert_eq!(mask.cleaned(&"x".repeat(1000)).chars().count(), LONGEST + 1);
     }

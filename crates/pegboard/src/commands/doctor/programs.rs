@@ -12,13 +12,15 @@ use pegboard_upstream::{
 };
 
 use super::finding::{Check, Finding};
+use crate::nesting;
 
 /// Everything that is wrong with how a server is reached.
 pub(super) fn look(server: &ServerConfig, config: &Path) -> Vec<Finding> {
     match &server.transport {
-        TransportConfig::Stdio { command, args, cwd, .. } => {
+        TransportConfig::Stdio { command, args, cwd, env } => {
             let path = search_path(server);
-            let program = Program { command, args, path: path.as_deref(), cwd: cwd.as_deref() };
+            let named = env.iter().find(|(name, _)| name == "PEGBOARD_CONFIG").map(|(_, value)| value.expose());
+            let program = Program { command, args, path: path.as_deref(), cwd: cwd.as_deref(), named };
             let checks = [
                 program.folder(),
                 program.command(),
@@ -40,6 +42,8 @@ struct Program<'a> {
     /// The server's `PATH`.
     path: Option<&'a OsStr>,
     cwd: Option<&'a Path>,
+    /// Its `PEGBOARD_CONFIG`.
+    named: Option<&'a str>,
 }
 
 /// Programs that servers are usually started with, and where they come from.
@@ -175,15 +179,9 @@ impl Program<'_> {
 
     /// A server that is this very gateway.
     fn itself(&self, config: &Path) -> Option<Finding> {
-        let is_ours = self.name() == "pegboard" && self.args.first().is_some_and(|arg| arg == "serve");
-        let is_same = |arg: &String| match (Path::new(arg).canonicalize(), config.canonicalize()) {
-            (Ok(one), Ok(other)) => one == other,
-            _ => false,
-        };
         let hint = "remove the entry: a gateway cannot be its own server";
-        (is_ours && self.args.iter().any(is_same)).then(|| {
-            Finding::error(Check::ServesItself, "the server is Pegboard itself with the same configuration", hint)
-        })
+        nesting::serves(self.command, self.args, self.named, self.cwd, config)
+            .then(|| Finding::error(Check::ServesItself, nesting::SERVES_ITSELF, hint))
     }
 }
 
@@ -243,7 +241,7 @@ mod tests {
     #[test]
     fn where_programs_come_from() {
         for (name, expected) in [("npx", "Node.js"), ("uvx", "uv"), ("docker", "Docker"), ("x", "install it")] {
-            let program = Program { command: name, args: &[], path: None, cwd: None };
+            let program = Program { command: name, args: &[], path: None, cwd: None, named: None };
             assert!(program.source().contains(expected), "{name}");
         }
     }
@@ -252,7 +250,7 @@ mod tests {
     fn containers() {
         let check = |args: &[&str], expected: Option<&str>| {
             let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-            let program = Program { command: "/opt/docker", args: &args, path: None, cwd: None };
+            let program = Program { command: "/opt/docker", args: &args, path: None, cwd: None, named: None };
             let found = program.docker().map(|found| found.hint);
             assert_eq!(found.is_some(), expected.is_some(), "{args:?}");
             assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{args:?}");

@@ -1,12 +1,13 @@
 //! Servers, started once and stopped again.
 
 use std::{
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use pegboard_upstream::{
-    ConnectError, FailedStart, Fleet, Item, State, Talk, Upstream,
+    ConnectError, FailedStart, Fleet, FleetOptions, Item, State, Talk, Upstream,
     config::{ServerConfig, TransportConfig},
 };
 
@@ -61,11 +62,16 @@ impl Patient {
 }
 
 /// Starts all servers at once; each with what is wrong with it, in their order.
-pub(super) async fn all(servers: Vec<ServerConfig>, progress: &Arc<Progress>) -> Vec<(Patient, Vec<Finding>)> {
+/// Their tool lists are kept in the folder `manifests`, for the commands that follow.
+pub(super) async fn all(
+    servers: Vec<ServerConfig>,
+    manifests: Option<&Path>,
+    progress: &Arc<Progress>,
+) -> Vec<(Patient, Vec<Finding>)> {
     let start = |server: ServerConfig| {
-        let progress = Arc::clone(progress);
+        let (progress, manifests) = (Arc::clone(progress), manifests.map(Path::to_owned));
         tokio::spawn(async move {
-            let started = one(server).await;
+            let started = one(server, manifests).await;
             progress.step();
             started
         })
@@ -80,9 +86,10 @@ pub(super) async fn all(servers: Vec<ServerConfig>, progress: &Arc<Progress>) ->
 
 /// Starts one server. A fleet of its own for each: one that failed is not started again while
 /// others are waited for.
-async fn one(config: ServerConfig) -> (Patient, Vec<Finding>) {
+async fn one(config: ServerConfig, manifests: Option<PathBuf>) -> (Patient, Vec<Finding>) {
     let began = Instant::now();
-    let (fleet, _notices) = Fleet::start(vec![config.clone()], supervisor());
+    let options = FleetOptions { supervisor: supervisor(), manifests, ..FleetOptions::default() };
+    let (fleet, _notices) = Fleet::start_with(vec![config.clone()], options);
     fleet.settled(config.timeouts.connect + SLACK).await;
     let mut patient = Patient::new(&config.name, Condition::Failed);
     let mut findings = Vec::new();

@@ -111,14 +111,15 @@ impl<'a> Report<'a> {
         }
         let summary = format!(
             "{} of {} matching tools, {} in the catalog{}, {} µs ({}{})",
-            self.hits.len(),
-            self.total,
-            catalog.len(),
+            output::count(self.hits.len() as u64),
+            output::count(self.total as u64),
+            output::count(catalog.len() as u64),
             self.confidence.map(|confidence| format!(", confidence {confidence:.2}")).unwrap_or_default(),
-            self.took_us,
+            output::count(u64::try_from(self.took_us).unwrap_or(u64::MAX)),
             self.ranker,
             self.fallback.map(|fallback| format!(", {fallback} fallback")).unwrap_or_default(),
         );
+        let summary = output::wrapped(&summary, 0, 0, output::width());
         text.push_str(&format!("{FAINT}{summary}{FAINT:#}\n"));
         text
     }
@@ -138,15 +139,25 @@ impl<'a> Report<'a> {
         }
         let row = |hit: &HitReport<'_>| {
             let description = hit.description.split_whitespace().collect::<Vec<_>>().join(" ");
-            [hit.cells().as_slice(), &[description]].concat()
+            [hit.cells(self.has_servers()).as_slice(), &[description]].concat()
         };
-        output::table(&["SCORE", "TOOL", "SERVER", "DESCRIPTION"], self.hits.iter().map(row).collect(), &[0])
+        let head = [self.head(), &["DESCRIPTION"]].concat();
+        output::table(&head, self.hits.iter().map(row).collect(), &[0])
+    }
+
+    /// Whether the servers stand in a column of their own. It would repeat what names begin with.
+    fn has_servers(&self) -> bool {
+        !self.hits.iter().all(|hit| hit.server.is_some_and(|server| is_prefixed(hit.name, server)))
+    }
+
+    fn head(&self) -> &'static [&'static str] {
+        if self.has_servers() { &["SCORE", "TOOL", "SERVER"] } else { &["SCORE", "TOOL"] }
     }
 
     /// Reasons stand below their hit, where there is room for all of them.
     fn explained_to_text(&self) -> String {
-        let rows = self.hits.iter().map(|hit| hit.cells().to_vec()).collect();
-        let table = output::table(&["SCORE", "TOOL", "SERVER"], rows, &[0]);
+        let rows = self.hits.iter().map(|hit| hit.cells(self.has_servers())).collect();
+        let table = output::table(self.head(), rows, &[0]);
         let (head, rows) = table.split_once('\n').unwrap_or((&table, ""));
         let mut text = format!("{head}\n");
         for (row, hit) in rows.lines().zip(&self.hits) {
@@ -162,9 +173,15 @@ impl<'a> Report<'a> {
 }
 
 impl HitReport<'_> {
-    fn cells(&self) -> [String; 3] {
-        [score_text(&self.score), self.name.to_owned(), self.server.unwrap_or("-").to_owned()]
+    fn cells(&self, has_server: bool) -> Vec<String> {
+        let server = has_server.then(|| self.server.unwrap_or("-").to_owned());
+        [score_text(&self.score), self.name.to_owned()].into_iter().chain(server).collect()
     }
+}
+
+/// Whether the name of a tool begins with that of its server.
+pub(super) fn is_prefixed(name: &str, server: &str) -> bool {
+    name.strip_prefix(server).is_some_and(|rest| rest.starts_with("___"))
 }
 
 impl ReasonReport {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     rank,
-    report::{ReasonReport, reasons},
+    report::{ReasonReport, is_prefixed, reasons},
 };
 use crate::{
     error::CliError,
@@ -31,7 +31,12 @@ pub(super) struct WhyNot {
 
 impl WhyNot {
     pub(super) fn to_text(&self) -> String {
-        let mut text = format!("{STRONG}{}{STRONG:#}: {}\n", self.id, self.reason);
+        let is_whole = self
+            .id
+            .strip_suffix(&self.name)
+            .is_some_and(|server| server.strip_suffix('/').is_some_and(|server| is_prefixed(&self.name, server)));
+        let shown = if is_whole { &self.name } else { &self.id };
+        let mut text = format!("{STRONG}{shown}{STRONG:#}: {}\n", self.reason);
         if !self.matched.is_empty() {
             let matched: Vec<String> = self.matched.iter().map(ReasonReport::to_text).collect();
             text.push_str(&format!("  matched: {}\n", matched.join(", ")));

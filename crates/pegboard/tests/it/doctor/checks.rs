@@ -22,14 +22,14 @@ fn files_with_mistakes() {
         &json!({"mcpServers": {"a": {"comand": "sh"}}, "pegboard": {"limit": -1}}),
         &["--offline"],
         &[
-            "error configuration -: line |`pegboard.limit` must be|→ docs/configuration.md",
+            "error configuration -: line |`pegboard.limit` must be|→ `pegboard schema`",
             "error configuration a: line |→ ",
             "error configuration a: line |`mcpServers.a.comand`|→ did you mean `command`?",
         ],
     );
     clinic.folder.file("pegboard.json", "{\"mcpServers\": {\"a\": }");
     let found = clinic.findings(&["--offline"]);
-    let is_it = |found: &String| found.starts_with("error configuration -: line 1: the file is not JSON");
+    let is_it = |found: &String| found.starts_with("error configuration -: line 1: the file is not valid JSON");
     assert!(!found.is_empty() && found.iter().all(is_it), "{found:?}");
 }
 

@@ -1,6 +1,7 @@
 //! The gateway from the outside: the binary with real processes behind it and a client in
 //! front of it.
 
+mod alone;
 pub(crate) mod client;
 mod clocks;
 mod control;

@@ -61,7 +61,7 @@ async fn a_bad_file_is_refused_and_the_old_one_stays() {
     }
     // Not even the file.
     std::fs::remove_file(served.folder().join("pegboard.json")).expect("it was there");
-    served.logged("cannot read").await;
+    served.logged("no configuration file").await;
     assert_eq!(listed(&session).await, before);
     let more = config(&json!({"one": fixture(&["--extras"]), "two": fixture(&["--tools", "1"])}));
     assert!(served.reconfigure(&more.to_string()).await);

@@ -274,7 +274,7 @@ async fn a_lazy_server_starts_when_it_is_called() {
     let served = stage.serve(&config).await;
     let session = served.legacy().await;
     assert_eq!(names(&session.request("tools/list", json!({})).await, "tools"), listed);
-    served.logged("1 with cached tool lists").await;
+    served.logged("(cached lists of 1 server)").await;
     assert_eq!(one.pids().len(), 2, "nobody has called it");
     let reply = session.call("echo", json!({"message": "hello"})).await;
     assert!(text(&reply).contains("hello"), "{reply:?}");

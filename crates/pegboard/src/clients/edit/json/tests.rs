@@ -85,9 +85,9 @@ fn what_cannot_be_changed() {
     assert_eq!(refused("{\"mcpServers\": null}"), "`mcpServers` is not an object");
     assert_eq!(
         refused("{\n\"a\": \"s3cret"),
-        "line 2: the file is not JSON with comments: unterminated string or invalid escape"
+        "line 2: the file is not valid JSON: unterminated string or invalid escape"
     );
-    assert_eq!(refused("{\"a\": 1 \"b\": 2}"), "line 1: the file is not JSON with comments: expected comma");
+    assert_eq!(refused("{\"a\": 1 \"b\": 2}"), "line 1: the file is not valid JSON: expected comma");
 }
 
 /// Whether all of `part` is in `whole`, in its order.
