@@ -88,7 +88,7 @@ struct Verbs {
     entries: Vec<Verb>,
     /// By their stems, with blanks between them.
     phrases: FxHashMap<Box<str>, u16>,
-    /// Verbs with a particle that stands apart: `take * down`.
+    /// Verbs with a separate particle: `take * down`.
     apart: FxHashMap<Box<str>, Vec<(Box<str>, u16)>>,
     /// The words of the longest phrase that begins with a stem.
     longest: FxHashMap<Box<str>, usize>,
@@ -166,7 +166,7 @@ impl ToolAction {
         }
     }
 
-    /// The kinds of action that it stands for, if it is known.
+    /// Returns the kinds of action of the tool, if its verbs are known.
     pub(crate) fn kinds(self) -> Option<Kinds> {
         let mut kinds = match (VERBS.kinds(self.named), VERBS.kinds(self.described)) {
             (Some(named), Some(described)) => {

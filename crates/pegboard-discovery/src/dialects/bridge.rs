@@ -276,7 +276,7 @@ fn full_entries(hits: &[(Arc<Tool>, String)], view: &View<'_>, mut budget: usize
         let mut entry = Entry::new(view.names.signatures(tool).get(Detail::Typed), tool, view);
         let definition = view.names.definition(tool, name);
         let description = prompt::one_line(&definition.description);
-        // A short description stands in the line already.
+        // The signature line already contains a short description.
         let is_said =
             description.is_empty() || entry.text.contains(&format!(" — {}", description.trim_end_matches(['.', '。'])));
         let description = if is_said { String::new() } else { format!("\n{}", definition.description) };

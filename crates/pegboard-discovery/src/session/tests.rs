@@ -523,6 +523,6 @@ fn answers_carry_what_was_found() {
     ];
     check(DialectName::Explicit, explicit);
     let message = json!({"query": "send message channel"});
-    // What is no more than alike is not worth a line.
+    // Hits far below the best score are left out.
     check(DialectName::Bridge, &[("search_tools", message, &["send_message"])]);
 }

@@ -176,7 +176,7 @@ impl Buffers {
         // The same hits are looked at again however many are asked for.
         let limit = query.limit.max(self.looked_at()).min(view.tools).max(1);
         let total = self.collect(best_lexical, limit, view);
-        self.look_again(look.as_ref(), view);
+        self.rerank_first_hits(look.as_ref(), view);
         // The confidence is that of the best hit, even if none is asked for.
         self.scorer.best.truncate(query.limit.max(1));
         let judged = Judged { total, meaning, best_lexical, own_best };
@@ -248,7 +248,7 @@ impl Buffers {
     ) -> Option<Best> {
         let external = view.external.as_ref()?;
         self.collect(best_lexical, self.looked_at(), view);
-        self.look_again(look, view);
+        self.rerank_first_hits(look, view);
         let own_best = self.best(look, view);
         let Both { lexical, sources, .. } = &mut self.both;
         let lexical_share = |row: usize| if best_lexical > 0.0 { lexical[row].max(0.0) / best_lexical } else { 0.0 };
@@ -303,7 +303,7 @@ impl Buffers {
     /// Orders the first hits anew by what `look` sees in them. The best has the score that the first
     /// one had; none falls behind those that were not looked at, and those that are named stay
     /// in front.
-    fn look_again(&mut self, look: Option<&Look<'_>>, view: &View<'_>) {
+    fn rerank_first_hits(&mut self, look: Option<&Look<'_>>, view: &View<'_>) {
         let Self { scorer, both: Both { lexical, sources, looked_at, lead, nearness, .. }, .. } = self;
         looked_at.clear();
         *lead = Lead::of(scorer.best.iter().take(LOOKED_AT).map(|best| STEEPNESS * f64::from(best.score)));
@@ -376,7 +376,7 @@ impl Buffers {
         let candidate = *self.scorer.best.first()?;
         let look = look.filter(|_| !self.both.looked_at.is_empty());
         let see = |look: &Look<'_>| {
-            look.see(first_tokens(&candidate, view), action_of(&candidate, view), &self.both.nearness)
+            look.inspect(first_tokens(&candidate, view), action_of(&candidate, view), &self.both.nearness)
         };
         let look_share = look.map_or(0.0, |look| f64::from(look.share));
         Some(Best { candidate, lead: self.both.lead, seen: look.map(see).unwrap_or_default(), look_share })

@@ -207,7 +207,7 @@ impl<'a> Look<'a> {
     }
 
     /// What of the query is in a tool, whose tokens are in `nearness`.
-    pub(crate) fn see(&self, tool: FirstOf<'_>, action: ToolAction, nearness: &Nearness) -> Seen {
+    pub(crate) fn inspect(&self, tool: FirstOf<'_>, action: ToolAction, nearness: &Nearness) -> Seen {
         let heaviest = self.tokens.iter().map(|token| token.share).fold(f32::MIN_POSITIVE, f32::max);
         let clash = self.wanted.zip(action.kinds()).map_or(Clash::None, |(wanted, offered)| wanted.clash(&offered));
         let mut seen = Seen { action: f64::from(self.fitness(action)), clash, ..Seen::default() };
