@@ -5,7 +5,8 @@
 use libfuzzer_sys::fuzz_target;
 use pegboard_core::{Catalog, Limits, RawTool, load, schema, text::line};
 use pegboard_fuzz::text;
-use pegboard_upstream::{ListKind, fuzzing::page, json::Fields};
+use pegboard_mcp::json::Fields;
+use pegboard_upstream::{ListKind, fuzzing::page};
 use serde_json::{Value, value::RawValue};
 
 /// So small that inputs of a fuzzer reach them.

@@ -6,17 +6,15 @@
 
 use axum::http::{HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
-use pegboard::fuzzing::{File, configuration};
-use pegboard_fuzz::{choice, text};
-use pegboard_upstream::{
-    config::{
-        TransportConfig,
-        document::{Document, Problems},
-        variables::WORKSPACE_FOLDER,
-    },
-    fuzzing::env_file,
-    json::is_unambiguous,
+use pegboard_cli::fuzzing::{File, configuration};
+use pegboard_config::{
+    document::{Document, Problems},
+    env_file,
+    variables::WORKSPACE_FOLDER,
 };
+use pegboard_fuzz::{choice, text};
+use pegboard_mcp::json::is_unambiguous;
+use pegboard_upstream::config::TransportConfig;
 use serde_json::{Value, json, value::RawValue};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -121,7 +119,7 @@ fn is_hidden(server: &pegboard_upstream::config::ServerConfig) -> bool {
 
 /// Variables are such that a process can have them.
 fn check_variables(text: &str) {
-    let Ok(variables) = env_file(text) else { return };
+    let Ok(variables) = env_file::parse(text) else { return };
     for (name, value) in &variables {
         assert!(!name.is_empty() && !name.contains(['=', '\0']) && !name.contains(char::is_whitespace), "{name:?}");
         assert!(!value.contains('\0'), "{value:?}");
@@ -132,7 +130,7 @@ fn check_variables(text: &str) {
     };
     let written: String =
         variables.iter().map(|(name, value)| format!("export {name}=\"{}\" # note\n", quoted(value))).collect();
-    assert_eq!(env_file(&written).ok(), Some(variables), "{written}");
+    assert_eq!(env_file::parse(&written).ok(), Some(variables), "{written}");
 }
 
 /// A client's file is read or refused, and an edit changes one server and nothing else.

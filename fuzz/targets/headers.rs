@@ -14,7 +14,7 @@ mod guards;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use libfuzzer_sys::fuzz_target;
 use pegboard_fuzz::text;
-use pegboard_upstream::{headers, trace::TraceContext};
+use pegboard_mcp::{headers, trace::TraceContext};
 use serde_json::Value;
 
 fuzz_target!(|bytes: &[u8]| {

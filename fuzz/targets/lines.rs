@@ -2,15 +2,11 @@
 
 #![no_main]
 
-use std::{
-    pin::Pin,
-    sync::OnceLock,
-    task::{Context, Poll},
-};
+use std::{pin::Pin, sync::OnceLock, task::{Context, Poll}};
 
 use libfuzzer_sys::fuzz_target;
 use pegboard_fuzz::{choice, pieces};
-use pegboard_upstream::lines::{Line, Lines};
+use pegboard_mcp::lines::{Line, Lines};
 use tokio::io::{AsyncRead, ReadBuf};
 
 fuzz_target!(|bytes: &[u8]| {

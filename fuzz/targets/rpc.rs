@@ -4,10 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pegboard_fuzz::text;
-use pegboard_upstream::{
-    json::{Fields, Raw, is_unambiguous, one_line, place_in},
-    rpc::{Id, Message, RpcError},
-};
+use pegboard_mcp::{json::{Fields, Raw, is_unambiguous, one_line, place_in}, rpc::{Id, Message, RpcError}};
 use serde_json::{Value, value::RawValue};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -56,7 +53,7 @@ fn check_value(text: &str, value: &RawValue) {
     let keys: Vec<String> = fields.iter().map(|(key, _)| key.to_owned()).collect();
     for key in &keys {
         let (mut changed, mut removed) = (fields.clone(), fields.clone());
-        changed.set(key, pegboard_upstream::json::raw("other"));
+        changed.set(key, pegboard_mcp::json::raw("other"));
         let taken = removed.remove(key).expect("a field that is there");
         assert!(!removed.has(key) && fields.get(key).map(RawValue::get) == Some(taken.get()));
         let rest = |fields: &Fields| -> Vec<_> { show(fields).into_iter().filter(|(name, _)| name != key).collect() };

@@ -11,38 +11,77 @@ use std::{
 use serde_json::Value;
 
 /// Which crates of the workspace each may depend on, tests aside.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 18] = [
+    // Leaves.
     ("pegboard-core", &[]),
+    ("pegboard-http", &[]),
+    ("pegboard-state", &[]),
+    ("pegboard-process", &[]),
+    ("pegboard-config", &["pegboard-core"]),
+    ("pegboard-mcp", &["pegboard-core"]),
+    // Search.
     ("pegboard-engine", &["pegboard-core"]),
     ("pegboard-tantivy", &["pegboard-core"]),
     ("pegboard-discovery", &["pegboard-core"]),
-    ("pegboard-upstream", &["pegboard-core"]),
-    ("pegboard-http", &[]),
-    ("pegboard-gateway", &["pegboard-core", "pegboard-discovery", "pegboard-upstream", "pegboard-http"]),
-    ("pegboard-llm", &["pegboard-core", "pegboard-discovery", "pegboard-upstream"]),
+    // Servers and providers.
+    ("pegboard-upstream", &["pegboard-core", "pegboard-config", "pegboard-mcp", "pegboard-process", "pegboard-state"]),
+    ("pegboard-llm", &["pegboard-core", "pegboard-discovery", "pegboard-mcp", "pegboard-state"]),
+    ("pegboard-demo", &["pegboard-core", "pegboard-mcp", "pegboard-upstream"]),
+    // Doors. They do not depend on one another.
+    (
+        "pegboard-gateway",
+        &[
+            "pegboard-core",
+            "pegboard-discovery",
+            "pegboard-http",
+            "pegboard-mcp",
+            "pegboard-process",
+            "pegboard-state",
+            "pegboard-upstream",
+        ],
+    ),
     (
         "pegboard-agent",
         &[
             "pegboard-core",
-            "pegboard-engine",
             "pegboard-discovery",
-            "pegboard-upstream",
+            "pegboard-engine",
             "pegboard-http",
             "pegboard-llm",
+            "pegboard-mcp",
+            "pegboard-process",
+            "pegboard-upstream",
         ],
     ),
+    // The library that programs add, and the program.
     (
         "pegboard",
         &[
             "pegboard-agent",
-            "pegboard-llm",
             "pegboard-core",
-            "pegboard-engine",
-            "pegboard-tantivy",
             "pegboard-discovery",
-            "pegboard-upstream",
-            "pegboard-http",
+            "pegboard-engine",
+            "pegboard-llm",
+            "pegboard-tantivy",
+        ],
+    ),
+    (
+        "pegboard-cli",
+        &[
+            "pegboard-agent",
+            "pegboard-config",
+            "pegboard-core",
+            "pegboard-demo",
+            "pegboard-discovery",
+            "pegboard-engine",
             "pegboard-gateway",
+            "pegboard-http",
+            "pegboard-llm",
+            "pegboard-mcp",
+            "pegboard-process",
+            "pegboard-state",
+            "pegboard-tantivy",
+            "pegboard-upstream",
         ],
     ),
     ("pegboard-testkit", &[]),

@@ -60,7 +60,7 @@ const PARTS: [Part; 10] = [
 /// Runs the commands of the README, the guide and the tutorial with the release build.
 fn guide() -> Result<(), String> {
     let program = std::path::absolute("target/release/pegboard").map_err(|error| error.to_string())?;
-    let tests = ["test", "--package", "pegboard", "--test", "it", "guide::"];
+    let tests = ["test", "--package", "pegboard-cli", "--test", "it", "guide::"];
     step("pages", |name: &str| run(name, cargo_command().args(tests).env("PEGBOARD_PROGRAM", &program)))
 }
 

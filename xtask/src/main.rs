@@ -141,7 +141,7 @@ fn test() -> Result<(), String> {
 
 /// Builds what the benchmarks measure.
 fn build_release() -> Result<(), String> {
-    step("build", cargo(&["build", "--release", "--package", "pegboard", "--package", "pegboard-testkit"]))
+    step("build", cargo(&["build", "--release", "--package", "pegboard-cli", "--package", "pegboard-testkit"]))
 }
 
 fn bench_llm(catalog: &str) -> Result<(), String> {
@@ -155,7 +155,7 @@ fn bench_llm(catalog: &str) -> Result<(), String> {
 fn generate() -> Result<(), String> {
     step("references", |name: &str| {
         let mut command = cargo_command();
-        command.args(["test", "--package", "pegboard", "--test", "it", "references_are_up_to_date"]);
+        command.args(["test", "--package", "pegboard-cli", "--test", "it", "references_are_up_to_date"]);
         run(name, command.env("PEGBOARD_WRITE_REFERENCES", "1"))
     })
 }
@@ -164,7 +164,7 @@ const SETS: [&str; 8] =
     ["metatool", "ultratool", "bfcl", "sealtools", "toolbench", "toolret", "livemcp_route", "mcp_union"];
 
 fn quality(folder: &str) -> Result<(), String> {
-    step("build", cargo(&["build", "--release", "--package", "pegboard"]))?;
+    step("build", cargo(&["build", "--release", "--package", "pegboard-cli"]))?;
     for set in SETS {
         let dir = format!("{folder}/{set}");
         if !std::path::Path::new(&dir).is_dir() {

@@ -67,7 +67,7 @@ const AREAS: [Area; 7] = [
         package: "pegboard-http",
         files: &["crates/pegboard-http/src/connections.rs", "crates/pegboard-http/src/address.rs"],
     },
-    Area { name: "token-settings", package: "pegboard", files: &["crates/pegboard/src/config/access.rs"] },
+    Area { name: "token-settings", package: "pegboard-cli", files: &["crates/pegboard-cli/src/config/access.rs"] },
     Area {
         name: "limits",
         package: "pegboard-gateway",

@@ -14,10 +14,10 @@ use pegboard_llm::{
     Conversation,
     wire::{Delta, Stop, ToolCall, Turn, Usage},
 };
+use pegboard_mcp::json::{Raw, raw};
 use pegboard_upstream::{
     Answering, LocalServer,
     config::{ServerConfig, TransportConfig},
-    json::{Raw, raw},
 };
 use serde_json::{Value, json};
 

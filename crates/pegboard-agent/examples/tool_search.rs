@@ -8,10 +8,10 @@ mod support;
 use std::sync::Arc;
 
 use pegboard_agent::{Agent, CustomTool, DialectName, ToolDef, ToolError, ToolSearch};
+use pegboard_mcp::json::{Raw, raw};
 use pegboard_upstream::{
     Answering, LocalServer,
     config::{ServerConfig, TransportConfig},
-    json::{Raw, raw},
 };
 use serde_json::{Value, json};
 use support::{Failure, call, say, show};

@@ -10,11 +10,11 @@ use std::{
 
 use pegboard_core::{Catalog, Selection, Tool};
 use pegboard_discovery::{HostTool, Target, openapi};
-use pegboard_upstream::{
-    Call, CallError, Fleet, Hello, Upstream, headers,
+use pegboard_mcp::{
+    headers,
     json::{Fields, Raw, raw},
-    with_causes,
 };
+use pegboard_upstream::{Call, CallError, Fleet, Hello, Upstream, with_causes};
 use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::Instrument as _;

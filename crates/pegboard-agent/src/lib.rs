@@ -38,12 +38,13 @@ pub use builder::{AgentBuilder, BuildError};
 pub use custom::{Answering, CustomTool, Output, RegisterError, Registry, ToolDef, ToolError, ToolHandler, ToolMeta};
 pub use events::Event;
 pub use final_answer::FINAL_ANSWER;
+pub use pegboard_core::Secret;
 pub use pegboard_discovery::{DialectName, Exposure};
 pub use pegboard_llm::{
     Choice, Client, Delivery, Model,
     wire::{PromptCache, Usage},
 };
-pub use pegboard_upstream::config::{Secret, ServerConfig, TransportConfig};
+pub use pegboard_upstream::config::{ServerConfig, TransportConfig};
 pub use people::{AmbiguousGrant, Approval, Deciding, Grants, Human, Policy, Question, Request, Verdict};
 pub use program::Program;
 pub use schemars;

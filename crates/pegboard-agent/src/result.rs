@@ -1,6 +1,6 @@
 //! What servers answer, as a model can read it.
 
-use pegboard_upstream::json::{Raw, place_in};
+use pegboard_mcp::json::{Raw, place_in};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -11,7 +11,8 @@ use pegboard_core::{
     naming::{Prefixes, ShownNames, Style},
 };
 use pegboard_discovery::{HostTool, host::people::Kept};
-use pegboard_upstream::{Fleet, Item, ListKind, Upstream, json::Fields};
+use pegboard_mcp::json::Fields;
+use pegboard_upstream::{Fleet, Item, ListKind, Upstream};
 use tokio::sync::watch;
 
 use crate::{custom::Registry, people::Policy};

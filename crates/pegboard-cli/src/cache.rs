@@ -22,7 +22,7 @@ use std::{
 use clap::Args;
 use pegboard_core::Catalog;
 use pegboard_engine::kept::{KeepsIndex, KeptError};
-use pegboard_upstream::store::{Folder, digest};
+use pegboard_state::{Folder, digest};
 
 use self::stamp::{Stamp, Status};
 use crate::{

@@ -6,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use pegboard_config::document::MAX_BYTES as MAX_CONFIGURATION_BYTES;
 use pegboard_core::{
     Catalog, Limits, RawTool,
     catalog::Warning,
     load::{self, LoadError},
 };
-use pegboard_upstream::config::document::MAX_BYTES as MAX_CONFIGURATION_BYTES;
 
 use crate::{
     clients::{edit, sections},
@@ -19,21 +19,12 @@ use crate::{
     output,
 };
 
-/// Written for this project: 15 servers, several languages and naming styles.
-const DEMO: &[u8] = include_bytes!("../demo/tools.jsonl");
-
 /// After this many the rest is only counted.
 const MAX_PRINTED_WARNINGS: usize = 10;
 
 /// The hint for a configuration in the place of a catalog.
 const CONFIGURATION: &str = "this file is a configuration: name it with `--config FILE`, or write the tools of its \
                              servers to a catalog with `pegboard catalog FILE > tools.jsonl`";
-
-/// The built-in demo catalog.
-pub(crate) fn demo() -> Result<Catalog, CliError> {
-    let loaded = load::parse("the demo catalog", DEMO, &Limits::default()).map_err(unusable)?;
-    Ok(Catalog::from_tools(loaded.tools).0)
-}
 
 /// The tools of all `files`, in order; what is wrong with single tools is said aloud.
 pub(crate) fn read(files: &[PathBuf], max_bytes: usize) -> Result<Catalog, CliError> {

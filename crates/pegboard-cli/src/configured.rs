@@ -63,7 +63,7 @@ fn longest_start(servers: &[ServerConfig]) -> Duration {
 /// that runs with it, else of its servers, which are started for it, else those of the demo.
 pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(Catalog, Selection), CliError> {
     source.announce();
-    let Some(content) = source.load(state)? else { return Ok((catalogs::demo()?, Selection::everything())) };
+    let Some(content) = source.load(state)? else { return Ok((pegboard_demo::catalog()?, Selection::everything())) };
     let config = match content.read_offline() {
         Ok(config) => config,
         Err(error) => {
@@ -78,7 +78,7 @@ pub(crate) fn catalog_or_demo(source: &Source, state: Option<&str>) -> Result<(C
         return Ok((catalog, config.gateway.selection));
     }
     if config.servers.is_empty() {
-        return Ok((catalogs::demo()?, Selection::everything()));
+        return Ok((pegboard_demo::catalog()?, Selection::everything()));
     }
     let running = runtime()?.block_on(async {
         match Contact::running(source, state).await? {

@@ -20,18 +20,18 @@ use pegboard_gateway::{
     control::{self, ToolList},
 };
 use pegboard_http::Owner;
-use pegboard_upstream::{
-    Item, State, Upstream,
-    config::ServerConfig,
-    json::{Fields, Raw},
-};
+use pegboard_mcp::json::{Fields, Raw};
+use pegboard_upstream::{Item, State, Upstream, config::ServerConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 pub(crate) use self::door::{AskError, Door};
 use crate::{
     commands::serve::supervisor,
-    config::{Config, state, state::StateFolder},
+    config::{
+        Config,
+        state::{self, StateFolder},
+    },
     error::{CliError, warn},
     memory, nesting, plain,
     progress::Progress,
@@ -220,7 +220,7 @@ impl Contact {
         params.set("arguments", arguments.clone());
         let head = Fields::new().with("jsonrpc", "2.0").with("id", &1).with("method", "tools/call");
         let body = head.with("params", &params).to_raw().get().to_owned();
-        let encoded = pegboard_upstream::headers::encode(name);
+        let encoded = pegboard_mcp::headers::encode(name);
         let headers = [("mcp-protocol-version", VERSION), ("mcp-method", "tools/call"), ("mcp-name", &encoded)];
         let answer = match self {
             Self::Running(door) => door.post(ENDPOINT, &headers, body).await?,

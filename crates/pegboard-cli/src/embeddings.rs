@@ -7,14 +7,11 @@ use std::{
 
 use clap::Args;
 use pegboard_core::{
-    Catalog, Ranker, Selection, ToolVectors, Vectors,
+    Catalog, Ranker, Secret, Selection, ToolVectors, Vectors,
     vectors::{QueryTexts, Soon},
 };
 use pegboard_llm::embeddings::{Embedded, Embedder, EmbeddingError, EndpointSettings};
-use pegboard_upstream::{
-    config::{Secret, servers::is_url},
-    with_causes,
-};
+use pegboard_upstream::{config::servers::is_url, with_causes};
 use tokio::runtime::Runtime;
 
 use crate::{

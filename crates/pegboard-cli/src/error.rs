@@ -79,6 +79,12 @@ impl From<io::Error> for CliError {
     }
 }
 
+impl From<pegboard_demo::DemoError> for CliError {
+    fn from(error: pegboard_demo::DemoError) -> Self {
+        Self::new("cannot load the demo").because(error)
+    }
+}
+
 /// Prints a warning to standard error.
 pub(crate) fn warn(message: &str) {
     say(&format!("{WARNING}warning{WARNING:#}: {message}"));

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use pegboard_upstream::config::{ServerConfig, document::Problems, keys::Lookup};
+use pegboard_config::{document::Problems, keys::Lookup};
+use pegboard_upstream::config::ServerConfig;
 use serde_json::Value;
 
 use crate::{

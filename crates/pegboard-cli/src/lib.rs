@@ -6,14 +6,9 @@
 //! help, completions, the man page and the reference are made.
 //!
 //! ```
-//! let command = pegboard::cli::command();
+//! let command = pegboard_cli::cli::command();
 //! assert!(command.find_subcommand("search").is_some());
 //! ```
-
-// The examples in the documentation are compiled like any other.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/library.md")]
-struct Library;
 
 mod bench;
 mod cache;
@@ -24,7 +19,6 @@ mod commands;
 mod config;
 mod configured;
 mod contact;
-mod demo;
 mod embeddings;
 mod error;
 #[cfg(fuzzing)]
@@ -79,7 +73,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     // Servers run as the same user, and must not read here what they were not given. The
     // helpers hold nothing of that kind, and one of them has to write its own `/proc` files.
     #[cfg(unix)]
-    pegboard_upstream::processes::hide_memory();
+    pegboard_process::processes::hide_memory();
     let result = match cli.command {
         Command::Search(args) => commands::search::run(&args),
         Command::Tools(args) => commands::tools::run(&args),
@@ -136,7 +130,7 @@ fn explain(error: &clap::Error) -> ExitCode {
 /// Runs a command that the program calls itself with.
 fn help_out(args: Vec<OsString>) -> ExitCode {
     match HelperCli::try_parse_from(args).map(|cli| cli.command) {
-        Ok(Helper::Supervise(args)) => pegboard_upstream::supervise::run(args.part(), &args.command),
+        Ok(Helper::Supervise(args)) => pegboard_process::supervise::run(args.part(), &args.command),
         Ok(Helper::Confine(args)) => pegboard_agent::shell::confine::run(args.part()),
         Ok(Helper::QueryOutput(args)) => query_output(args),
         Err(error) => explain(&error),

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    pegboard::run(std::env::args_os())
+    pegboard_cli::run(std::env::args_os())
 }

@@ -7,7 +7,6 @@ use clap::Args;
 use crate::{
     clients::places::{Os, Surroundings},
     config::{Config, Content},
-    demo,
     error::{CliError, say},
     plain, trust,
 };
@@ -170,7 +169,7 @@ impl Source {
     pub(crate) fn read(&self, state: Option<&str>) -> Result<Config, CliError> {
         match self.load(state)? {
             Some(content) => content.read(),
-            None => Ok(Config { servers: demo::servers()?, ..Config::default() }),
+            None => demo(),
         }
     }
 
@@ -205,6 +204,11 @@ pub(crate) fn own_file() -> Result<PathBuf, CliError> {
     Surroundings { os: Os::current(), env: &env }.own_configuration().ok_or_else(|| {
         CliError::new("cannot find your configuration folder: `HOME` is not set").hint("name a file with `--config`")
     })
+}
+
+/// Returns the configuration of the demo.
+pub(crate) fn demo() -> Result<Config, CliError> {
+    Ok(Config { servers: pegboard_demo::servers()?, ..Config::default() })
 }
 
 #[cfg(test)]

@@ -10,10 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pegboard_upstream::{
-    config::{ServerConfig, TransportConfig},
-    store::{Kind, LoadError, Store, digest},
-};
+use pegboard_state::{Kind, LoadError, Store, digest};
+use pegboard_upstream::config::{ServerConfig, TransportConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::{

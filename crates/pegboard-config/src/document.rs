@@ -15,7 +15,7 @@ use jsonc_parser::{
 };
 use serde_json::Value;
 
-pub use super::problems::{Missing, Problem, Problems};
+pub use crate::problems::{Missing, Problem, Problems};
 
 /// Bytes that a file may have; more than anybody writes by hand.
 pub const MAX_BYTES: usize = 4 << 20;
@@ -122,7 +122,7 @@ impl Lines {
 /// A value of a document, with its place.
 #[derive(Clone, Debug)]
 pub struct Node<'a> {
-    pub(super) value: &'a ast::Value<'a>,
+    pub(crate) value: &'a ast::Value<'a>,
     lines: &'a Lines,
     key: &'a str,
     path: String,
@@ -174,7 +174,7 @@ impl<'a> Node<'a> {
 
     /// The entries of an object in their order, each key once; a key that comes again is
     /// reported. Whether this is an object at all was asked before.
-    pub(super) fn entries(&self, problems: &mut Problems) -> Vec<Node<'a>> {
+    pub fn entries(&self, problems: &mut Problems) -> Vec<Node<'a>> {
         let Some(object) = self.value.as_object() else { return Vec::new() };
         let mut first_lines: BTreeMap<&str, usize> = BTreeMap::new();
         let mut entries = Vec::with_capacity(object.properties.len());
@@ -195,7 +195,7 @@ impl<'a> Node<'a> {
     }
 
     /// The items of a list; none when it is no list.
-    pub(super) fn items(&self) -> Vec<Node<'a>> {
+    pub fn items(&self) -> Vec<Node<'a>> {
         let Some(list) = self.value.as_array() else { return Vec::new() };
         let item = |(at, value)| Node { value, lines: self.lines, key: "", path: format!("{}[{at}]", self.path) };
         list.elements.iter().enumerate().map(item).collect()

@@ -11,17 +11,24 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Why a file with variables cannot be used. Says nothing of its content.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum EnvFileError {
+#[non_exhaustive]
+pub enum EnvFileError {
+    /// The file cannot be read.
     #[error("names a file that cannot be read: {}", .0.kind())]
     Read(#[from] io::Error),
+    /// It is not a text file of a reasonable size.
     #[error("names something that is not a file, is larger than 1 MiB, or is not UTF-8")]
     NoText,
+    /// A line, counted from 1, is not `NAME=value`.
     #[error("names a file whose line {0} is not `NAME=value`")]
     Line(usize),
 }
 
-/// The variables of the file at `path`, in their order.
-pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, EnvFileError> {
+/// Returns the variables of the file at `path`, in their order.
+///
+/// # Errors
+/// When the file cannot be read or has a line that is not `NAME=value`.
+pub fn read(path: &Path) -> Result<Vec<(String, String)>, EnvFileError> {
     // A pipe or a terminal would make us wait for somebody to write.
     if !std::fs::metadata(path)?.is_file() {
         return Err(EnvFileError::NoText);
@@ -34,7 +41,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, EnvFileError> {
     parse(&String::from_utf8(bytes).map_err(|_| EnvFileError::NoText)?)
 }
 
-pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
+/// Returns the variables in `text`, in their order.
+///
+/// # Errors
+/// When a line is not `NAME=value`.
+pub fn parse(text: &str) -> Result<Vec<(String, String)>, EnvFileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut variables = Vec::new();
     for (at, line) in text.lines().enumerate() {

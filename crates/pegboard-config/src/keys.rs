@@ -6,7 +6,7 @@ use std::fmt;
 
 use pegboard_core::naming;
 
-use super::document::{Node, Problems};
+use crate::document::{Node, Problems};
 
 /// The value of a variable by its name.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -301,7 +301,7 @@ pub fn set<T>(slot: &mut T, value: Option<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::document::Document;
+    use crate::document::Document;
 
     #[derive(Default)]
     struct Point {

@@ -152,7 +152,7 @@ impl Problems {
     }
 
     /// What is missing around the file, in one line.
-    pub(super) fn missing(&self) -> Option<String> {
+    pub fn missing(&self) -> Option<String> {
         let outside = self.listed.iter().filter(|problem| problem.is_outside());
         let lines: Vec<String> = outside.map(|problem| format!("`{}` {}", problem.path, problem.message)).collect();
         (!lines.is_empty()).then(|| lines.join("; "))

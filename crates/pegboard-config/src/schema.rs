@@ -1,39 +1,16 @@
-//! The JSON Schema of the configuration file, for editors.
+//! JSON Schemas made of tables of keys.
 
-use pegboard_upstream::config::keys::{COMMENT_PREFIXES, Kind, Shape};
 use serde_json::{Map, Value, json};
 
-use super::{middleware, root_shape};
+use crate::keys::{COMMENT_PREFIXES, Kind, Shape};
 
-/// The schema of the whole file (draft 2020-12), made of the keys that the reader knows.
-pub(crate) fn schema() -> Value {
-    let mut definitions = Definitions::default();
-    let mut schema = json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Pegboard configuration",
-        "allowComments": true,
-        "allowTrailingCommas": true,
-    });
-    let root = definitions.object(&root_shape());
-    definitions.list("middleware", "Steps for lists and calls, in order.", |_| true);
-    definitions.list(
-        "serverMiddleware",
-        "Steps for the lists and calls of one server, in order.",
-        middleware::is_for_servers,
-    );
-    if let (Some(schema), Value::Object(root)) = (schema.as_object_mut(), root) {
-        schema.extend(root);
-        schema.insert("$defs".to_owned(), definitions.sorted());
-    }
-    schema
-}
-
-/// The objects that the schema refers to by name.
-#[derive(Default)]
-struct Definitions(Map<String, Value>);
+/// The objects that a schema refers to by name (`$defs`).
+#[derive(Debug, Default)]
+pub struct Definitions(Map<String, Value>);
 
 impl Definitions {
-    fn kind(&mut self, kind: Kind) -> Value {
+    /// Returns the schema of values of a kind, and defines the objects in it.
+    pub fn kind(&mut self, kind: Kind) -> Value {
         match kind {
             Kind::Text => json!({"type": "string"}),
             Kind::Word => json!({"type": "string", "pattern": r"\S"}),
@@ -70,8 +47,8 @@ impl Definitions {
         }
     }
 
-    /// An object with known keys. Those of other programs are let through, as are notes.
-    fn object(&mut self, shape: &Shape) -> Value {
+    /// Returns the schema of an object with known keys. Keys of other programs and comments are allowed.
+    pub fn object(&mut self, shape: &Shape) -> Value {
         let mut properties = Map::new();
         for key in &shape.keys {
             let mut property = self.kind(key.kind);
@@ -104,26 +81,13 @@ impl Definitions {
         object
     }
 
-    /// A list of middleware, whose `config` depends on the type.
-    fn list(&mut self, name: &str, about: &str, is_allowed: fn(&middleware::Type) -> bool) {
-        let types: Vec<&middleware::Type> = middleware::TYPES.iter().filter(|step| is_allowed(step)).collect();
-        let mut entry = self.object(&middleware::entry_shape());
-        entry["properties"]["type"]["enum"] = types.iter().map(|step| step.name).collect();
-        let rules: Vec<Value> = types.into_iter().map(|step| self.config_of(step)).collect();
-        entry["allOf"] = rules.into();
-        self.0.insert(name.to_owned(), json!({"type": "array", "description": about, "items": entry}));
+    /// Adds a definition that other schemas refer to by `name`.
+    pub fn insert(&mut self, name: &str, schema: Value) {
+        self.0.insert(name.to_owned(), schema);
     }
 
-    fn config_of(&mut self, step: &middleware::Type) -> Value {
-        let config = self.kind(Kind::Object(step.shape));
-        let mut then = json!({"properties": {"config": config}});
-        if !(step.shape)().needs.is_empty() {
-            then["required"] = json!(["config"]);
-        }
-        json!({"if": {"properties": {"type": {"const": step.name}}, "required": ["type"]}, "then": then})
-    }
-
-    fn sorted(mut self) -> Value {
+    /// Returns all definitions, by name.
+    pub fn sorted(mut self) -> Value {
         self.0.sort_keys();
         Value::Object(self.0)
     }

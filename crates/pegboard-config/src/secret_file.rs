@@ -6,14 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{keys::Lookup, variables::from_workspace};
+use crate::{keys::Lookup, variables::from_workspace};
 
 /// Bytes that such a file may have.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Why a file with a value cannot be used. Says nothing of its content.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SecretFileError {
+pub(crate) enum SecretFileError {
     #[error("cannot be read: {}", .0.kind())]
     Read(#[from] io::Error),
     #[error("is not a file, is larger than 64 KiB, or is not UTF-8")]
@@ -22,7 +22,7 @@ pub(super) enum SecretFileError {
 
 /// The file that is meant by what stands behind `file:`: seen from the folder of the
 /// configuration, or from the home folder behind `~/`.
-pub(super) fn place(path: &str, env: Lookup<'_>) -> PathBuf {
+pub(crate) fn place(path: &str, env: Lookup<'_>) -> PathBuf {
     let home = || env("HOME").or_else(|| env("USERPROFILE"));
     match path.strip_prefix("~/").and_then(|rest| Some((home()?, rest))) {
         Some((home, rest)) => Path::new(&home).join(rest),
@@ -31,7 +31,7 @@ pub(super) fn place(path: &str, env: Lookup<'_>) -> PathBuf {
 }
 
 /// The value in the file at `path`. The line breaks at its end are an editor's, not its own.
-pub(super) fn read(path: &Path) -> Result<String, SecretFileError> {
+pub(crate) fn read(path: &Path) -> Result<String, SecretFileError> {
     // A pipe or a terminal would make us wait for somebody to write.
     if !std::fs::metadata(path)?.is_file() {
         return Err(SecretFileError::NoText);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jsonc_parser::ast;
 use pegboard_core::naming;
 
-use super::{
+use crate::{
     document::{Node, Problems},
     keys::Kind,
 };
@@ -145,7 +145,8 @@ impl<'a> Node<'a> {
         self.expect(found, Kind::Scalar, problems)
     }
 
-    pub(super) fn text(&self) -> Option<&'a str> {
+    /// Returns the text, if this is one.
+    pub fn text(&self) -> Option<&'a str> {
         self.value.as_string_lit().map(|text| text.value.as_ref())
     }
 
@@ -186,7 +187,7 @@ fn duration(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::document::Document;
+    use crate::document::Document;
 
     /// What `read` makes of the value in `text`, or the problem it reports.
     fn check<T: std::fmt::Debug>(text: &str, read: fn(&Node<'_>, &mut Problems) -> Option<T>, expected: &str) {

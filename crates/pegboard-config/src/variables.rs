@@ -2,7 +2,7 @@
 
 use std::path::{MAIN_SEPARATOR_STR, Path, PathBuf};
 
-use super::{
+use crate::{
     document::{Missing, Node, Problem},
     keys::{Lookup, Scope},
     secret_file::{self, SecretFileError},
@@ -108,7 +108,7 @@ pub fn referenced(text: &str) -> Vec<&str> {
 }
 
 /// `path` seen from the folder of the file, where that is known.
-pub(super) fn from_workspace(path: &str, env: Lookup<'_>) -> PathBuf {
+pub fn from_workspace(path: &str, env: Lookup<'_>) -> PathBuf {
     match env(WORKSPACE_FOLDER) {
         Some(folder) => Path::new(&folder).join(path),
         None => PathBuf::from(path),
@@ -220,7 +220,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::document::{Document, Problems};
+    use crate::document::{Document, Problems};
 
     fn env(name: &str) -> Option<String> {
         match name {

@@ -1,7 +1,8 @@
 //! How a configuration writes what is sent over HTTP: addresses, headers.
 
-use super::{
-    Secret,
+use pegboard_core::Secret;
+
+use crate::{
     document::Node,
     keys::{Kind, Scope},
     variables::{Expanded, expand},
@@ -66,6 +67,6 @@ fn is_header_name(name: &str) -> bool {
 }
 
 /// Line breaks would begin another header.
-pub(super) fn is_header_value(value: &str) -> bool {
+pub fn is_header_value(value: &str) -> bool {
     value.chars().all(|c| c == '\t' || !c.is_control())
 }

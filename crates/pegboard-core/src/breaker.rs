@@ -1,18 +1,17 @@
-//! Leaving a server alone that does not answer.
+//! A circuit breaker for calls of a server.
 //!
 //! A server that fails every call costs each caller the whole time limit. After a few
-//! failures in a row its calls are refused at once, and after a pause one call may try
-//! whether it is back. What a server answers, be it a refusal, is no failure here.
+//! failures in a row its calls are rejected at once, and after a pause one call may test
+//! whether the server is back. An error that the server answers with is not a failure. The
+//! caller passes the time, so that this needs no clock.
 
 use std::{
     fmt,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use tokio::time::Instant;
-
-use crate::{connection::CallError, locks::lock};
+use crate::locks::lock;
 
 /// When calls of a server are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,20 +30,20 @@ impl Default for BreakerSettings {
     }
 }
 
-/// What a breaker does with calls.
+/// The state of a breaker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BreakerState {
-    /// It lets them pass.
+    /// Calls pass.
     #[default]
     Closed,
-    /// It refuses them.
+    /// Calls are rejected.
     Open,
-    /// It lets one of them try.
+    /// One call tests whether the server is back.
     HalfOpen,
 }
 
 impl BreakerState {
-    /// The name that people use.
+    /// Returns the name of the state.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -77,7 +76,7 @@ impl fmt::Display for Tripped {
     }
 }
 
-/// Counts the failures of one server.
+/// Counts the failures of one server and rejects its calls after too many.
 #[derive(Debug)]
 pub struct Breaker {
     settings: BreakerSettings,
@@ -103,24 +102,24 @@ enum Phase {
     Trying,
 }
 
-/// What a change of phase is to the log.
+/// How the outcome of a call changed a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// Calls are refused from now on.
+pub enum Transition {
+    /// Calls are rejected from now on.
     Opened,
     /// Calls pass again.
     Closed,
-    /// As before.
+    /// Nothing changed.
     None,
 }
 
 impl Breaker {
-    /// One that lets calls pass.
+    /// Creates a closed breaker.
     pub fn new(settings: BreakerSettings) -> Self {
         Self { settings, count: Mutex::default() }
     }
 
-    /// Lets a call pass, or refuses it.
+    /// Admits a call, or rejects it.
     ///
     /// # Errors
     /// When too many have failed just before.
@@ -138,8 +137,8 @@ impl Breaker {
         Ok(Pass { breaker: self, began: now, is_trying, is_done: false })
     }
 
-    /// What it does now, after how many failures, and until when at the latest.
-    pub fn look(&self, now: Instant) -> (BreakerState, u32, Option<Duration>) {
+    /// Returns the state at `now`, the number of failures in a row, and the time until a call may test.
+    pub fn state_at(&self, now: Instant) -> (BreakerState, u32, Option<Duration>) {
         let count = lock(&self.count);
         match count.phase {
             Phase::Closed => (BreakerState::Closed, count.failures, None),
@@ -149,7 +148,7 @@ impl Breaker {
         }
     }
 
-    fn failed(&self, pass: &Pass<'_>, reason: Arc<str>, now: Instant) -> Turn {
+    fn failed(&self, pass: &Pass<'_>, reason: Arc<str>, now: Instant) -> Transition {
         let mut count = lock(&self.count);
         let is_in_a_row = count.last.as_ref().is_some_and(|(_, last)| pass.began <= *last + self.settings.window);
         count.failures = if is_in_a_row || pass.is_trying { count.failures.saturating_add(1) } else { 1 };
@@ -157,21 +156,21 @@ impl Breaker {
         let is_over = self.settings.failures > 0 && count.failures >= self.settings.failures;
         match count.phase {
             // Calls that were under way when it opened say nothing new.
-            Phase::Open { .. } => Turn::None,
-            Phase::Trying if !pass.is_trying => Turn::None,
-            Phase::Closed if !is_over => Turn::None,
+            Phase::Open { .. } => Transition::None,
+            Phase::Trying if !pass.is_trying => Transition::None,
+            Phase::Closed if !is_over => Transition::None,
             Phase::Closed | Phase::Trying => {
                 count.phase = Phase::Open { until: now + self.settings.pause };
-                Turn::Opened
+                Transition::Opened
             }
         }
     }
 
-    fn answered(&self) -> Turn {
+    fn answered(&self) -> Transition {
         let mut count = lock(&self.count);
         let was_closed = matches!(count.phase, Phase::Closed);
         *count = Count::default();
-        if was_closed { Turn::None } else { Turn::Closed }
+        if was_closed { Transition::None } else { Transition::Closed }
     }
 
     /// Lets another call try.
@@ -187,8 +186,8 @@ impl Count {
     }
 }
 
-/// A call that may be made. Dropped without an outcome it counts for nothing: whoever made
-/// it has lost interest, or it never got as far as the server.
+/// Permission for one call. A permission that is dropped without an outcome does not count: the caller gave up, or the
+/// call did not reach the server.
 #[derive(Debug)]
 pub struct Pass<'a> {
     breaker: &'a Breaker,
@@ -198,14 +197,8 @@ pub struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Counts the outcome of the call.
-    pub(crate) fn finish<T>(self, outcome: &Result<T, CallError>, now: Instant) -> Turn {
-        let failure = outcome.as_ref().err().filter(|error| is_failure(error));
-        self.settle(failure.map(|error| error.to_string().into()), now)
-    }
-
     /// Counts a call as answered, or as failed for a reason.
-    pub fn settle(mut self, failure: Option<Arc<str>>, now: Instant) -> Turn {
+    pub fn record(mut self, failure: Option<Arc<str>>, now: Instant) -> Transition {
         self.is_done = true;
         match failure {
             Some(reason) => self.breaker.failed(&self, reason, now),
@@ -222,27 +215,15 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Whether a call went unanswered. A server that says no is there.
-fn is_failure(error: &CallError) -> bool {
-    match error {
-        CallError::Timeout(_) | CallError::Closed(_) | CallError::Unreachable(_) => true,
-        CallError::Status { status } => *status >= 500,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::RpcError;
 
     const SETTINGS: BreakerSettings =
         BreakerSettings { failures: 3, window: Duration::from_secs(60), pause: Duration::from_secs(30) };
 
-    /// Plays calls, each as `SECOND:OUTCOME`: `+` answered, `r` refused by the server, `c`
-    /// not found, `s` a broken server, `x` closed, `t` a time limit, `-` given up. What
-    /// became of each: `.` passed, `!` passed and opened it, `*` passed and closed it, else
-    /// the refusal.
+    /// Plays calls, each as `SECOND:OUTCOME`: `+` answered, `x` failed, `-` given up. The expected texts: `.` passed,
+    /// `!` passed and opened the breaker, `*` passed and closed it, else the rejection.
     #[track_caller]
     fn check(settings: BreakerSettings, calls: &str, expected: &str) {
         let (breaker, start) = (Breaker::new(settings), Instant::now());
@@ -250,23 +231,19 @@ mod tests {
         for call in calls.split_whitespace() {
             let (second, outcome) = call.split_once(':').expect("SECOND:OUTCOME");
             let now = start + Duration::from_secs(second.parse().expect("a number"));
-            let outcome: Result<(), CallError> = match outcome {
-                "+" => Ok(()),
-                "r" => Err(CallError::Rpc(RpcError::new(RpcError::INTERNAL, "no"))),
-                "c" => Err(CallError::Status { status: 404 }),
-                "s" => Err(CallError::Status { status: 503 }),
-                "x" => Err(CallError::Closed("gone".into())),
-                "t" => Err(CallError::Timeout(Duration::from_secs(1))),
+            let failure = match outcome {
+                "+" => None,
+                "x" => Some("gone".into()),
                 _ => {
                     drop(breaker.admit(now));
                     continue;
                 }
             };
-            found.push(match breaker.admit(now).map(|pass| pass.finish(&outcome, now)) {
-                Ok(Turn::None) => ".".to_owned(),
-                Ok(Turn::Opened) => "!".to_owned(),
-                Ok(Turn::Closed) => "*".to_owned(),
-                Err(refusal) => refusal.to_string(),
+            found.push(match breaker.admit(now).map(|pass| pass.record(failure, now)) {
+                Ok(Transition::None) => ".".to_owned(),
+                Ok(Transition::Opened) => "!".to_owned(),
+                Ok(Transition::Closed) => "*".to_owned(),
+                Err(rejection) => rejection.to_string(),
             });
         }
         assert_eq!(found.join(" "), expected, "{calls}");
@@ -276,16 +253,11 @@ mod tests {
     fn it_opens_after_failures_in_a_row() {
         check(
             SETTINGS,
-            "0:x 1:t 2:s 3:+ 30:+",
-            ". . ! circuit breaker open: the last 3 calls failed (the server answered with HTTP status 503); try again in \
-             29 s circuit breaker open: the last 3 calls failed (the server answered with HTTP status 503); try again \
-             in 2 s",
+            "0:x 1:x 2:x 3:+ 30:+",
+            ". . ! circuit breaker open: the last 3 calls failed (gone); try again in 29 s circuit breaker open: the last \
+             3 calls failed (gone); try again in 2 s",
         );
-    }
-
-    #[test]
-    fn answers_of_any_kind_are_no_failures() {
-        check(SETTINGS, "0:x 1:x 2:+ 3:x 4:x 5:r 6:x 7:x 8:c 9:x", ". . . . . . . . . .");
+        check(SETTINGS, "0:x 1:x 2:+ 3:x 4:x 5:+", ". . . . . .");
     }
 
     #[test]
@@ -295,41 +267,41 @@ mod tests {
     }
 
     #[test]
-    fn one_call_tries_after_the_pause() {
-        let refused = "circuit breaker open: the last 4 calls failed (the server is not connected: gone); try again";
-        check(SETTINGS, "0:x 0:x 0:x 30:x 31:+ 60:+ 61:x 61:x", &format!(". . ! ! {refused} in 29 s * . ."));
+    fn one_call_tests_after_the_pause() {
+        let rejected = "circuit breaker open: the last 4 calls failed (gone); try again";
+        check(SETTINGS, "0:x 0:x 0:x 30:x 31:+ 60:+ 61:x 61:x", &format!(". . ! ! {rejected} in 29 s * . ."));
     }
 
     #[test]
-    fn a_try_that_was_given_up_leaves_it_to_the_next() {
+    fn a_test_that_is_given_up_leaves_it_to_the_next_call() {
         check(SETTINGS, "0:x 0:x 0:x 31:- 31:- 31:+ 32:+", ". . ! * .");
     }
 
     #[test]
-    fn none_opens_it_when_it_is_switched_off() {
+    fn zero_failures_switch_it_off() {
         let never = BreakerSettings { failures: 0, ..SETTINGS };
         check(never, "0:x 0:x 0:x 0:x 0:x 0:x", ". . . . . .");
         check(BreakerSettings { failures: 1, ..SETTINGS }, "0:x", "!");
     }
 
     #[test]
-    fn while_one_tries_others_are_refused() {
+    fn other_calls_are_rejected_while_one_tests() {
         let (breaker, start) = (Breaker::new(SETTINGS), Instant::now());
-        let lost = || Err::<(), _>(CallError::Closed("gone".into()));
+        let lost = || Some(Arc::from("gone"));
         let early = breaker.admit(start).expect("it is closed");
         for _ in 0..3 {
-            breaker.admit(start).expect("it is closed").finish(&lost(), start);
+            breaker.admit(start).expect("it is closed").record(lost(), start);
         }
-        assert_eq!(breaker.look(start), (BreakerState::Open, 3, Some(SETTINGS.pause)));
+        assert_eq!(breaker.state_at(start), (BreakerState::Open, 3, Some(SETTINGS.pause)));
         let later = start + SETTINGS.pause;
-        assert_eq!(breaker.look(later), (BreakerState::HalfOpen, 3, None));
-        let trying = breaker.admit(later).expect("one may try");
-        let refusal = breaker.admit(later).expect_err("one alone");
-        assert_eq!(refusal.retry_in, None);
-        // One that began long before and fails now does not end the try.
-        assert_eq!(early.finish(&lost(), later), Turn::None);
-        assert_eq!(breaker.look(later).0, BreakerState::HalfOpen);
-        assert_eq!(trying.finish(&Ok(()), later), Turn::Closed);
-        assert_eq!(breaker.look(later), (BreakerState::Closed, 0, None));
+        assert_eq!(breaker.state_at(later), (BreakerState::HalfOpen, 3, None));
+        let testing = breaker.admit(later).expect("one may test");
+        let rejection = breaker.admit(later).expect_err("one alone");
+        assert_eq!(rejection.retry_in, None);
+        // A call that began long before and fails now does not end the test.
+        assert_eq!(early.record(lost(), later), Transition::None);
+        assert_eq!(breaker.state_at(later).0, BreakerState::HalfOpen);
+        assert_eq!(testing.record(None, later), Transition::Closed);
+        assert_eq!(breaker.state_at(later), (BreakerState::Closed, 0, None));
     }
 }

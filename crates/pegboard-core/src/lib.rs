@@ -4,7 +4,8 @@
 //! them a caller may see. A [`Ranker`] orders them for a [`Query`] and answers with a
 //! [`Ranking`], which can say why every hit is where it is. Nothing here reads a file,
 //! opens a socket or spawns a thread: text comes in as bytes, and the binary decides
-//! where the bytes come from.
+//! where the bytes come from. Small types that every crate needs are here too: [`Secret`],
+//! the [`error_chain`] and the circuit [`breaker`], which is given the time.
 //!
 //! ```
 //! use pegboard_core::{Catalog, Limits, load};
@@ -19,12 +20,16 @@
 //! # Ok::<(), pegboard_core::load::LoadError>(())
 //! ```
 
+pub mod breaker;
 mod cache;
 pub mod catalog;
+pub mod error_chain;
 pub mod load;
+pub mod locks;
 pub mod naming;
 pub mod ranking;
 pub mod schema;
+mod secret;
 pub mod selection;
 pub mod text;
 pub mod tool;
@@ -34,6 +39,7 @@ pub use cache::SnapshotCache;
 pub use catalog::Catalog;
 pub use load::Limits;
 pub use ranking::{Fallback, Field, Hit, Query, QueryError, Ranker, Ranking, Reason};
+pub use secret::Secret;
 pub use selection::Selection;
 pub use text::line as plain_line;
 pub use tool::{Annotations, Origin, RawTool, Risk, Server, Tool};

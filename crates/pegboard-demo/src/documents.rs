@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use pegboard_upstream::rpc::RpcError;
+use pegboard_mcp::rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! The servers of `pegboard serve` without a configuration: those of the demo catalog, with
-//! tools that really work on a small world in memory.
+//! The demo of Pegboard: the servers of `pegboard serve --demo`, with tools that work on a small world in memory.
 //!
 //! What there is and what most tools do is data: `data/*.json` declares for each server its
 //! collections of objects, which arguments refer to them, and what its tools do where the
@@ -28,13 +27,19 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use pegboard_core::{Tool, tool::Annotations};
-use pegboard_upstream::{
-    Answering, LocalServer,
-    config::{ServerConfig, TransportConfig},
+use pegboard_core::{
+    Catalog, Limits, Tool,
+    load::{self, LoadError},
+    tool::Annotations,
+};
+use pegboard_mcp::{
     era::MODERN_VERSION,
     json::{Raw, raw},
     rpc::RpcError,
+};
+use pegboard_upstream::{
+    Answering, LocalServer,
+    config::{ServerConfig, TransportConfig},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -47,7 +52,6 @@ use self::{
     verbs::Call,
     world::{Collection, Collections, Outcome, World},
 };
-use crate::{catalogs, error::CliError};
 
 /// How long a client may keep what never changes.
 const LIST_TTL_MS: u64 = 3_600_000;
@@ -71,8 +75,40 @@ const DATA: [(&str, &str); 15] = [
     ("home", include_str!("data/home.json")),
 ];
 
-/// The servers of the demo catalog in its order, in a world of their own.
-pub(crate) fn servers() -> Result<Vec<ServerConfig>, CliError> {
+/// The tools: 15 servers, several languages and naming styles.
+const CATALOG: &[u8] = include_bytes!("../catalog/tools.jsonl");
+
+/// Why the demo cannot be used; its data are part of the program, so tests find this first.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DemoError {
+    /// The catalog cannot be read.
+    #[error("invalid demo catalog")]
+    Catalog(#[source] LoadError),
+    /// The data of a server cannot be read.
+    #[error("invalid demo data for `{server}`")]
+    Data {
+        /// The server.
+        server: &'static str,
+        /// The reason.
+        source: serde_json::Error,
+    },
+}
+
+/// Returns the demo catalog.
+///
+/// # Errors
+/// When the data in the program are damaged.
+pub fn catalog() -> Result<Catalog, DemoError> {
+    let loaded = load::parse("the demo catalog", CATALOG, &Limits::default()).map_err(DemoError::Catalog)?;
+    Ok(Catalog::from_tools(loaded.tools).0)
+}
+
+/// Returns the servers of the demo catalog in its order, with a world of their own.
+///
+/// # Errors
+/// When the data in the program are damaged.
+pub fn servers() -> Result<Vec<ServerConfig>, DemoError> {
     let config = |server: DemoServer| {
         let (name, description) = (server.name.clone(), server.description.clone());
         let config = ServerConfig::new(name, TransportConfig::Local(Arc::new(server)));
@@ -94,12 +130,12 @@ struct ServerData {
 }
 
 /// What is declared of all servers, and apart from that their collections, which each may use.
-fn declared() -> Result<(BTreeMap<&'static str, ServerData>, Collections), CliError> {
+fn declared() -> Result<(BTreeMap<&'static str, ServerData>, Collections), DemoError> {
     let mut collections = Collections::new();
     let mut data = BTreeMap::new();
     for (server, text) in DATA {
-        let mut of_server: ServerData = serde_json::from_str(text)
-            .map_err(|error| CliError::new(format!("invalid demo data for `{server}`")).because(error))?;
+        let mut of_server: ServerData =
+            serde_json::from_str(text).map_err(|source| DemoError::Data { server, source })?;
         let declared = std::mem::take(&mut of_server.collections);
         for (name, collection) in declared {
             collections.insert(qualified(server, &name), collection.called(&name));
@@ -110,8 +146,8 @@ fn declared() -> Result<(BTreeMap<&'static str, ServerData>, Collections), CliEr
     Ok((data, collections))
 }
 
-fn demo_servers() -> Result<Vec<DemoServer>, CliError> {
-    let catalog = catalogs::demo()?;
+fn demo_servers() -> Result<Vec<DemoServer>, DemoError> {
+    let catalog = catalog()?;
     let (mut data, collections) = declared()?;
     let servers = catalog.servers();
     let tools_of = |name: &str| catalog.iter().filter(|tool| tool.server_name() == Some(name)).collect::<Vec<_>>();

@@ -14,7 +14,7 @@ use pegboard_engine::{
     usage::{Boost, BoostSource, HabitSettings, Habits, Habitual, Lesson},
 };
 
-const DEMO: &[u8] = include_bytes!("../../pegboard/demo/tools.jsonl");
+const DEMO: &[u8] = include_bytes!("../../pegboard-demo/catalog/tools.jsonl");
 
 const QUERIES: [&str; 4] = [
     "create issue",

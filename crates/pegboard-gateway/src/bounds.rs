@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use pegboard_upstream::{
+use pegboard_mcp::{
     json::{Fields, Raw},
     rpc::{Id, RpcError},
 };
-
 use serde_json::value::RawValue;
 
 use crate::shares::{Claim, Party, Shares};
@@ -139,7 +138,7 @@ impl IntoIterator for Subscriptions {
 #[cfg(test)]
 mod tests {
     use pegboard_http::Principal;
-    use pegboard_upstream::json::raw;
+    use pegboard_mcp::json::raw;
 
     use super::*;
     use crate::caller::Caller;

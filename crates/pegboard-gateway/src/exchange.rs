@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use pegboard_http::PeerAddress;
-use pegboard_upstream::{
-    OnBehalf,
+use pegboard_mcp::{
     json::{Fields, Raw},
-    queue,
     rpc::{Message, RpcError},
     trace::TraceContext,
 };
+use pegboard_upstream::{OnBehalf, queue};
 use serde_json::value::RawValue;
 
 use crate::{

@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use pegboard_upstream::{Busy, OnBehalf, Turn, Turns, rpc::RpcError};
+use pegboard_mcp::rpc::RpcError;
+use pegboard_upstream::{Busy, OnBehalf, Turn, Turns};
 use tokio::time::Instant;
 
 use crate::{

@@ -13,11 +13,11 @@ use std::{sync::Arc, time::Instant};
 use pegboard_core::{Tool, Vectors};
 use pegboard_discovery::{Answer, Target};
 use pegboard_http::PeerAddress;
-use pegboard_upstream::{
-    ListKind,
+use pegboard_mcp::{
     json::raw,
     rpc::{Id, RpcError},
 };
+use pegboard_upstream::ListKind;
 use serde_json::{Value, json};
 
 use crate::{

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use pegboard_http::PeerAddress;
-use pegboard_upstream::{
-    ListKind,
+use pegboard_mcp::{
     era::Era,
     json::{Fields, Raw, SharedRaw},
     rpc::{Id, RpcError},
     trace::TraceContext,
 };
+use pegboard_upstream::ListKind;
 use serde_json::{Map, Value};
 
 use crate::{

@@ -16,12 +16,12 @@ use std::{
 
 use pegboard_core::Catalog;
 use pegboard_http::LogBudget;
-use pegboard_upstream::{
-    Call, Fleet, State, Upstream,
+use pegboard_mcp::{
     era::Era,
     json::Fields,
     rpc::{Id, RpcError},
 };
+use pegboard_upstream::{Call, Fleet, State, Upstream};
 use serde_json::value::RawValue;
 
 pub(crate) use self::session::{Beginning, ClientSession};

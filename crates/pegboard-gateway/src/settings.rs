@@ -3,11 +3,11 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use pegboard_core::{
-    Ranker, Selection,
+    Ranker, Secret, Selection,
     naming::{Prefixes, Style},
 };
 use pegboard_discovery::{DialectName, Exposure, Learner, Validation, policy::Policies};
-use pegboard_upstream::{auth::Logins, config::Secret};
+use pegboard_upstream::auth::Logins;
 
 use crate::limits::CallLimits;
 

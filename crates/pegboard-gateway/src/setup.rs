@@ -7,8 +7,9 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::Secret;
 use pegboard_http::Principal;
-use pegboard_upstream::{Reconfigured, config::Secret};
+use pegboard_upstream::Reconfigured;
 
 use crate::{
     caller::{Caller, Viewer},

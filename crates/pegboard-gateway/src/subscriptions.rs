@@ -6,11 +6,11 @@ mod watches;
 use std::{collections::BTreeSet, sync::Arc};
 
 use pegboard_core::Selection;
-use pegboard_upstream::{
-    Fleet, Hello, Upstream,
+use pegboard_mcp::{
     json::{Fields, Raw, raw},
     rpc::{Id, RpcError},
 };
+use pegboard_upstream::{Fleet, Hello, Upstream};
 
 use self::{
     listeners::{Listener, Listeners},

@@ -8,7 +8,8 @@ mod server;
 use std::{sync::Arc, time::Duration};
 
 use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection};
-use pegboard_upstream::{Fleet, config::ServerConfig, json::raw, trace::TraceContext};
+use pegboard_mcp::{json::raw, trace::TraceContext};
+use pegboard_upstream::{Fleet, config::ServerConfig};
 use serde_json::json;
 
 pub(crate) use self::server::Server;

@@ -10,7 +10,7 @@ use std::{
 
 use axum::http::HeaderMap;
 use pegboard_discovery::{Answer, Reply};
-use pegboard_upstream::{
+use pegboard_mcp::{
     era::{Era, meta},
     json::Fields,
     rpc::Id,

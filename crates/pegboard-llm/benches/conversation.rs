@@ -10,7 +10,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use pegboard_core::{Catalog, Limits, Selection, load};
+use pegboard_core::{Catalog, Limits, Secret, Selection, load};
 use pegboard_discovery::{DialectName, Session, Settings, ToolDefinition};
 use pegboard_engine::{Hinted, Hybrid, Keyword};
 use pegboard_llm::{
@@ -18,7 +18,6 @@ use pegboard_llm::{
     wire::{CallResult, Request, Usage},
 };
 use pegboard_testkit::provider::{self, Check, Part, Script, Search};
-use pegboard_upstream::config::Secret;
 use serde_json::{Value, json};
 use tiktoken_rs::CoreBPE;
 

@@ -2,7 +2,8 @@
 
 use std::{env, time::Duration};
 
-use pegboard_upstream::{config::Secret, events::EventReader};
+use pegboard_core::Secret;
+use pegboard_mcp::events::EventReader;
 use reqwest::{Response, StatusCode, header::HeaderMap};
 use serde_json::Value;
 

@@ -9,6 +9,7 @@
 //! Programs that keep their own loop and their own client use [`hooks`] alone.
 
 mod bonds;
+mod causes;
 pub mod client;
 pub mod conversation;
 pub mod delivery;

@@ -11,7 +11,7 @@ const CLOSE: &str = "?=";
 /// `value` as a header can carry it: as it is, or marked and encoded.
 ///
 /// ```
-/// use pegboard_upstream::headers::{decode, encode};
+/// use pegboard_mcp::headers::{decode, encode};
 ///
 /// assert_eq!(encode("us-west1"), "us-west1");
 /// assert_eq!(encode("Hello, 世界"), "=?base64?SGVsbG8sIOS4lueVjA==?=");

@@ -81,7 +81,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// The number of the request that the last skipped line answers, if it is an answer.
-    pub(crate) fn skipped_answer(&self) -> Option<u64> {
+    pub fn skipped_answer(&self) -> Option<u64> {
         self.skipped.answered()
     }
 

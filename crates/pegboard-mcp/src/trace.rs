@@ -1,6 +1,12 @@
-//! The three texts of a trace: parent, state, baggage.
+//! The trace context of a request as W3C defines it: parent, state and baggage.
+//!
+//! Clients send it in headers or in `_meta`, and servers get it in the same way. With the feature `opentelemetry`, spans
+//! join the trace of their request. Without it, a context is passed on as it came.
 
-use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
+#[cfg(feature = "opentelemetry")]
+mod spans;
+
+use tracing::Span;
 
 /// What the texts are called, as headers and in `_meta`.
 pub const KEYS: [&str; 3] = ["traceparent", "tracestate", "baggage"];
@@ -28,7 +34,7 @@ impl TraceContext {
     /// state without a parent says nothing.
     ///
     /// ```
-    /// use pegboard_upstream::trace::TraceContext;
+    /// use pegboard_mcp::trace::TraceContext;
     ///
     /// let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     /// let context = TraceContext::read(|key| (key == "traceparent").then(|| parent.into()));
@@ -64,24 +70,15 @@ impl TraceContext {
         KEYS.into_iter().zip(texts).filter_map(|(key, text)| Some((key, text.as_deref()?)))
     }
 
-    /// The same for whoever is called by the span `own`.
-    pub(super) fn below(&self, own: &SpanContext) -> Self {
-        let flags = own.trace_flags().to_u8();
-        let parent = format!("00-{}-{}-{flags:02x}", own.trace_id(), own.span_id());
-        let state = Some(own.trace_state().header()).filter(|state| !state.is_empty());
-        Self { parent: Some(parent), state, baggage: self.baggage.clone() }
-    }
+    /// Makes `span` a part of this trace. It must not have been entered.
+    #[cfg(not(feature = "opentelemetry"))]
+    pub fn adopt(&self, _span: &Span) {}
 
-    pub(super) fn ids(&self) -> Option<(TraceId, SpanId, TraceFlags)> {
-        let parent = self.parent.as_deref()?;
-        let trace = TraceId::from_hex(parent.get(3..35)?).ok()?;
-        let span = SpanId::from_hex(parent.get(36..52)?).ok()?;
-        let flags = u8::from_str_radix(parent.get(53..55)?, 16).ok()?;
-        Some((trace, span, TraceFlags::new(flags)))
-    }
-
-    pub(super) fn state(&self) -> TraceState {
-        self.state.as_deref().and_then(|state| state.parse().ok()).unwrap_or_default()
+    /// Returns the context for a request that is made within `span`.
+    #[cfg(not(feature = "opentelemetry"))]
+    #[must_use]
+    pub fn within(&self, _span: &Span) -> Self {
+        self.clone()
     }
 }
 

@@ -17,7 +17,42 @@ mod namespace;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use crate::config::ProcessNamespace;
+/// Whether a server that is a child process runs in a process (PID) namespace, so that
+/// everything it has started ends with it even when Pegboard and its supervisor are killed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProcessNamespace {
+    /// No.
+    #[default]
+    Off,
+    /// Where that needs no user namespace, that is with `CAP_SYS_ADMIN`; otherwise no.
+    Auto,
+    /// Yes, in a user namespace where that is needed; where it fails, the server does not start.
+    On,
+}
+
+impl ProcessNamespace {
+    /// The names that configurations use.
+    pub const NAMES: &'static [&'static str] = &["off", "auto", "on"];
+
+    /// Returns the value with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "off" => Some(Self::Off),
+            "auto" => Some(Self::Auto),
+            "on" => Some(Self::On),
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Auto => "auto",
+            Self::On => "on",
+        }
+    }
+}
 
 /// Which part of the program this process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

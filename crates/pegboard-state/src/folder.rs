@@ -15,7 +15,7 @@ const UNFINISHED: &str = ".writing-";
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Whether a file is one that somebody was still writing.
-pub(crate) fn is_unfinished(name: &str) -> bool {
+pub fn is_unfinished(name: &str) -> bool {
     name.starts_with(UNFINISHED)
 }
 
@@ -45,12 +45,13 @@ impl Folder {
         Ok(Self(path.to_owned()))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Returns the path of the folder.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 
     /// Writes a file, and removes it again.
-    pub(crate) fn check_writable(&self) -> io::Result<()> {
+    pub fn check_writable(&self) -> io::Result<()> {
         self.write("check", b"", false).map(drop)
     }
 
@@ -73,7 +74,7 @@ impl Folder {
 
     /// Puts a file in the place of the one with this name. Whoever reads meanwhile, and
     /// whoever comes after a crash, finds the old content or the new.
-    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+    pub fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let finished = self.write(name, content, true)?;
         fs::rename(&finished.0, self.0.join(name))?;
         self.sync();
@@ -91,7 +92,7 @@ impl Folder {
     }
 
     /// Adds a file unless there is one of this name; whether it was added.
-    pub(crate) fn add(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+    pub fn add(&self, name: &str, content: &[u8]) -> io::Result<bool> {
         let finished = self.write(name, content, true)?;
         let path = self.0.join(name);
         // Of several that do so at once one succeeds, with its whole content.
@@ -125,7 +126,7 @@ impl Folder {
     }
 
     /// When a file was last written or marked.
-    pub(crate) fn modified(&self, name: &str) -> io::Result<SystemTime> {
+    pub fn modified(&self, name: &str) -> io::Result<SystemTime> {
         fs::symlink_metadata(self.0.join(name))?.modified()
     }
 
@@ -140,14 +141,14 @@ impl Folder {
     }
 
     /// Waits until nobody else has the lock with this name, and has it until it is dropped.
-    pub(crate) fn lock(&self, name: &str) -> io::Result<Lock> {
+    pub fn lock(&self, name: &str) -> io::Result<Lock> {
         let file = self.open_lock(name)?;
         file.lock()?;
         Ok(Lock { _file: file })
     }
 
     /// [`lock`](Self::lock) that waits no longer than `patience`.
-    pub(crate) fn lock_within(&self, name: &str, patience: Duration) -> io::Result<Lock> {
+    pub fn lock_within(&self, name: &str, patience: Duration) -> io::Result<Lock> {
         let file = self.open_lock(name)?;
         let start = Instant::now();
         loop {

@@ -2,11 +2,7 @@
 
 use std::io;
 
-use rustls::crypto::{
-    hash::Hash,
-    ring::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
-    tls13::{Hkdf, OkmBlock},
-};
+use ring::{digest::SHA256, hmac};
 
 use super::folder::Folder;
 
@@ -14,7 +10,7 @@ use super::folder::Folder;
 const FILE: &str = "key";
 
 /// Bytes of a key, and of everything that is made with it.
-pub(crate) const BYTES: usize = 32;
+pub const BYTES: usize = 32;
 
 /// Random bytes that an installation keeps for itself.
 ///
@@ -23,7 +19,7 @@ pub(crate) const BYTES: usize = 32;
 /// is well known, and many passwords are short. With a key that only the owner can read,
 /// there is nothing to try out; a backup or a listing of the folder without it says nothing.
 /// The same key seals the content, so that a file that was not written here is not believed.
-pub(crate) struct Key([u8; BYTES]);
+pub struct Key([u8; BYTES]);
 
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -33,7 +29,7 @@ impl std::fmt::Debug for Key {
 
 impl Key {
     /// The key of a folder; a new one where there is none, or none that can be one.
-    pub(crate) fn of(folder: &Folder) -> io::Result<Self> {
+    pub fn of(folder: &Folder) -> io::Result<Self> {
         match read(folder)? {
             Some(key) => Ok(key),
             None => {
@@ -49,31 +45,31 @@ impl Key {
     }
 
     /// Whether a folder has a key.
-    pub(crate) fn is_in(folder: &Folder) -> io::Result<bool> {
+    pub fn is_in(folder: &Folder) -> io::Result<bool> {
         Ok(read(folder)?.is_some())
     }
 
     /// The same one for everybody, which protects nothing.
     #[cfg(fuzzing)]
-    pub(crate) fn always() -> Self {
+    pub fn always() -> Self {
         Self([7; BYTES])
     }
 
     /// HMAC-SHA-256 of the parts. Each is preceded by its length, so that no two lists of
     /// parts are the same bytes; `purpose` keeps apart what is made for different ends.
-    pub(crate) fn sign<'a>(&self, purpose: &'a str, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; BYTES] {
+    pub fn sign<'a>(&self, purpose: &'a str, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; BYTES] {
         let mut message = Vec::new();
         for part in [purpose.as_bytes()].into_iter().chain(parts) {
             message.extend_from_slice(&(part.len() as u64).to_le_bytes());
             message.extend_from_slice(part);
         }
-        first_bytes(hkdf().hmac_sign(&OkmBlock::new(&self.0), &message).as_ref())
+        first_bytes(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.0), &message).as_ref())
     }
 }
 
 /// SHA-256, for what is too long to be copied into a message.
 pub fn digest(bytes: &[u8]) -> [u8; 32] {
-    first_bytes(hash().hash(bytes).as_ref())
+    first_bytes(ring::digest::digest(&SHA256, bytes).as_ref())
 }
 
 fn read(folder: &Folder) -> io::Result<Option<Key>> {
@@ -91,31 +87,16 @@ fn first_bytes(bytes: &[u8]) -> [u8; BYTES] {
     first
 }
 
-// The cryptography that speaks TLS is linked anyway; one of its suites names its hash and
-// its HMAC, and there is no need for a second implementation of either.
-
-fn hkdf() -> &'static dyn Hkdf {
-    suite().hkdf_provider
-}
-
-fn hash() -> &'static dyn Hash {
-    suite().common.hash_provider
-}
-
-fn suite() -> &'static rustls::Tls13CipherSuite {
-    TLS13_CHACHA20_POLY1305_SHA256.tls13().expect("a suite that is called TLS 1.3 is one")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The second case of RFC 4231 has a key of four bytes; HMAC fills keys up with zeros.
+    /// Computed with Python's `hmac` module. Signatures of existing files depend on it.
     #[test]
-    fn it_is_hmac_with_sha_256() {
-        let tag = hkdf().hmac_sign(&OkmBlock::new(b"Jefe"), b"what do ya want for nothing?");
-        let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    fn a_signature_is_hmac_with_sha_256() {
+        let tag = Key([7; BYTES]).sign("purpose", [b"part".as_slice()]);
+        let hex: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "2f138d2d88e663b4ee1cf99cbc73c85c7205606b5c97131489ec3156045d45b7");
     }
 
     #[test]

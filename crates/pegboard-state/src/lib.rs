@@ -1,5 +1,5 @@
-//! Small files of an installation: there whole or not at all, for their owner alone, and
-//! sealed, so that what was not written here is not believed.
+//! Small files of an installation: replaced as a whole, readable for their owner alone, and signed, so that a file from
+//! elsewhere is not used.
 
 mod folder;
 mod key;
@@ -10,13 +10,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-pub(crate) use self::{
-    folder::is_unfinished,
-    key::{BYTES, Key},
-};
 pub use self::{
-    folder::{Folder, Lock, Stamp},
-    key::digest,
+    folder::{Folder, Lock, Stamp, is_unfinished},
+    key::{BYTES, Key, digest},
 };
 
 /// What the files of a store are.
@@ -162,7 +158,8 @@ impl Store {
         self.folder.lock_within(&format!("{name}.lock"), patience)
     }
 
-    pub(crate) fn key(&self) -> &Key {
+    /// Returns the key of the folder.
+    pub fn key(&self) -> &Key {
         &self.key
     }
 

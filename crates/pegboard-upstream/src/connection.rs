@@ -24,8 +24,10 @@ pub use self::{
     heard::{Event, Notice},
     network::NetworkFault,
 };
+use pegboard_mcp::era::Era;
+
 use self::{calls::Calls, news::News, questions::Questions};
-use crate::{era::Era, redact::Redactor, talk::TalkNotes, transport::Outbound};
+use crate::{redact::Redactor, talk::TalkNotes, transport::Outbound};
 
 /// What both directions of a connection share.
 #[derive(Debug)]

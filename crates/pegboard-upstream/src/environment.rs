@@ -184,8 +184,9 @@ fn is_same_name(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pegboard_core::Secret;
+
     use super::*;
-    use crate::config::Secret;
 
     const PARENT: &[(&str, &str)] = &[
         ("PATH", "/bin"),

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::{Secret, locks::lock};
 use tokio::{
     sync::{Semaphore, mpsc, watch},
     task::JoinHandle,
@@ -14,10 +15,9 @@ use tokio::{
 
 use crate::{
     auth::Logins,
-    config::{Secret, ServerConfig},
+    config::ServerConfig,
     connection::Notice,
     environment::Reserved,
-    locks::lock,
     manifest,
     pins::Pins,
     redact::{Redactor, Shared},
@@ -30,7 +30,7 @@ const NOTICES: usize = 4096;
 /// How a fleet is run.
 #[derive(Clone, Debug, Default)]
 pub struct FleetOptions {
-    /// The command line of a program that runs [`supervise::run`](crate::supervise::run) on
+    /// The command line of a program that runs [`supervise::run`](pegboard_process::supervise::run) on
     /// what follows it; without one, a server's own children may outlive it.
     pub supervisor: Vec<OsString>,
     /// The folder in which it is kept what servers offer, so that it is known at the next

@@ -2,15 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::{CallError, Item, ListKind, config::env_variables, listing, manifest};
-
-/// The variables of a file with `NAME=value` lines.
-///
-/// # Errors
-/// The line that is none, in words.
-pub fn env_file(text: &str) -> Result<Vec<(String, String)>, String> {
-    env_variables(text)
-}
+use crate::{CallError, Item, ListKind, listing, manifest};
 
 /// The items on a page of a list, and what was wrong with them.
 ///

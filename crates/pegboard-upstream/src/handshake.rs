@@ -3,6 +3,11 @@
 use std::{ffi::OsString, io, sync::Arc, time::Duration};
 
 use pegboard_core::text;
+use pegboard_mcp::{
+    era::{Era, LEGACY_VERSIONS, MODERN_VERSION},
+    json::{Fields, Raw, raw},
+    rpc::RpcError,
+};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -11,11 +16,8 @@ use crate::{
     config::{HttpKind, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice},
     environment::Environment,
-    era::{Era, LEGACY_VERSIONS, MODERN_VERSION},
-    json::{Fields, Raw, raw},
     listing::MAX_TEXT,
     redact::Redactor,
-    rpc::RpcError,
     talk::TalkNotes,
     transport::{
         Outbound,

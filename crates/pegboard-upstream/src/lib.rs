@@ -11,43 +11,26 @@
 //! OAuth is used, in one file of [`auth`].
 
 pub mod auth;
-mod breaker;
 mod causes;
 pub mod config;
 pub mod connection;
 pub mod environment;
-pub mod era;
-pub mod events;
 mod fleet;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
-pub mod headers;
-pub mod json;
-pub mod lines;
 mod listing;
-mod locks;
 mod manifest;
-#[cfg(target_os = "linux")]
-pub mod namespaces;
 mod pins;
-#[cfg(unix)]
-pub mod processes;
-pub mod program;
 pub mod queue;
 mod redact;
-pub mod rpc;
 mod server;
-mod skim;
-pub mod store;
-pub mod supervise;
 mod talk;
-pub mod trace;
+mod trace;
 mod transport;
 mod turns;
 
-pub use breaker::{Breaker, BreakerSettings, BreakerState, Pass, Tripped, Turn as BreakerTurn};
 pub use causes::{causes, with_causes};
 pub use connection::{Call, CallError, Event, NetworkFault, Notice};
 pub use fleet::{Fleet, FleetOptions, Reconfigured};

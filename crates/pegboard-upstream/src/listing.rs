@@ -11,11 +11,14 @@ use self::page::Reader;
 #[cfg(fuzzing)]
 pub(crate) use self::page::read_page;
 
+use pegboard_mcp::{
+    json::{Fields, Raw, SharedRaw, raw},
+    rpc::RpcError,
+};
+
 use crate::{
     connection::{Call, CallError, Link},
     handshake::Hello,
-    json::{Fields, Raw, SharedRaw, raw},
-    rpc::RpcError,
 };
 
 /// Lists of a server.

@@ -21,12 +21,9 @@ use std::{
 };
 
 pub(crate) use self::{fingerprint::Fingerprint, format::Seal};
-use crate::{
-    config::ServerConfig,
-    handshake::Hello,
-    listing::Lists,
-    store::{Folder, Key, is_unfinished},
-};
+use pegboard_state::{Folder, Key, is_unfinished};
+
+use crate::{config::ServerConfig, handshake::Hello, listing::Lists};
 
 /// A larger manifest is neither written nor read.
 const MAX_BYTES: usize = 64 << 20;

@@ -35,11 +35,9 @@ pub use self::{
     file::PinKind,
     report::{PinReport, WaitingPin},
 };
-use crate::{
-    config::ServerConfig,
-    listing::Item,
-    store::{LoadError, Stamp},
-};
+use pegboard_state::{LoadError, Stamp};
+
+use crate::{config::ServerConfig, listing::Item};
 
 /// A folder of approvals.
 #[derive(Debug)]
@@ -244,7 +242,7 @@ impl Files {
             approved.tools.retain(|tool| tool.name != *name);
             approved.tools.extend(pin.definition.clone().map(|raw| ApprovedTool { name: name.clone(), raw }));
             // What has changed once more was not what was approved.
-            let text = |raw: &Option<crate::json::Raw>| raw.as_ref().map(|raw| raw.get().to_owned());
+            let text = |raw: &Option<pegboard_mcp::json::Raw>| raw.as_ref().map(|raw| raw.get().to_owned());
             waiting.tools.retain(|tool| tool.name != *name || text(&tool.raw) != text(&pin.definition));
         }
         approved.tools.sort_by(|one, other| one.name.cmp(&other.name));

@@ -11,8 +11,10 @@ use std::{
 };
 
 pub use self::filter::SecretFilter;
+use pegboard_core::Secret;
+
 use self::filter::replace_ranges;
-use crate::config::{Secret, ServerConfig, TransportConfig};
+use crate::config::{ServerConfig, TransportConfig};
 
 /// What stands in the place of a secret.
 pub const HIDDEN: &str = "[hidden]";

@@ -29,17 +29,22 @@ pub use self::{
     report::{BreakerReport, CallCounts, Report},
     state::State,
 };
+use pegboard_core::{
+    breaker::{Breaker, Transition},
+    locks::lock,
+};
+use pegboard_mcp::{
+    headers,
+    json::{Fields, Raw},
+};
+
 use crate::{
     auth::{Bearer, Logins},
-    breaker::{Breaker, Turn},
     config::{Limits, ServerConfig, TransportConfig},
     connection::{Call, CallError, Link, Notice},
     environment::Reserved,
     handshake::{ConnectError, Hello},
-    headers,
-    json::{Fields, Raw},
     listing::{Item, Lists},
-    locks::lock,
     pins::Pins,
     redact::{Redactor, Shared},
     talk::{Talk, TalkNotes},
@@ -298,7 +303,7 @@ impl Upstream {
     }
 
     async fn try_call(&self, mut make: impl FnMut(&Hello) -> Call) -> Result<Raw, CallError> {
-        let pass = self.breaker.admit(Instant::now()).map_err(CallError::Tripped)?;
+        let pass = self.breaker.admit(Instant::now().into_std()).map_err(CallError::Tripped)?;
         let mut has_retried = false;
         loop {
             let (link, hello) = self.connected().await?;
@@ -319,10 +324,11 @@ impl Upstream {
                     self.gone(&link).await;
                 }
                 outcome => {
-                    match pass.finish(&outcome, Instant::now()) {
-                        Turn::None => {}
-                        Turn::Opened => tracing::warn!(server = self.name(), "circuit breaker opened"),
-                        Turn::Closed => tracing::info!(server = self.name(), "circuit breaker closed"),
+                    let failure = outcome.as_ref().err().filter(|error| error.is_server_failure());
+                    match pass.record(failure.map(|error| error.to_string().into()), Instant::now().into_std()) {
+                        Transition::None => {}
+                        Transition::Opened => tracing::warn!(server = self.name(), "circuit breaker opened"),
+                        Transition::Closed => tracing::info!(server = self.name(), "circuit breaker closed"),
                     }
                     return outcome.and_then(|result| match result.get().len() {
                         bytes if bytes > result_bytes => {

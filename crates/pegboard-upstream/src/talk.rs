@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Mutex};
 
-use crate::locks::lock;
+use pegboard_core::locks::lock;
 
 /// Lines of standard error that are remembered.
 const LAST_WORDS: usize = 8;

@@ -1,52 +1,16 @@
-//! Whose trace a request belongs to, and the spans of calls.
+//! The spans of calls.
 //!
-//! A client says so as W3C writes it, in headers or in `_meta`; a server is told the same way.
-//! This is the one place that knows of OpenTelemetry: whoever collects spans has installed its
-//! layer, and everybody else only writes `tracing` spans, which cost next to nothing when no
-//! one listens.
-
-mod context;
+//! Spans are `tracing` spans, which cost next to nothing when no layer collects them.
 
 use std::time::Instant;
 
-use opentelemetry::{
-    Context,
-    trace::{SpanContext, TraceContextExt as _},
-};
+use pegboard_mcp::{json::Raw, trace::TraceContext};
 use tracing::Span;
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-pub use self::context::{KEYS, TraceContext};
 use crate::{
     connection::{Call, CallError},
     handshake::Hello,
-    json::Raw,
 };
-
-impl TraceContext {
-    /// Makes `span` a part of this trace. It must not have been entered.
-    pub fn adopt(&self, span: &Span) {
-        if let Some(parent) = self.span_context() {
-            // Without anybody who collects spans there is nothing to be done.
-            let _ = span.set_parent(Context::new().with_remote_span_context(parent));
-        }
-    }
-
-    /// What a request made within `span` passes on. Where spans are collected `span` is the
-    /// parent of what follows; where they are not, whoever sent this stays it, or the trace
-    /// would have a hole.
-    #[must_use]
-    pub fn within(&self, span: &Span) -> Self {
-        let context = span.context();
-        let own = context.span().span_context().clone();
-        if own.is_valid() { self.below(&own) } else { self.clone() }
-    }
-
-    fn span_context(&self) -> Option<SpanContext> {
-        let (trace_id, span_id, flags) = self.ids()?;
-        Some(SpanContext::new(trace_id, span_id, flags, true, self.state()))
-    }
-}
 
 /// The span of one call of a server, with all the waiting for it.
 pub(crate) fn call_span(server: &str) -> Span {

@@ -9,9 +9,8 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::locks::lock;
 use tokio::sync::oneshot;
-
-use crate::locks::lock;
 
 /// Calls that may wait at a time.
 const MAX_WAITING: usize = 1024;

@@ -15,7 +15,7 @@ use super::processor_ms;
 use crate::{say, served};
 
 /// The tools of the demo.
-const DEMO: &str = "crates/pegboard/demo/tools.jsonl";
+const DEMO: &str = "crates/pegboard-demo/catalog/tools.jsonl";
 
 /// What the README searches for.
 const QUERIES: [&str; 1] = ["overdue invoices"];

@@ -3,9 +3,9 @@
 use std::env;
 
 use pegboard_agent::{Agent, AgentBuilder, Answer, Event, Model};
+use pegboard_core::Secret;
 use pegboard_llm::Client;
 use pegboard_testkit::provider::{Part, Provider, Script, Turn};
-use pegboard_upstream::config::Secret;
 use serde_json::Value;
 
 /// Whatever goes wrong in an example ends it.

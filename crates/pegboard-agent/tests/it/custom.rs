@@ -7,10 +7,8 @@ use pegboard_agent::{
     outputs::OutputSettings,
     schemars::{self, JsonSchema},
 };
-use pegboard_upstream::{
-    Answering, LocalServer,
-    json::{Raw, raw},
-};
+use pegboard_mcp::json::{Raw, raw};
+use pegboard_upstream::{Answering, LocalServer};
 use serde_json::{Value, json};
 
 use crate::support::{Weather, agent, call, provider, results, run, say};

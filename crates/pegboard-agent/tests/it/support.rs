@@ -10,13 +10,16 @@ use std::{
 };
 
 use pegboard_agent::{Agent, AgentBuilder, DialectName, Event, Model, ToolSearch};
+use pegboard_core::Secret;
 use pegboard_llm::{Client, Provider as Vendor, client};
+use pegboard_mcp::{
+    json::{Raw, raw},
+    rpc::RpcError,
+};
 use pegboard_testkit::provider::{Part, Provider, Script, Turn};
 use pegboard_upstream::{
     Answering, LocalServer,
-    config::{Secret, ServerConfig, TransportConfig},
-    json::{Raw, raw},
-    rpc::RpcError,
+    config::{ServerConfig, TransportConfig},
 };
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use pegboard_upstream::store::digest;
+use pegboard_state::digest;
 
 use super::hex;
 

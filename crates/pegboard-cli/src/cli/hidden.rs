@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 use pegboard_agent::shell::confine::Part;
-use pegboard_upstream::{config::ProcessNamespace, supervise};
+use pegboard_process::supervise::{self, ProcessNamespace};
 
 /// The command line of the helpers. It is not part of the other, so that help, completions, tips for
 /// mistyped commands and the reference do not know it.

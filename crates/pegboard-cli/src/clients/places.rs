@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pegboard_upstream::config::keys::Lookup;
+use pegboard_config::keys::Lookup;
 
 use super::Client;
 

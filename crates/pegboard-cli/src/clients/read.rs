@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pegboard_upstream::config::document::{self, Document, Problems};
+use pegboard_config::document::{self, Document, Problems};
 use serde_json::Value;
 
 use super::{Client, Syntax, places::Place, sections, server::Server, translate, variables::Context};

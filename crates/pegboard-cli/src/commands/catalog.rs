@@ -1,7 +1,8 @@
 //! `pegboard catalog`.
 
 use clap::Args;
-use pegboard_upstream::{Upstream, json::Fields};
+use pegboard_mcp::json::Fields;
+use pegboard_upstream::Upstream;
 
 use crate::{
     Outcome,
@@ -57,7 +58,7 @@ fn print(server: &Upstream, lines: &mut String) {
         if let Some(description) = &description {
             fields = fields.with("server_description", description);
         }
-        lines.push_str(&pegboard_upstream::json::one_line(&fields.to_raw()));
+        lines.push_str(&pegboard_mcp::json::one_line(&fields.to_raw()));
         lines.push('\n');
     }
 }

@@ -16,7 +16,8 @@ mod usage;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::Args;
-use pegboard_upstream::config::{ServerConfig, document::Problems};
+use pegboard_config::document::Problems;
+use pegboard_upstream::config::ServerConfig;
 
 pub(crate) use self::finding::reference;
 use self::{

@@ -8,9 +8,10 @@ use std::{
 };
 
 use clap::Args;
+use pegboard_config::keys::did_you_mean;
 use pegboard_upstream::{
     auth::{LoggedIn, Login, LoginError, Logins, Redirect},
-    config::{ServerConfig, keys::did_you_mean},
+    config::ServerConfig,
 };
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 

@@ -151,7 +151,7 @@ fn catalog(args: &SearchArgs, source: &Source, config: &Config) -> Result<Catalo
     }
     source.announce();
     if config.servers.is_empty() {
-        return catalogs::demo();
+        return Ok(pegboard_demo::catalog()?);
     }
     let state = args.embeddings.state.as_deref();
     runtime()?.block_on(async {

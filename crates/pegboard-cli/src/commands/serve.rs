@@ -31,13 +31,13 @@ use crate::{
     Outcome,
     cli::options::LogFormat,
     config::{Config, ListenConfig, state},
-    demo, embeddings,
+    embeddings,
     error::{CliError, say, warn},
     logging::{self, LogBuffer},
     memory, nesting, output,
     rankers::shared_rankers,
     running,
-    source::Source,
+    source::{self, Source},
     telemetry::{Off, Telemetry},
     usage::{self, Keeper},
 };
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome, CliError> {
     let content = source.load(args.state.as_deref())?;
     let (config, files) = match content {
         Some(content) => marks::read(source.path().unwrap_or(Path::new("")), || Ok(content)),
-        None => (demo::servers().map(|servers| Config { servers, ..Config::default() }), Marks::new()),
+        None => (source::demo(), Marks::new()),
     };
     let mut config = config?;
     let state = config.state.resolve(args.state.as_deref());

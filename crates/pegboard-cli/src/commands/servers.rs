@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use pegboard_config::keys::did_you_mean;
 use pegboard_gateway::control;
-use pegboard_upstream::config::keys::did_you_mean;
 use serde_json::{Map, Value, json};
 
 use super::serve::runtime;

@@ -6,9 +6,9 @@ use std::{
 };
 
 use clap::Args;
+use pegboard_config::keys::did_you_mean;
 use pegboard_core::{Catalog, Query, Selection, Tool};
 use pegboard_discovery::{Callee, DialectName, Session, Settings};
-use pegboard_upstream::config::keys::did_you_mean;
 use serde_json::{Value, json};
 
 use super::serve::runtime;

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use pegboard_core::Selection;
-use pegboard_gateway::{CallLimits, Token};
-use pegboard_upstream::config::{
-    Secret,
+use pegboard_config::{
     document::Node,
     keys::{Key, Kind, Scope, Section, Shape},
     variables::expand,
 };
+use pegboard_core::{Secret, Selection};
+use pegboard_gateway::{CallLimits, Token};
 
 use super::limits;
 

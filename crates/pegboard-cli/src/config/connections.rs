@@ -1,10 +1,10 @@
 //! How many connections there may be, and who is behind them.
 
-use pegboard_http::{ConnectionLimits, InvalidNetwork, Network, TrustedProxies};
-use pegboard_upstream::config::{
+use pegboard_config::{
     document::Node,
     keys::{Key, Kind, Scope, Section, Shape, set},
 };
+use pegboard_http::{ConnectionLimits, InvalidNetwork, Network, TrustedProxies};
 
 use super::Config;
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use pegboard_llm::embeddings::EndpointSettings;
-use pegboard_upstream::config::{
-    Secret,
+use pegboard_config::{
     document::Node,
     keys::{Key, Kind, Scope, Section, Shape},
     variables::expand,
     web::{URL, read_url},
 };
+use pegboard_core::Secret;
+use pegboard_llm::embeddings::EndpointSettings;
 
 /// Others could not be sent in a header.
 const KEY: Kind = Kind::Shaped { pattern: r"^[!-~]+$|\$\{", fits: "a key of ASCII characters without spaces" };

@@ -3,13 +3,13 @@
 mod exposure;
 mod keys;
 
-use pegboard_discovery::{DialectName, Exposure, Validation};
-use pegboard_gateway::Profile;
-use pegboard_upstream::config::{
-    NewServers, Pinning,
+use pegboard_config::{
     document::{Node, Problems},
     keys::Section,
 };
+use pegboard_discovery::{DialectName, Exposure, Validation};
+use pegboard_gateway::Profile;
+use pegboard_upstream::config::{NewServers, Pinning};
 
 use self::keys::KEYS;
 use super::{Config, guarded, middleware::Found, state::ServerDefaults};

@@ -3,11 +3,11 @@
 //! Unknown top-level keys are ignored, because the file may be shared with another program.
 //! These are the exception: ignoring a misplaced `filter` would open what it was meant to shut.
 
-use pegboard_core::naming::{edit_distance, fold};
-use pegboard_upstream::config::{
+use pegboard_config::{
     document::{Node, Problems},
     keys::{did_you_mean, is_comment},
 };
+use pegboard_core::naming::{edit_distance, fold};
 
 /// A word, its other spellings, and the place that Pegboard reads.
 struct Guarded {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use pegboard_upstream::config::document::{Node, Problem};
-use pegboard_upstream::config::keys::{Key, Kind, Scope, Section, Shape};
+use pegboard_config::{
+    document::{Node, Problem},
+    keys::{Key, Kind, Scope, Section, Shape},
+};
 
 use super::{ListenConfig, guarded, middleware};
 

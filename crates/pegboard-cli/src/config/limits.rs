@@ -1,10 +1,10 @@
 //! What each caller may ask of servers.
 
-use pegboard_gateway::CallLimits;
-use pegboard_upstream::config::{
+use pegboard_config::{
     document::Node,
     keys::{Key, Kind, Scope, Section, Shape},
 };
+use pegboard_gateway::CallLimits;
 
 /// What fits under `limits`.
 pub(super) const KIND: Kind = Kind::Object(shape);

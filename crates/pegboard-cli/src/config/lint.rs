@@ -1,11 +1,11 @@
 //! What `pegboard lint` lets pass.
 
 use clap::ValueEnum;
-use pegboard_engine::lint::Rule;
-use pegboard_upstream::config::{
+use pegboard_config::{
     document::Node,
     keys::{Key, Kind, Scope, Section},
 };
+use pegboard_engine::lint::Rule;
 
 use crate::commands::lint::{FailOn, LintConfig, MAX_HITS, RULES};
 

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use pegboard_discovery::policy::Middleware;
-use pegboard_upstream::config::{
+use pegboard_config::{
     document::{Node, Problems},
     keys::{Key, Kind, Scope, Section, Shape, did_you_mean},
-    servers,
 };
+use pegboard_discovery::policy::Middleware;
+use pegboard_upstream::config::servers;
 
 use super::{
     guarded,

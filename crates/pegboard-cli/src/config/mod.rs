@@ -26,19 +26,21 @@ use std::{
     time::Duration,
 };
 
+use pegboard_config::{
+    document::{Document, MAX_BYTES, Node, Problem, Problems},
+    keys::{KeyDoc, Kind, Lookup, Scope, Shape},
+    variables::WORKSPACE_FOLDER,
+};
+use pegboard_core::Secret;
 use pegboard_engine::usage::HabitSettings;
 use pegboard_gateway::GatewaySettings;
 use pegboard_http::{ConnectionLimits, TrustedProxies};
-use pegboard_llm::Delivery;
-use pegboard_llm::embeddings::EndpointSettings;
+use pegboard_llm::{Delivery, embeddings::EndpointSettings};
 use pegboard_upstream::config::{
-    Secret, ServerConfig, TransportConfig,
-    document::{Document, MAX_BYTES, Node, Problem, Problems},
+    ServerConfig, TransportConfig,
     file::workspace_of,
     inherit,
-    keys::{KeyDoc, Kind, Lookup, Scope, Shape},
     servers::{self, read_servers},
-    variables::WORKSPACE_FOLDER,
 };
 
 use self::{gateway::Draft, middleware::Found, state::StateFolder, telemetry::TelemetryConfig};

@@ -1,10 +1,10 @@
 //! The options of the dialects, as keys of the file.
 
-use pegboard_discovery::{Settings, SettingsError};
-use pegboard_upstream::config::{
+use pegboard_config::{
     document::Node,
     keys::{Key, Kind, Scope, Section},
 };
+use pegboard_discovery::{Settings, SettingsError};
 
 const COUNT: Kind = Kind::Count { least: 0 };
 

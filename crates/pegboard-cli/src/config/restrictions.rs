@@ -4,14 +4,14 @@
 
 use std::collections::HashSet;
 
+use pegboard_config::{
+    document::{Node, Problem, Problems},
+    keys::did_you_mean,
+};
 use pegboard_core::naming::fold;
 use pegboard_discovery::policy::{Middleware, NamePattern};
 use pegboard_gateway::GatewaySettings;
-use pegboard_upstream::config::{
-    document::{Node, Problem, Problems},
-    keys::did_you_mean,
-    servers,
-};
+use pegboard_upstream::config::servers;
 
 /// Puts what servers' entries say about single tools into effect.
 pub(super) fn apply(root: &Node<'_>, settings: &mut GatewaySettings, problems: &mut Problems) {

@@ -6,11 +6,12 @@ use std::{
 };
 
 use pegboard_gateway::GatewaySettings;
+use pegboard_process::supervise::ProcessNamespace;
+use pegboard_state::check_folder;
 use pegboard_upstream::{
     auth::Logins,
-    config::{NewServers, Pinning, ProcessNamespace, ServerConfig},
+    config::{NewServers, Pinning, ServerConfig},
     environment::InheritEnv,
-    store::check_folder,
 };
 
 use super::Config;
@@ -123,7 +124,7 @@ fn base(variable: &dyn Fn(&str) -> Option<PathBuf>, name: &str, place: &str) -> 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerDefaults {
     pub(super) lazy: Option<bool>,
-    pub(super) breaker: Option<pegboard_upstream::BreakerSettings>,
+    pub(super) breaker: Option<pegboard_core::breaker::BreakerSettings>,
     pub(super) pinning: Option<Pinning>,
     pub(super) process_namespace: Option<ProcessNamespace>,
     pub(super) new_servers: Option<NewServers>,

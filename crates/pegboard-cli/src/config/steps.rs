@@ -1,10 +1,12 @@
 //! The types of middleware: the keys of each one's `config`, and what they come to.
 
-use pegboard_discovery::Settings;
-use pegboard_discovery::policy::{CallLevel, Middleware, NamePattern, SecurityRule};
-use pegboard_upstream::config::{
+use pegboard_config::{
     document::{Node, Problems},
     keys::{Key, Kind, Scope, Section},
+};
+use pegboard_discovery::{
+    Settings,
+    policy::{CallLevel, Middleware, NamePattern, SecurityRule},
 };
 use regex::RegexBuilder;
 

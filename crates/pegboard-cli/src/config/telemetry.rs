@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pegboard_upstream::config::{
-    Secret,
+use pegboard_config::{
     keys::{Key, Kind, Section, Shape},
     web::{HEADERS, URL, read_header_map, read_url},
 };
+use pegboard_core::Secret;
 
 /// The one form in which they are sent.
 pub(crate) const PROTOCOL: &str = "http/protobuf";

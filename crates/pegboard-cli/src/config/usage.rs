@@ -1,10 +1,10 @@
 //! Learning from use.
 
-use pegboard_engine::usage::HabitSettings;
-use pegboard_upstream::config::{
+use pegboard_config::{
     document::Node,
     keys::{Key, Kind, Scope, Section, Shape},
 };
+use pegboard_engine::usage::HabitSettings;
 
 /// Habits that anybody needs; more would make a large file of a small one.
 const MAX_ENTRIES: usize = 20_000;

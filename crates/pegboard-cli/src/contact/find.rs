@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pegboard_upstream::{Report, config::keys::did_you_mean};
+use pegboard_config::keys::did_you_mean;
+use pegboard_upstream::Report;
 
 use super::door::Door;
 use crate::{

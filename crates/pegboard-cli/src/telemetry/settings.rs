@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use pegboard_upstream::config::{Secret, keys::Lookup, web::is_url};
+use pegboard_config::{keys::Lookup, web::is_url};
+use pegboard_core::Secret;
 
 use crate::config::telemetry::{PROTOCOL, TelemetryConfig};
 

@@ -11,7 +11,7 @@ use std::{
 
 use pegboard_discovery::Holder;
 use pegboard_engine::usage::{Habit, HabitSettings, Habits, Lesson};
-use pegboard_upstream::store::{Kind, LoadError, Lock, Stamp, Store};
+use pegboard_state::{Kind, LoadError, Lock, Stamp, Store};
 use serde::{Deserialize, Serialize};
 
 use super::now;

@@ -11,7 +11,7 @@ use std::{
 use pegboard_core::Ranker;
 use pegboard_discovery::{Holder, Learner, usage::Step};
 use pegboard_engine::usage::{Boost, BoostSource, Habit, HabitSettings, Habits, Habitual, Lesson};
-use pegboard_upstream::store::Stamp;
+use pegboard_state::Stamp;
 
 use super::{
     book::{Book, BookFile, Scope},

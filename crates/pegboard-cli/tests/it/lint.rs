@@ -154,7 +154,7 @@ fn hostile_texts_do_not_reach_the_terminal() {
 fn every_rule_is_documented() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lint.md");
     let page = std::fs::read_to_string(page).expect("docs/lint.md");
-    let rules = pegboard::reference::lint_rules();
+    let rules = pegboard_cli::reference::lint_rules();
     assert!(page.contains(&rules), "docs/lint.md must have this table:\n{rules}");
     for rule in rules.lines().skip(2).filter_map(|line| line.split('`').nth(1)) {
         assert!(page.contains(&format!("\n### {rule}\n")), "docs/lint.md explains `{rule}`");

@@ -13,7 +13,7 @@ const RANKERS: [&str; 6] = ["regex", "bm25", "keyword", "sequence", "hinted", "h
 
 #[test]
 fn figures_on_the_demo_catalog() {
-    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo");
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pegboard-demo/catalog");
     let output = Folder::new("quality").run(&["eval", demo.to_str().expect("a path in UTF-8"), "--ranker", "all"]);
     let report = json(&output);
     let mut text = format!("{} tools, {} queries\n", report["tools"], report["queries"]);
@@ -35,7 +35,7 @@ fn figures_on_the_demo_catalog() {
 /// Requests in the words of everyday life, by somebody who knew the tools and avoided their words.
 #[test]
 fn figures_on_everyday_requests() {
-    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo");
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pegboard-demo/catalog");
     let read = |name: &str| std::fs::read_to_string(demo.join(name)).expect("the demo is part of the project");
     let folder = Folder::new("quality-everyday");
     folder.file("tools.jsonl", read("tools.jsonl"));
@@ -58,7 +58,7 @@ const LANGUAGES: [(&str, std::ops::RangeInclusive<usize>); 5] = [
 /// The model reads English. What it makes of other languages must not spoil what words find.
 #[test]
 fn meaning_does_not_spoil_other_languages() {
-    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo");
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pegboard-demo/catalog");
     let read = |name: &str| std::fs::read_to_string(demo.join(name)).expect("the demo is part of the project");
     let (tools, queries, labels) = (read("tools.jsonl"), read("queries.jsonl"), read("qrels.tsv"));
     for (language, numbers) in LANGUAGES {
@@ -92,7 +92,7 @@ fn figures_on_queries_in_eight_languages() {
             tools.map(|tool| format!("{}\t{tool}\t1\n", query["id"].as_str().expect("an id")))
         });
         let folder = Folder::new(&format!("quality-in-{language}"));
-        folder.file("tools.jsonl", read("crates/pegboard/demo/tools.jsonl"));
+        folder.file("tools.jsonl", read("crates/pegboard-demo/catalog/tools.jsonl"));
         folder.file("queries.jsonl", chosen.iter().map(|query| format!("{query}\n")).collect::<String>());
         folder.file("qrels.tsv", labels.collect::<String>());
         let report = json(&folder.run(&["eval", ".", "--ranker", "lexical,hybrid"]));

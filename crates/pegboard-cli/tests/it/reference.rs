@@ -8,13 +8,13 @@ const WRITE: &str = "PEGBOARD_WRITE_REFERENCES";
 #[test]
 fn references_are_up_to_date() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let man = String::from_utf8(pegboard::reference::man_page().expect("a manual page")).expect("UTF-8");
+    let man = String::from_utf8(pegboard_cli::reference::man_page().expect("a manual page")).expect("UTF-8");
     let references = [
-        ("cli.md", pegboard::reference::markdown()),
-        ("configuration.md", pegboard::reference::configuration()),
-        ("doctor.md", pegboard::reference::doctor()),
+        ("cli.md", pegboard_cli::reference::markdown()),
+        ("configuration.md", pegboard_cli::reference::configuration()),
+        ("doctor.md", pegboard_cli::reference::doctor()),
         ("pegboard.1", man),
-        ("pegboard.schema.json", pegboard::reference::configuration_schema()),
+        ("pegboard.schema.json", pegboard_cli::reference::configuration_schema()),
     ];
     for (file, expected) in references {
         let path = docs.join(file);

@@ -121,7 +121,7 @@ struct Labelled {
 }
 
 fn labelled() -> Vec<Labelled> {
-    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo");
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pegboard-demo/catalog");
     let read = |name: &str| fs::read_to_string(demo.join(name)).expect("a file");
     let mut relevant: BTreeMap<String, Vec<(u32, String)>> = BTreeMap::new();
     for line in read("qrels.tsv").lines() {
@@ -154,7 +154,8 @@ fn reworded(query: &str) -> String {
 /// right tool is called if it is among the ten that are shown.
 #[test]
 fn figures_of_what_habits_are_good_for() {
-    let tools = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/tools.jsonl")).expect("a file");
+    let tools =
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../pegboard-demo/catalog/tools.jsonl")).expect("a file");
     let catalog = Catalog::from_tools(load::parse("demo", &tools, &Limits::default()).expect("tools").tools).0;
     let rank = |ranker: &dyn Ranker, query: &str| -> Vec<String> {
         let ranking = ranker.rank(&Query::new(query), &catalog, &Selection::everything()).expect("a ranking");

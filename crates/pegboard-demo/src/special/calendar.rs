@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Tools, lunar};
-use crate::demo::{
+use crate::{
     arguments::Arguments,
     clock::{self, DAY, WEEKDAYS},
     verbs::{self, Call},

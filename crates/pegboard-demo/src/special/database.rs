@@ -8,7 +8,7 @@ use super::{
     sheets::csv,
     sql::{Statement, What, project},
 };
-use crate::demo::{
+use crate::{
     verbs::{self, Call},
     world::{MAX_OBJECTS, Outcome, Refusal, World, known_as, text_of},
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::Tools;
-use crate::demo::{
+use crate::{
     verbs::{self, Call},
     world::{Outcome, Refusal, World, hash, known_as, shorten, text_of},
 };
@@ -63,7 +63,7 @@ fn list(world: &mut World, call: &mut Call<'_>) -> Outcome {
     let mut files: Vec<Value> = found.into_values().collect();
     let by = call.arguments.text("sort_by");
     // By name they are already.
-    files.sort_by(|a, b| crate::demo::filter::compare(&a[by], &b[by]));
+    files.sort_by(|a, b| crate::filter::compare(&a[by], &b[by]));
     Ok(json!({"message": format!("{} entries in {inside}", files.len()), "files": files}))
 }
 

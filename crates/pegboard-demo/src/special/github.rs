@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Tools;
-use crate::demo::{
+use crate::{
     verbs::Call,
     world::{Outcome, World, hash, known_as, text_of},
 };

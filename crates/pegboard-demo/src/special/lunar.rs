@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::demo::{
+use crate::{
     clock::{self, DAY},
     verbs::Call,
     world::{Outcome, Refusal, World, shorten},

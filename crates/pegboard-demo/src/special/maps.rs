@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 use serde_json::{Value, json};
 
 use super::{Tools, cents};
-use crate::demo::{
+use crate::{
     clock::{self, DAY},
     filter,
     verbs::Call,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Tools, cents};
-use crate::demo::{
+use crate::{
     clock::{self, DAY},
     verbs::{self, Call, brief},
     world::{Outcome, World, text_of},

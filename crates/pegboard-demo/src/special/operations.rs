@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Tools, cents, maps};
-use crate::demo::{
+use crate::{
     clock::{self, DAY, WEEKDAYS},
     verbs::{self, Call},
     world::{Outcome, Refusal, World, hash, text_of},

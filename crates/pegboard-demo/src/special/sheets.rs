@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Tools, cents, drive::FILES};
-use crate::demo::{
+use crate::{
     filter::compare,
     verbs::Call,
     world::{Outcome, Refusal, World, known_as, shorten, text_of},
@@ -133,7 +133,7 @@ fn create(world: &mut World, call: &mut Call<'_>) -> Outcome {
     }
     let tabs: Value = names.into_iter().map(|name| (name.to_owned(), json!([]))).collect();
     call.arguments.set("tabs", tabs);
-    crate::demo::verbs::create(world, call)
+    crate::verbs::create(world, call)
 }
 
 fn read(_: &mut World, call: &mut Call<'_>) -> Outcome {

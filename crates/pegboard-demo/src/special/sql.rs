@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::demo::{
+use crate::{
     filter::compare,
     world::{Refusal, shorten, text_of},
 };

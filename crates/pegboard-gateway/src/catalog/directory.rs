@@ -10,11 +10,11 @@ use pegboard_core::{
     naming::{ShownNames, Style},
 };
 use pegboard_discovery::policy::{Middleware, Policies};
-use pegboard_upstream::{
-    Fleet, Item, ListKind, Lists, Upstream,
+use pegboard_mcp::{
     headers::{self, MirroredParameter},
     json::{Fields, Raw, SharedRaw, raw},
 };
+use pegboard_upstream::{Fleet, Item, ListKind, Lists, Upstream};
 
 use crate::{
     catalog::{entries::VisibleEntries, uris::UriNames},

@@ -3,7 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use pegboard_core::naming::{ShownNames, Style};
-use pegboard_upstream::{Item, ListKind, Lists, json::SharedRaw};
+use pegboard_mcp::json::SharedRaw;
+use pegboard_upstream::{Item, ListKind, Lists};
 
 use crate::catalog::{
     directory::renamed,

@@ -1,6 +1,6 @@
 //! The control of a gateway alone.
 
-use pegboard_upstream::config::Secret;
+use pegboard_core::Secret;
 
 use super::*;
 use crate::{

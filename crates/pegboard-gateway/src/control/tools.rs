@@ -1,7 +1,7 @@
 //! All tools that a caller may see, for commands that search or list them.
 
 use pegboard_core::Tool;
-use pegboard_upstream::json::Raw;
+use pegboard_mcp::json::Raw;
 use serde::{Deserialize, Serialize};
 
 use super::{Asking, Control};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pegboard_upstream::{
+use pegboard_mcp::{
     era::{Era, MODERN_VERSION, meta},
     json::{Fields, Raw, one_line, raw},
     rpc::{Id, Message, RpcError},

@@ -1,7 +1,7 @@
 //! Requests as they come in, read once.
 
 use axum::http::HeaderMap;
-use pegboard_upstream::{
+use pegboard_mcp::{
     era::{Era, MODERN_VERSION, meta},
     json::{Fields, Raw, is_unambiguous},
     rpc::{Id, RpcError},
@@ -129,7 +129,7 @@ impl ModernClient {
 mod tests {
     use std::thread;
 
-    use pegboard_upstream::json::raw;
+    use pegboard_mcp::json::raw;
 
     use super::*;
 

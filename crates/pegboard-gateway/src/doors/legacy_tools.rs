@@ -1,6 +1,6 @@
 //! What legacy clients cannot read, put in a way that they can.
 
-use pegboard_upstream::json::{Fields, SharedRaw, raw};
+use pegboard_mcp::json::{Fields, SharedRaw, raw};
 use serde_json::{Value, json};
 
 /// A tool definition as versions before 2026-07-28 allow it: properties are schemas that

@@ -5,13 +5,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use pegboard_upstream::{
+use pegboard_mcp::{
     era::Era,
     json::Fields,
     lines::{Line, Lines},
-    queue,
     rpc::{Id, Message, MessageError, RpcError},
 };
+use pegboard_upstream::queue;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     task::{AbortHandle, JoinSet},

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use pegboard_upstream::{
-    Call, CallError, Event, Fleet, Hello, Turn, Upstream,
+use pegboard_mcp::{
     era::Era,
     json::{Fields, Raw},
-    queue,
     rpc::RpcError,
 };
+use pegboard_upstream::{Call, CallError, Event, Fleet, Hello, Turn, Upstream, queue};
 use sha2::{Digest as _, Sha256};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::Instrument as _;

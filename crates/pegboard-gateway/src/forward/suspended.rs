@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pegboard_upstream::{
+use pegboard_mcp::{
     json::{Fields, Raw, raw},
     rpc::RpcError,
 };

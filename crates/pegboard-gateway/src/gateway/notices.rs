@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Weak};
 
-use pegboard_upstream::{
-    Notice,
+use pegboard_mcp::{
     json::{Fields, raw},
     rpc::Message,
 };
+use pegboard_upstream::Notice;
 use tokio::sync::mpsc;
 
 use super::Gateway;
@@ -31,7 +31,7 @@ fn updated(gateway: &Gateway, server: &Arc<str>, notice: &Notice) {
     let Some(uri) = params.text("uri") else { return };
     // A server's own mark of its subscription means nothing to our clients.
     if let Some(mut own) = params.object("_meta") {
-        own.remove(pegboard_upstream::era::meta::SUBSCRIPTION);
+        own.remove(pegboard_mcp::era::meta::SUBSCRIPTION);
         params.remove("_meta");
         if !own.is_empty() {
             params.set("_meta", own.to_raw());

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use pegboard_upstream::processes;
+use pegboard_process::processes;
 use tokio::sync::{oneshot, watch};
 
 use super::Gateway;

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use pegboard_core::Selection;
+use pegboard_core::{Secret, Selection, breaker::Tripped};
 use pegboard_http::{PeerAddress, Principal};
-use pegboard_upstream::{CallError, Tripped, config::Secret};
+use pegboard_upstream::CallError;
 
 use super::*;
 use crate::{

@@ -1,9 +1,10 @@
 //! The pipeline alone, without a door.
 
-use pegboard_core::Selection;
+use pegboard_core::{Secret, Selection};
 use pegboard_discovery::Exposure;
 use pegboard_http::Principal;
-use pegboard_upstream::{config::Secret, json::Fields, queue, trace::TraceContext};
+use pegboard_mcp::{json::Fields, trace::TraceContext};
+use pegboard_upstream::queue;
 
 use super::*;
 use crate::{

@@ -24,7 +24,7 @@ use std::{
 
 use pegboard_core::{Catalog, Selection, Tool};
 use pegboard_discovery::Answer;
-use pegboard_upstream::json::Raw;
+use pegboard_mcp::json::Raw;
 use serde::{Deserialize, Serialize};
 
 pub use self::write::RecordError;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use pegboard_core::Tool;
-use pegboard_upstream::json::{Fields, Raw, one_line};
+use pegboard_mcp::json::{Fields, Raw, one_line};
 
 use super::{Line, Note, identity};
 use crate::catalog::directory;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pegboard_core::naming;
-use pegboard_upstream::{
-    ListKind,
+use pegboard_mcp::{
     json::{Fields, SharedRaw, raw},
     rpc::RpcError,
 };
+use pegboard_upstream::ListKind;
 
 use crate::{
     catalog::{CatalogView, entries::VisibleEntries},

@@ -3,10 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use pegboard_discovery::{Listed, Session, ToolDefinition, estimate_tokens};
-use pegboard_upstream::{
-    ListKind,
-    json::{SharedRaw, raw},
-};
+use pegboard_mcp::json::{SharedRaw, raw};
+use pegboard_upstream::ListKind;
 use serde_json::json;
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pegboard_discovery::{DialectName, GATEWAY_SEARCH};
-use pegboard_upstream::{
+use pegboard_mcp::{
     era::LEGACY_VERSIONS,
     json::{Raw, raw},
 };

@@ -13,10 +13,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use pegboard_upstream::{
-    json::Raw,
-    store::{Kind, LoadError, Store},
-};
+use pegboard_mcp::json::Raw;
+use pegboard_state::{Kind, LoadError, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::task::JoinHandle;

@@ -11,11 +11,11 @@ use std::{
 };
 
 use pegboard_discovery::Session;
-use pegboard_upstream::{
+use pegboard_mcp::{
     json::{Fields, Raw},
-    queue,
     rpc::{Id, Message, RpcError},
 };
+use pegboard_upstream::queue;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{

@@ -1,8 +1,7 @@
 //! Sessions alone.
 
-use pegboard_core::Selection;
+use pegboard_core::{Secret, Selection};
 use pegboard_http::Principal;
-use pegboard_upstream::config::Secret;
 
 use super::*;
 use crate::{

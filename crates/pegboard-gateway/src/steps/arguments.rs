@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use pegboard_core::Tool;
 use pegboard_discovery::Target;
-use pegboard_upstream::{
+use pegboard_mcp::{
     headers,
     json::{Fields, raw},
     rpc::RpcError,

@@ -9,7 +9,7 @@ use pegboard_discovery::{
     Answer, Target,
     policy::{CallLevel, Middleware},
 };
-use pegboard_upstream::json::Fields;
+use pegboard_mcp::json::Fields;
 use serde_json::{Value, value::RawValue};
 use tracing::{Instrument as _, Span};
 

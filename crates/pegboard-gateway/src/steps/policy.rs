@@ -2,7 +2,7 @@
 
 use pegboard_core::Tool;
 use pegboard_discovery::policy::Blocked;
-use pegboard_upstream::rpc::RpcError;
+use pegboard_mcp::rpc::RpcError;
 use serde_json::Value;
 
 use crate::setup::Setup;

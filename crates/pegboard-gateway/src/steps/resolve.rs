@@ -2,7 +2,7 @@
 
 use pegboard_core::{Tool, Vectors, vectors::Soon};
 use pegboard_discovery::{Answer, Callee, MetaTool, Session, usage::Lead, wrapped_arguments};
-use pegboard_upstream::rpc::RpcError;
+use pegboard_mcp::rpc::RpcError;
 use serde_json::Value;
 use tracing::{Instrument as _, Span};
 

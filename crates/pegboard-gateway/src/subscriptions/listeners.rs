@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use pegboard_upstream::{
+use pegboard_mcp::{
     era::meta,
     json::{Fields, Raw},
     rpc::Message,

@@ -1,6 +1,6 @@
 //! Subscriptions alone.
 
-use pegboard_upstream::era::Era;
+use pegboard_mcp::era::Era;
 use pegboard_upstream::queue;
 use serde_json::{Value, json};
 

@@ -5,7 +5,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use pegboard_upstream::{Call, Fleet, Hello, Upstream, era::Era, json::Fields};
+use pegboard_mcp::{era::Era, json::Fields};
+use pegboard_upstream::{Call, Fleet, Hello, Upstream};
 
 use crate::lock;
 

@@ -5,10 +5,8 @@ use std::time::Duration;
 use pegboard_discovery::DialectName;
 use pegboard_gateway::Profile;
 use pegboard_http::{Listener, Settings};
-use pegboard_upstream::{
-    config::{HttpKind, ServerConfig, TransportConfig},
-    era::Era,
-};
+use pegboard_mcp::era::Era;
+use pegboard_upstream::config::{HttpKind, ServerConfig, TransportConfig};
 
 use super::world::{Legacy, PATIENCE, Server, World, settings};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pegboard_upstream::era::Era;
+use pegboard_mcp::era::Era;
 use serde_json::{Value, json};
 
 use super::world::{Events, Server, World, methods, names, plain, text, until};

@@ -1,6 +1,6 @@
 //! What passes through keeps its bytes.
 
-use pegboard_upstream::era::Era;
+use pegboard_mcp::era::Era;
 use serde_json::json;
 
 use super::world::{Server, VENDOR, World, plain, whole};

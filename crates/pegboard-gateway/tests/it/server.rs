@@ -9,12 +9,14 @@ use std::{
     },
 };
 
-use pegboard_upstream::{
-    Answering, LocalClient, LocalServer,
-    config::{ServerConfig, TransportConfig},
+use pegboard_mcp::{
     era::Era,
     json::{Fields, Raw, raw},
     rpc::RpcError,
+};
+use pegboard_upstream::{
+    Answering, LocalClient, LocalServer,
+    config::{ServerConfig, TransportConfig},
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

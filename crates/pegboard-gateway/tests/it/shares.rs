@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pegboard_discovery::Exposure;
 use pegboard_gateway::GatewaySettings;
-use pegboard_upstream::era::Era;
+use pegboard_mcp::era::Era;
 use serde_json::{Value, json};
 
 use super::{

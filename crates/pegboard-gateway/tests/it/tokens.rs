@@ -1,9 +1,8 @@
 //! Holders of tokens, and what is theirs.
 
-use pegboard_core::Selection;
+use pegboard_core::{Secret, Selection};
 use pegboard_discovery::Exposure;
 use pegboard_gateway::{GatewaySettings, Prefixes, Token};
-use pegboard_upstream::config::Secret;
 use serde_json::{Value, json};
 
 use super::world::{Events, Server, World, names};

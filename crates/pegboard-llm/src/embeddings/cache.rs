@@ -19,7 +19,7 @@ use std::{
 };
 
 use pegboard_core::vectors::{Direction, MAX_DIMENSIONS};
-use pegboard_upstream::store::{Kind, Store, digest};
+use pegboard_state::{Kind, Store, digest};
 
 use super::EndpointSettings;
 

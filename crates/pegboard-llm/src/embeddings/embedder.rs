@@ -12,15 +12,16 @@ use std::{
 
 use pegboard_core::{
     Selection, ToolVectors,
+    breaker::{Breaker, BreakerSettings},
     vectors::{Direction, VectorStanding},
 };
-use pegboard_upstream::{Breaker, BreakerSettings, with_causes};
 use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
 };
 
 use super::{Cache, EmbeddingError, Embeddings, EndpointSettings, Fingerprint, recent::Recent};
+use crate::causes::with_causes;
 
 /// A search waits for a dead endpoint twice; for half a minute the next ones go without.
 const BREAKER: BreakerSettings =

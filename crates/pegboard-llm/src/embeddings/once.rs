@@ -8,10 +8,10 @@ use std::{
 };
 
 use pegboard_core::vectors::{Direction, QueryTexts, Vectors};
-use pegboard_upstream::with_causes;
 use tokio::time::Instant;
 
 use super::{EmbeddingError, Fingerprint, embedder::Embedder};
+use crate::causes::with_causes;
 
 impl Embedder {
     /// [`queries`](Self::queries) for a program that ends with them: with the reason where the

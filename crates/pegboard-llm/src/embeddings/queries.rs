@@ -6,8 +6,10 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use pegboard_core::vectors::{Direction, QueryTexts, Vectors};
-use pegboard_upstream::{Breaker, BreakerTurn, with_causes};
+use pegboard_core::{
+    breaker::{Breaker, Transition},
+    vectors::{Direction, QueryTexts, Vectors},
+};
 use tokio::time::Instant;
 
 use super::{
@@ -15,6 +17,7 @@ use super::{
     client::BATCH,
     embedder::{Embedder, lock},
 };
+use crate::causes::with_causes;
 
 /// Whole texts of a call, of which no dialect has more than 16; and single requests within them.
 const MAX_TEXTS: usize = BATCH;
@@ -79,14 +82,14 @@ impl Embedder {
         // Whoever waits for a turn leaves at least half of the time for the answer, so that many
         // searches at once do not look like a slow endpoint.
         let turn = tokio::time::timeout_at(now + deadline.duration_since(now) / 2, self.turns.acquire()).await;
-        let pass = turn.is_ok().then(|| self.breaker_of(part).admit(Instant::now()).ok()).flatten();
+        let pass = turn.is_ok().then(|| self.breaker_of(part).admit(Instant::now().into_std()).ok()).flatten();
         let Some(pass) = pass else {
             self.skip(count);
             return Rows::new();
         };
         let outcome = self.fetched(&texts, deadline).await;
         let failure = outcome.as_ref().err().map(|error| with_causes(error).into());
-        if pass.settle(failure, Instant::now()) == BreakerTurn::Opened {
+        if pass.record(failure, Instant::now().into_std()) == Transition::Opened {
             tracing::debug!(?part, "embeddings circuit breaker opened");
         }
         match outcome {

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use pegboard_upstream::config::Secret;
+use pegboard_core::Secret;
 
 /// An endpoint and how it is asked.
 #[derive(Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pegboard_core::{Catalog, RawTool, Selection};
+use pegboard_core::{Catalog, RawTool, Secret, Selection};
 use pegboard_discovery::{DialectName, Session, Settings};
 use pegboard_engine::Keyword;
 use pegboard_llm::{
@@ -10,7 +10,6 @@ use pegboard_llm::{
     wire::{CallResult, ToolCall, Turn, Wire},
 };
 use pegboard_testkit::provider::{self, Output, Part, Script, Search, Stop};
-use pegboard_upstream::config::Secret;
 use serde_json::{Value, json};
 
 /// A model whose thoughts are bound to everything that was said before them.

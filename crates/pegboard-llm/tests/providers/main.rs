@@ -6,7 +6,7 @@ mod streams;
 
 use std::{sync::Arc, time::Duration};
 
-use pegboard_core::{Catalog, RawTool, Selection};
+use pegboard_core::{Catalog, RawTool, Secret, Selection};
 use pegboard_discovery::{DialectName, Session, Settings};
 use pegboard_engine::Keyword;
 use pegboard_llm::{
@@ -15,7 +15,6 @@ use pegboard_llm::{
     wire::{CallResult, Delta, Stop, ToolCall, Turn, Usage, Wire, WireError},
 };
 use pegboard_testkit::provider::{self, Fault, Part, Refusal, Script, Search, Sending};
-use pegboard_upstream::config::Secret;
 use serde_json::{Value, json};
 
 fn session(dialect: DialectName) -> Session {

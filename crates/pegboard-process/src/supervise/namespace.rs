@@ -15,8 +15,8 @@ use rustix::{
     thread::{CapabilitySet, UnshareFlags, capabilities},
 };
 
-use super::{Failure, leaf};
-use crate::{config::ProcessNamespace, namespaces, processes};
+use super::{Failure, ProcessNamespace, leaf};
+use crate::{namespaces, processes};
 
 /// What a server runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

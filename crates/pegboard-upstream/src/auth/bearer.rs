@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pegboard_core::{Secret, locks::lock};
 use reqwest::{
     RequestBuilder, Response, StatusCode,
     header::{AUTHORIZATION, HeaderValue},
@@ -21,9 +22,8 @@ use super::{
     store::{Grant, Logins},
 };
 use crate::{
-    config::{OAuthConfig, Secret, ServerConfig, TransportConfig},
+    config::{OAuthConfig, ServerConfig, TransportConfig},
     connection::CallError,
-    locks::lock,
     redact::Shared,
 };
 

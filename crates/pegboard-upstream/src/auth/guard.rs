@@ -14,13 +14,13 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::locks::lock;
 use reqwest::{
     Response, Url,
     dns::{Addrs, Name, Resolve, Resolving},
 };
 
 use super::network::Network;
-use crate::locks::lock;
 
 /// How long a name may take to be looked up.
 const LOOK_UP: Duration = Duration::from_secs(15);

@@ -5,10 +5,11 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::locks::lock;
 use reqwest::{Request, Response, Url, redirect::Policy};
 
 use super::guard::{Guard, GuardedNames, RefusedPlace};
-use crate::{config::OAuthConfig, locks::lock};
+use crate::config::OAuthConfig;
 
 /// No answer of theirs is longer.
 const MAX_BODY: usize = 256 << 10;

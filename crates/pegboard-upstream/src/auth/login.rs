@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pegboard_core::Secret;
+use pegboard_mcp::era::MODERN_VERSION;
 use reqwest::{
     Response, StatusCode, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE},
@@ -17,8 +19,7 @@ use super::{
     store::Logins,
 };
 use crate::{
-    config::{OAuthConfig, Secret, ServerConfig, TransportConfig},
-    era::MODERN_VERSION,
+    config::{OAuthConfig, ServerConfig, TransportConfig},
     transport::http::header_map,
 };
 

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use pegboard_core::Secret;
 use reqwest::Url;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, CredentialStore as _, InMemoryCredentialStore,
@@ -23,7 +24,7 @@ use super::{
     now,
     store::Grant,
 };
-use crate::config::{OAuthConfig, Secret};
+use crate::config::OAuthConfig;
 
 /// Under which name we register.
 const CLIENT_NAME: &str = "Pegboard";

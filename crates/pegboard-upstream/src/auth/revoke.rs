@@ -1,5 +1,6 @@
 //! The end of a login, for whoever gave it (RFC 7009).
 
+use pegboard_core::Secret;
 use reqwest::{StatusCode, Url, header::CONTENT_TYPE};
 
 use super::{
@@ -7,7 +8,7 @@ use super::{
     http::{HttpError, OAuthHttp},
     store::Grant,
 };
-use crate::config::{OAuthConfig, Secret};
+use crate::config::OAuthConfig;
 
 /// Tells whoever gave the login that it is over; whether there was a way to.
 pub(super) async fn revoke(grant: &Grant, oauth: &OAuthConfig, server: &Url) -> Result<bool, LoginError> {

@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
+use pegboard_state::{Folder, digest};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{network::Network, now};
-use crate::store::{Folder, digest};
 
 /// The form of the files that this build writes and reads.
 const VERSION: u32 = 1;

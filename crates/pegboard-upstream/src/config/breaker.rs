@@ -1,10 +1,10 @@
 //! When calls of a server are refused.
 
-use super::{
+use pegboard_config::{
     document::Node,
     keys::{Key, Kind, Scope, Section, Shape},
 };
-use crate::breaker::BreakerSettings;
+use pegboard_core::breaker::BreakerSettings;
 
 /// What fits under `circuitBreaker`.
 pub const KIND: Kind = Kind::Object(shape);

@@ -6,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    ServerConfig,
+use pegboard_config::{
     document::{Document, MAX_BYTES, Problems},
-    servers::read_servers,
     variables::WORKSPACE_FOLDER,
 };
+
+use super::{ServerConfig, servers::read_servers};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -1,11 +1,12 @@
 //! Which variables of this process servers inherit, and which they never do.
 
-use super::{
+use pegboard_config::{
     document::{Node, Problems},
     keys::{Kind, Scope},
-    servers::entries,
     variables::referenced,
 };
+
+use super::servers::entries;
 use crate::environment::{InheritEnv, Reserved};
 
 /// What fits under `inheritEnv`.

@@ -1,55 +1,21 @@
-//! What is configured of a server.
+//! The configuration of servers.
 
 pub mod breaker;
-pub mod document;
-mod env_file;
 pub mod file;
 pub mod inherit;
-pub mod keys;
 mod oauth;
-mod problems;
-mod secret_file;
 pub mod servers;
-mod values;
-pub mod variables;
-pub mod web;
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+use pegboard_core::{Secret, breaker::BreakerSettings};
+use pegboard_mcp::era::Era;
+use pegboard_process::supervise::ProcessNamespace;
 
 use crate::{
-    breaker::BreakerSettings,
     environment::{InheritEnv, Reserved},
-    era::Era,
     transport::local::LocalServer,
 };
-
-/// The variables in the text of an `envFile`, or the line that is none.
-#[cfg(fuzzing)]
-pub(crate) fn env_variables(text: &str) -> Result<Vec<(String, String)>, String> {
-    env_file::parse(text).map_err(|error| error.to_string())
-}
-
-/// A text that must not appear in logs or errors: a header, a token, an environment value.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Hides `text`.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text itself, for the one place that needs it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[hidden]")
-    }
-}
 
 /// Which HTTP transport a remote server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -254,43 +220,6 @@ impl PromptInstructions {
     /// When to use the tool of this name.
     pub fn of(&self, tool: &str) -> Option<&str> {
         self.tools.get(tool).or(self.all.as_ref()).map(String::as_str)
-    }
-}
-
-/// Whether a server that is a child process runs in a process (PID) namespace, so that
-/// everything it has started ends with it even when Pegboard and its supervisor are killed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProcessNamespace {
-    /// No.
-    #[default]
-    Off,
-    /// Where that needs no user namespace, that is with `CAP_SYS_ADMIN`; otherwise no.
-    Auto,
-    /// Yes, in a user namespace where that is needed; where it fails, the server does not start.
-    On,
-}
-
-impl ProcessNamespace {
-    /// The names that configurations use.
-    pub const NAMES: &'static [&'static str] = &["off", "auto", "on"];
-
-    /// Returns the value with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "off" => Some(Self::Off),
-            "auto" => Some(Self::Auto),
-            "on" => Some(Self::On),
-            _ => None,
-        }
-    }
-
-    /// Returns the name of the value.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Auto => "auto",
-            Self::On => "on",
-        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Who we are to those who give logins.
 
-use super::{
-    OAuthConfig, Secret,
+use pegboard_config::{
     document::Node,
     keys::{Key, Kind, Scope, Section, Shape},
     variables::expand,
 };
+use pegboard_core::Secret;
+
+use super::OAuthConfig;
 
 /// What fits under `oauth`. Some clients write `false` for a server that wants none.
 pub(super) const KIND: Kind = Kind::Either(&[Kind::Flag, Kind::Object(shape)]);

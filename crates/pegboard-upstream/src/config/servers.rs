@@ -6,13 +6,13 @@ mod keys;
 use std::collections::BTreeSet;
 
 use self::{draft::Draft, keys::SERVER};
-pub use super::web::{HEADERS, URL, is_url, read_header_map, read_url};
-use super::{
-    ServerConfig,
+pub use pegboard_config::web::{HEADERS, URL, is_url, read_header_map, read_url};
+use pegboard_config::{
     document::{Node, Problems},
-    inherit,
     keys::{Lookup, Scope, Shape},
 };
+
+use super::{ServerConfig, inherit};
 
 /// The sections in which a configuration file has its servers: that of most clients, and those of
 /// VS Code's `mcp.json` and `settings.json`. A file may have several.
@@ -21,7 +21,7 @@ pub const SECTIONS: [&[&str]; 3] = [&["mcpServers"], &["servers"], &["mcp", "ser
 /// The servers of a configuration, in the order of the file: those under `mcpServers`, under
 /// `servers` (VS Code's `mcp.json`) and under `mcp.servers` (VS Code's `settings.json`).
 ///
-/// `env` is asked for variables, and for [`workspaceFolder`](super::variables::WORKSPACE_FOLDER).
+/// `env` is asked for variables, and for [`workspaceFolder`](pegboard_config::variables::WORKSPACE_FOLDER).
 /// A server that cannot be understood is left out; `problems` says why.
 pub fn read_servers(root: &Node<'_>, env: Lookup<'_>, problems: &mut Problems) -> Vec<ServerConfig> {
     let mut servers = Vec::new();

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use super::Event;
-use crate::{
+use pegboard_mcp::{
     era::{Era, MODERN_VERSION, meta},
-    handshake,
     json::{Fields, Raw, raw},
-    queue,
     rpc::{Id, Message},
-    trace::{self, TraceContext},
-    transport::Outgoing,
+    trace::TraceContext,
 };
+
+use super::Event;
+use crate::{handshake, queue, transport::Outgoing};
 
 /// A call to make of a server.
 #[derive(Debug)]
@@ -91,7 +90,7 @@ impl Call {
         for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL] {
             own.remove(key);
         }
-        for key in trace::KEYS {
+        for key in pegboard_mcp::trace::KEYS {
             own.remove(key);
         }
         for (key, text) in self.trace.iter() {

@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use pegboard_mcp::{era::Era, json::Fields};
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use super::{Call, CallError, Link, calls::Outcome};
-use crate::{era::Era, json::Fields, transport::Outbound};
+use crate::transport::Outbound;
 
 impl Link {
     /// Makes a call and waits for its outcome.

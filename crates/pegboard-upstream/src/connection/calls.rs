@@ -6,10 +6,12 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::locks::lock;
+use pegboard_mcp::json::Raw;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{CallError, Event};
-use crate::{json::Raw, locks::lock, queue};
+use crate::queue;
 
 /// How long a server may go on with a call that was taken back.
 const HAUNTING: Duration = Duration::from_secs(60);

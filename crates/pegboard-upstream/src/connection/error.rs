@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{auth::NeedsLogin, breaker::Tripped, rpc::RpcError, turns::Busy};
+use pegboard_core::breaker::Tripped;
+use pegboard_mcp::rpc::RpcError;
+
+use crate::{auth::NeedsLogin, turns::Busy};
 
 /// Why a call did not get its result.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +80,16 @@ impl CallError {
             self,
             Self::NotRunning(_) | Self::Held | Self::Busy(_) | Self::ArgumentsTooLarge { .. } | Self::Tripped(_)
         )
+    }
+
+    /// Whether the circuit breaker counts this as a failure of the server: the call went unanswered. A server that
+    /// answers with an error is there.
+    pub(crate) fn is_server_failure(&self) -> bool {
+        match self {
+            Self::Timeout(_) | Self::Closed(_) | Self::Unreachable(_) => true,
+            Self::Status { status } => *status >= 500,
+            _ => false,
+        }
     }
 
     /// What kind of failure it is, in one word.

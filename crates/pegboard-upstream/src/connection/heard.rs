@@ -1,8 +1,9 @@
 //! What a server says beside its answers.
 
+use pegboard_mcp::{json::Raw, rpc::RpcError};
 use tokio::sync::oneshot;
 
-use crate::{json::Raw, queue::Measured, rpc::RpcError};
+use crate::queue::Measured;
 
 /// Something that a server says or asks while a call is running.
 #[derive(Debug)]

@@ -3,14 +3,14 @@
 use std::{borrow::Cow, sync::Arc};
 
 use pegboard_core::text;
+use pegboard_mcp::{
+    json::{Fields, Raw},
+    rpc::{Id, Message, RpcError},
+};
 use serde_json::value::RawValue;
 
 use super::{CallError, Event, Link, Notice, calls::Outcome};
-use crate::{
-    json::{Fields, Raw},
-    listing::ListKind,
-    rpc::{Id, Message, RpcError},
-};
+use crate::listing::ListKind;
 
 /// Bytes of a log message that are told.
 const MAX_LOGGED: usize = 500;

@@ -9,9 +9,11 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::locks::lock;
+use pegboard_mcp::json::Fields;
 use tokio::sync::{Notify, watch};
 
-use crate::{json::Fields, listing::ListKind, locks::lock};
+use crate::listing::ListKind;
 
 /// Changes of lists that nobody has looked at yet, and the resources that are watched.
 #[derive(Debug, Default)]

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
+use pegboard_mcp::rpc::Message;
 use serde_json::value::RawValue;
 use tokio::task::AbortHandle;
 use tracing::Instrument as _;
 
 use super::{CallError, Link};
-use crate::{
-    rpc::Message,
-    transport::{Outbound, Outgoing},
-};
+use crate::transport::{Outbound, Outgoing};
 
 impl Link {
     /// Tells the server something.

@@ -6,16 +6,15 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::locks::lock;
+use pegboard_mcp::{
+    json::{Fields, Raw, raw},
+    rpc::{Id, Message, RpcError},
+};
 use tokio::{sync::oneshot, task::AbortHandle};
 
 use super::{Event, Link};
-use crate::{
-    json::{Fields, Raw, raw},
-    locks::lock,
-    queue,
-    rpc::{Id, Message, RpcError},
-    transport::Outgoing,
-};
+use crate::{queue, transport::Outgoing};
 
 /// How long a client may take to answer a question of a server.
 const ASK_TIMEOUT: Duration = Duration::from_secs(600);

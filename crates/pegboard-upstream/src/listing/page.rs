@@ -6,13 +6,11 @@ use pegboard_core::{
     catalog::{Warning, WarningKind},
     text,
 };
+use pegboard_mcp::json::{Fields, Raw, raw};
 use serde_json::{json, value::RawValue};
 
 use super::{Item, ListKind, MAX_ITEMS, MAX_LIST_BYTES, MAX_TEXT};
-use crate::{
-    connection::CallError,
-    json::{Fields, Raw, raw},
-};
+use crate::connection::CallError;
 
 /// Bytes of one item.
 const MAX_ITEM_BYTES: usize = 1 << 20;

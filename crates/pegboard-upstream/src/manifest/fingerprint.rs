@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use pegboard_core::Secret;
+use pegboard_mcp::era::Era;
+use pegboard_state::{BYTES, Key};
+
 use crate::{
-    config::{HttpKind, Secret, ServerConfig, TransportConfig},
-    era::Era,
+    config::{HttpKind, ServerConfig, TransportConfig},
     redact::Redactor,
-    store::{BYTES, Key},
 };
 
 /// What a configuration says of how to reach a server, in 32 bytes. A configuration that

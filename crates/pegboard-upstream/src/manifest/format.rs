@@ -12,16 +12,18 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use pegboard_mcp::{
+    era::Era,
+    json::{Fields, Raw},
+};
+use pegboard_state::{BYTES, Key, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Fingerprint, Manifest, ReadError};
 use crate::{
-    era::Era,
     handshake::Hello,
-    json::{Fields, Raw},
     listing::{Item, Lists},
-    store::{BYTES, Key, digest},
 };
 
 /// What every file begins with.
@@ -91,7 +93,7 @@ pub(super) fn encode(manifest: &Manifest, fingerprint: &Fingerprint, key: &Key) 
         resources: entries(&lists.resources),
         templates: entries(&lists.templates),
     };
-    let body = crate::json::raw(&body);
+    let body = pegboard_mcp::json::raw(&body);
     let seal = Seal::of(body.get().as_bytes(), fingerprint, key);
     (format!("{MAGIC} {VERSION} {}\n{}", seal.to_hex(), body.get()).into_bytes(), seal)
 }

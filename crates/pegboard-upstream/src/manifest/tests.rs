@@ -5,13 +5,13 @@ use std::{
     thread,
 };
 
+use pegboard_core::Secret;
+use pegboard_mcp::{era::Era, json::Fields};
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    config::{HttpKind, Secret, TransportConfig},
-    era::Era,
-    json::Fields,
+    config::{HttpKind, TransportConfig},
     listing::Item,
 };
 
@@ -64,7 +64,7 @@ fn secrets(pairs: &[(&str, &str)]) -> Vec<(String, Secret)> {
 
 fn items(raw: &[&str]) -> Arc<Vec<Item>> {
     let item = |text: &&str| {
-        let raw: crate::json::Raw = serde_json::from_str(text).expect("JSON");
+        let raw: pegboard_mcp::json::Raw = serde_json::from_str(text).expect("JSON");
         let key = Fields::of(&raw).and_then(|fields| fields.text("name")).unwrap_or_default();
         Item { key, raw: raw.into() }
     };
@@ -76,7 +76,7 @@ fn manifest(tools: &[&str]) -> Manifest {
         era: Era::Legacy,
         version: "2025-11-25".to_owned(),
         capabilities: Fields::new().with("tools", &Fields::new()),
-        server_info: Some(crate::json::raw(&serde_json::json!({"name": "s", "version": "1"}))),
+        server_info: Some(pegboard_mcp::json::raw(&serde_json::json!({"name": "s", "version": "1"}))),
         instructions: Some("Use \u{1f9f0} it\nwell.".to_owned()),
     };
     let lists = Lists {

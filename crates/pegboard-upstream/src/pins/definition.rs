@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn what_searches_use_counts() {
-        let of = |text: &str| Definition::of(&serde_json::from_str::<crate::json::Raw>(text).expect("JSON"));
+        let of = |text: &str| Definition::of(&serde_json::from_str::<pegboard_mcp::json::Raw>(text).expect("JSON"));
         let hinted = |hint: &str| of(&format!(r#"{{"name":"a","_meta":{{"anthropic/searchHint":"{hint}","x":1}}}}"#));
         assert_eq!(hinted("one"), hinted("one"));
         assert_ne!(hinted("one"), hinted("two"));
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn order_counts_in_lists_alone() {
-        let of = |text: &str| Definition::of(&serde_json::from_str::<crate::json::Raw>(text).expect("JSON"));
+        let of = |text: &str| Definition::of(&serde_json::from_str::<pegboard_mcp::json::Raw>(text).expect("JSON"));
         let schema = |text: &str| of(&format!(r#"{{"name":"a","inputSchema":{text}}}"#));
         assert_eq!(schema(r#"{"a":1,"b":[{"c":1,"d":2}]}"#).0, schema(r#"{"b":[{"d":2,"c":1}],"a":1}"#).0);
         let keys = |definition: &Definition| serde_json::to_string(&definition.0).expect("JSON");

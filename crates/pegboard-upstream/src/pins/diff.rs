@@ -172,7 +172,7 @@ mod tests {
 
     #[track_caller]
     fn check(old: &str, new: &str, expected: &[&str]) {
-        let read = |text: &str| Definition::of(&serde_json::from_str::<crate::json::Raw>(text).expect("JSON"));
+        let read = |text: &str| Definition::of(&serde_json::from_str::<pegboard_mcp::json::Raw>(text).expect("JSON"));
         assert_eq!(diff(Some(&read(old)), Some(&read(new))), expected, "{old} {new}");
     }
 
@@ -209,13 +209,14 @@ mod tests {
             &["description:", "  …", "  c", "- d", "+ X", "  e", "  f", "+ g"],
         );
         let long = format!(r#"{{"description":"{}"}}"#, "x\\n".repeat(500));
-        let lines = diff(None, Some(&Definition::of(&serde_json::from_str::<crate::json::Raw>(&long).expect("JSON"))));
+        let lines =
+            diff(None, Some(&Definition::of(&serde_json::from_str::<pegboard_mcp::json::Raw>(&long).expect("JSON"))));
         assert_eq!(lines.len(), MAX_LINES + 1);
         assert_eq!(lines.last().map(String::as_str), Some("… 381 more lines"));
     }
 
     fn read(text: &str) -> Definition {
-        Definition::of(&serde_json::from_str::<crate::json::Raw>(text).expect("JSON"))
+        Definition::of(&serde_json::from_str::<pegboard_mcp::json::Raw>(text).expect("JSON"))
     }
 
     #[test]

@@ -2,16 +2,16 @@
 
 use std::{io, path::Path, time::SystemTime};
 
+use pegboard_mcp::json::{Raw, raw};
+use pegboard_state::{Kind, LoadError, Lock, Stamp, Store};
 use serde::{Deserialize, Serialize};
 
 use super::{PinReport, definition::Definition, diff::diff, predecessor::Summaries};
 use crate::{
     config::{NewServers, Pinning, ServerConfig, TransportConfig},
-    json::{Raw, raw},
     listing::Item,
     manifest::Fingerprint,
     redact::Redactor,
-    store::{Kind, LoadError, Lock, Stamp, Store},
 };
 
 /// A larger file is neither written nor read.

@@ -13,13 +13,14 @@ use std::{
     time::SystemTime,
 };
 
+use pegboard_core::locks::lock;
+use pegboard_state::Stamp;
+
 use super::file::{Approved, ApprovedTool, Files, source};
 use crate::{
     config::{NewServers, Pinning, ServerConfig},
     listing::Item,
-    locks::lock,
     pins::{PinKind, definition::Definition},
-    store::Stamp,
 };
 
 /// What is known of each file of approvals, so that none is read twice while it stays the same.

@@ -1,9 +1,9 @@
 //! What waits for approval, for people and programs that ask.
 
+use pegboard_mcp::json::Raw;
 use serde::{Deserialize, Serialize};
 
 use super::file::PinKind;
-use crate::json::Raw;
 
 /// One tool that is not as it was approved.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -6,13 +6,12 @@ use std::{
     thread,
 };
 
+use pegboard_core::Secret;
+use pegboard_mcp::json::Raw;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    config::{HttpKind, NewServers, Pinning, Secret, TransportConfig},
-    json::Raw,
-};
+use crate::config::{HttpKind, NewServers, Pinning, TransportConfig};
 
 /// A folder for one test, gone afterwards.
 struct Place(PathBuf);
@@ -79,7 +78,7 @@ fn moved(config: &ServerConfig, arg: &str) -> ServerConfig {
 fn items(tools: &[&str]) -> Vec<Item> {
     let item = |text: &&str| {
         let raw: Raw = serde_json::from_str(text).expect("JSON");
-        let key = crate::json::Fields::of(&raw).and_then(|fields| fields.text("name")).unwrap_or_default();
+        let key = pegboard_mcp::json::Fields::of(&raw).and_then(|fields| fields.text("name")).unwrap_or_default();
         Item { key, raw: raw.into() }
     };
     tools.iter().map(item).collect()

@@ -8,13 +8,11 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::locks::lock;
 use tokio::sync::Notify;
 
 use super::{Gate, Upstream};
-use crate::{
-    locks::lock,
-    manifest::{Fingerprint, Manifest, Manifests, Recalled, Seal},
-};
+use crate::manifest::{Fingerprint, Manifest, Manifests, Recalled, Seal};
 
 /// The shortest time between two writes: a server whose lists change all the time must not
 /// keep the disk busy.

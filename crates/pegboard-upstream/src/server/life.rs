@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use pegboard_core::{naming::fnv1a, text};
+use pegboard_core::{locks::lock, naming::fnv1a, text};
+use pegboard_mcp::{era::Era, json::Fields, rpc::RpcError};
 use serde_json::json;
 use tokio::{
     sync::{mpsc, watch},
@@ -19,12 +20,8 @@ use crate::{
     config::TransportConfig,
     connection::{Call, CallError, Link, Notice},
     environment::{self, Environment},
-    era::Era,
     handshake::{self, ConnectError, Connected, Hello, Means},
-    json::Fields,
     listing::{self, Lists},
-    locks::lock,
-    rpc::RpcError,
     transport::stdio::Process,
 };
 

@@ -2,15 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use pegboard_core::locks::lock;
+use pegboard_state::Stamp;
 use tokio::time::Instant;
 
 use super::Upstream;
 use crate::{
     config::{Pinning, TransportConfig},
     listing::{Item, Lists},
-    locks::lock,
     pins::{PinKind, PinReport, Pins, Review},
-    store::Stamp,
 };
 
 /// How often it is looked whether something was approved; and the shortest time between two

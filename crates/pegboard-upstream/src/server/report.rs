@@ -8,11 +8,13 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use pegboard_core::locks::lock;
+use pegboard_mcp::era::Era;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{State, Upstream};
-use crate::{connection::CallError, era::Era, locks::lock, redact::Redactor};
+use crate::{connection::CallError, redact::Redactor};
 
 /// How a server is at one moment. Times are in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -204,7 +206,7 @@ impl Upstream {
             Era::Legacy => "legacy",
             Era::Modern => "modern",
         };
-        let (breaker, failures, refused_for) = self.breaker.look(Instant::now());
+        let (breaker, failures, refused_for) = self.breaker.state_at(Instant::now().into_std());
         Report {
             name: self.name().to_owned(),
             state: state.as_str().to_owned(),

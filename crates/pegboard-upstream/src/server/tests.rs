@@ -2,14 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use pegboard_core::breaker::BreakerSettings;
+use pegboard_mcp::{json::raw, rpc::RpcError};
 use serde_json::json;
 
 use super::*;
 use crate::{
-    breaker::BreakerSettings,
     fleet::Fleet,
-    json::raw,
-    rpc::RpcError,
     transport::local::{Answering, LocalServer},
 };
 

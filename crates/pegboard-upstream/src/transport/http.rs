@@ -5,6 +5,14 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::{Secret, locks::lock};
+use pegboard_mcp::{
+    era::{Era, MODERN_VERSION},
+    events::EventReader,
+    headers,
+    rpc::{Message, RpcError},
+    trace::TraceContext,
+};
 use reqwest::{
     Method, RequestBuilder, Response, StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -14,15 +22,8 @@ use reqwest::{
 use super::Outgoing;
 use crate::{
     auth::{self, Bearer},
-    config::Secret,
     connection::{CallError, Link},
-    era::{Era, MODERN_VERSION},
-    events::EventReader,
-    headers,
     listing::ListKind,
-    locks::lock,
-    rpc::{Message, RpcError},
-    trace::TraceContext,
 };
 
 const SESSION: &str = "mcp-session-id";
@@ -389,10 +390,11 @@ pub(crate) fn is_modern_refusal(error: &RpcError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pegboard_mcp::json::Fields;
     use tokio::{io::AsyncReadExt, net::TcpListener, sync::mpsc};
 
     use super::*;
-    use crate::{connection::Call, json::Fields, redact::Redactor, transport::Outbound};
+    use crate::{connection::Call, redact::Redactor, transport::Outbound};
 
     /// What is never answered must not outlive the connection that it belongs to.
     #[tokio::test]

@@ -7,11 +7,12 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use crate::{
-    connection::Link,
+use pegboard_mcp::{
     json::Raw,
     rpc::{Message, RpcError},
 };
+
+use crate::connection::Link;
 
 /// The answer to come.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Raw, RpcError>> + Send + 'a>>;
@@ -71,15 +72,17 @@ mod tests {
         time::Duration,
     };
 
+    use pegboard_mcp::{
+        era::Era,
+        json::{Fields, raw},
+    };
     use serde_json::json;
 
     use super::*;
     use crate::{
         config::{ServerConfig, TransportConfig},
         connection::{Call, CallError, Event},
-        era::Era,
         fleet::Fleet,
-        json::{Fields, raw},
     };
 
     const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ pub(crate) mod stdio;
 
 use std::sync::Arc;
 
-use crate::{era::Era, json::Raw, trace::TraceContext};
+use pegboard_mcp::{era::Era, json::Raw, trace::TraceContext};
 
 /// One message on its way out, with what some transports say about it in headers.
 #[derive(Debug)]

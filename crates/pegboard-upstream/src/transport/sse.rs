@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use pegboard_core::{Secret, locks::lock};
+use pegboard_mcp::{events::EventReader, rpc::Message};
 use reqwest::{
     Response,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap},
@@ -18,11 +20,7 @@ use super::{
 };
 use crate::{
     auth::{self, Bearer},
-    config::Secret,
     connection::{CallError, Link},
-    events::EventReader,
-    locks::lock,
-    rpc::Message,
 };
 
 /// How long the server may take to name the endpoint for messages.

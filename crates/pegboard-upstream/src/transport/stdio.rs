@@ -10,6 +10,14 @@ use std::{
 };
 
 use pegboard_core::text;
+use pegboard_mcp::{
+    lines::{Line, Lines},
+    rpc::Message,
+};
+use pegboard_process::{
+    program::{self, ProgramError},
+    supervise::ProcessNamespace,
+};
 use tokio::{
     io::AsyncWriteExt,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
@@ -18,12 +26,8 @@ use tokio::{
 };
 
 use crate::{
-    config::ProcessNamespace,
     connection::{CallError, Link},
     environment::Environment,
-    lines::{Line, Lines},
-    program::{self, ProgramError},
-    rpc::Message,
 };
 
 /// Messages that wait to be written; more make their senders wait.
@@ -111,7 +115,7 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     let resolved = program::find(program.command, program.cwd, path).map_err(|error| {
         let kind = match error {
             ProgramError::NotExecutable(_) => io::ErrorKind::PermissionDenied,
-            ProgramError::NotFound(_) => io::ErrorKind::NotFound,
+            _ => io::ErrorKind::NotFound,
         };
         io::Error::new(kind, error)
     })?;
@@ -416,7 +420,8 @@ mod tests {
     async fn an_answer_that_is_too_long_is_an_error_at_once() {
         let answer = r#"{"result":{"text":"%0500d"},"jsonrpc":"2.0","id":1}"#;
         let (link, process) = script(&format!("read line; printf '{answer}\\n' 0; cat > /dev/null"), &[], 400);
-        let call = crate::connection::Call::new("tools/call", crate::json::Fields::new(), Duration::from_secs(60));
+        let call =
+            crate::connection::Call::new("tools/call", pegboard_mcp::json::Fields::new(), Duration::from_secs(60));
         let error = link.call(call).await.expect_err("it is too long");
         assert_eq!(error.to_string(), "result is more than 400 bytes, over the limit of 400 (`maxResultBytes`)");
         link.close("done");

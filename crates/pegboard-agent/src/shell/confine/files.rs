@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pegboard_upstream::processes::{Process, Table};
+use pegboard_process::processes::{Process, Table};
 
 use super::{
     disk::{self, Size, Unmeasured},

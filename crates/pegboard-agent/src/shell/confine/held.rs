@@ -7,7 +7,7 @@ use std::{
     os::unix::fs::{FileTypeExt, MetadataExt},
 };
 
-use pegboard_upstream::processes::Process;
+use pegboard_process::processes::Process;
 
 use super::disk::{BLOCK, Unmeasured};
 

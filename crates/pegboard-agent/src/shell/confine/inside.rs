@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use pegboard_upstream::processes;
+use pegboard_process::processes;
 use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit, setsid};
 
 use crate::shell::{

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_upstream::processes::{self, Table};
+use pegboard_process::processes::{self, Table};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     process::setsid,

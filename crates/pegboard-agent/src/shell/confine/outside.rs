@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use pegboard_upstream::processes::{self, Table};
+use pegboard_process::processes::{self, Table};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process, setsid};
 
 use super::{files::Files, inside::READY, output::Kept, start::Start, watch};

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pegboard_upstream::processes::{Process, Table};
+use pegboard_process::processes::{Process, Table};
 
 use super::machine::Memory;
 use crate::shell::{ran::Ending, spec::Limits};

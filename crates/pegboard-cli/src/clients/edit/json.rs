@@ -8,7 +8,7 @@ use jsonc_parser::{
     errors::{ParseError, ParseErrorKind},
     parse_to_ast,
 };
-use pegboard_upstream::config::document::STRICT;
+use pegboard_config::document::STRICT;
 use serde_json::Value;
 
 use super::EditError;

@@ -1,7 +1,7 @@
 //! Arguments of a tool as they are typed.
 
 use pegboard_core::Tool;
-use pegboard_upstream::json::{Raw, raw};
+use pegboard_mcp::json::{Raw, raw};
 use serde_json::{Map, Value};
 
 use crate::{commands::tools, error::CliError};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pegboard_upstream::config::document::{Missing, Problem, Problems};
+use pegboard_config::document::{Missing, Problem, Problems};
 
 use super::{
     Case,

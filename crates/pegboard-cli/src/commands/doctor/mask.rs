@@ -1,9 +1,7 @@
 //! What must not be printed, and what must not reach a terminal.
 
-use pegboard_upstream::{
-    HIDDEN, SecretFilter,
-    config::{Secret, TransportConfig},
-};
+use pegboard_core::Secret;
+use pegboard_upstream::{HIDDEN, SecretFilter, config::TransportConfig};
 
 use super::{Case, finding::Finding};
 use crate::clients::{secrets, show::printable_line, variables};

@@ -5,10 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use pegboard_core::Secret;
+use pegboard_process::program::{self, ProgramError};
 use pegboard_upstream::{
-    config::{Secret, ServerConfig, TransportConfig},
+    config::{ServerConfig, TransportConfig},
     environment::search_path,
-    program::{self, ProgramError},
 };
 
 use super::finding::{Check, Finding};

@@ -6,7 +6,8 @@ use pegboard_llm::{
     Provider,
     schemas::{self, SchemaRefusal},
 };
-use pegboard_upstream::{Item, json::Fields};
+use pegboard_mcp::json::Fields;
+use pegboard_upstream::Item;
 use serde_json::Value;
 
 use super::{

@@ -12,7 +12,7 @@ use std::{
 
 use pegboard_core::Catalog;
 use pegboard_gateway::record::{Conversation, FORMAT, Line, Search, ToolCall};
-use pegboard_upstream::json::{Fields, Raw};
+use pegboard_mcp::json::{Fields, Raw};
 
 use super::{Data, Labelled};
 use crate::{

@@ -1,10 +1,10 @@
 //! When tools are hidden behind a search.
 
-use pegboard_discovery::Exposure;
-use pegboard_upstream::config::{
+use pegboard_config::{
     document::Node,
     keys::{Key, Kind, Scope, Section, set},
 };
+use pegboard_discovery::Exposure;
 
 use super::keys::COUNT;
 

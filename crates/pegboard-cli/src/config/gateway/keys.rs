@@ -1,16 +1,16 @@
 //! The keys of the `pegboard` section.
 
 use clap::ValueEnum;
-use pegboard_discovery::DialectName;
-use pegboard_gateway::{ClientProfile, Prefixes, Profile};
-use pegboard_llm::Delivery;
-use pegboard_upstream::config::{
-    NewServers, Pinning, ProcessNamespace, breaker,
+use pegboard_config::{
     document::Node,
-    inherit,
     keys::{Key, Kind, Scope, set},
     variables::expand,
 };
+use pegboard_discovery::DialectName;
+use pegboard_gateway::{ClientProfile, Prefixes, Profile};
+use pegboard_llm::Delivery;
+use pegboard_process::supervise::ProcessNamespace;
+use pegboard_upstream::config::{NewServers, Pinning, breaker, inherit};
 
 use super::{
     super::{

@@ -4,9 +4,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use pegboard_agent::{Agent, AgentBuilder, DialectName, Event, Limits, Model, ToolSearch, outputs::OutputSettings};
+use pegboard_core::Secret;
 use pegboard_llm::{Client, Provider as Vendor, client};
 use pegboard_testkit::provider::{Part, Provider, Script, Turn};
-use pegboard_upstream::config::Secret;
 use serde_json::{Value, json};
 
 use crate::{

@@ -75,7 +75,7 @@ fn specs(catalog: &Catalog) -> Vec<(String, String)> {
 
 #[test]
 fn specs_of_the_demo_catalog() {
-    let file = include_bytes!("../../../demo/tools.jsonl");
+    let file = include_bytes!("../../../../pegboard-demo/catalog/tools.jsonl");
     let loaded = load::parse("demo", file, &Limits::default()).expect("the demo catalog");
     let (catalog, _) = Catalog::from_tools(loaded.tools);
     let specs = specs(&catalog);

@@ -6,11 +6,11 @@ use axum::{
     body::Body,
     http::{Response, StatusCode},
 };
-use pegboard_upstream::{
+use pegboard_mcp::{
     era::Era,
-    queue,
     rpc::{Id, Message, RpcError},
 };
+use pegboard_upstream::queue;
 use tracing::Instrument as _;
 
 use super::{

@@ -12,11 +12,11 @@ use axum::{
     http::{HeaderValue, Response, StatusCode, header},
 };
 use http_body::Frame;
-use pegboard_upstream::{
+use pegboard_mcp::{
     era::Era,
-    queue,
     rpc::{Id, RpcError},
 };
+use pegboard_upstream::queue;
 use tokio::{
     task::JoinHandle,
     time::{Interval, MissedTickBehavior},

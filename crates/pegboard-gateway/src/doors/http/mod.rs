@@ -18,7 +18,7 @@ use axum::{
     routing::{any, get},
 };
 use pegboard_http::{LogBudget, Owner, PeerAddress, Principal, RequestSlot};
-use pegboard_upstream::era::Era;
+use pegboard_mcp::era::Era;
 use tracing::{Instrument as _, Span};
 
 use self::{

@@ -4,7 +4,8 @@ use axum::{
     body::Body,
     http::{HeaderMap, Response},
 };
-use pegboard_upstream::{era::Era, headers, queue, rpc::RpcError};
+use pegboard_mcp::{era::Era, headers, rpc::RpcError};
+use pegboard_upstream::queue;
 
 use super::{
     Kept, OUTLET, VERSION,

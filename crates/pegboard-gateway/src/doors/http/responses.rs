@@ -4,7 +4,7 @@ use axum::{
     body::{Body, Bytes},
     http::{HeaderValue, Response, StatusCode, header},
 };
-use pegboard_upstream::{
+use pegboard_mcp::{
     json::Fields,
     rpc::{Id, Message, RpcError},
 };

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, Method, Response, StatusCode},
 };
 use pegboard_http::PeerAddress;
-use pegboard_upstream::{
+use pegboard_mcp::{
     era::{Era, LEGACY_VERSIONS},
     json::Raw,
     rpc::{Id, Message, MessageError, RpcError},
@@ -80,7 +80,7 @@ impl Posted {
         let is_modern = match self {
             Self::Request(incoming) => incoming.era() == Era::Modern || arrival.names_unknown_version(),
             Self::Notification { params, .. } => {
-                let params = pegboard_upstream::json::Fields::of_optional(params.as_deref());
+                let params = pegboard_mcp::json::Fields::of_optional(params.as_deref());
                 Opening::of(&params, None).is_modern() || arrival.names_unknown_version()
             }
             Self::Response { .. } => false,
@@ -173,5 +173,5 @@ impl Sent {
 
 /// What the headers alone say of the trace.
 fn without_params(arrival: &Arrival) -> Opening {
-    Opening::of(&pegboard_upstream::json::Fields::new(), Some(&arrival.headers))
+    Opening::of(&pegboard_mcp::json::Fields::new(), Some(&arrival.headers))
 }

@@ -1,6 +1,6 @@
 //! A forwarder alone.
 
-use pegboard_upstream::{era::Era, json::raw};
+use pegboard_mcp::{era::Era, json::raw};
 use serde_json::json;
 
 use super::*;

@@ -1,11 +1,12 @@
+use pegboard_core::Secret;
 use pegboard_testkit::embedder::{Conduct, Endpoint, Limits};
-use pegboard_upstream::{config::Secret, with_causes};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
 };
 
 use super::*;
+use crate::causes::with_causes;
 
 fn client(endpoint: &Endpoint) -> Embeddings {
     client_of(EndpointSettings::new(endpoint.url(), "test-model"))

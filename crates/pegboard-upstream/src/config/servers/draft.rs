@@ -2,15 +2,20 @@
 
 use std::path::PathBuf;
 
-use super::super::{
-    HttpKind, Limits, OAuthConfig, Pinning, ProcessNamespace, PromptInstructions, Secret, ServerConfig, Timeouts,
-    TransportConfig,
+use pegboard_config::{
     document::{Node, Problems},
     keys::Scope,
     variables::{Expanded, expand},
     web::read_url,
 };
-use crate::{breaker::BreakerSettings, environment::InheritEnv, era::Era};
+use pegboard_core::{Secret, breaker::BreakerSettings};
+use pegboard_mcp::era::Era;
+use pegboard_process::supervise::ProcessNamespace;
+
+use super::super::{
+    HttpKind, Limits, OAuthConfig, Pinning, PromptInstructions, ServerConfig, Timeouts, TransportConfig,
+};
+use crate::environment::InheritEnv;
 
 /// What is known of a server so far.
 #[derive(Default)]

@@ -1,20 +1,25 @@
 //! The keys that a server can have.
 
+use pegboard_config::{
+    document::{Missing, Node},
+    env_file,
+    keys::{Key, Kind, Scope, Section, set},
+    variables::{expand, from_workspace},
+    web::{HEADERS, URL, is_header_value, read_header_map},
+};
+use pegboard_core::Secret;
+use pegboard_mcp::era::Era;
+use pegboard_process::supervise::ProcessNamespace;
+
 use super::{
     super::{
-        HttpKind, Pinning, ProcessNamespace, Secret,
+        HttpKind, Pinning,
         breaker::{self, read_breaker},
-        document::{Missing, Node},
-        env_file,
         inherit::{self, read_inherit_env},
-        keys::{Key, Kind, Scope, Section, set},
         oauth,
-        variables::{expand, from_workspace},
-        web::{HEADERS, URL, is_header_value, read_header_map},
     },
     draft::{Draft, set_once},
 };
-use crate::era::Era;
 
 /// What `type` can be.
 const TYPES: &[&str] = &["stdio", "http", "streamable-http", "streamableHttp", "sse"];

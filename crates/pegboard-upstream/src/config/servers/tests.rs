@@ -1,9 +1,11 @@
 use std::fmt::Write;
 
+use pegboard_config::{document::Document, keys::Kind};
+use pegboard_core::Secret;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{OAuthConfig, Secret, Timeouts, TransportConfig, document::Document, keys::Kind};
+use crate::config::{OAuthConfig, Timeouts, TransportConfig};
 
 fn env(name: &str) -> Option<String> {
     match name {

@@ -2,12 +2,12 @@
 
 use std::{fs, path::PathBuf};
 
+use pegboard_mcp::json::Raw;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::*;
 use crate::{
     config::ServerConfig,
-    json::Raw,
     server::{Crew, Gate},
 };
 

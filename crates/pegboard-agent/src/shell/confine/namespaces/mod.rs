@@ -20,7 +20,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use pegboard_upstream::{namespaces, processes};
+use pegboard_process::{namespaces, processes};
 use rustix::{
     process::{Signal, set_parent_process_death_signal},
     thread::UnshareFlags,

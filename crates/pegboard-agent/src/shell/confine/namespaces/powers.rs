@@ -2,7 +2,7 @@
 
 use std::io;
 
-use pegboard_upstream::namespaces;
+use pegboard_process::namespaces;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capability_is_in_bounding_set, remove_capability_from_bounding_set,
     set_capabilities, set_no_new_privs,

@@ -1,0 +1,13 @@
+//! Child processes: finding their programs, supervising them, and leaving none behind.
+//!
+//! [`program`] finds the program of a command as a shell would. [`supervise`] is the small process
+//! between Pegboard and a server that ends the server with all its descendants. [`processes`] reads
+//! the table of processes and [`namespaces`] creates Linux namespaces. All code for child processes
+//! that depends on the operating system is in this crate.
+
+#[cfg(target_os = "linux")]
+pub mod namespaces;
+#[cfg(unix)]
+pub mod processes;
+pub mod program;
+pub mod supervise;
