@@ -10,6 +10,7 @@ use pegboard_core::Ranker;
 use pegboard_discovery::DialectName;
 use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence, kept::KeepsIndex};
 use pegboard_llm::embeddings::{Embedded, Embedder};
+#[cfg(feature = "bm25")]
 use pegboard_tantivy::Bm25;
 use tokio::runtime::Handle;
 
@@ -22,6 +23,7 @@ pub(crate) enum RankerName {
     /// A regular expression over name and description; fuzzy if it matches nothing
     Regex,
     /// Tantivy's BM25 and query language
+    #[cfg(feature = "bm25")]
     Bm25,
     /// Points for each keyword; `+word` is required
     Keyword,
@@ -34,11 +36,55 @@ pub(crate) enum RankerName {
 }
 
 impl RankerName {
-    /// The six that `all` means.
-    pub(crate) const SIX: [Self; 6] =
-        [Self::Regex, Self::Bm25, Self::Keyword, Self::Sequence, Self::Hinted, Self::Hybrid];
+    /// All of them.
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::Hybrid,
+        Self::Regex,
+        #[cfg(feature = "bm25")]
+        Self::Bm25,
+        Self::Keyword,
+        Self::Sequence,
+        Self::Hinted,
+        Self::Lexical,
+    ];
 
-    /// The one that a dialect has of its own.
+    /// The names of [`ALL`](Self::ALL), in its order.
+    pub(crate) const NAMES: [&'static str; Self::ALL.len()] = {
+        let mut names = [""; Self::ALL.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = Self::ALL[at].as_str();
+            at += 1;
+        }
+        names
+    };
+
+    /// Returns the name that people use.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hybrid => "hybrid",
+            Self::Regex => "regex",
+            #[cfg(feature = "bm25")]
+            Self::Bm25 => "bm25",
+            Self::Keyword => "keyword",
+            Self::Sequence => "sequence",
+            Self::Hinted => "hinted",
+            Self::Lexical => "lexical",
+        }
+    }
+
+    /// The rankers that `all` means: those with a reference, and the default.
+    pub(crate) const COMPARED: &'static [Self] = &[
+        Self::Regex,
+        #[cfg(feature = "bm25")]
+        Self::Bm25,
+        Self::Keyword,
+        Self::Sequence,
+        Self::Hinted,
+        Self::Hybrid,
+    ];
+
+    /// Returns the ranker of a dialect, or `hybrid` if this program was built without it.
     pub(crate) fn of(dialect: DialectName) -> Self {
         Self::from_str(dialect.dialect().default_ranker(), false).unwrap_or_default()
     }
@@ -48,7 +94,7 @@ impl RankerName {
         match self {
             Self::Hybrid => Some(Arc::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model))))),
             Self::Lexical => Some(Arc::new(Lexical::default())),
-            Self::Regex | Self::Bm25 | Self::Keyword | Self::Sequence | Self::Hinted => None,
+            _ => None,
         }
     }
 
@@ -58,6 +104,7 @@ impl RankerName {
         match self {
             Self::Hybrid => Box::new(model.map_or_else(Hybrid::default, |model| Hybrid::new(Arc::clone(model)))),
             Self::Regex => Box::new(RegexRanker::default()),
+            #[cfg(feature = "bm25")]
             Self::Bm25 => Box::new(Bm25::default()),
             Self::Keyword => Box::new(Keyword::default()),
             Self::Sequence => Box::new(Sequence::new(token_bonus)),

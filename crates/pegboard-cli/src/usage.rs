@@ -73,7 +73,7 @@ pub(crate) fn with_habits(
     (catalog, caller): (&str, &str),
     settings: HabitSettings,
 ) -> Option<Arc<dyn Ranker>> {
-    if !Habitual::fits(&*ranker) {
+    if !ranker.learns_from_usage() {
         return None;
     }
     let is_it = |scope: &Scope, part: &Part| scope.catalog == catalog && scope.caller(&part.name) == caller;

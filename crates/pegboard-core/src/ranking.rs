@@ -307,6 +307,17 @@ pub trait Ranker: fmt::Debug + Send + Sync {
 
     // A ranker around another one passes all of the following on; most have nothing to say here.
 
+    /// Whether its scores are on the scale that boosts from usage are made for. Rankers that reproduce a published system
+    /// do not learn.
+    fn learns_from_usage(&self) -> bool {
+        false
+    }
+
+    /// Whether it reads `+word` in a query as a required word.
+    fn reads_required_words(&self) -> bool {
+        false
+    }
+
     /// Does ahead of time what the first query on `catalog` would have to wait for.
     fn prepare(&self, catalog: &Catalog) {
         let _ = catalog;

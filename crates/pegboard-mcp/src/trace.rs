@@ -6,6 +6,7 @@
 #[cfg(feature = "opentelemetry")]
 mod spans;
 
+#[cfg(not(feature = "opentelemetry"))]
 use tracing::Span;
 
 /// What the texts are called, as headers and in `_meta`.

@@ -4,6 +4,8 @@ mod args;
 mod engines;
 mod random;
 mod synthetic;
+#[cfg(feature = "bm25")]
+mod tantivy;
 
 use std::{sync::Arc, time::Instant};
 

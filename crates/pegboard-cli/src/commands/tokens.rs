@@ -1,5 +1,7 @@
 //! `pegboard tokens`.
 
+mod tokenizer;
+
 use std::{
     collections::HashSet,
     panic::resume_unwind,
@@ -21,8 +23,8 @@ use pegboard_discovery::{
 };
 use pegboard_engine::metrics::percentile;
 use serde_json::{Value, json};
-use tiktoken_rs::CoreBPE;
 
+use self::tokenizer::Tokenizer;
 use crate::{
     Outcome, catalogs,
     cli::options::{Format, OutputArgs},
@@ -74,9 +76,7 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Outcome, CliError> {
     };
     // All tools at once, and then each query in each dialect.
     let progress = Progress::new(1 + DialectName::ALL.len() * queries(&catalog).len(), "counting tokens");
-    let bpe =
-        tiktoken_rs::o200k_base().map_err(|error| CliError::new(format!("cannot load the tokenizer: {error}")))?;
-    let report = Report::measure(&catalog, &bpe, &progress)?;
+    let report = Report::measure(&catalog, &Tokenizer::load()?, &progress)?;
     drop(progress);
     match args.output.format() {
         Format::Json => output::json(&report.to_json())?,
@@ -113,10 +113,10 @@ impl Row {
         dialect: DialectName,
         catalog: &Catalog,
         queries: &[String],
-        bpe: &CoreBPE,
+        tokenizer: &Tokenizer,
         progress: &Progress,
     ) -> Result<Self, CliError> {
-        let count = |text: &str| bpe.encode_ordinary(text).len();
+        let count = |text: &str| tokenizer.count(text);
         let ranker = Arc::from(RankerName::of(dialect).build(None, Settings::default().token_bonus));
         let everything = Selection::everything();
         let session = Session::new(dialect, Settings::default(), catalog.clone(), everything, ranker);
@@ -138,10 +138,10 @@ impl Row {
 }
 
 /// The tokens of all definitions, counted and estimated.
-fn count_all(catalog: &Catalog, bpe: &CoreBPE) -> (usize, usize) {
+fn count_all(catalog: &Catalog, tokenizer: &Tokenizer) -> (usize, usize) {
     let definition = |tool: &Arc<Tool>| ToolDefinition::of(tool, tool.name()).to_json();
     let all = Value::from(catalog.iter().map(definition).collect::<Vec<_>>()).to_string();
-    (bpe.encode_ordinary(&all).len(), estimate_tokens(&all))
+    (tokenizer.count(&all), estimate_tokens(&all))
 }
 
 /// Estimated tokens of all definitions as a gateway counts them: one by one, with its names.
@@ -161,7 +161,7 @@ fn estimate_in_gateway(catalog: &Catalog) -> usize {
 
 impl Report {
     /// Measures the catalog and, at the same time, each dialect.
-    fn measure(catalog: &Catalog, bpe: &CoreBPE, progress: &Progress) -> Result<Self, CliError> {
+    fn measure(catalog: &Catalog, tokenizer: &Tokenizer, progress: &Progress) -> Result<Self, CliError> {
         let queries = queries(catalog);
         let next = AtomicUsize::new(0);
         let measure_dialects = || {
@@ -169,13 +169,13 @@ impl Report {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(dialect) = DialectName::ALL.get(at) else { return rows };
-                rows.push((at, Row::measure(*dialect, catalog, &queries, bpe, progress)));
+                rows.push((at, Row::measure(*dialect, catalog, &queries, tokenizer, progress)));
             }
         };
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let (mut rows, (tokens, estimate)) = thread::scope(|scope| {
             let others: Vec<_> = (1..cores).map(|_| scope.spawn(measure_dialects)).collect();
-            let all = count_all(catalog, bpe);
+            let all = count_all(catalog, tokenizer);
             progress.step();
             let mut rows = measure_dialects();
             for thread in others {

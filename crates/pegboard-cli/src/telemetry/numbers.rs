@@ -17,7 +17,7 @@ use opentelemetry_proto::{
 use opentelemetry_sdk::Resource;
 use pegboard_gateway::metrics::{self, Family, Kind, Point, Value};
 
-use super::SCOPE;
+use super::export::SCOPE;
 
 /// The numbers of one moment.
 #[derive(Debug)]

@@ -27,8 +27,12 @@ pub(crate) enum Off {
     /// A header cannot be sent; which, but not with what.
     #[error("`{0}` is not a valid header name, or its value is invalid")]
     Header(String),
+    #[cfg(feature = "telemetry")]
     #[error("cannot create an HTTP client")]
     Http(#[source] reqwest::Error),
+    #[cfg(not(feature = "telemetry"))]
+    #[error("this program was built without the feature `telemetry`")]
+    NotBuilt,
 }
 
 impl Off {
@@ -40,8 +44,9 @@ impl Off {
     }
 }
 
-/// What holds.
+/// The settings that apply.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "telemetry"), expect(dead_code, reason = "checked, but not used"))]
 pub(super) struct Settings {
     pub(super) endpoint: String,
     pub(super) headers: Vec<(String, Secret)>,

@@ -133,7 +133,7 @@ impl Drop for Keeper {
 
 impl Learner for Keeper {
     fn ranker(&self, holder: Holder<'_>, ranker: Arc<dyn Ranker>) -> Arc<dyn Ranker> {
-        if !Habitual::fits(&*ranker) {
+        if !ranker.learns_from_usage() {
             return ranker;
         }
         let (shared, holder) = (Arc::clone(&self.shared), self.shared.file.id(holder));

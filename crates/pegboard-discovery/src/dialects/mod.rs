@@ -93,8 +93,7 @@ impl View<'_> {
     /// Ranks the deferred tools. `+word` makes a word required on every ranker, and a query
     /// that finds nothing finds the tool it names.
     pub(crate) fn rank_deferred(&self, text: &str, limit: usize) -> Result<Vec<Hit>, QueryError> {
-        // These two know `+` themselves.
-        let knows_required = ["keyword", "hinted"].contains(&self.ranker.name());
+        let knows_required = self.ranker.reads_required_words();
         let plain = if knows_required { text.to_owned() } else { without_required_marks(text) };
         let required: Vec<String> = if knows_required { Vec::new() } else { required_words(text) };
         let ranking = self.rank(&Query::new(&plain).limit(usize::MAX).least_confidence(0.0))?;
@@ -245,8 +244,19 @@ impl DialectName {
     /// them: it needs a host that runs commands.
     pub const ALL: [Self; 6] = [Self::Explicit, Self::Gateway, Self::Select, Self::Ranked, Self::Schema, Self::Bridge];
 
-    /// The name that people use.
-    pub fn as_str(self) -> &'static str {
+    /// The names of [`ALL`](Self::ALL), in its order.
+    pub const NAMES: [&'static str; Self::ALL.len()] = {
+        let mut names = [""; Self::ALL.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = Self::ALL[at].as_str();
+            at += 1;
+        }
+        names
+    };
+
+    /// Returns the name that people use.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Explicit => "explicit",
             Self::Gateway => "gateway",

@@ -73,9 +73,9 @@ impl Session {
         }
     }
 
-    /// The meta-tool that answers calls of this name. Where everything is listed, a tool of the
-    /// catalog comes first: none has to give its name away for meta-tools that nobody sees.
-    pub(super) fn meta_tool(&self, name: &str) -> Option<MetaTool> {
+    /// Returns what the meta-tool `name` is for; `None` if there is no such meta-tool now. Where everything is listed, a
+    /// tool of the catalog takes precedence: none has to give up its name for meta-tools that are not listed.
+    pub fn meta_tool(&self, name: &str) -> Option<MetaTool> {
         if self.lists_everything && !self.names.exact(name).is_empty() {
             return None;
         }

@@ -72,6 +72,10 @@ impl Ranker for Hybrid {
         "hybrid"
     }
 
+    fn learns_from_usage(&self) -> bool {
+        true
+    }
+
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         let table = self.external.current();
         let external = query.vectors.and_then(|vectors| External::new(&table, query.text, vectors));
@@ -157,6 +161,10 @@ impl Lexical {
 impl Ranker for Lexical {
     fn name(&self) -> &'static str {
         "lexical"
+    }
+
+    fn learns_from_usage(&self) -> bool {
+        true
     }
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {

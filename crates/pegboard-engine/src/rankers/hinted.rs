@@ -96,6 +96,10 @@ impl Ranker for Hinted {
         "hinted"
     }
 
+    fn reads_required_words(&self) -> bool {
+        true
+    }
+
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         let text = query.checked(MAX_QUERY_BYTES)?.to_ascii_lowercase();
         if keywords(&text).is_empty() {

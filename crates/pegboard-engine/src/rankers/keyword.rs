@@ -87,6 +87,10 @@ impl Ranker for Keyword {
         "keyword"
     }
 
+    fn reads_required_words(&self) -> bool {
+        true
+    }
+
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         let text = lower_case(query.checked(MAX_QUERY_BYTES)?);
         let texts = self.texts.get(catalog, |_| catalog.iter().map(|tool| Texts::new(tool)).collect());

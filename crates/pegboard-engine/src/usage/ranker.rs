@@ -34,7 +34,7 @@ pub trait BoostSource: fmt::Debug + Send + Sync {
 /// A ranker whose hits also depend on what was called after like queries.
 ///
 /// Only for rankers whose scores go from 0 to 1 with named tools from 0.9 on: [`Hybrid`] and
-/// [`Lexical`]; see [`Habitual::fits`]. Confidence stays what the ranker says: that a tool was
+/// [`Lexical`]; see [`Ranker::learns_from_usage`]. Confidence stays what the ranker says: that a tool was
 /// used says nothing of how well it fits.
 ///
 /// [`Hybrid`]: crate::Hybrid
@@ -49,12 +49,6 @@ impl Habitual {
     /// `ranker` with habits.
     pub fn new(ranker: Arc<dyn Ranker>, source: Arc<dyn BoostSource>) -> Self {
         Self { ranker, source }
-    }
-
-    /// Whether a ranker's scores are on the scale that boosts are made for. The others
-    /// reproduce published systems, which know no habits.
-    pub fn fits(ranker: &dyn Ranker) -> bool {
-        ["hybrid", "lexical"].contains(&ranker.name())
     }
 
     /// The visible tools that habits speak for. The others leave no trace, not even a share of
@@ -93,6 +87,14 @@ impl Habitual {
 impl Ranker for Habitual {
     fn name(&self) -> &'static str {
         self.ranker.name()
+    }
+
+    fn learns_from_usage(&self) -> bool {
+        self.ranker.learns_from_usage()
+    }
+
+    fn reads_required_words(&self) -> bool {
+        self.ranker.reads_required_words()
     }
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pegboard_discovery::{Listed, Session, ToolDefinition, estimate_tokens};
+use pegboard_discovery::{Listed, MetaTool, Session, ToolDefinition, estimate_tokens};
 use pegboard_mcp::json::{SharedRaw, raw};
 use pegboard_upstream::ListKind;
 use serde_json::json;
@@ -22,7 +22,7 @@ pub(crate) fn tools(catalog: &CatalogView, setup: &Setup, exchange: &Exchange, m
         if tools.lists_everything() {
             return everything(tools);
         }
-        let items: Vec<SharedRaw> = tools.listed().iter().map(listed).collect();
+        let items: Vec<SharedRaw> = tools.listed().iter().map(|listed| definition_of(listed, tools)).collect();
         let viewer = &exchange.viewer;
         let key = (tools.catalog().version(), viewer.caller, viewer.setup);
         metrics.saved(key, shown_tokens(tools), || all_tokens(tools));
@@ -71,13 +71,13 @@ fn everything(tools: &Session) -> Vec<SharedRaw> {
     visible.map(|tool| directory::definition(tool, &tools.name_of(tool))).collect()
 }
 
-/// What a client is told of a visible tool.
-fn listed(listed: &Listed<'_>) -> SharedRaw {
+/// Returns the definition of a visible tool for a client.
+fn definition_of(listed: &Listed<'_>, tools: &Session) -> SharedRaw {
     match listed.tool {
         Some(tool) => directory::definition(tool, &listed.definition.name),
         None => {
             let mut definition = listed.definition.to_json();
-            if listed.definition.name.contains("search") || listed.definition.name.contains("Search") {
+            if tools.meta_tool(&listed.definition.name) == Some(MetaTool::Search) {
                 definition["annotations"] = json!({"readOnlyHint": true, "openWorldHint": false});
             }
             raw(&definition).into()

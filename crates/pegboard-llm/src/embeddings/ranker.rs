@@ -79,6 +79,14 @@ impl Ranker for Embedded {
         self.inner.name()
     }
 
+    fn learns_from_usage(&self) -> bool {
+        self.inner.learns_from_usage()
+    }
+
+    fn reads_required_words(&self) -> bool {
+        self.inner.reads_required_words()
+    }
+
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
         self.saw(catalog, false);
         self.inner.rank(query, catalog, selection)

@@ -1,7 +1,6 @@
 //! Learning from use.
 
 use pegboard_discovery::{DialectName, Exposure};
-use pegboard_engine::usage::Habitual;
 use pegboard_gateway::Profile;
 
 use super::finding::{Check, Finding, listed};
@@ -40,5 +39,5 @@ pub(super) fn look(config: &Config) -> Option<Finding> {
 fn idle_ranker(config: &Config, dialect: DialectName) -> Option<&'static str> {
     let ranker =
         config.ranker.unwrap_or_else(|| RankerName::of(dialect)).build(None, config.gateway.discovery.token_bonus);
-    (!Habitual::fits(&*ranker)).then(|| ranker.name())
+    (!ranker.learns_from_usage()).then(|| ranker.name())
 }

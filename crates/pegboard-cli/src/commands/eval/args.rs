@@ -39,17 +39,16 @@ pub(crate) enum RankerChoice {
 
 impl ValueEnum for RankerChoice {
     fn value_variants<'a>() -> &'a [Self] {
-        use RankerName as R;
-        &[
-            Self::One(R::Hybrid),
-            Self::One(R::Regex),
-            Self::One(R::Bm25),
-            Self::One(R::Keyword),
-            Self::One(R::Sequence),
-            Self::One(R::Hinted),
-            Self::One(R::Lexical),
-            Self::All,
-        ]
+        const CHOICES: [RankerChoice; RankerName::ALL.len() + 1] = {
+            let mut choices = [RankerChoice::All; RankerName::ALL.len() + 1];
+            let mut at = 0;
+            while at < RankerName::ALL.len() {
+                choices[at] = RankerChoice::One(RankerName::ALL[at]);
+                at += 1;
+            }
+            choices
+        };
+        &CHOICES
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {

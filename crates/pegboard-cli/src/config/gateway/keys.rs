@@ -25,9 +25,18 @@ use super::{
 };
 use crate::rankers::RankerName;
 
-const RANKERS: &[&str] = &["hybrid", "regex", "bm25", "keyword", "sequence", "hinted", "lexical"];
+const RANKERS: &[&str] = &RankerName::NAMES;
 
-const PROFILES: &[&str] = &["explicit", "gateway", "select", "ranked", "schema", "bridge", "passthrough"];
+/// The dialects, and none of them.
+const PROFILES: &[&str] = &{
+    let mut names = ["passthrough"; DialectName::NAMES.len() + 1];
+    let mut at = 0;
+    while at < DialectName::NAMES.len() {
+        names[at] = DialectName::NAMES[at];
+        at += 1;
+    }
+    names
+};
 
 const DELIVERIES: &[&str] = &["inject", "reference", "native", "client-native", "constant"];
 
