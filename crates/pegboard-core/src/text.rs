@@ -61,8 +61,12 @@ fn cut_at(text: &str, room: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{kept}{CUT}"))
 }
 
+/// Bytes that at most are dropped to end a text behind a word.
+const MAX_DROPPED: usize = 24;
+
 /// The end of the last whole word in the first `room` bytes of `text`. Where that would drop more than
-/// half of them, as in a long word or a script without spaces, the last character boundary instead.
+/// half of them, or more than a word has, as in an address or a script without spaces, the last character
+/// boundary instead.
 pub fn word_end(text: &str, room: usize) -> usize {
     let end = text.floor_char_boundary(room);
     let (start, rest) = text.split_at(end);
@@ -72,7 +76,7 @@ pub fn word_end(text: &str, room: usize) -> usize {
         false => start.rfind(char::is_whitespace).map_or("", |at| &start[..at]),
     };
     let words = words.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | ':'));
-    if words.len() * 2 < end { end } else { words.len() }
+    if words.len() * 2 < end || words.len() + MAX_DROPPED < end { end } else { words.len() }
 }
 
 /// One [`line()`] of at most `most` bytes, for messages.

@@ -97,6 +97,7 @@ fn texts_are_cut_behind_words() {
     // A cut word says more than half of the room.
     check("a considerable word", 12, "a considera…");
     check("create_a_tool_with_a_long_name", 10, "create_a_…");
+    check("see the page at https://example.com/a/b/c/d/e/f/g", 40, "see the page at https://example.com/a/b…");
     check("查询天气预报的工具", 5, "查询天气…");
     check("été à la mer", 8, "été à…");
     check("abc", 0, "…");
