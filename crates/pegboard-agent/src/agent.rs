@@ -9,7 +9,7 @@ use std::{
 
 use pegboard_discovery::Learner;
 use pegboard_llm::{
-    Choice, Client, Conversation, Delivery, Model, TurnError,
+    Choice, Client, Conversation, Delivery, Model, SendError, TurnError,
     wire::{Delta, Stop, Turn, Usage},
 };
 use pegboard_upstream::{Fleet, State as ServerState};
@@ -131,6 +131,12 @@ impl RunError {
         match self {
             Self::Limit(Reached::Turns(_)) => Some("send another message to continue, or raise the limit on turns"),
             Self::Limit(_) => Some("raise the limit, or start a new conversation"),
+            Self::Turn(TurnError::Send(SendError::Refused { status: 401 | 403, .. })) => Some(
+                "check the variable with the API key of the provider, such as `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`",
+            ),
+            Self::Turn(TurnError::Send(SendError::Refused { status: 404, .. })) => {
+                Some("check the name of the model, and the base URL if one is set")
+            }
             _ => None,
         }
     }

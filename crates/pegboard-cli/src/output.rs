@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     cli::options::{Format, OutputArgs},
     error::CliError,
-    plain::columns_of,
+    plain::{columns_of, cut},
 };
 
 /// What matters in a line.
@@ -112,11 +112,18 @@ fn table_in(width: u16, head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]
     if fixed > usize::from(width) + GAP {
         return rows.iter().map(|row| list_of(head, row)).collect();
     }
+    // Where the other columns leave room, texts in the last one are cut behind a word.
+    let last = head.len().saturating_sub(1);
+    let room = usize::from(width).saturating_sub((0..last).map(widest).sum::<usize>() + GAP);
+    let is_cut = !numbers.contains(&last) && room >= LEAST_DESCRIPTION;
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(width);
     table.set_header(head.iter().map(|title| Cell::new(title).add_attribute(Attribute::Bold)));
-    for row in rows {
+    for mut row in rows {
+        if let Some(text) = row.get_mut(last).filter(|_| is_cut) {
+            *text = cut(text, room);
+        }
         let cells = row.into_iter().zip(head).map(|(text, title)| styled(text, title));
         let mut row = comfy_table::Row::from(cells.collect::<Vec<Cell>>());
         row.max_height(1);

@@ -1,5 +1,7 @@
 //! Texts of models and servers, made harmless for a terminal.
 
+use pegboard_core::text::{CUT, word_end};
+
 /// Takes what steers a terminal out of a text that comes in pieces, wherever these are cut.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
@@ -72,14 +74,14 @@ pub(crate) fn visible(line: &str) -> String {
     shown
 }
 
-/// The beginning of a line, as far as it fits.
+/// The beginning of a line, as far as its words fit.
 pub(crate) fn cut(line: &str, width: usize) -> String {
     let mut used = 0;
     let mut end = 0;
     for (at, c) in line.char_indices() {
         used += columns(c);
         if used > width {
-            return format!("{}…", &line[..end]);
+            return format!("{}{CUT}", &line[..word_end(line, end)]);
         }
         // What is cut off leaves room for the sign that says so.
         if used < width {
@@ -165,6 +167,7 @@ mod tests {
         check("longer", 5, "long…");
         check(" a\n  b ", 10, "a b");
         check("日本語", 4, "日…");
+        check("one two three", 9, "one two…");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! assert_eq!(text::clean("\u{1b}[31mred\u{1b}[0m\nand\u{202e} more"), "red\nand more");
 //! assert_eq!(text::line("two\nlines"), "two lines");
 //! assert_eq!(text::line("שלום 👩‍👩‍👧"), "שלום 👩‍👩‍👧");
-//! assert_eq!(text::bounded("a long story", 8), "a lon…");
+//! assert_eq!(text::bounded("a long story about tools", 20), "a long story…");
 //! ```
 
 mod escapes;
@@ -37,15 +37,46 @@ pub fn line(text: &str) -> Cow<'_, str> {
     cleaned(text, false)
 }
 
-/// `text` in at most `most` bytes; one that is cut says so at its end.
+/// `text` in at most `most` bytes. A text that is cut ends with [`CUT`] behind a [whole word](word_end).
 pub fn bounded(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
     }
-    let room = text.floor_char_boundary(most.saturating_sub(CUT.len()));
+    cut_at(text, most.saturating_sub(CUT.len()))
+}
+
+/// `text` in at most `most` characters. A text that is cut ends with [`CUT`] behind a
+/// [whole word](word_end).
+pub fn excerpt(text: &str, most: usize) -> Cow<'_, str> {
+    if text.char_indices().nth(most).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let room = text.char_indices().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at);
+    cut_at(text, room)
+}
+
+fn cut_at(text: &str, room: usize) -> Cow<'_, str> {
     // Half of what belongs together would be neither.
-    let kept = text[..room].trim_end_matches(|c| is_joiner(c) || is_selector(c));
+    let kept = text[..word_end(text, room)].trim_end_matches(|c| is_joiner(c) || is_selector(c));
     Cow::Owned(format!("{kept}{CUT}"))
+}
+
+/// Bytes that at most are dropped to end a text behind a word.
+const MAX_DROPPED: usize = 24;
+
+/// The end of the last whole word in the first `room` bytes of `text`. Where that would drop more than
+/// half of them, or more than a word has, as in an address or a script without spaces, the last character
+/// boundary instead.
+pub fn word_end(text: &str, room: usize) -> usize {
+    let end = text.floor_char_boundary(room);
+    let (start, rest) = text.split_at(end);
+    let behind = rest.trim_start_matches([',', ';', ':', '.', '!', '?', ')']);
+    let words = match behind.is_empty() || behind.starts_with(char::is_whitespace) {
+        true => start,
+        false => start.rfind(char::is_whitespace).map_or("", |at| &start[..at]),
+    };
+    let words = words.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | ':'));
+    if words.len() * 2 < end || words.len() + MAX_DROPPED < end { end } else { words.len() }
 }
 
 /// One [`line()`] of at most `most` bytes, for messages.

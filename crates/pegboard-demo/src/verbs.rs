@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, slice};
 
+use pegboard_core::text::bounded;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -192,10 +193,7 @@ pub(super) fn extend(object: &mut Value, field: &str, value: &Value) {
 pub(super) fn brief(value: Value) -> Value {
     const MOST: usize = 300;
     match value {
-        Value::String(mut text) if text.len() > MOST => {
-            text.truncate(text.floor_char_boundary(MOST));
-            Value::String(text + "…")
-        }
+        Value::String(text) => Value::String(bounded(&text, MOST).into_owned()),
         Value::Array(items) => items.into_iter().take(20).map(brief).collect(),
         Value::Object(fields) => fields.into_iter().map(|(key, value)| (key, brief(value))).collect(),
         value => value,

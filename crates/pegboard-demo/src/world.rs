@@ -1,8 +1,9 @@
 //! What the demo servers share: collections of JSON objects, and a time that only changes
 //! move.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
+use pegboard_core::text::bounded;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -311,8 +312,8 @@ pub(super) fn known_as(known: &[String]) -> String {
 }
 
 /// The beginning of a text, for messages.
-pub(super) fn shorten(text: &str) -> &str {
-    &text[..text.floor_char_boundary(120)]
+pub(super) fn shorten(text: &str) -> Cow<'_, str> {
+    bounded(text, 120)
 }
 
 /// Whether a name is the one that was asked for, whatever marks and case it is written with.

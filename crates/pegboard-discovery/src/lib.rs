@@ -49,7 +49,9 @@ pub use arguments::Validation;
 pub use dialects::{Dialect, DialectName, GATEWAY_SEARCH, MetaTool, View};
 pub use host::HostTool;
 pub use outcome::{Effect, Outcome, Reply, Searched, ToolDefinition};
-pub use session::{Answer, Callee, Listed, Native, Session, SessionError, Target, wrapped_arguments};
+pub use session::{
+    Answer, Callee, Listed, Native, Session, SessionError, Target, arguments_key, is_beside_name, wrapped_arguments,
+};
 pub use settings::{Exposed, Hits, SelectionOrder, Settings, SettingsError};
 pub use signature::has_complete_signature;
 pub use tokens::{Decision, Exposure, estimate_tokens};

@@ -16,7 +16,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use pegboard_core::{Catalog, Ranker, Selection, Tool};
 
 pub use self::{
-    callee::{Callee, wrapped_arguments},
+    callee::{Callee, arguments_key, is_beside_name, wrapped_arguments},
     calls::{Answer, Target},
     error::SessionError,
     shown::Listed,

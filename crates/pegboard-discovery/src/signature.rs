@@ -295,12 +295,7 @@ fn purpose(description: &str) -> String {
     let line = one_line(description);
     let sentence = line.split_once(". ").map_or(line.as_str(), |(first, _)| first);
     let sentence = sentence.split_once('。').map_or(sentence, |(first, _)| first).trim_end_matches('.');
-    if sentence.chars().count() <= MAX_PURPOSE {
-        return sentence.to_owned();
-    }
-    let cut: String = sentence.chars().take(MAX_PURPOSE).collect();
-    let cut = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
-    format!("{cut}…")
+    text::excerpt(sentence, MAX_PURPOSE).into_owned()
 }
 
 #[cfg(test)]

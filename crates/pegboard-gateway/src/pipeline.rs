@@ -307,7 +307,7 @@ impl Pipeline {
         let server: Arc<str> = target.server.as_deref().unwrap_or_default().into();
         let directory = self.entries.catalog.directory();
         let mirrored = arguments::mirrored(&directory, &server, &target);
-        let params = arguments::as_written(call.params, &target);
+        let params = arguments::as_written(call.params, &call.arguments, &target);
         let (name, method) = (Some(target.name.clone()), "tools/call");
         let forward = Forward { server: Arc::clone(&server), method, params, name, mirrored };
         let result = measure::forwarded(&self.metrics, setup, &target, forward, |forward| {

@@ -2,7 +2,7 @@
 
 use std::{env, time::Duration};
 
-use pegboard_core::Secret;
+use pegboard_core::{Secret, text::excerpt};
 use pegboard_mcp::events::EventReader;
 use reqwest::{Response, StatusCode, header::HeaderMap};
 use serde_json::Value;
@@ -500,7 +500,7 @@ fn refusal_message(body: &str) -> String {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
     let message = ["/error/message", "/error", "/message", "/detail"];
     let message = message.iter().find_map(|place| value.pointer(place)?.as_str()).unwrap_or(body);
-    message.chars().take(MAX_REFUSAL).collect()
+    excerpt(message, MAX_REFUSAL).into_owned()
 }
 
 /// The error without the path and query of the address, which may hold a secret.

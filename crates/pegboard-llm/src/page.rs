@@ -1,5 +1,7 @@
 //! HTML pages where JSON is expected: from a proxy, a login page, or a wrong base URL.
 
+use pegboard_core::text::excerpt;
+
 /// So much of a text is looked at.
 const HEAD: usize = 4096;
 
@@ -19,7 +21,7 @@ pub(crate) fn title(text: &str) -> Option<String> {
         let end = start + head[start..].find('<')?;
         // Lower case has not moved anything: only ASCII was changed.
         let words: Vec<&str> = text[start..end].split_whitespace().collect();
-        Some(words.join(" ").chars().take(MAX_TITLE).collect::<String>())
+        Some(excerpt(&words.join(" "), MAX_TITLE).into_owned())
     });
     Some(title.filter(|title| !title.is_empty()).unwrap_or_else(|| "untitled".to_owned()))
 }

@@ -183,6 +183,11 @@ fn keep(path: &Path, text: &str, permissions: Option<&Permissions>) -> Result<Pa
     Err(WriteError::TooManyBackups(path.to_owned()))
 }
 
+/// The backups of a file, the newest first.
+pub(crate) fn backups(path: &Path) -> Vec<PathBuf> {
+    (1..=MAX_BACKUPS).rev().map(|number| backup_name(path, number)).filter(|backup| backup.is_file()).collect()
+}
+
 /// The path of a backup of a file.
 fn backup_name(path: &Path, number: usize) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -6,6 +6,7 @@ use std::{
 };
 
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use pegboard_core::text::excerpt;
 
 /// The table's width when nobody says how wide the terminal is.
 const WIDTH_WITHOUT_TERMINAL: u16 = 100;
@@ -50,8 +51,7 @@ pub(crate) fn shortened(path: &Path, home: Option<&Path>) -> String {
 
 /// A text of somebody else's as it can be shown on a terminal.
 pub(crate) fn printable(text: &str) -> String {
-    let short: String = text.chars().take(MAX_SHOWN).collect();
-    printable_line(&short)
+    printable_line(&excerpt(text, MAX_SHOWN))
 }
 
 /// The same, however long: no control characters, and nothing that turns the line around.
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn texts_of_others_cannot_break_the_screen() {
         assert_eq!(printable("a\u{1b}[31m\u{202e}b\r\n\u{9b}é"), "a�[31m�b���é");
-        assert_eq!(printable(&"x".repeat(1000)).len(), MAX_SHOWN);
+        assert_eq!(printable(&"x".repeat(1000)).chars().count(), MAX_SHOWN);
         assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
         assert_eq!(shortened(Path::new("/home/ada/x"), Some(Path::new("/home/ada"))), "~/x");
         assert_eq!(shortened(Path::new("/home/adam/x"), Some(Path::new("/home/ada"))), "/home/adam/x");

@@ -10,8 +10,9 @@ use crate::{
     Outcome,
     clients::{
         Client, edit, files, hooks,
-        places::{Os, Surroundings},
+        places::{Os, Place, Surroundings},
         read,
+        show::printable,
         snippet::{self, NAME},
     },
     error::{CliError, say},
@@ -58,14 +59,41 @@ pub(crate) fn run(args: &DisconnectArgs) -> Result<Outcome, CliError> {
     if let Some(backup) = backup {
         say(&format!("backup of the old file: `{}`", backup.display()));
     }
-    let servers = read::read(&place).ok().flatten().map_or(0, |content| content.entries.len());
-    if servers == 0 {
-        say(&format!(
-            "{title} has no servers now; servers that `connect --replace` removed are in the backups beside its file"
-        ));
-    }
+    say_removed_servers(&place, &new);
     say(&format!("restart {title}"));
     Ok(Outcome::Yes)
+}
+
+/// Says which servers the file had before `connect --replace` removed them, and the newest backup that has
+/// them.
+fn say_removed_servers(place: &Place, text: &str) {
+    let (path, title) = (place.path.display(), place.client.title());
+    let left = server_names(place, text);
+    let removed = files::backups(&place.path).into_iter().find_map(|backup| {
+        let mut names = server_names(place, &read::text(&backup).ok()??);
+        names.retain(|name| !left.contains(name));
+        (!names.is_empty()).then_some((backup, names))
+    });
+    match removed {
+        Some((backup, names)) => {
+            let names: Vec<String> = names.iter().map(|name| format!("`{}`", printable(name))).collect();
+            say(&format!(
+                "servers that `{path}` had before and does not have now: {}; they are in `{}`",
+                names.join(", "),
+                backup.display()
+            ));
+        }
+        None if left.is_empty() => say(&format!("{title} has no servers now")),
+        None => {}
+    }
+}
+
+/// The names of the servers in the text of a client's file, without Pegboard.
+fn server_names(place: &Place, text: &str) -> Vec<String> {
+    let content = read::content(text, place).unwrap_or_default();
+    let is_pegboard = |entry: &read::Entry| entry.server.as_ref().is_ok_and(|server| server.is_pegboard(&entry.name));
+    let entries = content.entries.into_iter().filter(|entry| entry.project == place.project && !is_pegboard(entry));
+    entries.map(|entry| entry.name).collect()
 }
 
 /// Takes the prompt hook out of Claude Code's settings; whether it was there.

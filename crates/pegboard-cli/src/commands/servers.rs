@@ -129,7 +129,7 @@ fn is_program(command: &str) -> bool {
 pub(crate) fn remove(args: &NameArgs) -> Result<Outcome, CliError> {
     let file = File::open(&args.file, false)?;
     let Some((section, _)) = sections::find_server(&file.value, &args.server) else {
-        return Ok(file.report_missing(&args.server));
+        return Err(file.missing(&args.server));
     };
     let text = edit::json::remove(&file.text(), section, &args.server);
     file.write(text, &format!("removed `{}` from", args.server), false)
@@ -146,7 +146,7 @@ pub(crate) fn disable(args: &NameArgs) -> Result<Outcome, CliError> {
 fn switch(args: &NameArgs, is_on: bool) -> Result<Outcome, CliError> {
     let file = File::open(&args.file, false)?;
     let Some((section, server)) = sections::find_server(&file.value, &args.server) else {
-        return Ok(file.report_missing(&args.server));
+        return Err(file.missing(&args.server));
     };
     let keys = [section, &[args.server.as_str()]].concat();
     let has = |key: &str| server.get(key).is_some();
@@ -232,17 +232,16 @@ impl<'a> File<'a> {
         self.old.clone().unwrap_or_default()
     }
 
-    /// Reports that the file has no server of this name.
-    fn report_missing(&self, name: &str) -> Outcome {
+    /// The error that the file has no server of this name.
+    fn missing(&self, name: &str) -> CliError {
         let names = sections::server_names(&self.value);
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
         let error = CliError::new(format!("`{}` has no server `{name}`", self.path.display()));
-        let error = match did_you_mean(name, known.iter().copied()) {
+        match did_you_mean(name, known.iter().copied()) {
             Some(near) => error.hint(near),
+            None if known.is_empty() => error.hint("it has no servers; `pegboard add` adds one"),
             None => error.hint(format!("its servers: {}", known.join(", "))),
-        };
-        error.print();
-        Outcome::No
+        }
     }
 
     /// Writes the changed text, unless it is not a configuration any more, and reports it with `done`

@@ -18,7 +18,7 @@ fn screen(folder: &Folder, columns: usize, args: &[&str], steps: &[(&str, &str)]
     let output = command.output().expect("Python runs");
     let seen: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-    let times = Regex::new(r"[0-9.]+ (µs|ms)").expect("a pattern");
+    let times = Regex::new(r"\b[0-9.]+ (µs|ms)").expect("a pattern");
     let ports = Regex::new(r"127\.0\.0\.1:\d{4,5}").expect("a pattern");
     let shown = times.replace_all(seen["screen"].as_str().expect("a text"), "[time]");
     let shown = ports.replace_all(&shown, "127.0.0.1:[port]");
@@ -49,6 +49,37 @@ fn the_main_commands_fit_terminals() {
         .map(|args| screen(&folder, columns, args, &[]))
         .collect();
         insta::assert_snapshot!(format!("{columns} columns"), shown.join("\n"));
+    }
+}
+
+/// A table or a list of measurements without its numbers and their widths, which differ from run to run.
+fn without_numbers(shown: &str) -> String {
+    let number = Regex::new(r" +[0-9][0-9.]*\b").expect("a pattern");
+    let gap = Regex::new(r"(\S) {2,}").expect("a pattern");
+    let line = |line: &str| match line.starts_with(['$', '.']) {
+        true => line.to_owned(),
+        false => gap.replace_all(&number.replace_all(line, "  #"), "$1  ").into_owned(),
+    };
+    shown.lines().map(|text| line(text) + "\n").collect()
+}
+
+#[test]
+fn measurements_fit_terminals() {
+    let folder = Folder::new("screens-measured");
+    folder.file(
+        "tools.jsonl",
+        "{\"name\": \"get_weather\", \"description\": \"Weather of a city\"}\n{\"name\": \"send_mail\"}\n",
+    );
+    folder.file("queries.jsonl", "{\"id\": 1, \"query\": \"weather in Rome\"}\n");
+    folder.file("qrels.tsv", "1\tget_weather\t1\n");
+    for columns in [60, 80, 120] {
+        let commands = [&["eval", ".", "--ranker", "all"][..], &["bench", "--sizes", "100", "--queries", "10"]];
+        let shown = commands.map(|args| {
+            let shown = screen(&folder, columns, args, &[]);
+            assert!(shown.lines().all(|line| line.chars().count() <= columns && !line.contains('…')), "{shown}");
+            without_numbers(&shown)
+        });
+        insta::assert_snapshot!(format!("measurements in {columns} columns"), shown.join("\n"));
     }
 }
 

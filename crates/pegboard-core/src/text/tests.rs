@@ -78,7 +78,30 @@ fn bounds() {
     check("ééé", 5, "é…");
     check("👩\u{200d}👩\u{200d}👧👧👧", 12, "👩…");
     check("abc", 0, "…");
-    assert_eq!(brief("a\u{1b}[1mb\nc and so on", 8), "ab c …");
+    assert_eq!(brief("a\u{1b}[1mb\nc and so on", 8), "ab c…");
+}
+
+#[test]
+fn texts_are_cut_behind_words() {
+    let check = |text: &str, most: usize, expected: &str| assert_eq!(excerpt(text, most), expected, "{text:?} {most}");
+    check("one two three", 13, "one two three");
+    check("one two three", 12, "one two…");
+    check("one two three", 9, "one two…");
+    check("one two three", 8, "one two…");
+    check("one two three", 7, "one…");
+    check("one, two three", 7, "one…");
+    check("one, two, three", 9, "one, two…");
+    check("one, two (three) four", 16, "one, two (three…");
+    check("from 10 to 1,000,000 items", 13, "from 10 to…");
+    check("one two\nthree four", 14, "one two\nthree…");
+    // A cut word says more than half of the room.
+    check("a considerable word", 12, "a considera…");
+    check("create_a_tool_with_a_long_name", 10, "create_a_…");
+    check("see the page at https://example.com/a/b/c/d/e/f/g", 40, "see the page at https://example.com/a/b…");
+    check("查询天气预报的工具", 5, "查询天气…");
+    check("été à la mer", 8, "été à…");
+    check("abc", 0, "…");
+    assert_eq!(bounded("été à la mer", 11), "été à…");
 }
 
 #[track_caller]
@@ -131,6 +154,7 @@ proptest! {
         prop_assert!(cut.len() <= most);
         prop_assert_eq!(bounded(&cut, most), cut.as_str());
         prop_assert_eq!(clean(&cut), cut.as_str());
+        prop_assert!(excerpt(&text, most).chars().count() <= most);
     }
 
     #[test]

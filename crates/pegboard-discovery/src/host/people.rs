@@ -1,5 +1,6 @@
 //! What servers keep beside their tools, and the person at the other end.
 
+use pegboard_core::text;
 use serde_json::{Value, json};
 
 use super::HostTool;
@@ -75,8 +76,8 @@ pub fn kept_section(prompts: &[Kept], resources: &[Kept]) -> String {
         // A name is data: one that would not fit on a line is none.
         let is_named = |entry: &&Kept| entry.key.chars().count() <= MAX_NAME && !entry.key.contains(char::is_control);
         for entry in kept.iter().filter(is_named) {
-            let description: String =
-                crate::prompt::one_line(&entry.description).chars().take(MAX_DESCRIPTION).collect();
+            let description = crate::prompt::one_line(&entry.description);
+            let description = text::excerpt(&description, MAX_DESCRIPTION);
             let about = if description.is_empty() { String::new() } else { format!(": {description}") };
             text.push_str(&format!("\n- {} (server {}){about}", entry.key, entry.server));
         }

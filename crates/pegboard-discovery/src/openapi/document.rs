@@ -1,6 +1,6 @@
 //! The OpenAPI text of one server's tools.
 
-use pegboard_core::Tool;
+use pegboard_core::{Tool, text::excerpt};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -139,8 +139,8 @@ fn document(
         "Paths are relative to the value of the environment variable {URL_VARIABLE}. Send the value of \
          {TOKEN_VARIABLE} as the bearer token, and the arguments of the tool as the JSON object of a POST."
     );
-    let about = cut(server.description, MAX_DESCRIPTION);
-    let texts = [about.as_str(), &how, note].into_iter().filter(|text| !text.is_empty());
+    let about = excerpt(server.description.trim(), MAX_DESCRIPTION);
+    let texts = [&*about, &how, note].into_iter().filter(|text| !text.is_empty());
     let description = texts.collect::<Vec<_>>().join("\n\n");
     let mut components = json!({
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -193,8 +193,8 @@ fn response(description: &str, schema: &Value) -> Value {
 /// What is told of one tool.
 fn operation(tool: &Tool, name: &str, limits: Limits, schemas: &mut Map<String, Value>) -> Value {
     let mut operation = head(tool, name);
-    let about = cut(tool.description(), MAX_DESCRIPTION);
-    if operation.get("summary").and_then(Value::as_str) != Some(about.as_str()) && !about.is_empty() {
+    let about = excerpt(tool.description().trim(), MAX_DESCRIPTION);
+    if operation.get("summary").and_then(Value::as_str) != Some(&*about) && !about.is_empty() {
         operation.insert("description".to_owned(), about.into());
     }
     let arguments = tool.input_schema().and_then(read).unwrap_or_else(|| json!({}));
@@ -243,7 +243,7 @@ fn summary(tool: &Tool) -> String {
     };
     let text = one_line(text);
     let sentence = text.split_inclusive(". ").next().unwrap_or_default().trim_end();
-    cut(if sentence.is_empty() { &text } else { sentence }, MAX_SUMMARY)
+    excerpt(if sentence.is_empty() { &text } else { sentence }.trim(), MAX_SUMMARY).into_owned()
 }
 
 /// Arguments are an object, also where their schema does not say so.
@@ -261,12 +261,4 @@ fn as_object(schema: Value) -> Value {
 fn read(schema: &str) -> Option<Value> {
     // Nesting that the parser refuses is not for reading either.
     if schema.len() > MAX_SCHEMA_BYTES { None } else { serde_json::from_str(schema).ok() }
-}
-
-fn cut(text: &str, most: usize) -> String {
-    let text = text.trim();
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

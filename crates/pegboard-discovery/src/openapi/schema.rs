@@ -240,13 +240,5 @@ fn is_null_type(schema: &Value) -> bool {
         || schema.get("enum").and_then(Value::as_array).is_some_and(|values| matches!(&values[..], [Value::Null]))
 }
 
-/// A text for people, not without end.
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_DESCRIPTION) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests;

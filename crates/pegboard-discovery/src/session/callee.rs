@@ -21,33 +21,41 @@ pub enum Callee {
     Unknown(String),
 }
 
+/// The name under which a meta-tool takes the arguments.
+const ARGUMENTS: &str = "arguments";
+
 /// Names under which models also pass the arguments.
 const OTHER_NAMES: [&str; 5] = ["args", "parameters", "params", "input", "tool_input"];
 
-/// The arguments of the tool that a meta-tool is to call with these.
+/// The key under which a call of a meta-tool has the tool's arguments, as an object or as a text that is
+/// JSON. Where there is none, the arguments are all keys for which [`is_beside_name`] is true.
 ///
 /// Some models put them beside the name, or under another key. Calling the tool without them would
 /// give a wrong answer that looks right.
-pub fn wrapped_arguments(arguments: &Value) -> Cow<'_, Value> {
+pub fn arguments_key(arguments: &Value) -> Option<&str> {
     let is_empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
-    match arguments.get("arguments").map(unquoted).filter(|value| !is_empty(value)) {
-        Some(value) => value,
-        None => misplaced_arguments(arguments),
+    if arguments.get(ARGUMENTS).map(unquoted).is_some_and(|value| !is_empty(&value)) {
+        return Some(ARGUMENTS);
+    }
+    let mut others = arguments.as_object()?.iter().filter(|(key, _)| is_beside_name(key));
+    match (others.next(), others.next()) {
+        (Some((key, value)), None) if OTHER_NAMES.contains(&key.as_str()) && unquoted(value).is_object() => Some(key),
+        _ => None,
     }
 }
 
-/// The arguments of a call without `arguments`: the value of a similar key, or all that is beside `name`.
-fn misplaced_arguments(arguments: &Value) -> Cow<'_, Value> {
-    let mut others =
-        arguments.as_object().into_iter().flatten().filter(|(key, _)| !["name", "arguments"].contains(&key.as_str()));
-    if let (Some((key, value)), None) = (others.clone().next(), others.clone().nth(1))
-        && OTHER_NAMES.contains(&key.as_str())
-        && unquoted(value).is_object()
-    {
+/// Whether a key of a call of a meta-tool can be an argument of the tool.
+pub fn is_beside_name(key: &str) -> bool {
+    key != "name" && key != ARGUMENTS
+}
+
+/// The arguments of the tool that a meta-tool is to call with these.
+pub fn wrapped_arguments(arguments: &Value) -> Cow<'_, Value> {
+    if let Some(value) = arguments_key(arguments).and_then(|key| arguments.get(key)) {
         return unquoted(value);
     }
-    let others: Map<String, Value> = others.by_ref().map(|(key, value)| (key.clone(), value.clone())).collect();
-    Cow::Owned(Value::Object(others))
+    let others = arguments.as_object().into_iter().flatten().filter(|(key, _)| is_beside_name(key));
+    Cow::Owned(Value::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect()))
 }
 
 /// The value of a text that is JSON, since some models write the object as text.

@@ -155,7 +155,7 @@ impl Facts {
             shown = format!("{shown} ({pattern})");
         }
         // A cut that loses the format leaves nothing worth reading.
-        if cut(&shown, MAX_NOTE).contains(format.as_str()) && is_balanced(&shown) {
+        if text::excerpt(&shown, MAX_NOTE).contains(format.as_str()) && is_balanced(&shown) {
             self.add_shown(Kind::Format, words, &shown);
         }
     }
@@ -224,7 +224,7 @@ impl Facts {
             let is_said = note.contains(&words) || (kind == Kind::Default && note.contains("default"));
             if note.is_empty() {
                 let most = if kind == Kind::Values { MAX_VALUES } else { MAX_NOTE };
-                note = cut(&fact, most);
+                note = text::excerpt(&fact, most).into_owned();
             } else if !is_said && note.chars().count() + fact.chars().count() + 2 <= MAX_NOTE {
                 note.push_str(", ");
                 note.push_str(&fact);
@@ -410,8 +410,8 @@ fn with_alternatives<'a>(clause: &'a str, values: &Match<'_>) -> &'a str {
 
 /// The alternatives that a clause describes, if two of them can be shown.
 fn choice(clause: &str) -> Option<String> {
-    let choice = cut(CHOICE.captures(clause).and_then(|found| found.get(1))?.as_str(), MAX_NOTE);
-    (choice.contains(" or ") || choice.contains(", ")).then_some(choice)
+    let choice = text::excerpt(CHOICE.captures(clause).and_then(|found| found.get(1))?.as_str(), MAX_NOTE);
+    (choice.contains(" or ") || choice.contains(", ")).then(|| choice.into_owned())
 }
 
 /// The words from the start of `text` on that belong together.
@@ -492,16 +492,6 @@ fn cut_list(values: &str) -> String {
     let most = values.char_indices().nth(MAX_VALUES - COUNT).map_or(values.len(), |(at, _)| at);
     let end = values[..most].rfind(',').unwrap_or(most);
     format!("{}, …{} more", &values[..end], values[end..].matches(',').count().max(1))
-}
-
-/// `text` in at most `most` characters; one that is cut says so at its end.
-fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(most.saturating_sub(1)).collect();
-    let words = start.rsplit_once(' ').map_or(start.as_str(), |(words, _)| words);
-    format!("{}…", words.trim_end_matches([',', ' ']))
 }
 
 /// A bound that the author of a schema chose; those of the number types say nothing.

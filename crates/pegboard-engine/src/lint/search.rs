@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use pegboard_core::{Catalog, Query, Selection, Tool, naming};
+use pegboard_core::{Catalog, Query, Selection, Tool, naming, text::excerpt};
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -228,7 +228,7 @@ fn not_found(look: &Look<'_>, at: usize, ahead: &[usize], hits: &Hits) -> Findin
 /// One finding for many tools that begin with the same sentence.
 fn same_beginning(look: &Look<'_>, missing: &[(usize, Vec<usize>)]) -> Finding {
     let members: Vec<usize> = missing.iter().map(|(at, _)| *at).collect();
-    let start: String = lead(look.tools[members[0]].description()).chars().take(80).collect();
+    let start = excerpt(lead(look.tools[members[0]].description()), 80);
     let message = format!(
         "{} tools are not found by their descriptions, because all begin with “{start}”: {}",
         members.len(),

@@ -1,6 +1,6 @@
 //! What descriptions say, and what they leave out.
 
-use pegboard_core::{Tool, naming};
+use pegboard_core::{Tool, naming, text::excerpt};
 
 use super::{
     Look, listed,
@@ -158,6 +158,6 @@ fn longest_part(look: &Look<'_>, text: &str) -> Option<(String, usize)> {
     // Of equals the first.
     let (part, cost) = parts.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
     let line = part.trim().lines().next().unwrap_or_default();
-    let start: String = line.trim_matches(|c: char| !c.is_alphanumeric()).chars().take(40).collect();
-    (!start.is_empty()).then(|| (start.trim_end().to_owned(), cost))
+    let start = excerpt(line.trim_matches(|c: char| !c.is_alphanumeric()), 40);
+    (!start.is_empty()).then(|| (start.into_owned(), cost))
 }

@@ -32,6 +32,15 @@ pub(crate) fn line(era: Era, id: &Id, outcome: Outcome) -> String {
     }
 }
 
+/// A refusal as one line. Where the `id` of the request could not be read, it has none: MCP takes only
+/// strings and numbers, and clients that check messages refuse the `null` of JSON-RPC.
+pub(crate) fn refusal_line(id: Option<&Id>, error: &RpcError) -> String {
+    match id {
+        Some(id) => Message::response(Some(id), Err(error)),
+        None => Fields::new().with("jsonrpc", "2.0").with("error", error).to_raw().get().to_owned(),
+    }
+}
+
 /// A refusal as the wire says it.
 pub(crate) fn refusal(era: Era, failure: Failure) -> RpcError {
     match failure {

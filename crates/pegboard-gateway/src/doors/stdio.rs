@@ -227,8 +227,7 @@ impl Pipe {
 }
 
 async fn refuse(outlet: &Outlet, error: &RpcError) {
-    let line = Fields::new().with("jsonrpc", "2.0").with("error", error).to_raw().get().to_owned();
-    let _ = outlet.send(line).await;
+    let _ = outlet.send(dress::refusal_line(None, error)).await;
 }
 
 async fn write(mut queue: queue::Receiver<String>, mut output: impl AsyncWrite + Unpin) {

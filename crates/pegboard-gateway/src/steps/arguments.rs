@@ -2,28 +2,41 @@
 
 use axum::http::HeaderMap;
 use pegboard_core::Tool;
-use pegboard_discovery::Target;
+use pegboard_discovery::{Target, arguments_key, is_beside_name};
 use pegboard_mcp::{
     headers,
-    json::{Fields, raw},
+    json::{Fields, Raw, is_unambiguous, raw},
     rpc::RpcError,
 };
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
 use crate::catalog::directory::Directory;
 
-/// The parameters to send to the server of `target`. Arguments pass as they were written, not as
-/// they were understood.
-pub(crate) fn as_written(mut params: Fields, target: &Target) -> Fields {
+/// The parameters to send to the server of `target`, which a call with `arguments` means. Arguments pass
+/// as they were written, not as they were understood.
+pub(crate) fn as_written(mut params: Fields, arguments: &Value, target: &Target) -> Fields {
     if target.is_wrapped {
-        let inner = params.object("arguments").and_then(|inner| inner.get("arguments").map(ToOwned::to_owned));
-        // Some models write the object as text, or elsewhere; then what was understood is what there is.
-        let is_object = |inner: &str| inner.strip_prefix('{').is_some_and(|rest| !rest.trim_start().starts_with('}'));
-        let inner = inner.filter(|inner| is_object(inner.get()));
+        let inner = params.object("arguments").and_then(|given| inner_as_written(&given, arguments));
         params.set("arguments", inner.unwrap_or_else(|| raw(&target.arguments)));
     }
     params.set("name", raw(&target.name));
     params
+}
+
+/// The arguments of the tool in those of a meta-tool, wherever the model put them; none if they are not an
+/// object, or one that another reader could understand differently.
+fn inner_as_written(given: &Fields, arguments: &Value) -> Option<Raw> {
+    let Some(key) = arguments_key(arguments) else {
+        let mut beside = Fields::new();
+        given.iter().filter(|(key, _)| is_beside_name(key)).for_each(|(key, value)| beside.set(key, value.to_owned()));
+        return Some(beside.to_raw()).filter(|inner| is_unambiguous(inner));
+    };
+    let inner = given.get(key)?;
+    let inner = match given.text(key) {
+        Some(text) => RawValue::from_string(text).ok().filter(|inner| is_unambiguous(inner))?,
+        None => inner.to_owned(),
+    };
+    inner.get().starts_with('{').then_some(inner)
 }
 
 /// The arguments that headers repeat on the way to the server of `target`.
@@ -88,6 +101,38 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn numbers_stay_as_they_were_written() {
+        #[track_caller]
+        fn check(given: &str, expected: &str) {
+            let params: Fields = serde_json::from_str(&format!("{{\"arguments\":{given}}}")).expect("JSON");
+            let arguments: Value = serde_json::from_str(given).expect("JSON");
+            let target = Target {
+                id: None,
+                server: None,
+                name: "t".to_owned(),
+                arguments: pegboard_discovery::wrapped_arguments(&arguments).into_owned(),
+                is_wrapped: true,
+            };
+            let sent = as_written(params, &arguments, &target);
+            assert_eq!(sent.get("arguments").map(RawValue::get), Some(expected), "{given}");
+        }
+        let long = "{\"n\":123456789012345678901234567890.10}";
+        for key in ["arguments", "args", "input"] {
+            check(&format!("{{\"name\":\"x\",\"{key}\":{long}}}"), long);
+            check(&format!("{{\"name\":\"x\",\"{key}\":{}}}", json!(long)), long);
+        }
+        check("{\"name\":\"x\",\"n\":123456789012345678901234567890.10}", long);
+        check("{\"name\":\"x\",\"arguments\":{},\"n\":123456789012345678901234567890.10}", long);
+        check("{\"name\":\"x\"}", "{}");
+        check("{\"name\":\"x\",\"arguments\":\"no JSON\"}", "\"no JSON\"");
+        check("{\"name\":\"x\",\"arguments\":[1]}", "[1]");
+        // A text in which a key is there twice was checked with its last value.
+        check("{\"name\":\"x\",\"arguments\":\"{\\\"a\\\":1,\\\"a\\\":2}\"}", "{\"a\":2}");
+        check("{\"name\":\"x\",\"a\":1,\"a\":2}", "{\"a\":2}");
+        check("{\"name\":\"x\",\"a\":{\"b\":1,\"b\":2}}", "{\"a\":{\"b\":2}}");
+    }
 
     #[test]
     fn headers_and_arguments() {

@@ -95,8 +95,11 @@ fn request(id: u64, method: &str, params: &Value) -> String {
 async fn a_pipe_speaks_both_versions() {
     let world = world().await;
     let mut pipe = Pipe::open(&world);
-    pipe.send("nonsense").await;
-    assert_eq!(pipe.next().await.expect("an answer")["error"]["code"], -32700);
+    for (line, code) in [("nonsense", -32700), ("{\"jsonrpc\":\"2.0\",\"id\":[]}", -32600)] {
+        pipe.send(line).await;
+        let refused = pipe.next().await.expect("an answer");
+        assert_eq!((refused["error"]["code"].as_i64(), refused.get("id")), (Some(code), None), "{refused}");
+    }
     let early = pipe.request(1, "tools/list", &json!({})).await;
     assert_eq!(early[0]["error"]["code"], -32600);
     assert!(early[0]["error"]["message"].as_str().is_some_and(|text| text.contains("send `initialize` first")));

@@ -2,6 +2,8 @@
 
 use std::{io, time::Duration};
 
+use pegboard_core::text::excerpt;
+
 use super::{guard::RefusedPlace, http::HttpError};
 
 /// Why a login or a logout fails.
@@ -136,12 +138,9 @@ impl LoginError {
 /// What somebody else says, fit to be shown: one line, and not a long one.
 pub(super) fn told(text: &str) -> String {
     const MOST: usize = 300;
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST + 1).collect();
-    let mut line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() > MOST {
-        line = line.chars().take(MOST).chain(['…']).collect();
-    }
-    if line.is_empty() { "no reason given".to_owned() } else { line }
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST * 2).collect();
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.is_empty() { "no reason given".to_owned() } else { excerpt(&line, MOST).into_owned() }
 }
 
 #[cfg(test)]
@@ -152,6 +151,6 @@ mod tests {
     fn what_others_say_is_one_short_line() {
         assert_eq!(told("no\n\u{1b}[31mway\t"), "no [31mway");
         assert_eq!(told(" \n"), "no reason given");
-        assert_eq!(told(&"x".repeat(500)).chars().count(), 301);
+        assert_eq!(told(&"x".repeat(500)).chars().count(), 300);
     }
 }

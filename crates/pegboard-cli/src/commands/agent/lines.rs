@@ -29,6 +29,7 @@ impl Show for Lines {
             "dialect": start.dialect,
             "reason": start.reason,
             "tools": start.tools,
+            "server_tools": start.server_tools,
             "servers": start.servers,
             "failed": start.failed.iter().map(failed).collect::<Vec<_>>(),
             "sandbox": start.sandbox.as_ref().map(|(text, _)| text),

@@ -14,7 +14,7 @@ use super::{
     failure,
     signals::Stop,
     talk::{Ended, Talk},
-    terminal::Keyboard,
+    terminal::{Keyboard, Typed},
 };
 use crate::{
     Outcome,
@@ -101,8 +101,15 @@ fn read_lines(
     let mut is_interrupted = false;
     say(&format!("{FAINT}type `/help` for the commands{FAINT:#}"));
     loop {
-        let kept = talk.keyboard.as_mut().map(Keyboard::take_kept).unwrap_or_default();
-        let line = match editor.readline_with_initial("> ", (&kept, "")) {
+        let typed = talk.keyboard.as_mut().map_or(Typed::Start(String::new()), Keyboard::take_typed);
+        let line = match typed {
+            Typed::Line(line) => {
+                say(&format!("> {line}"));
+                Ok(line)
+            }
+            Typed::Start(text) => editor.readline_with_initial("> ", (&text, "")),
+        };
+        let line = match line {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) if !is_interrupted => {
                 is_interrupted = true;

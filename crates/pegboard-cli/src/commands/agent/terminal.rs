@@ -75,12 +75,24 @@ impl Found {
 /// would mix with the answer, and waits for the next prompt.
 pub(super) struct Keyboard {
     found: Found,
+    /// Typed before a question, which it must not answer; nor is it sent by itself.
     kept: String,
+    /// Typed since then.
+    ahead: String,
+}
+
+/// What was typed before a prompt is shown.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// A whole line, ended with Enter.
+    Line(String),
+    /// The beginning of a line.
+    Start(String),
 }
 
 impl Keyboard {
     pub(super) fn new(found: Found) -> Self {
-        Self { found, kept: String::new() }
+        Self { found, kept: String::new(), ahead: String::new() }
     }
 
     /// Does not show typed keys until the guard is dropped.
@@ -97,6 +109,12 @@ impl Keyboard {
 
     /// Keeps what was typed so far for the next prompt, and shows what is typed from now on.
     pub(super) fn keep_typed(&mut self) {
+        self.read_typed();
+        self.kept.push_str(&std::mem::take(&mut self.ahead));
+    }
+
+    /// Reads what was typed so far, and shows what is typed from now on.
+    fn read_typed(&mut self) {
         #[cfg(unix)]
         {
             use rustix::termios::{LocalModes, SpecialCodeIndex};
@@ -108,16 +126,28 @@ impl Keyboard {
             });
             let mut typed = [0; MAX_LINE];
             if let Ok(length) = rustix::io::read(stdin(), &mut typed) {
-                self.kept.push_str(&String::from_utf8_lossy(&typed[..length]));
+                self.ahead.push_str(&String::from_utf8_lossy(&typed[..length]));
             }
         }
         self.found.restore();
     }
 
-    /// The text that was kept, on one line.
-    pub(super) fn take_kept(&mut self) -> String {
-        let kept = std::mem::take(&mut self.kept);
-        one_line(&kept, MAX_LINE)
+    /// The next line of what was typed, or all of it on one line. The line editor takes only as much from the
+    /// terminal as it needs for one line, and forgets the rest.
+    pub(super) fn take_typed(&mut self) -> Typed {
+        self.read_typed();
+        take_line(&mut self.kept, &mut self.ahead)
+    }
+}
+
+fn take_line(kept: &mut String, ahead: &mut String) -> Typed {
+    match ahead.find(['\n', '\r']) {
+        Some(end) if kept.is_empty() => {
+            let line = one_line(&ahead[..end], MAX_LINE);
+            ahead.drain(..=end);
+            Typed::Line(line)
+        }
+        _ => Typed::Start(one_line(&(std::mem::take(kept) + &std::mem::take(ahead)), MAX_LINE)),
     }
 }
 
@@ -166,4 +196,25 @@ pub(super) fn read_line(is_over: impl Fn() -> bool) -> io::Result<Option<String>
 pub(super) fn read_line(_is_over: impl Fn() -> bool) -> io::Result<Option<String>> {
     let mut line = String::new();
     Ok((stdin().read_line(&mut line)? > 0).then_some(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_sent_one_by_one() {
+        let check = |kept: &str, ahead: &str, expected: Typed, rest: &str| {
+            let (mut kept, mut ahead) = (kept.to_owned(), ahead.to_owned());
+            assert_eq!(take_line(&mut kept, &mut ahead), expected);
+            assert_eq!((kept.as_str(), ahead.as_str()), ("", rest));
+        };
+        let (line, start) = (|text: &str| Typed::Line(text.to_owned()), |text: &str| Typed::Start(text.to_owned()));
+        check("", "", start(""), "");
+        check("", "half", start("half"), "");
+        check("", "one\ntwo\nhalf", line("one"), "two\nhalf");
+        check("", "\nhalf", line(""), "half");
+        // Typed before a question: nothing is sent by itself.
+        check("y\n", "more\n", start("y more"), "");
+    }
 }

@@ -1,5 +1,7 @@
 //! Arguments of a tool as they are typed.
 
+use std::collections::HashSet;
+
 use pegboard_core::Tool;
 use pegboard_mcp::json::{Raw, raw};
 use serde_json::{Map, Value};
@@ -10,7 +12,7 @@ use crate::{commands::tools, error::CliError};
 /// of which later ones win.
 ///
 /// # Errors
-/// When it is neither, or a value does not fit the schema of the tool, where that is known.
+/// When it is neither, two pairs have the same key, or a value does not fit the schema of the tool, where that is known.
 pub(super) fn read(given: &[String], tool: Option<&Tool>) -> Result<Raw, CliError> {
     let is_document = |text: &str| text.trim_start().starts_with('{');
     let broken = |error: serde_json::Error| {
@@ -22,6 +24,7 @@ pub(super) fn read(given: &[String], tool: Option<&Tool>) -> Result<Raw, CliErro
         return serde_json::from_str(document).map_err(broken);
     }
     let mut arguments = Map::new();
+    let mut keys = HashSet::new();
     for text in given {
         if is_document(text) {
             arguments.extend(serde_json::from_str::<Map<String, Value>>(text).map_err(broken)?);
@@ -32,6 +35,10 @@ pub(super) fn read(given: &[String], tool: Option<&Tool>) -> Result<Raw, CliErro
             CliError::new(format!("`{text}` is not in the form key=value"))
                 .hint(format!("give JSON objects, or key=value for each argument{parameters}"))
         })?;
+        if !keys.insert(key) {
+            return Err(CliError::new(format!("`{key}` is given twice"))
+                .hint(format!("a list is one argument in JSON: `{key}='[\"a\", \"b\"]'`")));
+        }
         arguments.insert(key.to_owned(), value_of(key, value, tool)?);
     }
     Ok(raw(&arguments))
@@ -106,6 +113,7 @@ mod tests {
         check(&["count=five"], Err("`count=five`: `count` of `t` must be of type integer"));
         check(&[r#"{"count": 1, "flag": true}"#, "count=2"], Ok(json!({"count": 2, "flag": true})));
         check(&["count=1", r#"{"count": 2}"#], Ok(json!({"count": 2})));
+        check(&["count=1", "flag=true", "count=2"], Err("`count` is given twice"));
         check(&["word"], Err("`word` is not in the form key=value"));
         check(&["=1"], Err("`=1` is not in the form key=value"));
         check(&["{broken"], Err("the arguments are not a JSON object"));

@@ -1,6 +1,6 @@
 //! What must not be printed, and what must not reach a terminal.
 
-use pegboard_core::Secret;
+use pegboard_core::{Secret, text::excerpt};
 use pegboard_upstream::{HIDDEN, SecretFilter, config::TransportConfig};
 
 use super::{Case, finding::Finding};
@@ -50,12 +50,7 @@ impl Mask {
     }
 
     fn cleaned(&self, text: &str) -> String {
-        let mut text = self.0.replace(text, HIDDEN).into_owned();
-        if let Some((end, _)) = text.char_indices().nth(LONGEST) {
-            text.truncate(end);
-            text.push('…');
-        }
-        printable_line(&text)
+        printable_line(&excerpt(&self.0.replace(text, HIDDEN), LONGEST))
     }
 }
 
@@ -72,6 +67,6 @@ mod tests {
         check("true in /usr/local/bin", "true in /usr/local/bin");
         check("TOKEN=abc missing FOO_TOKEN", "TOKEN=abc missing FOO_TOKEN");
         check("a\u{1b}[31mred", "a�[31mred");
-        assert_eq!(mask.cleaned(&"x".repeat(1000)).chars().count(), LONGEST + 1);
+        assert_eq!(mask.cleaned(&"x".repeat(1000)).chars().count(), LONGEST);
     }
 }

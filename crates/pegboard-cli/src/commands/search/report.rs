@@ -1,6 +1,8 @@
 //! What `pegboard search` prints.
 
-use pegboard_core::{Catalog, Hit, Query, Ranker, Ranking, Reason};
+use std::borrow::Cow;
+
+use pegboard_core::{Catalog, Hit, Query, Ranker, Ranking, Reason, text::excerpt};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -197,12 +199,8 @@ fn score_text(score: &Value) -> String {
     }
 }
 
-fn shortened(text: &str) -> String {
-    let mut short: String = text.chars().take(80).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
+fn shortened(text: &str) -> Cow<'_, str> {
+    excerpt(text, 80)
 }
 
 pub(super) fn reasons(why: &[Reason]) -> Vec<ReasonReport> {

@@ -157,7 +157,7 @@ fn masked(text: &str) -> String {
         (r"\d+ tools\b", "[n] tools"),
         (r"visible of \d+", "visible of [n]"),
         (r"about \d+ tokens", "about [n] tokens"),
-        (r#""tools":\d+"#, r#""tools":[n]"#),
+        (r#"tools":\d+"#, r#"tools":[n]"#),
     ];
     masks.iter().fold(text.to_owned(), |text, (pattern, mask)| {
         Regex::new(pattern).expect("a pattern").replace_all(&text, *mask).into_owned()

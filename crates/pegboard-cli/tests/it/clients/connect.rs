@@ -269,6 +269,34 @@ fn a_file_that_connect_created_goes_with_its_entry() {
 }
 
 #[test]
+fn a_disconnect_says_which_backup_has_the_servers() {
+    let home = home("removed");
+    let check = |before: &str, connect: &[&str], expected: Option<&str>| {
+        home.file(".cursor/mcp.json", before);
+        for args in [connect, &["connect", "cursor", "--write"]] {
+            assert_eq!(home.run(args).status.code(), Some(0), "{args:?}");
+        }
+        let told = home.show(&["disconnect", "cursor"]);
+        let line = told.lines().find(|line| line.contains("had before"));
+        assert_eq!(line.is_some(), expected.is_some(), "{told}");
+        if let (Some(line), Some(expected)) = (line, expected) {
+            let (names, backup) = line.rsplit_once("; they are in ").expect("a backup");
+            assert!(names.ends_with(&format!("does not have now: {expected}")), "{line}");
+            let backup = backup.trim_matches('`').rsplit_once('/').expect("a path").1;
+            assert_eq!(home.read(&format!(".cursor/{backup}")), before, "{line}");
+        }
+        std::fs::remove_dir_all(home.path(".cursor")).expect("a folder");
+    };
+    let (replace, keep) = (["connect", "cursor", "--replace", "--write"], ["connect", "cursor", "--write"]);
+    let files = r#""files": {"command": "files-mcp", "args": ["/srv"]}"#;
+    let own = r#""own": {"command": "own"}"#;
+    check(&format!(r#"{{"mcpServers": {{{files}}}}}"#), &replace, Some("`files`"));
+    check(&format!(r#"{{"mcpServers": {{{files}, {own}}}}}"#), &replace, Some("`files`"));
+    check(&format!(r#"{{"mcpServers": {{{files}, {own}}}}}"#), &keep, None);
+    check(&format!(r#"{{"mcpServers": {{{own}}}}}"#), &replace, None);
+}
+
+#[test]
 fn what_the_user_wrote_stays_after_a_disconnect() {
     let home = home("disconnected");
     let check = |before: Option<&str>, change: fn(String) -> String, expected: &str| {

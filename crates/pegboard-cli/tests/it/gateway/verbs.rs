@@ -158,7 +158,9 @@ async fn servers_are_added_switched_and_removed() {
         "b": {"url": "https://example.com/mcp", "headers": {"X-Key": "${KEY}"}},
     });
     assert_eq!(config["mcpServers"], expected);
-    place.check(&["enable", "x"], 1, "", "has no server `x`").await;
+    for verb in ["enable", "disable", "remove"] {
+        place.check(&[verb, "x"], 2, "", "has no server `x`").await;
+    }
     place.check(&["remove", "b"], 0, "", "removed `b` from ").await;
     place.check(&["add", "e", "-e", "A=b", "--", "echo"], 0, "", "added `e` to ").await;
     // In a project, a change by the user keeps the trust that the file had.

@@ -101,7 +101,7 @@ fn descriptions_are_plain_text() {
     check("Really?", "Yes", true, "Deprecated. Really? Yes");
     check("", "Deprecated: use v2", true, "Deprecated: use v2");
     check("", "", false, "");
-    check("", &"word ".repeat(30), false, "word word word word word word word word word word word wo…");
+    check("", &"word ".repeat(30), false, "word word word word word word word word word word word…");
 }
 
 #[test]

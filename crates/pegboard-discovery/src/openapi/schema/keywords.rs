@@ -1,9 +1,9 @@
 //! Keywords that need no look at other schemas.
 
-use pegboard_core::naming::fold;
+use pegboard_core::{naming::fold, text::excerpt};
 use serde_json::{Map, Value, json};
 
-use super::{MAX_PATTERN, shortened};
+use super::{MAX_DESCRIPTION, MAX_PATTERN};
 
 /// What can be told, in the order in which it is read best.
 const ORDER: [&str; 32] = [
@@ -121,7 +121,7 @@ impl Types {
 pub(super) fn texts(map: &Map<String, Value>, out: &mut Map<String, Value>) {
     for key in ["title", "description"] {
         if let Some(text) = map.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty()) {
-            out.insert(key.to_owned(), shortened(text).into());
+            out.insert(key.to_owned(), excerpt(text, MAX_DESCRIPTION).into());
         }
     }
     for key in ["format", "pattern"] {

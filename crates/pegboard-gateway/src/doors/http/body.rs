@@ -25,10 +25,10 @@ use tracing::Instrument as _;
 
 use super::{
     SESSION,
-    responses::{Document, json_response, refusal_line},
+    responses::{Document, json_response},
 };
 use crate::{
-    doors::dress,
+    doors::dress::{self, refusal_line},
     pipeline::Pipeline,
     request::{Failure, Outcome, Reply},
     shares::{Claim, Party},

@@ -4,12 +4,9 @@ use axum::{
     body::{Body, Bytes},
     http::{HeaderValue, Response, StatusCode, header},
 };
-use pegboard_mcp::{
-    json::Fields,
-    rpc::{Id, Message, RpcError},
-};
+use pegboard_mcp::rpc::{Id, RpcError};
 
-use crate::shares::Claim;
+use crate::{doors::dress::refusal_line, shares::Claim};
 
 pub(super) fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
@@ -53,14 +50,6 @@ pub(super) fn json_response(status: StatusCode, document: impl Into<Document>) -
 /// A refusal.
 pub(super) fn refuse(status: StatusCode, id: Option<&Id>, error: &RpcError) -> Response<Body> {
     json_response(status, refusal_line(id, error))
-}
-
-/// A refusal as one line. Without an `id` it has none: `null` is no identity of a request.
-pub(super) fn refusal_line(id: Option<&Id>, error: &RpcError) -> String {
-    match id {
-        Some(id) => Message::response(Some(id), Err(error)),
-        None => Fields::new().with("jsonrpc", "2.0").with("error", error).to_raw().get().to_owned(),
-    }
 }
 
 pub(super) fn not_allowed() -> Response<Body> {

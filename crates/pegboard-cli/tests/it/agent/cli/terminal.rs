@@ -137,6 +137,27 @@ fn text_typed_while_the_model_works_becomes_the_next_prompt() {
 }
 
 #[test]
+fn the_beginning_of_a_line_waits_behind_whole_lines() {
+    let pause = Some(Duration::from_millis(700));
+    let slow = say("A long story that somebody waits for, to its end")
+        .sending(Sending { stall: Some(Stall { after: 900, time: pause }), ..Sending::default() });
+    let place = Place::new("typed-lines", [slow, say("Hello again."), say("Third.")]);
+    let steps = [
+        ("> ", "tell me a story\r"),
+        ("A long", "hello\rand then"),
+        ("Hello again.", ""),
+        ("> and then", " what?\r"),
+        ("Third.", ""),
+        ("> ", "/quit\r"),
+    ];
+    let seen = place.on_terminal(&[], &steps);
+    assert_eq!(seen.code, 0, "{}", seen.screen);
+    assert!(place.told(1).contains("hello"), "{}", place.told(1));
+    assert!(place.told(2).contains("and then what?"), "{}", place.told(2));
+    place.provider.assert_clean();
+}
+
+#[test]
 fn text_typed_before_a_question_does_not_answer_it() {
     let pause = Some(Duration::from_millis(700));
     let delete = call("delete_file", &json!({"path": "/Team/notes.txt"}));
