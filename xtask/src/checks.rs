@@ -94,6 +94,26 @@ const QUIET: [&str; 4] = ["pegboard-core", "pegboard-engine", "pegboard-tantivy"
 /// What a runtime or a network stack is made of.
 const LOUD: [&str; 7] = ["tokio", "mio", "hyper", "reqwest", "axum", "rmcp", "rustls"];
 
+/// How many packages each crate may link, itself included, when a program uses it alone.
+const MOST_LINKED: [(&str, usize); 9] = [
+    ("pegboard", 30),
+    ("pegboard-core", 20),
+    ("pegboard-discovery", 30),
+    ("pegboard-engine", 30),
+    ("pegboard-gateway", 155),
+    ("pegboard-llm", 117),
+    ("pegboard-mcp", 30),
+    ("pegboard-state", 20),
+    ("pegboard-upstream", 144),
+];
+
+/// Packages that a crate must not link: it exists so that programs can do without them.
+const UNLINKED: [(&str, &[&str]); 3] = [
+    ("pegboard-llm", &["rmcp", "pegboard-upstream", "pegboard-config", "jsonc-parser", "opentelemetry"]),
+    ("pegboard-upstream", &["pegboard-engine", "pegboard-discovery", "opentelemetry"]),
+    ("pegboard-gateway", &["pegboard-engine", "pegboard-llm", "pegboard-tantivy", "opentelemetry"]),
+];
+
 /// The only file that knows the MCP crate.
 const RMCP_FILE: &str = "pegboard-upstream/src/auth/oauth.rs";
 
@@ -120,6 +140,7 @@ pub(crate) fn run() -> Result<(), String> {
     let mut problems = Vec::new();
     check_arrows(&metadata, &mut problems);
     check_quiet(&metadata, &mut problems);
+    check_linked(&mut problems)?;
     check_licences(&metadata, &mut problems);
     check_fence(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates"), &mut problems);
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
@@ -192,6 +213,43 @@ fn check_quiet(metadata: &Value, problems: &mut Vec<String>) {
     }
 }
 
+/// Each crate links few packages, and not those that it is to do without.
+fn check_linked(problems: &mut Vec<String>) -> Result<(), String> {
+    for (name, most) in MOST_LINKED {
+        let linked = linked(name)?;
+        if linked.len() > most {
+            problems.push(format!("`{name}` links {} packages, over the limit of {most}", linked.len()));
+        }
+        let without = UNLINKED.iter().find(|(crate_name, _)| *crate_name == name).map_or(&[][..], |(_, list)| *list);
+        for package in without.iter().filter(|package| linked.iter().any(|(linked, _)| linked == **package)) {
+            problems.push(format!("`{name}` must not link `{package}`"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the packages that a crate links, as names and versions, with the features that it has by itself.
+/// `cargo metadata` would show those that any crate of the workspace turns on.
+fn linked(name: &str) -> Result<BTreeSet<(String, String)>, String> {
+    let output = crate::cargo_command()
+        .args(["tree", "--locked", "--package", name, "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .output()
+        .map_err(|error| format!("cannot run cargo tree: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(packages(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Returns the packages in the output of `cargo tree`.
+fn packages(tree: &str) -> BTreeSet<(String, String)> {
+    let package = |line: &str| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        words.next().zip(words.next())
+    };
+    tree.lines().filter_map(package).collect()
+}
+
 fn check_licences(metadata: &Value, problems: &mut Vec<String>) {
     for package in list(metadata, "packages") {
         let licence = text(package, "license");
@@ -225,6 +283,16 @@ fn is_permissive(expression: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packages_of_a_tree() {
+        let tree =
+            "pegboard-core v0.2.0 (/a b/c)\nserde v1.0.1\nsyn v2.0.0 (proc-macro)\nserde v1.0.1 (*)\nsyn v3.0.0\n";
+        let pair = |name: &str, version: &str| (name.to_owned(), version.to_owned());
+        let expected =
+            [pair("pegboard-core", "v0.2.0"), pair("serde", "v1.0.1"), pair("syn", "v2.0.0"), pair("syn", "v3.0.0")];
+        assert_eq!(packages(tree), expected.into());
+    }
 
     #[test]
     fn licence_expressions() {
