@@ -10,6 +10,8 @@ use std::{
 
 use serde_json::Value;
 
+use crate::gates;
+
 /// Which crates of the workspace each may depend on, tests aside.
 const ARROWS: [(&str, &[&str]); 18] = [
     // Leaves.
@@ -50,6 +52,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "pegboard-llm",
             "pegboard-mcp",
             "pegboard-process",
+            "pegboard-state",
             "pegboard-upstream",
         ],
     ),
@@ -142,7 +145,9 @@ pub(crate) fn run() -> Result<(), String> {
     check_quiet(&metadata, &mut problems);
     check_linked(&mut problems)?;
     check_licences(&metadata, &mut problems);
-    check_fence(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates"), &mut problems);
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+    check_fence(&crates, &mut problems);
+    gates::check(&crates, &mut problems);
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }
 

@@ -7,6 +7,7 @@ mod conformance;
 mod debian;
 mod full;
 mod fuzz;
+mod gates;
 mod mutants;
 mod peers;
 mod pipe;
@@ -112,7 +113,7 @@ const DOCUMENTS: [&str; 7] =
 fn test() -> Result<(), String> {
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    step("dependency directions and licences", |_: &str| checks::run())?;
+    step("dependency directions, licences and platform gates", |_: &str| checks::run())?;
     step("real clients and servers", |_: &str| peers::install())?;
     step("spelling", |name: &str| {
         run(name, Command::new(".tools/python-checks/bin/typos").args(["--config", "typos.toml"]).args(DOCUMENTS))

@@ -23,6 +23,7 @@ mod final_answer;
 pub mod fuzzing;
 pub mod outputs;
 mod people;
+mod platform;
 mod program;
 mod result;
 mod run;

@@ -17,6 +17,7 @@ use pegboard_llm::{
     Conversation, Delivery, Model,
     wire::{CallResult, ToolCall, ToolChoice, Turn, Usage},
 };
+use pegboard_state::platform::restrict_to_owner;
 use serde_json::{Value, json};
 
 use crate::{
@@ -391,9 +392,7 @@ fn random() -> io::Result<u64> {
 fn owned(path: &Path, is_new: bool) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(!is_new).create_new(is_new).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    restrict_to_owner(&mut options).open(path)
 }
 
 impl Shared {

@@ -22,6 +22,7 @@ use std::{
 use clap::Args;
 use pegboard_core::Catalog;
 use pegboard_engine::kept::{KeepsIndex, KeptError};
+use pegboard_process::System;
 use pegboard_state::{Folder, digest};
 
 use self::stamp::{Stamp, Status};
@@ -61,7 +62,7 @@ impl CacheArgs {
         match self.cache.as_deref() {
             Some(NONE) => None,
             Some(folder) => Some(folder.into()),
-            None => state::usual_cache(&|name| env::var_os(name).map(PathBuf::from)),
+            None => state::usual_cache(System::current(), &|name| env::var_os(name).map(PathBuf::from)),
         }
     }
 }

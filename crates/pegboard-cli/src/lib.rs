@@ -25,11 +25,11 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod logging;
-mod memory;
 mod models;
 mod nesting;
 mod output;
 mod plain;
+mod platform;
 mod progress;
 mod rankers;
 pub mod reference;
@@ -72,7 +72,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     // Servers run as the same user, and must not read here what they were not given. The
     // helpers hold nothing of that kind, and one of them has to write its own `/proc` files.
-    #[cfg(unix)]
     pegboard_process::processes::hide_memory();
     let result = match cli.command {
         Command::Search(args) => commands::search::run(&args),

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use pegboard_process::processes;
+use pegboard_state::platform;
 use serde::{Deserialize, Serialize};
 
 /// Files that are looked at; there are as many as gateways, and those that crashed.
@@ -50,16 +52,15 @@ impl Drop for Registration {
 
 /// Lets a gateway be found.
 pub(crate) fn register(folder: &Path, running: &Running) -> io::Result<Registration> {
-    make_private(folder)?;
+    platform::make_folder_private(folder)?;
     let path = folder.join(format!("{}.{ENTRY}", running.pid));
     let unfinished = folder.join(format!(".writing-{}", running.pid));
     // Another process of this number may have died here.
     let _ = fs::remove_file(&unfinished);
     let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(&unfinished)?.write_all(&serde_json::to_vec(running)?)?;
+    platform::restrict_to_owner(options.write(true).create_new(true))
+        .open(&unfinished)?
+        .write_all(&serde_json::to_vec(running)?)?;
     fs::rename(&unfinished, &path)?;
     Ok(Registration(path))
 }
@@ -79,11 +80,11 @@ fn look(path: &Path) -> Option<Running> {
     if ending != ENTRY && ending != SOCKET {
         return None;
     }
-    if !is_alive(pid) {
+    if !processes::is_running(pid) {
         let _ = fs::remove_file(path);
         return None;
     }
-    if ending != ENTRY || !is_ours(path) {
+    if ending != ENTRY || !fs::symlink_metadata(path).is_ok_and(|data| platform::is_own(&data)) {
         return None;
     }
     let mut bytes = Vec::new();
@@ -92,71 +93,19 @@ fn look(path: &Path) -> Option<Running> {
 }
 
 /// Where the control socket of this process can be: where sockets usually are, or in `folder`.
-#[cfg(unix)]
 pub(crate) fn socket(folder: &Path) -> io::Result<PathBuf> {
     let usual = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let usual = usual.filter(|usual| usual.is_absolute() && usual.is_dir()).map(|usual| usual.join("pegboard"));
     let folder = match usual {
-        Some(usual) if make_private(&usual).is_ok() => usual,
+        Some(usual) if platform::make_folder_private(&usual).is_ok() => usual,
         _ => {
-            make_private(folder)?;
+            platform::make_folder_private(folder)?;
             folder.to_owned()
         }
     };
     // Those that crashed have left theirs.
     fs::read_dir(&folder)?.flatten().take(MAX_FILES).for_each(|entry| _ = look(&entry.path()));
     Ok(folder.join(format!("{}.{SOCKET}", std::process::id())))
-}
-
-/// Makes a folder that nobody else can enter, or one that is there private.
-#[cfg(unix)]
-pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-    if !folder.is_dir() {
-        return fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    }
-    if !is_ours(folder) {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the folder belongs to another user"));
-    }
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
-}
-
-#[cfg(not(unix))]
-pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)
-}
-
-#[cfg(unix)]
-fn is_ours(path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    fs::symlink_metadata(path).is_ok_and(|data| data.uid() == rustix::process::geteuid().as_raw())
-}
-
-#[cfg(not(unix))]
-fn is_ours(_path: &Path) -> bool {
-    true
-}
-
-/// Whether there is such a process. It may be another one that got the number.
-#[cfg(unix)]
-fn is_alive(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    let asked = pid.map(rustix::process::test_kill_process);
-    asked.is_some_and(|asked| asked != Err(rustix::io::Errno::SRCH)) && !pid.is_some_and(is_zombie)
-}
-
-/// Whether a process has ended, and its parent has not asked for its exit code yet. Elsewhere than on
-/// Linux that is not known.
-#[cfg(unix)]
-fn is_zombie(pid: rustix::process::Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    // The name in parentheses may contain anything; the state follows it.
-    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
-}
-
-#[cfg(not(unix))]
-fn is_alive(_pid: u32) -> bool {
-    true
 }
 
 #[cfg(all(test, unix))]

@@ -13,9 +13,8 @@ mod failures;
 mod guard;
 mod held;
 mod listener;
-#[cfg(unix)]
-mod local;
 mod log_budget;
+mod platform;
 mod stalled;
 
 pub use address::{InvalidNetwork, Network, PeerAddress, TrustedProxies};
@@ -23,9 +22,8 @@ pub use connections::ConnectionLimits;
 pub use guard::{Guard, Principal, Refusal};
 pub use held::RequestSlot;
 pub use listener::{Doorkeeper, ListenError, Listener, Settings};
-#[cfg(unix)]
-pub use local::LocalListener;
 pub use log_budget::LogBudget;
+pub use platform::LocalListener;
 
 /// That a request came from whoever runs us, through a socket that is theirs alone; an extension
 /// of every request that did.

@@ -29,6 +29,7 @@ use crate::{
     failures::Failures,
     guard::{Guard, Refusal},
     log_budget::LogBudget,
+    platform,
     stalled::Unstalled,
 };
 
@@ -286,10 +287,7 @@ impl Listener {
 /// again after a second.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restart must not wait for the connections of the last run. Elsewhere this would let two
-    // programs use one port.
-    #[cfg(unix)]
-    socket.set_reuseaddr(true)?;
+    platform::reuse_address(&socket)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }

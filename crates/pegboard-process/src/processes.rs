@@ -3,21 +3,35 @@
 //! A process that loses its parent is handed to the nearest ancestor that adopts orphans.
 //! So a program that adopts them finds everything that it ever started in the table of
 //! processes, whatever groups and sessions that has made for itself.
+//!
+//! Every function exists on every system with the same signature, and does nothing where the system
+//! has no such thing. Tests also compile and run what other systems get.
 
+#[cfg(any(test, not(target_os = "linux")))]
+#[cfg_attr(target_os = "linux", expect(unreachable_pub, reason = "public where it is not compiled for tests alone"))]
+mod elsewhere;
 #[cfg(target_os = "linux")]
-use std::{
-    collections::{HashMap, HashSet},
-    fs::File,
-    io::Read,
-};
-use std::{io, process::Child, thread, time::Duration};
+mod linux;
+#[cfg(any(test, not(unix)))]
+#[cfg_attr(unix, expect(unreachable_pub, reason = "public where it is not compiled for tests alone"))]
+mod other;
+#[cfg(unix)]
+mod unix;
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use std::{io, thread, time::Duration};
+
+#[cfg(not(target_os = "linux"))]
+use self::elsewhere as table;
 #[cfg(target_os = "linux")]
-use rustix::{
-    fs::{Dir, Mode, OFlags, openat},
-    io::Errno,
-    process::kill_process_group,
+use self::linux as table;
+#[cfg(not(unix))]
+use self::other as system;
+use self::table::Entries;
+#[cfg(unix)]
+use self::unix as system;
+pub use self::{
+    system::{ended_by, is_running, kill, kill_group, raise_open_files, start_in_group, terminate, wait_for},
+    table::{adopt_orphans, hide_memory, lower_thread_priority},
 };
 
 /// How often it is asked again whether anything is left.
@@ -30,30 +44,11 @@ const HASTE: Duration = Duration::from_secs(1);
 /// what reading takes.
 const BLIND: Duration = Duration::from_secs(2);
 
-/// As long as a line about a process may be; it is far shorter.
-#[cfg(target_os = "linux")]
-const STAT_BYTES: u64 = 4096;
-
-/// Keeps other processes of the same user from reading the memory and the environment of this
-/// one (`/proc/PID/environ`, `/proc/PID/mem`, `ptrace`): a server runs as the same user. Also
-/// switches core dumps off. Programs that this process executes are not affected, and neither
-/// are readers with root's capabilities.
-#[cfg(target_os = "linux")]
-pub fn hide_memory() {
-    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-    // The call fails for unknown values alone.
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-}
-
-/// Does nothing: this system offers no such protection to a program without special rights.
-#[cfg(not(target_os = "linux"))]
-pub fn hide_memory() {}
-
 /// A process below this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     /// Its number.
-    pub pid: Pid,
+    pub pid: i32,
     /// The number of its parent.
     pub parent: i32,
     /// The group it is in.
@@ -66,44 +61,33 @@ pub struct Process {
     pub is_running: bool,
 }
 
-/// Lets everything else go first from now on, as far as this thread is concerned. Where priorities
-/// are those of whole programs, nothing is changed.
-pub fn stand_back() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, 10);
-}
-
-/// Makes everything below this process stay below it when its parent ends.
-pub fn adopt_orphans() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-}
-
-/// Waits until `child` has ended and says how, 128 and more for a signal. Takes note of
-/// everything else that ends meanwhile: what the child leaves behind is ours.
-pub fn wait_for(child: &Child) -> u8 {
-    let wanted = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    loop {
-        match wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if Some(pid) == wanted => {
-                let code = status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
-                return code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
-            }
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return 1,
-        }
-    }
+/// A limit that ended a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// It used too much processor time.
+    CpuTime,
+    /// It used too much memory, or the machine had too little.
+    Memory,
 }
 
 /// The table of all processes. It stays open: whoever takes our descriptors away must not
 /// make everything look as if nothing were there.
 #[derive(Debug)]
 pub struct Table {
-    #[cfg(target_os = "linux")]
-    folder: Dir,
+    entries: Entries,
 }
 
 impl Table {
+    /// Opens the table.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { entries: Entries::open()? })
+    }
+
+    /// Every process below this one. On systems other than Linux none is found.
+    pub fn descendants(&mut self) -> io::Result<Vec<Process>> {
+        self.entries.descendants()
+    }
+
     /// Asks everything below this process to end and makes what has not after `grace`, at once
     /// when that is zero. Returns when nothing is left, or with why that cannot be told.
     pub fn end_all(&mut self, grace: Duration) -> io::Result<()> {
@@ -111,20 +95,21 @@ impl Table {
         let mut empty_looks = 0;
         if !grace.is_zero() {
             for process in self.descendants().unwrap_or_default() {
-                let _ = kill_process(process.pid, Signal::TERM);
+                system::terminate(process.pid);
             }
         }
         loop {
-            reap();
-            let is_empty = match if waited < grace { self.is_quiet() } else { self.kill().map(|is_any| !is_any) } {
-                Ok(is_empty) => is_empty,
-                Err(error) if blind >= BLIND => return Err(error),
-                Err(_) => {
-                    blind += LOOK;
-                    thread::sleep(LOOK);
-                    false
-                }
-            };
+            system::reap();
+            let is_empty =
+                match if waited < grace { self.is_quiet() } else { self.entries.kill().map(|is_any| !is_any) } {
+                    Ok(is_empty) => is_empty,
+                    Err(error) if blind >= BLIND => return Err(error),
+                    Err(_) => {
+                        blind += LOOK;
+                        thread::sleep(LOOK);
+                        false
+                    }
+                };
             // The table is read entry by entry: one that changes its parent meanwhile can be
             // missed once.
             empty_looks = if is_empty { empty_looks + 1 } else { 0 };
@@ -145,190 +130,5 @@ impl Table {
     }
 }
 
-#[cfg(target_os = "linux")]
-impl Table {
-    /// Opens the table.
-    pub fn open() -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { folder: Dir::new(rustix::fs::open("/proc", flags, Mode::empty())?)? })
-    }
-
-    /// Every process below this one.
-    pub fn descendants(&mut self) -> io::Result<Vec<Process>> {
-        let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
-        self.each(|process| children.entry(process.parent).or_default().push(process))?;
-        let mut found = Vec::new();
-        let mut open = vec![rustix::process::getpid().as_raw_nonzero().get()];
-        while let Some(pid) = open.pop() {
-            // Taken out: a table that changes while it is read can show a circle.
-            for process in children.remove(&pid).into_iter().flatten() {
-                // One that has ended may still be the parent of one that has not.
-                found.push(process);
-                open.push(process.pid.as_raw_nonzero().get());
-            }
-        }
-        Ok(found)
-    }
-
-    /// Kills everything below this process; whether anything was there. Each is killed as soon
-    /// as it is seen: numbers ascend, so that what is born meanwhile is mostly still to come.
-    fn kill(&mut self) -> io::Result<bool> {
-        let own = rustix::process::getpid().as_raw_nonzero().get();
-        let ours = self.session(own)?;
-        let mut known = HashSet::from([own]);
-        let (mut groups, mut is_any) = (HashSet::new(), false);
-        let looked = self.each(|process| {
-            if !known.contains(&process.parent) {
-                return;
-            }
-            known.insert(process.pid.as_raw_nonzero().get());
-            // A whole group at first: nothing leaves a group by being born meanwhile. In our
-            // session there may be groups that are not ours to end; another session below us
-            // was made below us. A group of the number one would mean everybody.
-            if process.session != ours && process.group > 1 && groups.insert(process.group) {
-                let _ = Pid::from_raw(process.group).map(|group| kill_process_group(group, Signal::KILL));
-            }
-            if process.is_running {
-                is_any = true;
-                let _ = kill_process(process.pid, Signal::KILL);
-            }
-        });
-        // Numbers start again when they are used up: what has a lower one than its parent is
-        // left to the thorough look.
-        for process in looked.and_then(|()| self.descendants())?.iter().filter(|process| process.is_running) {
-            is_any = true;
-            let _ = kill_process(process.pid, Signal::KILL);
-        }
-        Ok(is_any)
-    }
-
-    /// The session of a process; 0 when whoever leads it is outside of what we can see, as in
-    /// many containers. `getsid` of `rustix` does not allow for that.
-    fn session(&self, pid: i32) -> io::Result<i32> {
-        let stat = self.stat(pid)?;
-        let process = parse_stat(pid, &String::from_utf8_lossy(&stat));
-        process.map(|process| process.session).ok_or_else(|| io::ErrorKind::InvalidData.into())
-    }
-
-    /// Reads all processes, one by one.
-    fn each(&mut self, mut see: impl FnMut(Process)) -> io::Result<()> {
-        self.folder.rewind();
-        while let Some(entry) = self.folder.read() {
-            let name = entry?;
-            let Some(pid) = name.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok()) else { continue };
-            match self.stat(pid) {
-                Ok(stat) => {
-                    let _ = parse_stat(pid, &String::from_utf8_lossy(&stat)).map(&mut see);
-                }
-                Err(error) if is_none_of_ours(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn stat(&self, pid: i32) -> io::Result<Vec<u8>> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = File::from(openat(self.folder.fd()?, format!("{pid}/stat"), flags, Mode::empty())?);
-        let mut stat = Vec::new();
-        file.take(STAT_BYTES).read_to_end(&mut stat)?;
-        Ok(stat)
-    }
-}
-
-/// Whether a process has ended meanwhile, or belongs to somebody whose processes we may not
-/// see, and much less end. Anything else means that we cannot see at all.
-#[cfg(target_os = "linux")]
-fn is_none_of_ours(error: &io::Error) -> bool {
-    [Errno::NOENT, Errno::SRCH, Errno::ACCESS, Errno::PERM]
-        .iter()
-        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Table {
-    /// Nothing to open: the table of processes is not read on this system.
-    pub fn open() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
-    /// Nothing.
-    pub fn descendants(&mut self) -> io::Result<Vec<Process>> {
-        Ok(Vec::new())
-    }
-
-    /// Nothing can be killed that is not found.
-    fn kill(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
-}
-
-/// Takes note of descendants that have ended.
-fn reap() {
-    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-}
-
-/// The process that a line of `/proc/PID/stat` shows.
-#[cfg(target_os = "linux")]
-fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
-    // The name in parentheses may hold anything; the fields behind it may not.
-    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
-    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<i32>().ok());
-    Some(Process {
-        pid: Pid::from_raw(pid)?,
-        parent: number(1)?,
-        group: number(2)?,
-        session: number(3)?,
-        threads: usize::try_from(number(17)?).ok()?,
-        is_running: !matches!(fields.first(), Some(&("Z" | "X"))),
-    })
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_cannot_pass_for_fields() {
-        let stat = "77 (a) R 1 1 1) S 5 70 60 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 100 0 0";
-        let process = parse_stat(77, stat).expect("a process");
-        assert_eq!(process.parent, 5);
-        assert_eq!((process.group, process.session, process.threads, process.is_running), (70, 60, 3, true));
-        assert!(parse_stat(77, "77 (a) S").is_none());
-        assert!(parse_stat(0, stat).is_none());
-    }
-
-    #[test]
-    fn a_table_that_cannot_be_read_is_not_empty() {
-        let mut table = Table::open().expect("there is one");
-        // A machine that is short of something may need another look, as `end_all` takes it.
-        let looks: Vec<_> = (0..100).map(|_| table.descendants().map(drop)).take_while(Result::is_err).collect();
-        assert!(looks.len() < 100, "{:?}", looks.last());
-        for (errno, is_gone) in
-            [(Errno::NOENT, true), (Errno::SRCH, true), (Errno::MFILE, false), (Errno::NFILE, false)]
-        {
-            assert_eq!(is_none_of_ours(&errno.into()), is_gone, "{errno:?}");
-        }
-        // A folder that is none.
-        let file = rustix::fs::open("/dev/null", OFlags::RDONLY, Mode::empty()).expect("it is there");
-        let mut broken = Table { folder: Dir::new(file).expect("not looked at yet") };
-        assert!(broken.descendants().is_err());
-        assert!(broken.kill().is_err());
-    }
-    /// In a container, the leader of our session often has no number that we could know.
-    #[test]
-    fn a_session_led_from_outside() {
-        let apart = |program: &std::path::Path, arguments: &[&str]| {
-            let mut unshare = std::process::Command::new("unshare");
-            unshare.args(["--map-root-user", "--pid", "--fork", "--mount-proc"]).arg(program).args(arguments).output()
-        };
-        if !apart("true".as_ref(), &[]).is_ok_and(|output| output.status.success()) {
-            eprintln!("skipped: no process may be set apart here");
-            return;
-        }
-        let this = std::env::current_exe().expect("a program runs");
-        let same = "processes::tests::a_table_that_cannot_be_read_is_not_empty";
-        let output = apart(&this, &["--exact", same]).expect("it starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,8 @@ use std::{
     path::{MAIN_SEPARATOR, Path, PathBuf},
 };
 
+use crate::System;
+
 /// Why a command means no program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -40,7 +42,10 @@ fn candidates(command: &str, cwd: Option<&Path>, path: Option<&OsStr>) -> Vec<Pa
     if command.contains(['/', MAIN_SEPARATOR]) {
         return vec![cwd.unwrap_or(Path::new("")).join(command)];
     }
-    let endings: &[&str] = if cfg!(windows) { &["", ".exe", ".cmd", ".bat"] } else { &[""] };
+    let endings: &[&str] = match System::current() {
+        System::Windows => &["", ".exe", ".cmd", ".bat"],
+        System::Linux | System::Mac => &[""],
+    };
     let folders: Vec<PathBuf> = path.map(|path| env::split_paths(path).collect()).unwrap_or_default();
     folders.iter().flat_map(|folder| endings.iter().map(move |end| folder.join(format!("{command}{end}")))).collect()
 }
@@ -56,12 +61,11 @@ fn is_executable(_data: &std::fs::Metadata) -> bool {
     true
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 
     #[test]
-    #[cfg(unix)]
     fn programs_are_found_like_a_shell_does() {
         let path = std::ffi::OsString::from("/nowhere:/bin:/usr/bin");
         let check = |command: &str, cwd: Option<&str>, path: Option<&OsStr>, expected: Result<(), &str>| {

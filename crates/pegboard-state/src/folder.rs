@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use crate::platform;
+
 /// What the names of files that are not finished begin with.
 const UNFINISHED: &str = ".writing-";
 
@@ -39,9 +41,10 @@ impl Folder {
     /// When it can be neither read nor made, or others could write to it.
     pub fn open(path: &Path) -> io::Result<Self> {
         if !path.is_dir() {
-            make(path)?;
+            platform::create_private_folder(path)?;
         }
-        check_owner(path)?;
+        // Where others can write, they could put a key of theirs and tools of theirs.
+        platform::check_owner(path)?;
         Ok(Self(path.to_owned()))
     }
 
@@ -114,7 +117,7 @@ impl Folder {
         let path = self.0.join(format!("{UNFINISHED}{:016x}-{name}", u64::from_le_bytes(own)));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        for_owner(&mut options);
+        platform::restrict_to_owner(&mut options);
         let mut file = options.open(&path)?;
         let unfinished = Unfinished(path);
         file.write_all(content)?;
@@ -133,11 +136,7 @@ impl Folder {
     /// What a file looks like from outside, if it is there.
     pub fn stamp(&self, name: &str) -> Option<Stamp> {
         let data = fs::symlink_metadata(self.0.join(name)).ok()?;
-        #[cfg(unix)]
-        let number = std::os::unix::fs::MetadataExt::ino(&data);
-        #[cfg(not(unix))]
-        let number = 0;
-        Some((data.modified().ok(), data.len(), number))
+        Some((data.modified().ok(), data.len(), platform::file_number(&data)))
     }
 
     /// Waits until nobody else has the lock with this name, and has it until it is dropped.
@@ -168,7 +167,7 @@ impl Folder {
     fn open_lock(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
-        for_owner(&mut options);
+        platform::restrict_to_owner(&mut options);
         options.open(self.0.join(name))
     }
 
@@ -221,46 +220,6 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
-}
-
-#[cfg(unix)]
-fn make(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-#[cfg(not(unix))]
-fn make(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path)
-}
-
-#[cfg(unix)]
-fn for_owner(options: &mut OpenOptions) {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    options.mode(0o600);
-}
-
-#[cfg(not(unix))]
-fn for_owner(_options: &mut OpenOptions) {}
-
-/// Where others can write, they could put a key of theirs and tools of theirs.
-#[cfg(unix)]
-fn check_owner(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-    let data = fs::metadata(path)?;
-    let refuse = |reason| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
-    if data.uid() != rustix::process::geteuid().as_raw() {
-        return refuse("the folder belongs to another user");
-    }
-    if data.mode() & 0o022 != 0 {
-        return refuse("the folder is writable by other users");
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn check_owner(_path: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

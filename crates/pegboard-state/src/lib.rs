@@ -3,6 +3,7 @@
 
 mod folder;
 mod key;
+pub mod platform;
 
 use std::{
     io,

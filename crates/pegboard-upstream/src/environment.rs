@@ -16,6 +16,8 @@ use std::{
     sync::Arc,
 };
 
+use pegboard_process::System;
+
 use self::names::{ShortList, matches_pattern};
 pub(crate) use self::suspects::suspects;
 use crate::config::{ServerConfig, TransportConfig};
@@ -179,7 +181,10 @@ pub fn search_path(server: &ServerConfig) -> Option<OsString> {
 
 /// Whether the system takes two names for the same variable.
 fn is_same_name(one: &str, other: &str) -> bool {
-    if cfg!(windows) { one.eq_ignore_ascii_case(other) } else { one == other }
+    match System::current().ignores_case_of_variables() {
+        true => one.eq_ignore_ascii_case(other),
+        false => one == other,
+    }
 }
 
 #[cfg(test)]

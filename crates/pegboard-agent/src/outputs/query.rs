@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use pegboard_process::processes::{self, EndedBy};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::{Child, Command},
@@ -95,8 +96,7 @@ fn command(program: &Program, file: File, query: Query<'_>, limits: &QueryLimits
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     // What is typed at the terminal is not meant for it.
-    #[cfg(unix)]
-    command.process_group(0);
+    processes::start_in_group(command.as_std_mut());
     command
 }
 
@@ -127,43 +127,19 @@ fn failure(status: ExitStatus, complaint: String, limits: &QueryLimits) -> Optio
     }
     let too_much_memory = || ReadError::Memory(limits.memory_bytes >> 20);
     let too_deep = || ReadError::Depth(STACK_BYTES >> 20);
-    Some(match (status.code().and_then(Exit::from_code), signal(status)) {
+    Some(match (status.code().and_then(Exit::from_code), processes::ended_by(status)) {
         (Some(Exit::Filter), _) => ReadError::Filter(complaint),
         (Some(Exit::NotJson), _) => ReadError::NotJson(complaint),
         (Some(Exit::Failed), _) => ReadError::Failed(complaint),
         // Rust's own last words. Both end in an abort.
         _ if complaint.contains("memory allocation of") => too_much_memory(),
         _ if complaint.contains("has overflowed its stack") => too_deep(),
-        (_, Some(Signal::Time)) => ReadError::Time(seconds(limits.cpu)),
-        (_, Some(Signal::Memory)) => too_much_memory(),
+        (_, Some(EndedBy::CpuTime)) => ReadError::Time(seconds(limits.cpu)),
+        // Our own signal comes with a timeout.
+        (_, Some(EndedBy::Memory)) => too_much_memory(),
         _ if complaint.is_empty() => ReadError::Foreign(status.to_string()),
         _ => ReadError::Foreign(complaint),
     })
-}
-
-/// What a signal that ended the process says about why.
-enum Signal {
-    Time,
-    Memory,
-}
-
-#[cfg(unix)]
-fn signal(status: ExitStatus) -> Option<Signal> {
-    use std::os::unix::process::ExitStatusExt as _;
-
-    use rustix::process::Signal as Posix;
-
-    match Posix::from_named_raw(status.signal()?)? {
-        Posix::XCPU => Some(Signal::Time),
-        // By the kernel, for want of memory; our own comes with a timeout.
-        Posix::KILL | Posix::SEGV | Posix::BUS => Some(Signal::Memory),
-        _ => None,
-    }
-}
-
-#[cfg(not(unix))]
-fn signal(_status: ExitStatus) -> Option<Signal> {
-    None
 }
 
 /// Whole seconds, at least one.

@@ -9,12 +9,7 @@ use std::{
 };
 
 use super::names;
-
-#[cfg_attr(unix, path = "store/unix.rs")]
-#[cfg_attr(not(unix), path = "store/other.rs")]
-mod folder;
-
-use folder::Folder;
+use crate::platform::Folder;
 
 /// How often a folder that is removed under our hands is made again.
 const MAX_TRIES: usize = 8;

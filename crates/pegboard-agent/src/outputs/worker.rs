@@ -4,7 +4,6 @@
 //! for all memory there is; none of that can be stopped from within. So each runs in a
 //! process of its own, which gives up all that it does not need before it reads anything.
 
-mod confine;
 mod filter;
 
 use std::{
@@ -18,6 +17,8 @@ use jaq_json::{
 };
 
 use filter::Filter;
+
+use crate::platform;
 
 /// How deep filters and documents may go. The first thread's own stack is too small for
 /// what people write by hand.
@@ -64,7 +65,7 @@ pub struct Job {
 /// Runs the filter over standard input and prints its results. To be called in a process
 /// that was started for it: the process can do nothing else afterwards.
 pub fn run(job: Job) -> ExitCode {
-    if let Err(error) = confine::confine(&job) {
+    if let Err(error) = platform::give_up_rights(job.memory_bytes, job.cpu_seconds) {
         return end(Exit::Unconfined, &format!("cannot set the limits: {error}"));
     }
     // What it would print is about our code; whoever reads it has a filter to mend.
@@ -119,9 +120,8 @@ fn standard_input() -> io::Result<Vec<u8>> {
     let mut stdin = io::stdin().lock();
     let mut input = Vec::new();
     // In one piece where its size is known, so that it is never there twice.
-    #[cfg(unix)]
-    if let Ok(size) = rustix::fs::fstat(&stdin).map(|stat| stat.st_size) {
-        let _ = input.try_reserve_exact(usize::try_from(size).unwrap_or(0).saturating_add(1));
+    if let Some(size) = platform::input_size() {
+        let _ = input.try_reserve_exact(size.saturating_add(1));
     }
     stdin.read_to_end(&mut input)?;
     Ok(input)

@@ -20,20 +20,11 @@
 
 pub mod confine;
 mod error;
-#[cfg(unix)]
-mod launch;
-#[cfg(unix)]
-mod private;
 mod ran;
-#[cfg(unix)]
-mod relay;
 mod sandbox;
 mod settings;
-mod spec;
 #[cfg(test)]
 mod tests;
-#[cfg(unix)]
-mod tidy;
 
 use std::{
     fs,
@@ -41,7 +32,8 @@ use std::{
     time::Duration,
 };
 
-use self::spec::{ApiSpec, Limits, Spec};
+use pegboard_state::platform as files;
+
 pub use self::{
     error::ShellError,
     ran::{Ending, Ran},
@@ -68,8 +60,7 @@ impl Shell {
     pub fn new(mut settings: ShellSettings, program: Option<Program>, api: Option<Api>) -> Result<Self, ShellError> {
         let program = program.ok_or(ShellError::NoProgram)?;
         settings.folder = prepare_folder(&settings.folder)?;
-        #[cfg(unix)]
-        private::sweep();
+        confine::remove_forgotten();
         let is_variable =
             |(name, value): &(String, String)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
         if let Some((name, _)) = settings.environment.iter().find(|variable| !is_variable(variable)) {
@@ -104,14 +95,14 @@ impl Shell {
             return Err(ShellError::Nul);
         }
         let timeout = timeout.unwrap_or(self.settings.timeout).min(self.settings.max_timeout);
-        self.launch(&self.spec(command, timeout, &self.sandbox)).await
+        confine::launch(self, command, timeout).await
     }
 
     /// Finds the first sandbox that works on this machine.
     fn choose_sandbox(&self) -> Result<Sandbox, ShellError> {
         let settings = &self.settings;
         if settings.policy == SandboxPolicy::Off {
-            return self.try_sandbox(Sandbox::None { reason: "disabled".to_owned() });
+            return confine::try_sandbox(self, Sandbox::None { reason: "disabled".to_owned() });
         }
         let mut failures = Vec::new();
         for kind in &settings.sandboxes {
@@ -126,13 +117,13 @@ impl Shell {
         let reason = failures.join("; ");
         match settings.policy {
             SandboxPolicy::Require => Err(ShellError::NoSandbox { reason }),
-            SandboxPolicy::Auto | SandboxPolicy::Off => self.try_sandbox(Sandbox::None { reason }),
+            SandboxPolicy::Auto | SandboxPolicy::Off => confine::try_sandbox(self, Sandbox::None { reason }),
         }
     }
 
     /// Tries one kind of sandbox; [`ShellError::Sandbox`] when it does not work.
     fn try_kind(&self, kind: SandboxKind) -> Result<Sandbox, ShellError> {
-        self.try_sandbox(match kind {
+        let sandbox = match kind {
             SandboxKind::Bubblewrap => {
                 let found = settings::find_bubblewrap(self.settings.bubblewrap.as_deref());
                 let program = found.map_err(|reason| ShellError::Sandbox { reason })?;
@@ -140,73 +131,23 @@ impl Shell {
             }
             SandboxKind::Namespaces => Sandbox::Namespaces { is_filtered: false },
             SandboxKind::Landlock => Sandbox::Landlock { abi: 0 },
-        })
-    }
-
-    /// Everything that the confining program has to know.
-    fn spec(&self, command: &str, timeout: Duration, sandbox: &Sandbox) -> Spec {
-        let settings = &self.settings;
-        Spec {
-            sandbox: sandbox.kind(),
-            filter: sandbox.filter(),
-            command: command.to_owned(),
-            folder: settings.folder.clone(),
-            // Made anew for each command.
-            private: PathBuf::new(),
-            readable: settings.readable.clone(),
-            environment: settings.environment.clone(),
-            api: self.api.as_ref().map(|api| ApiSpec { address: api.address, token: api.token.clone() }),
-            limits: Limits {
-                timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
-                memory_bytes: settings.memory_bytes,
-                max_processes: settings.max_processes,
-                disk_bytes: settings.disk_bytes,
-                max_files: settings.max_files,
-                max_file_bytes: settings.max_file_bytes,
-                temporary_bytes: settings.temporary_bytes,
-                output_bytes: settings.output_bytes,
-            },
-        }
-    }
-}
-
-#[cfg(not(unix))]
-impl Shell {
-    fn try_sandbox(&self, _sandbox: Sandbox) -> Result<Sandbox, ShellError> {
-        Err(ShellError::System)
-    }
-
-    #[expect(clippy::unused_async, reason = "the same signature everywhere")]
-    async fn launch(&self, _spec: &Spec) -> Result<Ran, ShellError> {
-        Err(ShellError::System)
+        };
+        confine::try_sandbox(self, sandbox)
     }
 }
 
 /// Makes the working folder if it is missing, for us alone; its full path.
 fn prepare_folder(folder: &Path) -> Result<PathBuf, ShellError> {
     let cannot = |source| ShellError::Folder { path: folder.to_owned(), source };
-    let mut making = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut making, 0o700);
-    making.recursive(true).create(folder).map_err(cannot)?;
+    files::create_private_folder(folder).map_err(cannot)?;
     // Where everybody can write, somebody could have put a folder of theirs, or a link to one
     // of ours, in its place.
     for data in [fs::symlink_metadata(folder), fs::metadata(folder)] {
-        if !is_ours(&data.map_err(cannot)?) {
+        if !files::is_own(&data.map_err(cannot)?) {
             return Err(ShellError::Foreign { path: folder.to_owned() });
         }
     }
     let full = folder.canonicalize().map_err(cannot)?;
     // Everything lies below it: a sandbox around it would contain nothing.
     if full.parent().is_none() { Err(ShellError::Root { path: full }) } else { Ok(full) }
-}
-
-#[cfg(unix)]
-fn is_ours(data: &fs::Metadata) -> bool {
-    std::os::unix::fs::MetadataExt::uid(data) == rustix::process::getuid().as_raw()
-}
-
-#[cfg(not(unix))]
-fn is_ours(_data: &fs::Metadata) -> bool {
-    true
 }

@@ -2,8 +2,6 @@
 
 use std::{fmt, path::PathBuf};
 
-use super::spec::{Filter, Kind};
-
 /// The sandbox of a shell. Its text says what is contained and what is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -30,37 +28,6 @@ pub enum Sandbox {
         /// Why not.
         reason: String,
     },
-}
-
-impl Sandbox {
-    pub(super) fn kind(&self) -> Kind {
-        match self {
-            Self::Bubblewrap { program, .. } => Kind::Bubblewrap { program: program.clone() },
-            Self::Namespaces { .. } => Kind::Namespaces,
-            Self::Landlock { .. } => Kind::Landlock,
-            Self::None { .. } => Kind::None,
-        }
-    }
-
-    /// Whether system calls are filtered: where that has worked once, it must always work.
-    pub(super) fn filter(&self) -> Filter {
-        match self {
-            Self::Bubblewrap { is_filtered, .. } | Self::Namespaces { is_filtered } if !*is_filtered => Filter::Never,
-            Self::Bubblewrap { .. } | Self::Namespaces { .. } | Self::Landlock { .. } => Filter::Must,
-            Self::None { .. } => Filter::Never,
-        }
-    }
-
-    /// The same, with what was found when it was tried.
-    #[cfg(unix)]
-    pub(super) fn found(self, landlock: u32, is_filtered: bool) -> Self {
-        match self {
-            Self::Bubblewrap { program, .. } => Self::Bubblewrap { program, is_filtered },
-            Self::Namespaces { .. } => Self::Namespaces { is_filtered },
-            Self::Landlock { .. } => Self::Landlock { abi: landlock },
-            Self::None { reason } => Self::None { reason },
-        }
-    }
 }
 
 /// What neither Landlock nor a filter of system calls can restrict.

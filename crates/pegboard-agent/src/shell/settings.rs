@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use crate::platform;
+
 /// Whether commands have to run in a sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SandboxPolicy {
@@ -37,21 +39,11 @@ impl SandboxKind {
     /// Returns all kinds, the best first. For root that is not bubblewrap: there, root's commands
     /// can change modes and times of the machine's device files.
     pub fn preferred() -> Vec<Self> {
-        match is_root() {
+        match platform::is_root() {
             true => vec![Self::Namespaces, Self::Bubblewrap, Self::Landlock],
             false => vec![Self::Bubblewrap, Self::Namespaces, Self::Landlock],
         }
     }
-}
-
-#[cfg(unix)]
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-#[cfg(not(unix))]
-fn is_root() -> bool {
-    false
 }
 
 impl fmt::Display for SandboxKind {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use pegboard_state::digest;
+use pegboard_state::{digest, platform};
 
 use super::hex;
 
@@ -44,13 +44,7 @@ impl Status {
     pub(super) fn of(file: &Path) -> Option<Self> {
         let data = fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
         let modified = data.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
-        #[cfg(unix)]
-        let (changed, number) = {
-            use std::os::unix::fs::MetadataExt as _;
-            (i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec()), data.ino())
-        };
-        #[cfg(not(unix))]
-        let (changed, number) = (0, 0);
+        let (changed, number) = (platform::change_time(&data), platform::file_number(&data));
         Some(Self { bytes: data.len(), modified, changed, number })
     }
 }

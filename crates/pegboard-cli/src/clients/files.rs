@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use pegboard_state::platform::restrict_to_owner;
 use serde_json::{Map, Value};
 
 use super::{edit, sections};
@@ -220,10 +221,7 @@ fn write_whole(path: &Path, text: &str, permissions: Option<Permissions>) -> Res
 /// A file that was not there before, and that nobody else may read.
 fn new_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    restrict_to_owner(options.write(true).create_new(true)).open(path)
 }
 
 #[cfg(test)]

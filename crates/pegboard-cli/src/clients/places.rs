@@ -6,29 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use pegboard_config::keys::Lookup;
+pub(crate) use pegboard_process::System as Os;
 
 use super::Client;
-
-/// A family of systems that agree on where configurations live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Os {
-    Linux,
-    Mac,
-    Windows,
-}
-
-impl Os {
-    /// The one we run on; what is neither of the others follows Linux.
-    pub(crate) fn current() -> Self {
-        if cfg!(windows) {
-            Self::Windows
-        } else if cfg!(target_os = "macos") {
-            Self::Mac
-        } else {
-            Self::Linux
-        }
-    }
-}
 
 /// A file in which a client may have servers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ use self::{
     show::{Show, Start},
     signals::Signals,
     talk::{Ended, Talk},
-    terminal::{Found, Keyboard},
+    terminal::{Keyboard, TerminalModes},
 };
 use super::serve::runtime;
 use crate::{
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<Outcome, CliError> {
         AgentFormat::Text => Box::new(Screen::new(args.show_thinking)),
         AgentFormat::Json => Box::new(Lines),
     };
-    let found = Found::look();
+    let found = TerminalModes::read();
     let signals = runtime.block_on(async { Signals::listen(found.clone()) });
     let Some(agent) = runtime.block_on(begin(builder, servers, &signals))? else { return Ok(Outcome::Interrupted) };
     runtime.block_on(check_tools(&agent, mode.0))?;

@@ -7,8 +7,6 @@ mod marks;
 mod presence;
 mod record;
 mod reload;
-#[cfg(unix)]
-mod standard_streams;
 
 use std::{
     ffi::OsString,
@@ -34,7 +32,8 @@ use crate::{
     embeddings,
     error::{CliError, say, warn},
     logging::{self, LogBuffer},
-    memory, nesting, output,
+    nesting, output,
+    platform::{self, memory},
     rankers::shared_rankers,
     running,
     source::{self, Source},
@@ -227,8 +226,7 @@ async fn serve(args: &ServeArgs, config: Config, kept: Kept, telemetry: Option<T
 /// Serves the client on standard input and output until it leaves or a signal comes. Calls that
 /// are running then may finish within the deadline; what is left is cut, with an error.
 async fn serve_pipe(gateway: &Arc<Gateway>, deadline: Duration) -> Result<(), CliError> {
-    #[cfg(unix)]
-    standard_streams::let_block();
+    platform::let_streams_block();
     let pipe = gateway.serve_pipe(tokio::io::stdin(), tokio::io::stdout());
     tokio::pin!(pipe);
     let served = tokio::select! {
@@ -416,30 +414,11 @@ pub(crate) fn resolve(address: &str) -> Result<SocketAddr, CliError> {
 }
 
 /// Waits until the user asks the program to stop, from the moment of the call on.
-#[cfg(unix)]
 pub(crate) fn stop_signal() -> impl Future<Output = ()> {
-    use tokio::signal::unix::{Signal, SignalKind, signal};
-    async fn next(signal: Option<Signal>) {
-        match signal {
-            Some(mut signal) => _ = signal.recv().await,
-            None => std::future::pending().await,
-        }
+    let mut signals = platform::StopSignals::new();
+    async move {
+        let _ = signals.next().await;
     }
-    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    let [interrupt, terminate, hangup] = kinds.map(|kind| signal(kind).ok());
-    async {
-        tokio::select! {
-            () = next(interrupt) => {}
-            () = next(terminate) => {}
-            () = next(hangup) => {}
-        }
-    }
-}
-
-/// Waits until the user asks the program to stop.
-#[cfg(not(unix))]
-pub(crate) async fn stop_signal() {
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 #[cfg(test)]

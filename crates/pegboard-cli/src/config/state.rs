@@ -6,7 +6,7 @@ use std::{
 };
 
 use pegboard_gateway::GatewaySettings;
-use pegboard_process::supervise::ProcessNamespace;
+use pegboard_process::{System, supervise::ProcessNamespace};
 use pegboard_state::check_folder;
 use pegboard_upstream::{
     auth::Logins,
@@ -49,7 +49,7 @@ impl StateFolder {
     /// more than the file.
     pub(crate) fn resolve(&self, flag: Option<&str>) -> Option<PathBuf> {
         match flag.map(Self::named).as_ref().unwrap_or(self) {
-            Self::Usual => usual(&|name| env::var_os(name).map(PathBuf::from)),
+            Self::Usual => usual(System::current(), &|name| env::var_os(name).map(PathBuf::from)),
             Self::At(path) => Some(path.clone()),
             Self::None => None,
         }
@@ -99,25 +99,27 @@ pub(crate) fn logins(state: &Path) -> Logins {
 }
 
 /// The folder of Pegboard where each system keeps such things.
-fn usual(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    let place = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".local/state" };
-    Some(base(variable, "XDG_STATE_HOME", place)?.join("pegboard"))
+fn usual(system: System, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let place = if system == System::Mac { "Library/Application Support" } else { ".local/state" };
+    Some(base(system, variable, "XDG_STATE_HOME", place)?.join("pegboard"))
 }
 
 /// The folder of Pegboard where each system keeps what can be made again.
-pub(crate) fn usual_cache(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    let place = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-    let own = if cfg!(windows) { "pegboard/cache" } else { "pegboard" };
-    Some(base(variable, "XDG_CACHE_HOME", place)?.join(own))
+pub(crate) fn usual_cache(system: System, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let place = if system == System::Mac { "Library/Caches" } else { ".cache" };
+    let own = if system == System::Windows { "pegboard/cache" } else { "pegboard" };
+    Some(base(system, variable, "XDG_CACHE_HOME", place)?.join(own))
 }
 
 /// The folder that the variable `name` holds, else `place` in the home folder.
-fn base(variable: &dyn Fn(&str) -> Option<PathBuf>, name: &str, place: &str) -> Option<PathBuf> {
+fn base(system: System, variable: &dyn Fn(&str) -> Option<PathBuf>, name: &str, place: &str) -> Option<PathBuf> {
     // A relative path there is a mistake, and is to be ignored.
     let absolute = |name: &str| variable(name).filter(|path| path.is_absolute());
     let folder = absolute(name);
-    let home = || Some(absolute("HOME")?.join(place));
-    if cfg!(windows) { folder.or_else(|| absolute("LOCALAPPDATA")) } else { folder.or_else(home) }
+    match system {
+        System::Windows => folder.or_else(|| absolute("LOCALAPPDATA")),
+        System::Linux | System::Mac => folder.or_else(|| Some(absolute("HOME")?.join(place))),
+    }
 }
 
 /// What holds for servers that say nothing themselves.
@@ -163,21 +165,27 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(all(unix, not(target_os = "macos")))]
+    #[cfg(unix)] // Paths that begin with `/` are absolute.
     fn the_usual_place() {
-        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+        let check = |system, variables: &[(&str, &str)], state: Option<&str>, cache: Option<&str>| {
             let look = |name: &str| variables.iter().find(|(one, _)| *one == name).map(|(_, path)| PathBuf::from(path));
-            assert_eq!(usual(&look), expected.map(PathBuf::from), "{variables:?}");
+            assert_eq!(usual(system, &look), state.map(PathBuf::from), "{system:?} {variables:?}");
+            assert_eq!(usual_cache(system, &look), cache.map(PathBuf::from), "{system:?} {variables:?}");
         };
-        check(&[("XDG_STATE_HOME", "/state"), ("HOME", "/home/x")], Some("/state/pegboard"));
-        check(&[("HOME", "/home/x")], Some("/home/x/.local/state/pegboard"));
-        check(&[("XDG_STATE_HOME", "state"), ("HOME", "/home/x")], Some("/home/x/.local/state/pegboard"));
-        check(&[("HOME", "")], None);
-        check(&[], None);
-        let cache = |name: &str, value: &str| usual_cache(&|one| (one == name).then(|| PathBuf::from(value)));
-        assert_eq!(cache("XDG_CACHE_HOME", "/cache"), Some("/cache/pegboard".into()));
-        assert_eq!(cache("HOME", "/home/x"), Some("/home/x/.cache/pegboard".into()));
-        assert_eq!(cache("XDG_CACHE_HOME", "cache"), None);
+        let home = ("HOME", "/home/x");
+        let named = [("XDG_STATE_HOME", "/state"), ("XDG_CACHE_HOME", "/cache"), home];
+        let in_home = (Some("/home/x/.local/state/pegboard"), Some("/home/x/.cache/pegboard"));
+        check(System::Linux, &named, Some("/state/pegboard"), Some("/cache/pegboard"));
+        check(System::Linux, &[home], in_home.0, in_home.1);
+        check(System::Linux, &[("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "x"), home], in_home.0, in_home.1);
+        check(System::Linux, &[("HOME", "")], None, None);
+        check(System::Linux, &[], None, None);
+        let library = |name: &str| format!("/home/x/Library/{name}/pegboard");
+        check(System::Mac, &[home], Some(&library("Application Support")), Some(&library("Caches")));
+        check(System::Mac, &named, Some("/state/pegboard"), Some("/cache/pegboard"));
+        let local = [("LOCALAPPDATA", "/local"), home];
+        check(System::Windows, &local, Some("/local/pegboard"), Some("/local/pegboard/cache"));
+        check(System::Windows, &[home], None, None);
     }
 
     #[test]

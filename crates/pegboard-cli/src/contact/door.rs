@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use pegboard_gateway::control::{STATUS, Status};
 
-use crate::{error::CliError, plain};
+use crate::{error::CliError, plain, platform::connect_through};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -74,18 +74,13 @@ impl Door {
     }
 
     /// A gateway with a control socket.
-    #[cfg(unix)]
     pub(crate) fn behind(socket: PathBuf) -> Result<Self, CliError> {
         let name = socket.display().to_string();
-        let builder = builder().no_proxy().unix_socket(socket);
+        let Some(builder) = connect_through(builder().no_proxy(), socket) else {
+            return Err(CliError::new("control sockets are not supported on this system")
+                .hint("name the address of an HTTP gateway with `--url`"));
+        };
         Self::new(&name, "http://localhost".to_owned(), None, builder)
-    }
-
-    /// A gateway with a control socket.
-    #[cfg(not(unix))]
-    pub(crate) fn behind(_socket: PathBuf) -> Result<Self, CliError> {
-        Err(CliError::new("control sockets are not supported on this system")
-            .hint("name the address of an HTTP gateway with `--url`"))
     }
 
     fn new(name: &str, url: String, token: Option<String>, builder: reqwest::ClientBuilder) -> Result<Self, CliError> {

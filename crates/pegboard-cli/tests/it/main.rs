@@ -1,5 +1,8 @@
 //! Everything from the outside: the binary, and the rankers through their public
-//! interface. One test binary, so that it links once.
+//! interface. One test binary, so that it links once. Many tests start shell scripts, so that all need
+//! Unix.
+
+#![cfg(unix)]
 
 mod agent;
 mod binary;

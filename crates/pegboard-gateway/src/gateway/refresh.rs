@@ -100,7 +100,7 @@ impl Gateway {
         let (done, indexed) = oneshot::channel::<()>();
         let gateway = Arc::clone(self);
         let thread = std::thread::Builder::new().name("index".to_owned()).spawn(move || {
-            processes::stand_back();
+            processes::lower_thread_priority();
             gateway.prepare_rankers();
             drop(done);
         });

@@ -11,6 +11,7 @@ use std::{
 
 use pegboard_core::Tool;
 use pegboard_mcp::json::{Fields, Raw, one_line};
+use pegboard_state::platform;
 
 use super::{Line, Note, identity};
 use crate::catalog::directory;
@@ -150,14 +151,8 @@ fn open(path: &std::path::Path) -> io::Result<File> {
         return Err(io::Error::other("not a regular file"));
     }
     let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    #[cfg(unix)]
-    if std::os::unix::fs::MetadataExt::mode(&file.metadata()?) & 0o077 != 0 {
-        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    }
+    let file = platform::restrict_to_owner(options.read(true).append(true).create(true)).open(path)?;
+    platform::make_file_private(&file)?;
     Ok(file)
 }
 

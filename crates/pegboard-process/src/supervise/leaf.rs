@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use super::Failure;
+use super::linux::Failure;
 
 /// This program, also when its file was replaced meanwhile.
 pub(super) const OWN: &str = "/proc/self/exe";

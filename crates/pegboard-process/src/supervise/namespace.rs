@@ -15,7 +15,7 @@ use rustix::{
     thread::{CapabilitySet, UnshareFlags, capabilities},
 };
 
-use super::{Failure, ProcessNamespace, leaf};
+use super::{ProcessNamespace, leaf, linux::Failure};
 use crate::{namespaces, processes};
 
 /// What a server runs in.
@@ -62,8 +62,8 @@ pub(super) fn run_init(parent: i32, around: Around, server: &[OsString]) -> Resu
         namespaces::forget_capabilities().map_err(|error| failed(&error))?;
     }
     let child = Command::new(program).args(args).process_group(0).spawn();
-    let child = child.map_err(|error| (127, format!("cannot start `{}`: {error}", program.to_string_lossy())))?;
-    Ok(processes::wait_for(&child))
+    let mut child = child.map_err(|error| (127, format!("cannot start `{}`: {error}", program.to_string_lossy())))?;
+    Ok(processes::wait_for(&mut child))
 }
 
 /// Makes this process end with its parent, and shows it the processes of its namespace alone.

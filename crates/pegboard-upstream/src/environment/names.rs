@@ -1,5 +1,7 @@
 //! The variables that servers inherit without being asked for.
 
+use pegboard_process::System;
+
 /// Where and how a program runs. `*` matches any text.
 const COMMON: &[&str] =
     &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TERM", "XDG_*"];
@@ -106,12 +108,14 @@ impl ShortList {
     }
 
     pub(super) fn contains(self, name: &str) -> bool {
-        let platform = if cfg!(windows) {
-            WINDOWS
-        } else if cfg!(target_os = "macos") {
-            MACOS
-        } else {
-            &[]
+        self.contains_on(System::current(), name)
+    }
+
+    fn contains_on(self, system: System, name: &str) -> bool {
+        let platform = match system {
+            System::Windows => WINDOWS,
+            System::Mac => MACOS,
+            System::Linux => &[],
         };
         let is_in = |patterns: &[&str]| patterns.iter().any(|pattern| matches_pattern(pattern, name));
         let is_proxy = || PROXIES.iter().any(|proxy| name == *proxy || name == proxy.to_ascii_lowercase());
@@ -130,7 +134,8 @@ pub(super) fn program_name(command: &str) -> String {
 /// Whether a name matches a pattern in which `*` stands for any text. Upper and lower case are
 /// the same only where the system takes them for the same.
 pub(super) fn matches_pattern(pattern: &str, name: &str) -> bool {
-    let fold = |byte: u8| if cfg!(windows) { byte.to_ascii_uppercase() } else { byte };
+    let ignores_case = System::current().ignores_case_of_variables();
+    let fold = |byte: u8| if ignores_case { byte.to_ascii_uppercase() } else { byte };
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut read) = (0, 0);
     // The last `*`, and how much of the name it stands for so far.
@@ -199,6 +204,18 @@ mod tests {
         for other in ["node", "python", "npx-of-mine", "sh", ""] {
             check(other, &["/c", "npx"], "");
         }
+    }
+
+    #[test]
+    fn each_system_has_variables_of_its_own() {
+        let list = ShortList::of("x", &[]);
+        let check = |name: &str, expected: [bool; 3]| {
+            let systems = [System::Linux, System::Mac, System::Windows];
+            assert_eq!(systems.map(|system| list.contains_on(system, name)), expected, "{name}");
+        };
+        check("PATH", [true, true, true]);
+        check("SYSTEMROOT", [false, false, true]);
+        check("__CF_USER_TEXT_ENCODING", [false, true, false]);
     }
 
     #[test]

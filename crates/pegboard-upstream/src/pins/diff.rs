@@ -2,6 +2,7 @@
 
 use pegboard_core::text;
 use serde_json::Value;
+use similar::{Algorithm, ChangeTag, capture_diff_slices};
 
 use super::definition::Definition;
 
@@ -135,33 +136,14 @@ fn compare_lines(lines: &mut Lines, old: &str, new: &str) {
 
 /// The shortest way from one list of lines to the other: each line with what becomes of it.
 fn steps<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
-    // The longest common part of what is behind each pair of places.
-    let width = new.len() + 1;
-    let mut common = vec![0_u32; (old.len() + 1) * width];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            common[i * width + j] = if old[i] == new[j] {
-                common[(i + 1) * width + j + 1] + 1
-            } else {
-                common[(i + 1) * width + j].max(common[i * width + j + 1])
-            };
-        }
-    }
-    let (mut i, mut j) = (0, 0);
-    let mut steps = Vec::new();
-    while i < old.len() || j < new.len() {
-        if i < old.len() && j < new.len() && old[i] == new[j] {
-            steps.push((' ', old[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if i < old.len() && (j == new.len() || common[(i + 1) * width + j] >= common[i * width + j + 1]) {
-            steps.push(('-', old[i]));
-            i += 1;
-        } else {
-            steps.push(('+', new[j]));
-            j += 1;
-        }
-    }
-    steps
+    let changes = capture_diff_slices(Algorithm::Myers, old, new);
+    let changes = changes.iter().flat_map(|change| change.iter_changes(old, new));
+    let sign = |tag: ChangeTag| match tag {
+        ChangeTag::Equal => ' ',
+        ChangeTag::Delete => '-',
+        ChangeTag::Insert => '+',
+    };
+    changes.map(|change| (sign(change.tag()), change.value())).collect()
 }
 
 #[cfg(test)]

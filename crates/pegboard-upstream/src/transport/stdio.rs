@@ -15,6 +15,7 @@ use pegboard_mcp::{
     rpc::Message,
 };
 use pegboard_process::{
+    processes,
     program::{self, ProgramError},
     supervise::ProcessNamespace,
 };
@@ -136,10 +137,7 @@ pub(crate) fn start(program: &Program<'_>) -> io::Result<Started> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // A supervisor must not be killed: it ends by itself, and the server before it.
     command.kill_on_drop(program.supervisor.is_empty());
-    // A group of its own: a key press that stops us is not the server's, and what the
-    // server starts can be ended with it.
-    #[cfg(unix)]
-    command.process_group(0);
+    processes::start_in_group(command.as_std_mut());
     let mut child = command.spawn()?;
     let missing = || io::Error::other("a pipe to the server is missing");
     let stdin = child.stdin.take().ok_or_else(missing)?;
@@ -234,16 +232,11 @@ impl Process {
         }
     }
 
-    #[cfg(unix)]
     fn kill_group(&self) {
-        let pid = self.child.id().and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?));
-        if let Some(pid) = pid {
-            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            processes::kill_group(pid);
         }
     }
-
-    #[cfg(not(unix))]
-    fn kill_group(&self) {}
 }
 
 impl Drop for Process {
@@ -456,8 +449,7 @@ mod tests {
         };
         let pid = tokio::time::timeout(Duration::from_secs(60), own).await.expect("it is found");
         assert_ne!(Some(pid), process.child.id());
-        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a number")).expect("a number");
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        processes::kill(i32::try_from(pid).expect("a number"));
         process.stop().await;
     }
 }

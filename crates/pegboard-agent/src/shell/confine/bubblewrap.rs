@@ -6,8 +6,12 @@ use std::{
     path::Path,
 };
 
-use super::system::{CONFIGURATION, PROGRAMS};
-use crate::shell::{WORKSPACE, private::SOCKET, spec::Spec};
+use super::{
+    private::SOCKET,
+    spec::Spec,
+    system::{CONFIGURATION, PROGRAMS},
+};
+use crate::shell::WORKSPACE;
 
 /// Where the sandbox has what is ours.
 pub(super) const OURS: &str = "/run/pegboard";

@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::shell::tidy;
+use super::tidy;
 
 /// How deep folders are looked into; each takes a descriptor.
 const MAX_DEPTH: usize = 256;

@@ -15,12 +15,10 @@ use super::{
     disk::{self, Size, Unmeasured},
     held::{self, Held},
     machine::Free,
+    spec::{Kind, Limits, Spec},
     watch::pause,
 };
-use crate::shell::{
-    ran::Ending,
-    spec::{Kind, Limits, Spec},
-};
+use crate::shell::ran::Ending;
 
 /// How often files are looked at.
 const FILES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
@@ -133,7 +131,7 @@ impl Files {
     /// room too. They are seen through the first process inside.
     fn is_crowded(&self, process: &Process) -> bool {
         IN_MEMORY.iter().any(|folder| {
-            let inside = PathBuf::from(format!("/proc/{}/root/{folder}", process.pid.as_raw_nonzero()));
+            let inside = PathBuf::from(format!("/proc/{}/root/{folder}", process.pid));
             // While the sandbox is set up they are the system's.
             let device = |path: &Path| fs::symlink_metadata(path).ok().map(|data| data.dev());
             let is_ours = device(&inside).is_some_and(|inside| Some(inside) != device(&Path::new("/").join(folder)));
@@ -179,5 +177,5 @@ impl Files {
 }
 
 fn pids<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<i32> {
-    processes.map(|process| process.pid.as_raw_nonzero().get()).collect()
+    processes.map(|process| process.pid).collect()
 }

@@ -39,14 +39,14 @@ pub(super) fn held(processes: &[Process], disks: &[u64]) -> Result<Held, Unmeasu
     let own = fs::metadata("/proc/self/exe").map(|data| (data.dev(), data.ino()));
     let mut look = Look { held: Held::default(), seen: own.into_iter().collect(), disks, descriptors: 0 };
     for process in processes.iter().filter(|process| process.is_running) {
-        let folder = format!("/proc/{}", process.pid.as_raw_nonzero());
+        let folder = format!("/proc/{}", process.pid);
         match look.descriptors(&folder) {
             Ok(()) => look.held.has_seen = true,
             Err(Failure::TooMany) => return Err(Unmeasured::TooMany),
             Err(Failure::Read(error)) => match error.kind() {
                 io::ErrorKind::NotFound => {}
                 _ if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {}
-                _ => look.held.hidden.push(process.pid.as_raw_nonzero().get()),
+                _ => look.held.hidden.push(process.pid),
             },
         }
         look.mappings(&folder);
@@ -134,10 +134,15 @@ impl<'a> Mapping<'a> {
         let hex = |text| u64::from_str_radix(text, 16).ok();
         let (from, to) = range.split_once('-')?;
         let (major, minor) = device.split_once(':')?;
-        let device = rustix::fs::makedev(u32::try_from(hex(major)?).ok()?, u32::try_from(hex(minor)?).ok()?);
+        let device = device_number(u32::try_from(hex(major)?).ok()?, u32::try_from(hex(minor)?).ok()?)?;
         let bytes = hex(to)?.checked_sub(hex(from)?)?;
         Some(Self { range, bytes, file: (device, number.parse().ok()?) })
     }
+}
+
+/// The number of a device, as [`MetadataExt::dev`] has it. Its type is not the same everywhere.
+fn device_number(major: u32, minor: u32) -> Option<u64> {
+    u64::try_from(i128::from(rustix::fs::makedev(major, minor))).ok()
 }
 
 #[cfg(test)]
@@ -149,7 +154,7 @@ mod tests {
         let check = |line, expected: Option<(u64, (u64, u64))>| {
             assert_eq!(Mapping::nameless(line).map(|mapping| (mapping.bytes, mapping.file)), expected, "{line}");
         };
-        let device = rustix::fs::makedev(0, 1);
+        let device = device_number(0, 1).expect("a number");
         check("7f00-8f00 rw-s 00000000 00:01 77    /dev/zero (deleted)", Some((0x1000, (device, 77))));
         check("7f00-8f00 r--p 00000000 00:01 78    /a b (deleted)", Some((0x1000, (device, 78))));
         check("7f00-8f00 rw-s 00000000 00:01 77    /dev/zero", None);

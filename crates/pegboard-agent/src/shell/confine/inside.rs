@@ -2,7 +2,6 @@
 //! tool API and becomes the command.
 
 use std::{
-    fs,
     io::{self, Read, Write},
     net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
     os::unix::{net::UnixStream, process::CommandExt},
@@ -15,7 +14,7 @@ use std::{
 use pegboard_process::processes;
 use rustix::process::{Resource, Rlimit, setpriority_process, setrlimit, setsid};
 
-use crate::shell::{
+use super::{
     relay::CONNECTIONS,
     spec::{Filter, Inside, Rules},
 };
@@ -70,11 +69,11 @@ fn begin(order: &Inside) -> Result<ExitCode, String> {
     if listener.is_none() && !order.is_init {
         return Err(cannot(command.exec()));
     }
-    let child = command.spawn().map_err(cannot)?;
+    let mut child = command.spawn().map_err(cannot)?;
     if let Some((listener, socket)) = listener {
         thread::spawn(move || relay(&listener, &socket));
     }
-    Ok(ExitCode::from(processes::wait_for(&child)))
+    Ok(ExitCode::from(processes::wait_for(&mut child)))
 }
 
 /// What a process can keep itself and its children from.
@@ -85,7 +84,7 @@ fn limit(order: &Inside) -> Result<(), String> {
     {
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
         // When the whole machine runs out of memory, this goes first.
-        let _ = fs::write("/proc/self/oom_score_adj", "1000");
+        let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     }
     let _ = setpriority_process(None, YIELDING);
     let limits = [

@@ -36,13 +36,13 @@ pub(super) fn run() -> ExitCode {
     processes::adopt_orphans();
     let own = env::current_exe();
     let (Ok(mut table), Ok(own)) = (Table::open(), own) else { return ExitCode::FAILURE };
-    let Ok(watcher) = Command::new(own).arg("confine").env_clear().env(ROLE, "watch").spawn() else {
+    let Ok(mut watcher) = Command::new(own).arg("confine").env_clear().env(ROLE, "watch").spawn() else {
         return ExitCode::FAILURE;
     };
     let (tell, news) = mpsc::channel();
     let told = tell.clone();
     thread::spawn(move || {
-        let _ = told.send(Some(processes::wait_for(&watcher)));
+        let _ = told.send(Some(processes::wait_for(&mut watcher)));
     });
     thread::spawn(move || {
         wait_until_alone();

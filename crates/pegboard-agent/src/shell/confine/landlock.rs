@@ -5,7 +5,7 @@ use landlock::{
     RulesetError, Scope, make_bitflags, path_beneath_rules,
 };
 
-use crate::shell::spec::Rules;
+use super::spec::Rules;
 
 /// The newest version whose rights we know; an older kernel restricts what it can.
 const NEWEST: ABI = ABI::V9;

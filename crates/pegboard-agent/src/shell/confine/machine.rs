@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use crate::shell::spec::Limits;
+use super::spec::Limits;
 
 /// By how much others may change the picture.
 const MEMORY_SLACK: u64 = 256 << 20;

@@ -1,9 +1,13 @@
-//! The hidden command `pegboard confine`: it runs one command within limits and reports how
-//! that ended. Its order comes on standard input, its report on standard output.
+//! Running one command confined: starting the hidden command `pegboard confine` (`launch.rs`) and
+//! that command itself, which runs a command within limits and reports how that ended. Its order
+//! comes on standard input, its report on standard output.
 //!
 //! It is several programs in one: the keeper, which does nothing but end what is left; the
 //! watcher below it; where bubblewrap is missing, the two that make the namespaces; and the
 //! part inside the sandbox, which becomes the command.
+//!
+//! All of it needs Unix, and the sandboxes need Linux. The gates are in this folder and nowhere else;
+//! other systems get the functions of `other.rs`, which refuse.
 
 #[cfg(unix)]
 mod bubblewrap;
@@ -22,20 +26,43 @@ mod keep;
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(unix)]
+mod launch;
+#[cfg(unix)]
 mod machine;
 #[cfg(target_os = "linux")]
 mod namespaces;
+#[cfg(any(test, not(unix)))]
+#[cfg_attr(unix, expect(unreachable_pub, reason = "public where it is not compiled for tests alone"))]
+mod other;
+#[cfg(unix)]
 mod output;
 #[cfg(unix)]
 mod outside;
+#[cfg(unix)]
+mod parts;
+#[cfg(unix)]
+mod private;
+#[cfg(unix)]
+mod relay;
+#[cfg(unix)]
+mod spec;
 #[cfg(unix)]
 mod start;
 #[cfg(unix)]
 mod system;
 #[cfg(unix)]
+mod tidy;
+#[cfg(unix)]
 mod watch;
 
-use std::process::ExitCode;
+#[cfg(unix)]
+pub(super) use self::launch::{launch, remove_forgotten, try_sandbox};
+#[cfg(not(unix))]
+pub use self::other::run;
+#[cfg(not(unix))]
+pub(super) use self::other::{launch, remove_forgotten, try_sandbox};
+#[cfg(unix)]
+pub use self::parts::run;
 
 /// Which part of the program this process is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,30 +75,4 @@ pub enum Part {
     Root(String),
     /// The part inside the sandbox.
     Inside,
-}
-
-/// Runs this part of the program. The order is on standard input.
-#[cfg(unix)]
-pub fn run(part: Part) -> ExitCode {
-    match part {
-        Part::Inside => inside::run(),
-        #[cfg(target_os = "linux")]
-        Part::Namespaces(layout) => namespaces::run(&layout),
-        #[cfg(target_os = "linux")]
-        Part::Root(layout) => namespaces::run_root(&layout),
-        #[cfg(not(target_os = "linux"))]
-        Part::Namespaces(_) | Part::Root(_) => {
-            use std::io::Write as _;
-            let _ = writeln!(std::io::stderr(), "only Linux has namespaces");
-            ExitCode::from(126)
-        }
-        Part::Outside if keep::is_kept() => outside::run(),
-        Part::Outside => keep::run(),
-    }
-}
-
-/// Commands are not run on this system.
-#[cfg(not(unix))]
-pub fn run(_part: Part) -> ExitCode {
-    ExitCode::from(2)
 }

@@ -16,12 +16,15 @@ use std::{
 use pegboard_process::processes::{self, Table};
 use rustix::process::{Pid, Signal, kill_process, setpriority_process, setsid};
 
-use super::{files::Files, inside::READY, output::Kept, start::Start, watch};
-use crate::shell::{
-    ran::Ending,
+use super::{
+    files::Files,
+    inside::READY,
+    output::Kept,
     spec::{Report, Spec},
-    tidy,
+    start::Start,
+    tidy, watch,
 };
+use crate::shell::ran::Ending;
 
 /// As long as an order may be.
 const ORDER_BYTES: u64 = 16 * 1024 * 1024;
@@ -156,7 +159,7 @@ fn spawn(start: &Start) -> Result<Child, String> {
 }
 
 /// Starts everything that can have news.
-fn watch_over(child: Child, files: Files, spec: &Spec, tell: &Sender<News>) -> Result<(), String> {
+fn watch_over(mut child: Child, files: Files, spec: &Spec, tell: &Sender<News>) -> Result<(), String> {
     let limits = spec.limits;
     let table = || Table::open().map_err(|error| format!("cannot read the process table: {error}"));
     let (mut for_processes, mut for_files) = (table()?, table()?);
@@ -166,7 +169,7 @@ fn watch_over(child: Child, files: Files, spec: &Spec, tell: &Sender<News>) -> R
             let _ = tell.send(wait());
         });
     };
-    watch(Box::new(move || News::Ended(processes::wait_for(&child))));
+    watch(Box::new(move || News::Ended(processes::wait_for(&mut child))));
     watch(Box::new(move || News::Limit(watch::processes(&mut for_processes, &limits))));
     watch(Box::new(move || News::Limit(files.watch(&mut for_files))));
     watch(Box::new(|| {

@@ -9,12 +9,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{bubblewrap, system, watch};
-use crate::shell::{
-    WORKSPACE,
+use super::{
+    bubblewrap,
     private::SOCKET,
     spec::{Inside, Kind, Layout, Relay, Rules, Spec},
+    system, watch,
 };
+use crate::shell::WORKSPACE;
 
 /// The folder for temporary files in the private folder, where the sandbox has none.
 const TEMPORARY: &str = "tmp";

@@ -7,8 +7,8 @@ use std::{
 
 use pegboard_process::processes::{Process, Table};
 
-use super::machine::Memory;
-use crate::shell::{ran::Ending, spec::Limits};
+use super::{machine::Memory, spec::Limits};
+use crate::shell::ran::Ending;
 
 /// How often processes are looked at: rarely enough to cost little, often enough that memory
 /// cannot grow by much between two looks.
@@ -95,7 +95,7 @@ fn memory(processes: &[Process], limit: u64) -> Option<u64> {
 /// The sum of these lines in one of the process's files, zero when it has ended; nothing when
 /// the file cannot be read.
 fn kilobytes(process: &Process, file: &str, names: &[&str]) -> Option<u64> {
-    match fs::read(format!("/proc/{}/{file}", process.pid.as_raw_nonzero())) {
+    match fs::read(format!("/proc/{}/{file}", process.pid)) {
         Ok(text) => Some(sum_lines(&String::from_utf8_lossy(&text), names)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some(0),
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Some(0),

@@ -1,10 +1,14 @@
 //! Changes in JSON with comments.
+//!
+//! The syntax tree of `jsonc-parser` says where keys, commas and comments are. Its own `append` and
+//! `remove` are not used, because they change more than was asked for: `append` breaks an object in one
+//! line into several and drops blank lines, `remove` drops the comments beside a key.
 
 use std::ops::Range;
 
 use jsonc_parser::{
     CollectOptions, ast,
-    common::Ranged,
+    cst::{CstNewlineKind, CstNode, CstObject, CstObjectProp, CstRootNode},
     errors::{ParseError, ParseErrorKind},
     parse_to_ast,
 };
@@ -19,7 +23,7 @@ const MARK: char = '\u{feff}';
 pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Result<String, EditError> {
     let file = File::parse(text)?;
     let path: Vec<&str> = keys.iter().copied().chain([name]).collect();
-    let Some(root) = &file.root else {
+    let Some(root) = file.root.value() else {
         // Nothing but comments, if that: the object goes below them.
         let value = nested(&path, value);
         let newline = file.newline();
@@ -28,13 +32,13 @@ pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Resul
     };
     let mut object = root.as_object().ok_or_else(|| EditError::NoObject("the file".to_owned()))?;
     for (depth, key) in path.iter().enumerate() {
-        let Some(property) = property(object, key) else {
-            return Ok(file.inserted(object, key, &nested(&path[depth + 1..], value)));
+        let Some(property) = object.get(key) else {
+            return Ok(file.inserted(&object, key, &nested(&path[depth + 1..], value)));
         };
         if depth + 1 == path.len() {
-            return Ok(file.replaced(property, value));
+            return file.replaced(&property, value);
         }
-        object = property.value.as_object().ok_or_else(|| EditError::NoObject(path[..=depth].join(".")))?;
+        object = property.object_value().ok_or_else(|| EditError::NoObject(path[..=depth].join(".")))?;
     }
     Err(EditError::NoObject(path.join(".")))
 }
@@ -42,32 +46,21 @@ pub(crate) fn set(text: &str, keys: &[&str], name: &str, value: &Value) -> Resul
 /// `text` without what is under `keys` and `name`. Comments around it stay.
 pub(crate) fn remove(text: &str, keys: &[&str], name: &str) -> Result<String, EditError> {
     let file = File::parse(text)?;
-    let Some(mut object) = file.root.as_ref().and_then(ast::Value::as_object) else { return Ok(text.to_owned()) };
-    for key in keys {
-        match property(object, key).and_then(|property| property.value.as_object()) {
-            Some(inner) => object = inner,
-            None => return Ok(text.to_owned()),
-        }
-    }
-    let Some(at) = object.properties.iter().position(|property| property.name.as_str() == name) else {
-        return Ok(text.to_owned());
-    };
-    Ok(file.without(object, at))
+    let inner = |root: CstObject| keys.iter().try_fold(root, |object, key| object.object_value(key));
+    let property = file.root.object_value().and_then(inner).and_then(|object| object.get(name));
+    Ok(property.map_or_else(|| text.to_owned(), |property| file.without(&property)))
 }
 
 /// The value of a text, comments left out.
 pub(crate) fn to_json(text: &str) -> Result<Value, EditError> {
-    let file = File::parse(text)?;
-    Ok(file.root.as_ref().map(value_of).unwrap_or_default())
+    let text = text.strip_prefix(MARK).unwrap_or(text);
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).map_err(|error| syntax(&error))?;
+    Ok(parsed.value.as_ref().map(value_of).unwrap_or_default())
 }
 
 /// `value` inside objects with these keys.
 pub(crate) fn nested(keys: &[&str], value: &Value) -> Value {
     keys.iter().rev().fold(value.clone(), |inner, key| Value::from_iter([(*key, inner)]))
-}
-
-fn property<'a, 'b>(object: &'b ast::Object<'a>, key: &str) -> Option<&'b ast::ObjectProp<'a>> {
-    object.properties.iter().find(|property| property.name.as_str() == key)
 }
 
 fn value_of(value: &ast::Value<'_>) -> Value {
@@ -91,23 +84,38 @@ fn value_of(value: &ast::Value<'_>) -> Value {
 /// What one step of indentation is when the file does not tell.
 const UNIT: &str = "  ";
 
-/// A text and what it says.
+/// A text and its syntax tree.
 struct File<'a> {
     whole: &'a str,
     /// Without a byte order mark; all positions count from here.
     text: &'a str,
-    root: Option<ast::Value<'a>>,
+    root: CstRootNode,
 }
 
 impl<'a> File<'a> {
     fn parse(whole: &'a str) -> Result<Self, EditError> {
         let text = whole.strip_prefix(MARK).unwrap_or(whole);
-        let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).map_err(|error| syntax(&error))?;
-        Ok(Self { whole, text, root: parsed.value })
+        let root = CstRootNode::parse(text, &STRICT).map_err(|error| syntax(&error))?;
+        Ok(Self { whole, text, root })
     }
 
     fn newline(&self) -> &'static str {
-        if self.text.contains("\r\n") { "\r\n" } else { "\n" }
+        match self.root.newline_kind() {
+            CstNewlineKind::CarriageReturnLineFeed => "\r\n",
+            _ => "\n",
+        }
+    }
+
+    /// One step of indentation: that of the first key that has a line of its own.
+    fn unit(&self) -> String {
+        self.root.single_indent_text().filter(|indent| !indent.is_empty()).unwrap_or_else(|| UNIT.to_owned())
+    }
+
+    /// Where a node is in the text.
+    fn range(&self, node: &CstNode) -> Range<usize> {
+        let before = |node: &CstNode| node.previous_siblings().map(|node| node.to_string().len()).sum::<usize>();
+        let start = before(node) + node.ancestors().map(|node| before(&node.into())).sum::<usize>();
+        start..start + node.to_string().len()
     }
 
     /// The white space at the start of the line of a position.
@@ -120,148 +128,97 @@ impl<'a> File<'a> {
         self.text[..position].rfind(['\n', '\r']).map_or(0, |at| at + 1)
     }
 
-    /// One step of indentation: that of the first key that has a line of its own.
-    fn unit(&self) -> String {
-        let object = self.root.as_ref().and_then(ast::Value::as_object);
-        let first = object.and_then(|object| object.properties.first());
-        let indent = first.map(|first| self.indent_at(first.start())).filter(|indent| !indent.is_empty());
-        indent.unwrap_or(UNIT).to_owned()
-    }
-
-    /// The file with `inserted` in place of a range.
-    fn spliced(&self, range: Range<usize>, inserted: &str) -> String {
-        let mark = &self.whole[..self.whole.len() - self.text.len()];
-        format!("{mark}{}{inserted}{}", &self.text[..range.start], &self.text[range.end..])
+    /// The file with other texts in place of these ranges, which are in order.
+    fn spliced(&self, changes: &[(Range<usize>, &str)]) -> String {
+        let mut text = self.whole[..self.whole.len() - self.text.len()].to_owned();
+        let mut from = 0;
+        for (range, inserted) in changes {
+            text.push_str(&self.text[from..range.start]);
+            text.push_str(inserted);
+            from = range.end;
+        }
+        text + &self.text[from..]
     }
 
     /// The file with another value under a key.
-    fn replaced(&self, property: &ast::ObjectProp<'_>, value: &Value) -> String {
-        if value_of(&property.value) == *value {
-            return self.whole.to_owned();
+    fn replaced(&self, property: &CstObjectProp, value: &Value) -> Result<String, EditError> {
+        let old = property.value().map(|value| self.range(&value));
+        let old = old.ok_or_else(|| EditError::Unsafe("the file".to_owned()))?;
+        if to_json(&self.text[old.clone()])? == *value {
+            return Ok(self.whole.to_owned());
         }
-        let rendered = rendered(value, self.indent_at(property.start()), &self.unit(), self.newline());
-        self.spliced(property.value.start()..property.value.end(), &rendered)
+        let start = self.range(&property.clone().into()).start;
+        let rendered = rendered(value, self.indent_at(start), &self.unit(), self.newline());
+        Ok(self.spliced(&[(old, &rendered)]))
     }
 
     /// The file with a new key at the end of `object`.
-    fn inserted(&self, object: &ast::Object<'_>, key: &str, value: &Value) -> String {
-        let newline = self.newline();
-        let Some(last) = object.properties.last() else { return self.inserted_first(object, key, value) };
-        let is_on_lines = self.text[object.start()..last.start()].contains(['\n', '\r']);
-        let end = last.end();
-        let comma = self.comma_after(end, object.end());
-        let after_comma = comma.map_or(end, |at| at + 1);
-        if !is_on_lines {
-            let gap = if comma.is_some() { " " } else { ", " };
-            let trailing = if comma.is_some() { "," } else { "" };
-            let text = format!("{gap}{}: {}{trailing}", quoted(key), one_line(value));
-            return self.spliced(after_comma..after_comma, &text);
-        }
-        let indent = self.indent_at(last.start()).to_owned();
-        let rendered = rendered(value, &indent, &self.unit(), newline);
+    fn inserted(&self, object: &CstObject, key: &str, value: &Value) -> String {
+        let Some(last) = object.properties().pop().map(CstNode::from) else {
+            return self.inserted_first(object, key, value);
+        };
+        let (start, newline) = (self.range(&object.clone().into()).start, self.newline());
+        let Range { start: last_start, end } = self.range(&last);
+        let comma = last.trailing_comma().map(CstNode::from);
         let trailing = if comma.is_some() { "," } else { "" };
-        let line = format!("{newline}{indent}{}: {rendered}{trailing}", quoted(key));
-        // A comment behind the last value is about that value.
-        let line_end = self.rest_of_line(after_comma, object.end() - 1);
-        let (front, back) = self.text[..line_end].split_at(end);
-        let mark = &self.whole[..self.whole.len() - self.text.len()];
         let missing = if comma.is_some() { "" } else { "," };
-        format!("{mark}{front}{missing}{back}{line}{}", &self.text[line_end..])
+        let before = comma.unwrap_or(last);
+        if !self.text[start..last_start].contains(['\n', '\r']) {
+            let at = self.range(&before).end;
+            let pair = format!("{missing} {}: {}{trailing}", quoted(key), one_line(value));
+            return self.spliced(&[(at..at, &pair)]);
+        }
+        // A comment behind the last value is about that value.
+        let beside = before.next_siblings().take_while(|node| node.is_whitespace() || node.is_comment());
+        let at = self.range(&beside.filter(CstNode::is_comment).last().unwrap_or(before)).end;
+        let indent = self.indent_at(last_start);
+        let rendered = rendered(value, indent, &self.unit(), newline);
+        let line = format!("{newline}{indent}{}: {rendered}{trailing}", quoted(key));
+        self.spliced(&[(end..end, missing), (at..at, &line)])
     }
 
-    fn inserted_first(&self, object: &ast::Object<'_>, key: &str, value: &Value) -> String {
-        let newline = self.newline();
-        let outer = self.indent_at(object.start()).to_owned();
-        let unit = self.unit();
+    fn inserted_first(&self, object: &CstObject, key: &str, value: &Value) -> String {
+        let (newline, unit) = (self.newline(), self.unit());
+        let Range { start, end } = self.range(&object.clone().into());
+        let outer = self.indent_at(start);
         let indent = format!("{outer}{unit}");
         let rendered = rendered(value, &indent, &unit, newline);
-        let inner = &self.text[object.start() + 1..object.end() - 1];
-        let end = if inner.contains(['\n', '\r']) { String::new() } else { format!("{newline}{outer}") };
-        let at = object.start() + 1;
-        self.spliced(at..at, &format!("{newline}{indent}{}: {rendered}{end}", quoted(key)))
+        let is_on_lines = self.text[start..end].contains(['\n', '\r']);
+        let last = if is_on_lines { String::new() } else { format!("{newline}{outer}") };
+        self.spliced(&[(start + 1..start + 1, &format!("{newline}{indent}{}: {rendered}{last}", quoted(key)))])
     }
 
-    /// The file without one key of `object`.
-    fn without(&self, object: &ast::Object<'_>, at: usize) -> String {
-        let property = &object.properties[at];
-        let (mut start, mut end) = (property.start(), property.end());
-        let comma = self.comma_after(end, object.end());
+    /// The file without a key.
+    fn without(&self, property: &CstObjectProp) -> String {
+        let Range { mut start, mut end } = self.range(&property.clone().into());
+        let place = |comma: CstNode| self.range(&comma);
+        let comma = property.trailing_comma().map(CstNode::from).map(place);
         // A comment between the value and its comma stays where it is.
-        let is_joined = comma.is_some_and(|comma| self.text[end..comma].trim().is_empty());
-        let mut cuts = Vec::new();
-        match comma {
-            Some(comma) if is_joined => end = comma + 1,
-            Some(comma) => cuts.push(comma..comma + 1),
-            // The last one goes: what was before it needs its comma no more.
-            None => {
-                let before = at.checked_sub(1).and_then(|before| object.properties.get(before));
-                let comma = before.and_then(|before| self.comma_after(before.end(), start));
-                cuts.extend(comma.map(|comma| comma..comma + 1));
+        let is_joined = comma.as_ref().is_some_and(|comma| self.text[end..comma.start].trim().is_empty());
+        // The last one goes: what was before it needs its comma no more.
+        let before = || property.previous_property().and_then(|before| before.trailing_comma()).map(CstNode::from);
+        let other_comma = match comma {
+            Some(comma) if is_joined => {
+                end = comma.end;
+                None
             }
-        }
+            Some(comma) => Some(comma),
+            None => before().map(place),
+        };
         let line_start = self.line_start(start);
         let line_end = self.text[end..].find(['\n', '\r']).map_or(self.text.len(), |found| end + found);
         let is_alone = self.text[line_start..start].trim().is_empty() && self.text[end..line_end].trim().is_empty();
-        if is_alone && line_end < self.text.len() && line_start > object.start() {
+        if is_alone && line_end < self.text.len() {
             start = line_start;
             end = line_end + if self.text[line_end..].starts_with("\r\n") { 2 } else { 1 };
         } else if is_joined {
             end += self.text[end..].len() - self.text[end..].trim_start_matches(' ').len();
         }
-        cuts.push(start..end);
-        cuts.sort_by_key(|cut| cut.start);
-        let mut text = self.whole[..self.whole.len() - self.text.len()].to_owned();
-        let mut from = 0;
-        for cut in cuts {
-            text.push_str(&self.text[from..cut.start]);
-            from = cut.end;
-        }
-        text.push_str(&self.text[from..]);
-        text
+        let mut cuts: Vec<(Range<usize>, &str)> = other_comma.into_iter().map(|comma| (comma, "")).collect();
+        cuts.push((start..end, ""));
+        cuts.sort_by_key(|(cut, _)| cut.start);
+        self.spliced(&cuts)
     }
-
-    /// The comma behind a value, if one comes before `end`; comments in between are passed over.
-    fn comma_after(&self, position: usize, end: usize) -> Option<usize> {
-        let mut at = position;
-        while at < end {
-            let rest = &self.text[at..end];
-            match rest.as_bytes().first()? {
-                b',' => return Some(at),
-                b'/' => at += comment_length(rest),
-                byte if byte.is_ascii_whitespace() => at += 1,
-                _ => return None,
-            }
-        }
-        None
-    }
-
-    /// Where the comments end that stand behind a position in its line.
-    fn rest_of_line(&self, position: usize, end: usize) -> usize {
-        let (mut at, mut last) = (position, position);
-        while at < end {
-            let rest = &self.text[at..end];
-            match rest.as_bytes().first() {
-                Some(b'/') => {
-                    at += comment_length(rest);
-                    last = at;
-                    if rest.starts_with("//") {
-                        break;
-                    }
-                }
-                Some(b' ' | b'\t') => at += 1,
-                _ => break,
-            }
-        }
-        last
-    }
-}
-
-/// The length of the comment that `text` begins with, without the end of its line.
-fn comment_length(text: &str) -> usize {
-    if text.starts_with("/*") {
-        return text.find("*/").map_or(text.len(), |end| end + 2);
-    }
-    text.find(['\n', '\r']).unwrap_or(text.len()).max(1)
 }
 
 fn quoted(text: &str) -> String {

@@ -88,7 +88,7 @@ pub(super) fn run(runtime: &Runtime, talk: &mut Talk, history: Option<&Path>) ->
 /// Writes the prompts to a file that only its owner may read.
 fn save_history(editor: &mut Editor<Commands, DefaultHistory>, file: &Path) -> Result<(), ReadlineError> {
     if let Some(folder) = file.parent() {
-        crate::running::make_private(folder)?;
+        pegboard_state::platform::make_folder_private(folder)?;
     }
     editor.save_history(file)
 }

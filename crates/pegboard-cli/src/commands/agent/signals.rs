@@ -4,19 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::terminal::Found;
+pub(super) use crate::platform::Stop;
+use crate::platform::{StopSignals, TerminalModes};
 
 /// The exit code of a program that was stopped from the keyboard.
 pub(crate) const INTERRUPTED: u8 = 130;
-
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// The person, who wants this run to end.
-    Interrupt,
-    /// The system, which wants us to end.
-    Terminate,
-}
 
 /// What a signal would stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +30,10 @@ pub(super) struct Signals {
 
 impl Signals {
     /// Starts to listen; `found` is restored before a signal ends the program.
-    pub(super) fn listen(found: Found) -> Self {
+    pub(super) fn listen(found: TerminalModes) -> Self {
         let (asked, _) = watch::channel(None);
         let signals = Self { work: Arc::new(Mutex::new(Work::None)), asked: Arc::new(asked) };
-        let (own, mut source) = (signals.clone(), Source::new());
+        let (own, mut source) = (signals.clone(), StopSignals::new());
         tokio::spawn(async move {
             while let Some(stop) = source.next().await {
                 own.take(stop, &found);
@@ -50,7 +42,7 @@ impl Signals {
         signals
     }
 
-    fn take(&self, stop: Stop, found: &Found) {
+    fn take(&self, stop: Stop, found: &TerminalModes) {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         match *work {
             Work::Running => {
@@ -93,54 +85,5 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Work::None;
-    }
-}
-
-/// Where signals come from.
-#[cfg(unix)]
-struct Source {
-    interrupt: Option<tokio::signal::unix::Signal>,
-    terminate: Option<tokio::signal::unix::Signal>,
-    hangup: Option<tokio::signal::unix::Signal>,
-}
-
-#[cfg(unix)]
-impl Source {
-    /// A signal that cannot be listened to does what it always does.
-    fn new() -> Self {
-        use tokio::signal::unix::{SignalKind, signal};
-        Self {
-            interrupt: signal(SignalKind::interrupt()).ok(),
-            terminate: signal(SignalKind::terminate()).ok(),
-            hangup: signal(SignalKind::hangup()).ok(),
-        }
-    }
-
-    async fn next(&mut self) -> Option<Stop> {
-        async fn received(signal: &mut Option<tokio::signal::unix::Signal>) -> Option<()> {
-            match signal {
-                Some(signal) => signal.recv().await,
-                None => std::future::pending().await,
-            }
-        }
-        tokio::select! {
-            got = received(&mut self.interrupt) => got.map(|()| Stop::Interrupt),
-            got = received(&mut self.terminate) => got.map(|()| Stop::Terminate),
-            got = received(&mut self.hangup) => got.map(|()| Stop::Terminate),
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Source;
-
-#[cfg(not(unix))]
-impl Source {
-    fn new() -> Self {
-        Self
-    }
-
-    async fn next(&mut self) -> Option<Stop> {
-        tokio::signal::ctrl_c().await.ok().map(|()| Stop::Interrupt)
     }
 }

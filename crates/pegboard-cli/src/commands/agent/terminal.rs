@@ -1,17 +1,18 @@
 //! The terminal: how wide it is, what is typed into it, and how it was found.
 
-use std::io::{self, IsTerminal, stderr, stdin};
+use std::io::{IsTerminal, stderr, stdin};
 
-use crate::plain::one_line;
+pub(super) use crate::platform::{TerminalModes, forget_typed, read_line};
+use crate::{
+    plain::one_line,
+    platform::{self, MAX_LINE},
+};
 
 /// The width when there is no terminal, or one that does not say.
 const USUAL_WIDTH: usize = 100;
 
 /// Narrower than this nothing can be read; a terminal that says so means something else.
 const LEAST_WIDTH: usize = 20;
-
-/// The longest line that a terminal hands over.
-const MAX_LINE: usize = 4096;
 
 /// Whether a person sits at the other end: one who can read questions and type answers.
 pub(super) fn is_attended() -> bool {
@@ -20,61 +21,15 @@ pub(super) fn is_attended() -> bool {
 
 /// Columns of the terminal that talk goes to.
 pub(super) fn width() -> usize {
-    let columns = if stderr().is_terminal() { columns() } else { None };
+    let columns = if stderr().is_terminal() { platform::error_size() } else { None };
+    let columns = columns.map(|(columns, _)| columns);
     columns.filter(|columns| *columns >= LEAST_WIDTH).unwrap_or(USUAL_WIDTH)
-}
-
-#[cfg(unix)]
-fn columns() -> Option<usize> {
-    rustix::termios::tcgetwinsize(stderr()).ok().map(|size| usize::from(size.ws_col))
-}
-
-#[cfg(not(unix))]
-fn columns() -> Option<usize> {
-    None
-}
-
-/// How the terminal was set when we began.
-#[derive(Clone)]
-pub(super) struct Found {
-    #[cfg(unix)]
-    modes: Option<rustix::termios::Termios>,
-}
-
-impl Found {
-    pub(super) fn look() -> Self {
-        Self {
-            #[cfg(unix)]
-            modes: rustix::termios::tcgetattr(stdin()).ok(),
-        }
-    }
-
-    /// Changes how it was found, unless another program has the terminal: that would stop this one.
-    #[cfg(unix)]
-    fn set(&self, change: impl FnOnce(&mut rustix::termios::Termios)) {
-        use rustix::termios::{OptionalActions, tcgetpgrp, tcsetattr};
-        let is_ours = tcgetpgrp(stdin()).is_ok_and(|group| group == rustix::process::getpgrp());
-        if let Some(modes) = self.modes.as_ref().filter(|_| is_ours) {
-            let mut modes = modes.clone();
-            change(&mut modes);
-            let _ = tcsetattr(stdin(), OptionalActions::Now, &modes);
-        }
-    }
-
-    /// Leaves it as it was found: whoever ends in the middle of a line that is being edited
-    /// would leave a terminal that shows nothing.
-    pub(super) fn restore(&self) {
-        #[cfg(unix)]
-        if let Some(modes) = &self.modes {
-            let _ = rustix::termios::tcsetattr(stdin(), rustix::termios::OptionalActions::Now, modes);
-        }
-    }
 }
 
 /// The keyboard of a conversation: text that is typed while the model works is not shown, since it
 /// would mix with the answer, and waits for the next prompt.
 pub(super) struct Keyboard {
-    found: Found,
+    found: TerminalModes,
     /// Typed before a question, which it must not answer; nor is it sent by itself.
     kept: String,
     /// Typed since then.
@@ -91,7 +46,7 @@ pub(super) enum Typed {
 }
 
 impl Keyboard {
-    pub(super) fn new(found: Found) -> Self {
+    pub(super) fn new(found: TerminalModes) -> Self {
         Self { found, kept: String::new(), ahead: String::new() }
     }
 
@@ -103,8 +58,7 @@ impl Keyboard {
 
     /// Does not show typed keys.
     pub(super) fn hide_typed(&self) {
-        #[cfg(unix)]
-        self.found.set(|modes| modes.local_modes.remove(rustix::termios::LocalModes::ECHO));
+        self.found.hide_typed();
     }
 
     /// Keeps what was typed so far for the next prompt, and shows what is typed from now on.
@@ -115,20 +69,7 @@ impl Keyboard {
 
     /// Reads what was typed so far, and shows what is typed from now on.
     fn read_typed(&mut self) {
-        #[cfg(unix)]
-        {
-            use rustix::termios::{LocalModes, SpecialCodeIndex};
-            // Without lines, everything typed can be read at once.
-            self.found.set(|modes| {
-                modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
-                modes.special_codes[SpecialCodeIndex::VMIN] = 0;
-                modes.special_codes[SpecialCodeIndex::VTIME] = 0;
-            });
-            let mut typed = [0; MAX_LINE];
-            if let Ok(length) = rustix::io::read(stdin(), &mut typed) {
-                self.ahead.push_str(&String::from_utf8_lossy(&typed[..length]));
-            }
-        }
+        self.ahead.push_str(&self.found.take_typed());
         self.found.restore();
     }
 
@@ -152,50 +93,12 @@ fn take_line(kept: &mut String, ahead: &mut String) -> Typed {
 }
 
 /// Shows typed keys again when it is dropped.
-pub(super) struct Hidden(Found);
+pub(super) struct Hidden(TerminalModes);
 
 impl Drop for Hidden {
     fn drop(&mut self) {
         self.0.restore();
     }
-}
-
-/// Forgets what was typed before it was asked for.
-pub(super) fn forget_typed() {
-    #[cfg(unix)]
-    let _ = rustix::termios::tcflush(stdin(), rustix::termios::QueueSelector::IFlush);
-}
-
-/// Reads one line, unless `is_over` before it is there: then nothing is taken away from
-/// whoever reads next. `None` when there are no more lines. Blocks.
-#[cfg(unix)]
-pub(super) fn read_line(is_over: impl Fn() -> bool) -> io::Result<Option<String>> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    /// How soon a question that nobody waits for any more is dropped.
-    const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    let input = stdin();
-    while !is_over() {
-        // A terminal is readable when a line is complete; so much is read, and no more.
-        match poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&PATIENCE)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => {
-                let mut line = [0; MAX_LINE];
-                return match rustix::io::read(&input, &mut line)? {
-                    0 => Ok(None),
-                    length => Ok(Some(String::from_utf8_lossy(&line[..length]).into_owned())),
-                };
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(None)
-}
-
-/// Reads one line; `None` when there are no more lines. Blocks.
-#[cfg(not(unix))]
-pub(super) fn read_line(_is_over: impl Fn() -> bool) -> io::Result<Option<String>> {
-    let mut line = String::new();
-    Ok((stdin().read_line(&mut line)? > 0).then_some(line))
 }
 
 #[cfg(test)]

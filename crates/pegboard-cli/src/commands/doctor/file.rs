@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pegboard_config::document::{Missing, Problem, Problems};
+use pegboard_state::platform;
 
 use super::{
     Case,
@@ -202,15 +203,8 @@ fn readable(file: &Path) -> Finding {
     Finding::warning(Check::ReadableSecret, message, hint)
 }
 
-#[cfg(unix)]
 fn is_open_to_others(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(file).is_ok_and(|data| data.permissions().mode() & 0o044 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_open_to_others(_file: &Path) -> bool {
-    false
+    std::fs::metadata(file).is_ok_and(|data| platform::is_readable_by_others(&data))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::{
 };
 
 use pegboard_http::ListenError;
+use pegboard_state::platform;
 use pegboard_upstream::{Pins, WaitingPin, config::ServerConfig};
 
 use super::finding::{Check, Finding, count, listed};
@@ -82,8 +83,7 @@ pub(super) fn serving(config: &Config, state: Option<&str>, file: &Path) -> Vec<
     running.filter(|running| running.configuration.as_ref() == Some(&file)).map(|running| running.pid).collect()
 }
 
-/// The process that listens on a port, as far as the system tells.
-#[cfg(target_os = "linux")]
+/// The process that listens on a port. Only the files of Linux tell.
 fn holder(port: u16) -> Option<(String, u32)> {
     use std::fs;
     let sockets = ["/proc/net/tcp", "/proc/net/tcp6"].iter().filter_map(|file| fs::read_to_string(file).ok());
@@ -101,7 +101,6 @@ fn holder(port: u16) -> Option<(String, u32)> {
 }
 
 /// The socket in a line of the system's table, if it listens on this port.
-#[cfg(target_os = "linux")]
 fn listening_inode(line: &str, port: u16) -> Option<u64> {
     /// How the table says that a socket listens.
     const LISTENS: &str = "0A";
@@ -109,11 +108,6 @@ fn listening_inode(line: &str, port: u16) -> Option<u64> {
     let (_, its) = fields.get(1)?.rsplit_once(':')?;
     let is_it = u16::from_str_radix(its, 16).ok()? == port && fields.get(3) == Some(&LISTENS);
     fields.get(9).filter(|_| is_it)?.parse().ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn holder(_port: u16) -> Option<(String, u32)> {
-    None
 }
 
 /// Whether something could be kept between runs.
@@ -139,7 +133,7 @@ fn unusable(folder: &Path) -> Option<Finding> {
     match found {
         None => warn("cannot be created"),
         Some(found) if !found.is_dir() => warn("is not a folder, or its parent is a file"),
-        Some(found) if !is_writable(found) => warn("is not writable"),
+        Some(found) if !platform::can_write_to(found) => warn("is not writable"),
         Some(found) if found == folder => rights(folder),
         Some(_) => None,
     }
@@ -166,37 +160,19 @@ pub(super) fn held_tools(config: &Config, flag: Option<&str>) -> Vec<Finding> {
     config.servers.iter().filter(|server| server.is_enabled && server.holds_unseen()).filter_map(finding).collect()
 }
 
-#[cfg(unix)]
-fn is_writable(folder: &Path) -> bool {
-    use rustix::fs::Access;
-    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_ok()
-}
-
-#[cfg(not(unix))]
-fn is_writable(folder: &Path) -> bool {
-    std::fs::metadata(folder).is_ok_and(|data| !data.permissions().readonly())
-}
-
 /// The folder must be ours alone to write to: whoever else can could name tools.
-#[cfg(unix)]
 fn rights(folder: &Path) -> Option<Finding> {
-    use std::os::unix::fs::MetadataExt as _;
     let data = std::fs::metadata(folder).ok()?;
     let shown = folder.display();
-    let (reason, hint) = if data.uid() != rustix::process::geteuid().as_raw() {
+    let (reason, hint) = if !platform::is_own(&data) {
         ("belongs to another user", "choose your own folder with `pegboard.stateFolder` or `--state`".to_owned())
-    } else if data.mode() & 0o022 != 0 {
+    } else if platform::is_writable_by_others(&data) {
         ("is writable by other users", format!("`chmod go-w {}`", quoted(folder)))
     } else {
         return None;
     };
     let message = format!("the state folder `{shown}` {reason} and is not used");
     Some(Finding::warning(Check::StateFolder, message, hint))
-}
-
-#[cfg(not(unix))]
-fn rights(_folder: &Path) -> Option<Finding> {
-    None
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use pegboard_process::System;
+
 /// Opens an address in the program that `BROWSER` names, or as this system does it. It is not
 /// waited for: some of these programs run as long as the browser does.
 pub(super) fn open(url: &str) -> io::Result<()> {
@@ -15,20 +17,16 @@ pub(super) fn open(url: &str) -> io::Result<()> {
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
 }
 
-#[cfg(target_os = "macos")]
+/// The program that opens an address on this system.
 fn usual() -> Command {
-    Command::new("open")
-}
-
-#[cfg(windows)]
-fn usual() -> Command {
-    // Not through the shell, which would read the address.
-    let mut command = Command::new("rundll32");
-    command.arg("url.dll,FileProtocolHandler");
-    command
-}
-
-#[cfg(not(any(target_os = "macos", windows)))]
-fn usual() -> Command {
-    Command::new("xdg-open")
+    match System::current() {
+        System::Linux => Command::new("xdg-open"),
+        System::Mac => Command::new("open"),
+        System::Windows => {
+            // Not through the shell, which would read the address.
+            let mut command = Command::new("rundll32");
+            command.arg("url.dll,FileProtocolHandler");
+            command
+        }
+    }
 }

@@ -7,6 +7,8 @@ use std::{
     time::SystemTime,
 };
 
+use pegboard_state::platform::file_number;
+
 use crate::{
     config::{Config, Content},
     error::CliError,
@@ -21,11 +23,7 @@ pub(super) type Marks = BTreeMap<PathBuf, Mark>;
 /// The mark of the file at `path`.
 pub(super) fn mark(path: &Path) -> Mark {
     let data = fs::metadata(path).ok()?;
-    #[cfg(unix)]
-    let number = std::os::unix::fs::MetadataExt::ino(&data);
-    #[cfg(not(unix))]
-    let number = 0;
-    Some((data.modified().ok(), data.len(), number))
+    Some((data.modified().ok(), data.len(), file_number(&data)))
 }
 
 /// The marks of these files.

@@ -1,6 +1,6 @@
 //! Letting a gateway be found and asked while it runs.
 
-use std::path::Path;
+use std::{io::ErrorKind, path::Path};
 
 use axum::Router;
 use pegboard_gateway::control::Options;
@@ -11,7 +11,6 @@ use crate::running::{self, Registration, Running};
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     _registration: Option<Registration>,
-    #[cfg(unix)]
     socket: Option<tokio::task::JoinHandle<()>>,
 }
 
@@ -40,7 +39,6 @@ impl Presence {
         presence
     }
 
-    #[cfg(unix)]
     fn open_socket(&mut self, folder: &Path, router: Router) -> Option<std::path::PathBuf> {
         let socket = running::socket(folder).and_then(|path| pegboard_http::LocalListener::bind(&path));
         match socket {
@@ -49,21 +47,18 @@ impl Presence {
                 self.socket = Some(tokio::spawn(listener.serve(router)));
                 Some(path)
             }
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                tracing::info!("no control socket on this system, `pegboard status` cannot reach this gateway");
+                None
+            }
             Err(error) => {
                 tracing::warn!(%error, "no control socket, `pegboard status` cannot reach this gateway");
                 None
             }
         }
     }
-
-    #[cfg(not(unix))]
-    fn open_socket(&mut self, _folder: &Path, _router: Router) -> Option<std::path::PathBuf> {
-        tracing::info!("control sockets not supported on this system, `pegboard status` cannot reach this gateway");
-        None
-    }
 }
 
-#[cfg(unix)]
 impl Drop for Presence {
     fn drop(&mut self) {
         if let Some(socket) = &self.socket {

@@ -22,7 +22,7 @@ use crate::{
     embeddings::{self, Chosen},
     error::CliError,
     logging::LogBuffer,
-    memory,
+    platform::memory,
     rankers::{RankerName, shared_rankers},
     trust,
     usage::{self, Keeper},

@@ -12,6 +12,7 @@ use super::words::{long, short, some};
 use crate::{
     output::{FAINT, STRONG, count},
     plain::{clean, columns_of, cut},
+    platform::output_size,
 };
 
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -41,21 +42,8 @@ const MAX_DIFF_LINES: usize = 6;
 
 /// How wide a screen can be.
 pub(super) fn width() -> usize {
-    let columns = if stdout().is_terminal() { size().map(|(columns, _)| columns) } else { None };
+    let columns = if stdout().is_terminal() { output_size().map(|(columns, _)| columns) } else { None };
     columns.filter(|columns| *columns >= LEAST_WIDTH).unwrap_or(USUAL_WIDTH)
-}
-
-/// Columns and rows of the terminal.
-#[cfg(unix)]
-pub(super) fn size() -> Option<(usize, usize)> {
-    let size = rustix::termios::tcgetwinsize(stdout()).ok()?;
-    Some((size.ws_col.into(), size.ws_row.into()))
-}
-
-/// Columns and rows of the terminal.
-#[cfg(not(unix))]
-pub(super) fn size() -> Option<(usize, usize)> {
-    None
 }
 
 /// Everything, for a terminal of this width.

@@ -15,6 +15,7 @@ use crate::{
     error::CliError,
     output::{self, FAINT, counted},
     plain,
+    platform::output_size,
 };
 
 /// How often the gateway is asked.
@@ -81,7 +82,7 @@ impl Screen {
 
     /// Puts `text` in the place of what is there, without a moment of emptiness.
     fn draw(&mut self, text: &str) -> Result<(), CliError> {
-        let rows = screen::size().map_or(USUAL_ROWS, |(_, rows)| rows).max(2);
+        let rows = output_size().map_or(USUAL_ROWS, |(_, rows)| rows).max(2);
         let mut frame = String::from("\u{1b}[H");
         let lines: Vec<&str> = text.lines().collect();
         let fitting = if lines.len() < rows { lines.len() } else { rows - 2 };

@@ -26,8 +26,7 @@ use rustix::{
     thread::UnshareFlags,
 };
 
-use super::bubblewrap::OURS;
-use crate::shell::spec::Layout;
+use super::{bubblewrap::OURS, spec::Layout};
 
 /// The host name inside.
 const HOST_NAME: &[u8] = b"pegboard";
@@ -63,8 +62,8 @@ fn separate(layout: &str) -> Result<u8, String> {
     powers::keep_in_child().map_err(|error| format!("cannot use capabilities in a user namespace: {error}"))?;
     let mut command = Command::new(&own);
     command.args(["confine", "--root", layout]).env_clear().current_dir("/");
-    let child = command.spawn().map_err(|error| format!("cannot start `{}`: {error}", own.display()))?;
-    Ok(processes::wait_for(&child))
+    let mut child = command.spawn().map_err(|error| format!("cannot start `{}`: {error}", own.display()))?;
+    Ok(processes::wait_for(&mut child))
 }
 
 fn build(layout: &str) -> Result<u8, String> {

@@ -22,10 +22,10 @@ use crate::shell::{
     WORKSPACE,
     confine::{
         bubblewrap::OURS,
+        private::SOCKET,
+        spec::Layout,
         system::{CONFIGURATION, PROGRAMS},
     },
-    private::SOCKET,
-    spec::Layout,
 };
 
 /// Where the old root is while the new one is built.

@@ -149,15 +149,16 @@ proptest! {
 
     #[test]
     fn a_changed_server_changes_nothing_else(text in file(), at in 0..4_usize) {
-        let parsed = File::parse(&text).expect("a file");
-        let root = parsed.root.as_ref().and_then(ast::Value::as_object).expect("an object");
-        let servers = property(root, "mcpServers").and_then(|servers| servers.value.as_object()).expect("servers");
-        if let Some(server) = servers.properties.get(at) {
-            let (before, after) = (&parsed.text[..server.value.start()], &parsed.text[server.value.end()..]);
-            let edited = set(&text, &["mcpServers"], server.name.as_str(), &entry()).expect("an edit");
+        let file = File::parse(&text).expect("a file");
+        let servers = file.root.object_value().and_then(|root| root.object_value("mcpServers")).expect("servers");
+        if let Some(server) = servers.properties().get(at) {
+            let value = file.range(&server.value().expect("a value"));
+            let (before, after) = (&file.text[..value.start], &file.text[value.end..]);
+            let name = server.decoded_name().expect("a name");
+            let edited = set(&text, &["mcpServers"], &name, &entry()).expect("an edit");
             prop_assert!(edited.trim_start_matches(MARK).starts_with(before) && edited.ends_with(after));
             let mut expected = to_json(&text).expect("JSON");
-            expected["mcpServers"][server.name.as_str()] = entry();
+            expected["mcpServers"][&name] = entry();
             prop_assert_eq!(to_json(&edited).expect("JSON"), expected);
         }
     }
@@ -171,5 +172,11 @@ proptest! {
         }
         prop_assert_eq!(to_json(&edited).expect("JSON"), expected, "{}\n{}", text, edited);
         prop_assert!(is_within(&edited, &text));
+    }
+
+    #[test]
+    fn the_tree_has_all_of_the_text(text in file()) {
+        let file = File::parse(&text).expect("a file");
+        prop_assert_eq!(file.root.to_string(), file.text);
     }
 }

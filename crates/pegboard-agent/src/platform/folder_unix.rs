@@ -18,11 +18,11 @@ const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
 /// A session's folder.
-pub(super) struct Folder(OwnedFd);
+pub(crate) struct Folder(OwnedFd);
 
 impl Folder {
     /// Opens the folder, and makes it and those above it where they are missing.
-    pub(super) fn make(root: &Path, session: &str) -> io::Result<Self> {
+    pub(crate) fn make(root: &Path, session: &str) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(root)?;
         match rfs::mkdirat(open_root(root)?, session, Mode::from_raw_mode(FOLDER_MODE as rfs::RawMode)) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => Self::open(root, session),
@@ -31,7 +31,7 @@ impl Folder {
     }
 
     /// Opens the folder; links are not followed, and somebody else's folder is refused.
-    pub(super) fn open(root: &Path, session: &str) -> io::Result<Self> {
+    pub(crate) fn open(root: &Path, session: &str) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = rfs::openat(open_root(root)?, session, flags, Mode::empty())?;
         if rfs::fstat(&folder)?.st_uid != geteuid().as_raw() {
@@ -41,7 +41,7 @@ impl Folder {
     }
 
     /// Opens a file to read. One with a second name may be somebody else's.
-    pub(super) fn read(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn read(&self, name: &str) -> io::Result<File> {
         // A pipe with nobody at its other end must not keep us waiting.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = rfs::openat(&self.0, name, flags, Mode::empty())?;
@@ -53,21 +53,21 @@ impl Folder {
     }
 
     /// Makes a file that was not there.
-    pub(super) fn create(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rfs::openat(&self.0, name, flags, Mode::from_raw_mode(FILE_MODE as rfs::RawMode))?.into())
     }
 
-    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(rfs::renameat(&self.0, from, &self.0, to)?)
     }
 
-    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         Ok(rfs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
     /// When a file was last written. Only of files: of a link or a folder it is an error.
-    pub(super) fn modified(&self, name: &str) -> io::Result<SystemTime> {
+    pub(crate) fn modified(&self, name: &str) -> io::Result<SystemTime> {
         let stat = rfs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if !is_file(&stat) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -77,7 +77,7 @@ impl Folder {
     }
 
     /// What is in it, as far as it can be ours: names in UTF-8.
-    pub(super) fn names(&self) -> io::Result<Vec<String>> {
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
             if let Ok(name) = entry?.file_name().to_str() {

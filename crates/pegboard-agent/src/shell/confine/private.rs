@@ -14,7 +14,8 @@ use std::{
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use tokio::net::UnixListener;
 
-use super::{error::ShellError, tidy};
+use super::tidy;
+use crate::shell::error::ShellError;
 
 /// The socket of the tool API in a command's private folder.
 pub(super) const SOCKET: &str = "api.sock";

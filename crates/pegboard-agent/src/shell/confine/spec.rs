@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::ran::Ending;
+use crate::shell::ran::Ending;
 
 /// The order to run a command, one line on the confining program's standard input: arguments
 /// can be read by everybody, and it holds a token.
@@ -34,7 +34,6 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Whether commands have a file system, processes and a network of their own.
-    #[cfg(unix)]
     pub(crate) fn is_apart(&self) -> bool {
         matches!(self, Self::Bubblewrap { .. } | Self::Namespaces)
     }

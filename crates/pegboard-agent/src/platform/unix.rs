@@ -1,37 +1,36 @@
-//! What the process gives up before it reads anything.
+//! Unix users and resource limits.
 
 use std::io;
 
-use super::Job;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Takes away files, sockets, memory and time beyond what the job may use.
-#[cfg(unix)]
-pub(super) fn confine(job: &Job) -> io::Result<()> {
-    use rustix::process::Resource;
+/// Whether this process runs as root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
 
+/// The size of standard input, if that is a file.
+pub(crate) fn input_size() -> Option<usize> {
+    let size = rustix::fs::fstat(io::stdin()).ok()?.st_size;
+    usize::try_from(size).ok().filter(|size| *size > 0)
+}
+
+/// Takes away files, sockets, memory and time beyond what the process may use from now on.
+pub(crate) fn give_up_rights(memory_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
     // Before the limit on files: it needs one for a moment.
     #[cfg(target_os = "linux")]
     forget_files();
-    limit(Resource::As, job.memory_bytes, job.memory_bytes)?;
+    limit(Resource::As, memory_bytes, memory_bytes)?;
     // The first limit ends the process with a signal that says why, the second without.
-    limit(Resource::Cpu, job.cpu_seconds, job.cpu_seconds.saturating_add(1))?;
+    limit(Resource::Cpu, cpu_seconds, cpu_seconds.saturating_add(1))?;
     limit(Resource::Fsize, 0, 0)?;
     limit(Resource::Core, 0, 0)?;
     // The three that are open stay open.
     limit(Resource::Nofile, 3, 3)
 }
 
-/// There are no such limits here; whoever started the process watches the clock.
-#[cfg(not(unix))]
-pub(super) fn confine(_job: &Job) -> io::Result<()> {
-    Ok(())
-}
-
 /// Lowers a limit; one that is lower already stays.
-#[cfg(unix)]
-fn limit(resource: rustix::process::Resource, current: u64, maximum: u64) -> io::Result<()> {
-    use rustix::process::{Rlimit, getrlimit, setrlimit};
-
+fn limit(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
     let maximum = getrlimit(resource).maximum.map_or(maximum, |already| already.min(maximum));
     let limit = Rlimit { current: Some(current.min(maximum)), maximum: Some(maximum) };
     Ok(setrlimit(resource, limit)?)

@@ -8,17 +8,17 @@ use std::{
 };
 
 /// A session's folder.
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     /// Opens the folder, and makes it and those above it where they are missing.
-    pub(super) fn make(root: &Path, session: &str) -> io::Result<Self> {
+    pub(crate) fn make(root: &Path, session: &str) -> io::Result<Self> {
         fs::create_dir_all(root.join(session))?;
         Self::open(root, session)
     }
 
     /// Opens the folder; links are not followed.
-    pub(super) fn open(root: &Path, session: &str) -> io::Result<Self> {
+    pub(crate) fn open(root: &Path, session: &str) -> io::Result<Self> {
         let path = root.join(session);
         if !fs::symlink_metadata(&path)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -27,33 +27,33 @@ impl Folder {
     }
 
     /// Opens a file to read.
-    pub(super) fn read(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn read(&self, name: &str) -> io::Result<File> {
         self.modified(name)?;
         let file = File::open(self.0.join(name))?;
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
     /// Makes a file that was not there.
-    pub(super) fn create(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         File::create_new(self.0.join(name))
     }
 
-    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         fs::rename(self.0.join(from), self.0.join(to))
     }
 
-    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.0.join(name))
     }
 
     /// When a file was last written. Only of files: of a link or a folder it is an error.
-    pub(super) fn modified(&self, name: &str) -> io::Result<SystemTime> {
+    pub(crate) fn modified(&self, name: &str) -> io::Result<SystemTime> {
         let metadata = fs::symlink_metadata(self.0.join(name))?;
         if metadata.is_file() { metadata.modified() } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
     /// What is in it, as far as it can be ours: names in UTF-8.
-    pub(super) fn names(&self) -> io::Result<Vec<String>> {
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let entries = fs::read_dir(&self.0)?;
         Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }

@@ -1,4 +1,4 @@
-//! A door for whoever runs us: a socket in their file system that nobody else can open.
+//! A local socket for the user that runs the program, which no other user can open.
 
 use std::{
     convert::Infallible,
@@ -13,7 +13,7 @@ use axum::{Router, body::Body, http::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
-    net::{UnixListener, UnixStream},
+    net::{TcpSocket, UnixListener, UnixStream},
     sync::Semaphore,
 };
 use tower::ServiceExt as _;
@@ -108,4 +108,9 @@ async fn converse(stream: UnixStream, router: Router) -> hyper::Result<()> {
         .header_read_timeout(PATIENCE)
         .serve_connection(TokioIo::new(Unstalled::new(stream, PATIENCE)), service)
         .await
+}
+
+/// Lets a restart use the port at once, without waiting for the connections of the last run.
+pub(crate) fn reuse_address(socket: &TcpSocket) -> io::Result<()> {
+    socket.set_reuseaddr(true)
 }
