@@ -140,6 +140,24 @@ fn test() -> Result<(), String> {
     Ok(())
 }
 
+/// Checks the combinations of features that the tests do not build: those of the program without each other, and the
+/// library in steps.
+fn features(name: &str) -> Result<(), String> {
+    let combinations: [&[&str]; 6] = [
+        &["--package", "pegboard-cli", "--no-default-features"],
+        &["--package", "pegboard-cli", "--no-default-features", "--features", "bm25,tokenizer"],
+        &["--package", "pegboard-cli", "--no-default-features", "--features", "code-execution,telemetry"],
+        &["--package", "pegboard", "--no-default-features"],
+        &["--package", "pegboard", "--features", "bm25,llm"],
+        &["--package", "pegboard", "--all-features"],
+    ];
+    // Clippy, because it can fail on warnings without compiling the dependencies again.
+    let check = |combination: &&[&str]| {
+        run(name, cargo_command().args(["clippy", "--quiet"]).args(*combination).args(["--", "-D", "warnings"]))
+    };
+    combinations.iter().try_for_each(check)
+}
+
 /// Builds what the benchmarks measure.
 fn build_release() -> Result<(), String> {
     step("build", cargo(&["build", "--release", "--package", "pegboard-cli", "--package", "pegboard-testkit"]))

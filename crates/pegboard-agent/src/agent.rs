@@ -23,12 +23,11 @@ use tokio::{
 use crate::{
     builder::AgentBuilder,
     calls::Hands,
-    code::ToolApi,
+    commands::ToolApi,
     custom::Registry,
     events::Event,
     final_answer::FinalAnswer,
     settings::{Limits, Mode, Prices},
-    shell::Sandbox,
     state::{SaveError, Talk, Writer},
 };
 
@@ -277,9 +276,10 @@ impl Agent {
         self.shared.talk.lock().await.conversation.choice().clone()
     }
 
-    /// What confines commands, in code execution mode.
-    pub fn sandbox(&self) -> Option<&Sandbox> {
-        self.shared.hands.shell.get().map(|shell| shell.sandbox())
+    /// Returns what confines commands, in code execution mode.
+    #[cfg(feature = "code-execution")]
+    pub fn sandbox(&self) -> Option<&crate::shell::Sandbox> {
+        self.shared.hands.commands.get().map(|commands| commands.sandbox())
     }
 
     /// The names of the tools that the model sees. During a run: at its last step.

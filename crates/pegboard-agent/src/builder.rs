@@ -22,13 +22,13 @@ pub use self::error::BuildError;
 use self::history::History;
 use crate::{
     agent::ModelClient,
+    commands::CommandSettings,
     custom::{CustomTool, ToolDef, ToolHandler, ToolMeta},
     final_answer::FinalAnswer,
     outputs::OutputSettings,
     people::{Approval, Grants, Human, Policy},
     program::Program,
     settings::{Limits, Mode, Prices, ToolSearch},
-    shell::ShellSettings,
 };
 
 /// An agent to be.
@@ -52,8 +52,7 @@ pub struct AgentBuilder {
     limits: Limits,
     prices: Option<Prices>,
     outputs: Option<OutputSettings>,
-    shell: Option<ShellSettings>,
-    has_own_folder: bool,
+    commands: CommandSettings,
     program: Option<Program>,
     human: Option<Arc<dyn Human>>,
     approval: Approval,
@@ -93,8 +92,7 @@ impl AgentBuilder {
             limits: Limits::default(),
             prices: None,
             outputs: None,
-            shell: None,
-            has_own_folder: false,
+            commands: CommandSettings::default(),
             program: None,
             human: None,
             approval: Approval::Never,
@@ -240,16 +238,18 @@ impl AgentBuilder {
     }
 
     /// Tools are an HTTP API for commands that the model writes and that run like this.
-    pub fn code_execution(mut self, settings: ShellSettings) -> Self {
-        self.shell = Some(settings);
+    #[cfg(feature = "code-execution")]
+    pub fn code_execution(mut self, settings: crate::shell::ShellSettings) -> Self {
+        self.commands.shell = Some(settings);
         self.mode = Mode::CodeExecution;
         self
     }
 
-    /// Each conversation works in a folder of its own, below that of its [`ShellSettings`]: what
-    /// one leaves there must not be run by another.
+    /// Each conversation works in a folder of its own, below that of its
+    /// [`ShellSettings`](crate::shell::ShellSettings): what one leaves there must not be run by another.
+    #[cfg(feature = "code-execution")]
     pub fn own_folder(mut self) -> Self {
-        self.has_own_folder = true;
+        self.commands.has_own_folder = true;
         self
     }
 

@@ -4,12 +4,12 @@ use std::{
     collections::BTreeSet,
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
     time::Duration,
 };
 
 use pegboard_core::{Catalog, Selection, Tool};
-use pegboard_discovery::{HostTool, Target, openapi};
+use pegboard_discovery::{HostTool, Target};
 use pegboard_mcp::{
     headers,
     json::{Fields, Raw, raw},
@@ -20,13 +20,11 @@ use tokio::sync::Mutex as AsyncMutex;
 use tracing::Instrument as _;
 
 use crate::{
-    code::{Invoke, Invoked, Invoking},
+    commands::Commands,
     custom::{Output, Registry},
     outputs::Outputs,
     people::{Approval, Grants, Human, Policy, Question, Request, Verdict},
-    result,
-    shell::Shell,
-    trace,
+    result, trace,
 };
 
 /// What a call came to.
@@ -57,7 +55,7 @@ pub(crate) struct Hands {
     pub(crate) selection: Selection,
     pub(crate) outputs: Option<Arc<Outputs>>,
     /// Set once, in code execution mode.
-    pub(crate) shell: std::sync::OnceLock<Shell>,
+    pub(crate) commands: OnceLock<Commands>,
     pub(crate) human: Option<Arc<dyn Human>>,
     pub(crate) approval: Approval,
     /// Calls that were consented to beforehand.
@@ -85,7 +83,7 @@ impl Hands {
             catalog: RwLock::new(Catalog::empty()),
             selection,
             outputs: None,
-            shell: std::sync::OnceLock::new(),
+            commands: OnceLock::new(),
             human: None,
             approval: Approval::Never,
             grants: Grants::default(),
@@ -103,12 +101,6 @@ impl Hands {
 
     fn tool(&self, id: &str) -> Option<Arc<Tool>> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).find(id).cloned()
-    }
-
-    /// The tool that a script means, or the names nearest to what it says.
-    fn find(&self, server: Option<&str>, name: &str) -> Result<Arc<Tool>, Vec<String>> {
-        let catalog = self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone();
-        openapi::find(&catalog, &self.selection, server, name)
     }
 
     /// Does what a call led to. Whatever goes wrong, the model gets to read it.
@@ -255,14 +247,11 @@ impl Hands {
     }
 
     async fn run_command(&self, arguments: &Value) -> Done {
-        let Some(shell) = self.shell.get() else { return Done::error("shell commands are not enabled") };
+        let Some(commands) = self.commands.get() else { return Done::error("shell commands are not enabled") };
         let command = arguments.get("command").and_then(Value::as_str).unwrap_or_default();
         let seconds = arguments.get("timeout_seconds").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
         let timeout = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        match shell.run(command, timeout).await {
-            Ok(ran) => Done { is_error: ran.ended_by.is_some(), ..Done::ok(ran.to_string()) },
-            Err(error) => Done::error(with_causes(&error)),
-        }
+        commands.run(command, timeout).await
     }
 
     async fn ask(&self, tool: &str, arguments: &Value) -> Done {
@@ -303,27 +292,6 @@ impl Hands {
             },
             Err(error) => lost(server, &error),
         }
-    }
-}
-
-impl Invoke for Hands {
-    fn invoke<'a>(&'a self, server: Option<&'a str>, name: &'a str, arguments: Value) -> Invoking<'a> {
-        Box::pin(async move {
-            let Ok(tool) = self.find(server, name) else { return Invoked::Unknown };
-            let target = Target {
-                is_wrapped: false,
-                id: Some(tool.id().to_owned()),
-                server: tool.server_name().map(str::to_owned),
-                name: tool.upstream_name().to_owned(),
-                arguments,
-            };
-            let Done { text, value, is_error } = self.carry_out(target).await;
-            Invoked::Done { text, value, is_error }
-        })
-    }
-
-    fn nearest(&self, server: Option<&str>, name: &str) -> Vec<String> {
-        self.find(server, name).err().unwrap_or_default()
     }
 }
 

@@ -13,7 +13,13 @@
 mod agent;
 mod builder;
 mod calls;
+#[cfg(feature = "code-execution")]
 pub mod code;
+#[cfg(feature = "code-execution")]
+mod commands;
+#[cfg(not(feature = "code-execution"))]
+#[path = "commands_absent.rs"]
+mod commands;
 mod compact;
 mod custom;
 mod events;
@@ -28,6 +34,7 @@ mod program;
 mod result;
 mod run;
 mod settings;
+#[cfg(feature = "code-execution")]
 pub mod shell;
 mod sources;
 mod state;

@@ -12,15 +12,19 @@ mod other;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(all(feature = "code-execution", not(unix)))]
+pub(crate) use self::other::is_root;
+#[cfg(all(feature = "code-execution", unix))]
+pub(crate) use self::unix::is_root;
 #[cfg(not(unix))]
 pub(crate) use self::{
     folder_other::Folder,
-    other::{give_up_rights, input_size, is_root},
+    other::{give_up_rights, input_size},
 };
 #[cfg(unix)]
 pub(crate) use self::{
     folder_unix::Folder,
-    unix::{give_up_rights, input_size, is_root},
+    unix::{give_up_rights, input_size},
 };
 
 #[cfg(test)]

@@ -130,6 +130,7 @@ fn explain(error: &clap::Error) -> ExitCode {
 fn help_out(args: Vec<OsString>) -> ExitCode {
     match HelperCli::try_parse_from(args).map(|cli| cli.command) {
         Ok(Helper::Supervise(args)) => pegboard_process::supervise::run(args.part(), &args.command),
+        #[cfg(feature = "code-execution")]
         Ok(Helper::Confine(args)) => pegboard_agent::shell::confine::run(args.part()),
         Ok(Helper::QueryOutput(args)) => query_output(args),
         Err(error) => explain(&error),

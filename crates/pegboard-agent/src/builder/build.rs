@@ -17,12 +17,11 @@ use super::{AgentBuilder, BuildError, History};
 use crate::{
     agent::{Agent, ModelClient, Shared},
     calls::Hands,
-    code::{ApiSettings, Invoke, ToolApi},
+    commands::Commands,
     custom::{RegisterError, Registry},
     outputs::{OutputError, Outputs},
     program::Program,
     settings::Mode,
-    shell::{Api, Shell, ShellSettings},
     sources::Sources,
     state::Talk,
 };
@@ -59,7 +58,7 @@ impl AgentBuilder {
         if let Some(saved) = &saved {
             talk.restore(saved)?;
         }
-        let shell = self.shell_settings(&id);
+        let commands = std::mem::take(&mut self.commands);
         let shared = Arc::new(Shared {
             talk: Mutex::new(talk),
             client,
@@ -77,7 +76,8 @@ impl AgentBuilder {
         });
         shared.look(&*shared.talk.lock().await);
         if mode == Mode::CodeExecution {
-            serve_code(&shared, shell, program).await?;
+            let (commands, api) = Commands::start(&shared.hands, commands, &id, program).await?;
+            let _ = (shared.hands.commands.set(commands), shared.api.set(api));
         }
         if let Some(outputs) = &shared.hands.outputs {
             tokio::spawn(Outputs::keep_clean(Arc::downgrade(outputs)));
@@ -138,29 +138,4 @@ impl AgentBuilder {
         hands.output_bytes = self.limits.output_bytes;
         hands
     }
-
-    /// How commands of the conversation `id` run.
-    fn shell_settings(&mut self, id: &str) -> ShellSettings {
-        match self.shell.take() {
-            Some(mut settings) => {
-                if self.has_own_folder {
-                    settings.folder.push(id);
-                }
-                settings
-            }
-            None => ShellSettings::new(std::env::temp_dir().join(format!("pegboard-{id}"))),
-        }
-    }
-}
-
-/// Serves the tools to commands, and gets ready to run them.
-async fn serve_code(shared: &Arc<Shared>, settings: ShellSettings, program: Option<Program>) -> Result<(), BuildError> {
-    let api = ToolApi::start(Arc::clone(&shared.hands) as Arc<dyn Invoke>, ApiSettings::default()).await?;
-    let reach = Api { address: api.address(), token: api.token().to_owned() };
-    // It tries the sandboxes for real.
-    let shell = tokio::task::spawn_blocking(move || Shell::new(settings, program, Some(reach)));
-    let shell = shell.await.map_err(|_| BuildError::Broken)??;
-    let _ = shared.hands.shell.set(shell);
-    let _ = shared.api.set(api);
-    Ok(())
 }

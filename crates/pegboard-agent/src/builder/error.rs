@@ -1,12 +1,13 @@
 //! Why an agent cannot be built.
 
+#[cfg(feature = "code-execution")]
 use pegboard_http::ListenError;
 use pegboard_llm::{ConversationError, client::ClientError};
 use pegboard_upstream::config::file::FileError;
 
-use crate::{
-    custom::RegisterError, outputs::OutputError, people::AmbiguousGrant, shell::ShellError, state::ResumeError,
-};
+#[cfg(feature = "code-execution")]
+use crate::shell::ShellError;
+use crate::{custom::RegisterError, outputs::OutputError, people::AmbiguousGrant, state::ResumeError};
 
 /// Why an agent cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -28,11 +29,17 @@ pub enum BuildError {
     #[error(transparent)]
     Outputs(#[from] OutputError),
     /// The commands of code execution mode.
+    #[cfg(feature = "code-execution")]
     #[error(transparent)]
     Shell(#[from] ShellError),
     /// The API of code execution mode.
+    #[cfg(feature = "code-execution")]
     #[error(transparent)]
     Api(#[from] ListenError),
+    /// Code execution mode in a program without it.
+    #[cfg(not(feature = "code-execution"))]
+    #[error("this program was built without the feature `code-execution`")]
+    NoCodeExecution,
     /// A name of an allowed call.
     #[error(transparent)]
     Grant(#[from] AmbiguousGrant),
@@ -55,10 +62,12 @@ impl BuildError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoPrices => Some("set them with `prices`".to_owned()),
+            #[cfg(feature = "code-execution")]
             Self::Shell(error) => error.hint().map(str::to_owned),
             Self::Resume(error) => error.hint().map(str::to_owned),
             Self::Outputs(error) => error.hint().map(str::to_owned),
             Self::Grant(error) => error.candidates.first().map(|name| format!("name one of them, such as `{name}`")),
+            #[cfg(feature = "code-execution")]
             Self::Api(error) => Some(error.hint().to_owned()),
             _ => None,
         }

@@ -3,6 +3,7 @@
 use std::io;
 
 /// `false`: there is no such user.
+#[cfg(feature = "code-execution")]
 pub(crate) fn is_root() -> bool {
     false
 }

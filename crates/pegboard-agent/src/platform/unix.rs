@@ -5,6 +5,7 @@ use std::io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Whether this process runs as root.
+#[cfg(feature = "code-execution")]
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
+#[cfg(feature = "code-execution")]
 use pegboard_agent::shell::confine::Part;
 use pegboard_process::supervise::{self, ProcessNamespace};
 
@@ -21,6 +22,7 @@ pub(crate) enum Helper {
     /// Run a server and leave no process behind
     Supervise(SuperviseArgs),
     /// Run a shell command within limits, as ordered on standard input
+    #[cfg(feature = "code-execution")]
     Confine(ConfineArgs),
     /// Run a jq filter over standard input within limits
     QueryOutput(QueryOutputArgs),
@@ -76,6 +78,7 @@ fn process_namespace(name: &str) -> Result<ProcessNamespace, String> {
     ProcessNamespace::named(name).ok_or_else(|| format!("one of: {}", ProcessNamespace::NAMES.join(", ")))
 }
 
+#[cfg(feature = "code-execution")]
 #[derive(Debug, Args)]
 pub(crate) struct ConfineArgs {
     /// Be the part inside the sandbox
@@ -91,6 +94,7 @@ pub(crate) struct ConfineArgs {
     root: Option<String>,
 }
 
+#[cfg(feature = "code-execution")]
 impl ConfineArgs {
     pub(crate) fn part(self) -> Part {
         match (self.inside, self.namespaces, self.root) {

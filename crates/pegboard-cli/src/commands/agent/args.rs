@@ -3,7 +3,9 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ValueEnum};
-use pegboard_agent::{Approval, Mode, Prices, shell::SandboxPolicy};
+#[cfg(feature = "code-execution")]
+use pegboard_agent::shell::SandboxPolicy;
+use pegboard_agent::{Approval, Mode, Prices};
 use pegboard_llm::{Delivery, Provider};
 
 use crate::{
@@ -218,6 +220,7 @@ pub(crate) enum SandboxName {
     Off,
 }
 
+#[cfg(feature = "code-execution")]
 impl From<SandboxName> for SandboxPolicy {
     fn from(name: SandboxName) -> Self {
         match name {

@@ -8,7 +8,6 @@ use std::{
 
 use pegboard_agent::{
     Agent, AgentBuilder, Approval, BuildError, DialectName, Grants, Limits, Mode, ToolSearch, outputs::OutputSettings,
-    shell::ShellSettings,
 };
 use pegboard_core::{Ranker, Selection};
 use pegboard_discovery::HostTool;
@@ -112,16 +111,27 @@ pub(super) fn builder(
     }
     if mode == Mode::CodeExecution {
         let folder = folder(args.work_folder.as_ref(), "work", "--work-folder")?;
-        builder = builder.code_execution(ShellSettings { policy: args.sandbox.into(), ..ShellSettings::new(folder) });
-        if args.work_folder.is_none() {
-            builder = builder.own_folder();
-        }
+        builder = with_commands(builder, folder, args);
     } else if args.offload_above > 0 {
         let folder = folder(args.outputs.as_ref(), "outputs", "--outputs")?;
         let threshold_tokens = args.offload_above;
         builder = builder.offload(OutputSettings { threshold_tokens, ..OutputSettings::new(folder) });
     }
     Ok(builder)
+}
+
+/// Sets how commands run.
+#[cfg(feature = "code-execution")]
+fn with_commands(builder: AgentBuilder, folder: PathBuf, args: &AgentArgs) -> AgentBuilder {
+    use pegboard_agent::shell::ShellSettings;
+    let builder = builder.code_execution(ShellSettings { policy: args.sandbox.into(), ..ShellSettings::new(folder) });
+    if args.work_folder.is_none() { builder.own_folder() } else { builder }
+}
+
+/// Leaves it to the builder to report that there is no code execution.
+#[cfg(not(feature = "code-execution"))]
+fn with_commands(builder: AgentBuilder, _folder: PathBuf, _args: &AgentArgs) -> AgentBuilder {
+    builder.mode(Mode::CodeExecution)
 }
 
 /// How the model gets at its tools. Whoever names a dialect wants it in any case.

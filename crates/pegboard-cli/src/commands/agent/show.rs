@@ -77,8 +77,6 @@ impl Start {
     pub(super) async fn of(agent: &Agent, model: String, dialect: DialectName) -> Self {
         let (mode, reason) = agent.mode();
         let is_ready = |server: &&std::sync::Arc<pegboard_upstream::Upstream>| server.state() == State::Ready;
-        let is_contained =
-            |sandbox: &pegboard_agent::shell::Sandbox| !matches!(sandbox, pegboard_agent::shell::Sandbox::None { .. });
         Self {
             model,
             tools: agent.tool_count(),
@@ -88,11 +86,23 @@ impl Start {
             mode,
             dialect: (mode == Mode::ToolSearch).then(|| dialect.as_str()),
             reason: reason.to_owned(),
-            sandbox: agent.sandbox().map(|sandbox| (sandbox.to_string(), is_contained(sandbox))),
+            sandbox: sandbox_of(agent),
             resumed: Resumed::of(&agent.history().await),
             visible: agent.visible(),
         }
     }
+}
+
+/// Returns the name of the sandbox for commands, and whether it contains them.
+#[cfg(feature = "code-execution")]
+fn sandbox_of(agent: &Agent) -> Option<(String, bool)> {
+    use pegboard_agent::shell::Sandbox;
+    agent.sandbox().map(|sandbox| (sandbox.to_string(), !matches!(sandbox, Sandbox::None { .. })))
+}
+
+#[cfg(not(feature = "code-execution"))]
+fn sandbox_of(_agent: &Agent) -> Option<(String, bool)> {
+    None
 }
 
 /// Whoever shows a run: to a person, or to a program.
