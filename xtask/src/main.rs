@@ -113,6 +113,7 @@ const DOCUMENTS: [&str; 7] =
 fn test() -> Result<(), String> {
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    step("features", features)?;
     step("dependency directions, licences and platform gates", |_: &str| checks::run())?;
     step("real clients and servers", |_: &str| peers::install())?;
     step("spelling", |name: &str| {
