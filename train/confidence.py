@@ -34,9 +34,12 @@ from train import FUSION
 TOOLS_FROM, TOOLS_TO = 10, 10_000
 """Sizes of catalogs beyond which nothing was measured."""
 
-NOTHING_BELOW = (0.18, 0.05)
-"""The bars of the smallest and the largest catalogs: about 3 % of the queries with a right tool among the first five are
+NOTHING_BELOW = (0.24, 0.065)
+"""The bars of the smallest and the largest catalogs: about 5 % of the queries with a right tool among the first five are
 answered with nothing."""
+
+SURE = 0.9
+"""A confidence that counts as high."""
 
 RULES = {
     "short": ("share", "margin", "lexical", "whole", "near", "background", "tools", "text", "worst", "name", "action", "clash", "length", "known"),
@@ -45,7 +48,7 @@ RULES = {
 WORDS = {"bias": -0.618645, "lexical": 18.4628, "tools": -0.24701}
 """The rule for queries that the model cannot read, fitted on the lexical scores of all families."""
 
-UNANSWERED = {"absent": 0.2, "foreign_short": 0.4, "foreign_long": 0.4, "removed": 0.12}
+UNANSWERED = {"absent": 0.8, "foreign_short": 0.3, "foreign_long": 0.15, "removed": 0.03}
 """What queries without a right tool weigh beside others."""
 
 CUT_WEIGHT = 0.4
@@ -141,6 +144,7 @@ def family_rows(model: rf.Model, judged: Path, families: tuple[str, ...]) -> lis
 def report(rows: list[tuple[str, ev.Row]], looks: dict[str, lk.Look], rules: dict[str, dict]) -> None:
     """Figures with families left out: recall, how confidence and truth agree, and what is answered with nothing."""
     groups = collections.defaultdict(list)
+    totals = collections.defaultdict(list)
     judged: dict[str, list[tuple[float, float]]] = {"queries with a right tool": [], "all queries": []}
     for family, row in rows:
         fold = FOLD_OF.get(family, EVERYTHING)
@@ -155,6 +159,10 @@ def report(rows: list[tuple[str, ev.Row]], looks: dict[str, lk.Look], rules: dic
             judged["queries with a right tool"].append((sure, right[0]))
         label = ("cut " if row.is_cut else "") + row.kind
         groups[family, label].append((right[0], right[:5].any(), row.right[0], row.right[:5].any(), sure, sure < bar))
+        if not row.is_cut:
+            totals["answered" if row.kind in ANSWERED else row.kind].append(
+                (sure < bar, right[:5].any(), sure >= SURE, right[0], writes(row.offered[first]))
+            )
     print("family, kind: first hit / first five in %, before the second look, mean confidence, error of calibration, nothing, lost")
     for (family, kind), values in sorted(groups.items()):
         first, five, before, before_five, sure, nothing = np.array(values, float).T
@@ -164,10 +172,29 @@ def report(rows: list[tuple[str, ev.Row]], looks: dict[str, lk.Look], rules: dic
             f"   {100 * before.mean():5.1f} / {100 * before_five.mean():5.1f}   {sure.mean():.2f} {error(sure, first):.3f}"
             f"   {nothing.mean():.3f} {lost:.3f}"
         )
+    report_totals(totals)
     lines = {name: (np.array(pairs, float)[:, 0], np.array(pairs, float)[:, 1]) for name, pairs in judged.items()}
     reliability.write(Path(__file__).parent / "reliability.svg", lines)
     for name, (sure, right) in lines.items():
         print(f"{name}: error of calibration {error(sure, right):.3f}\n{reliability.table(sure, right)}")
+
+
+def report_totals(totals: dict[str, list]) -> None:
+    """What is answered with nothing and how sure the answers are, over all families."""
+    for kind, values in sorted(totals.items()):
+        nothing, five, sure, right, modifies = np.array(values, float).T
+        line = f"{kind}: {len(values)}, nothing {nothing.mean():.3f}, confidence {SURE} or more {sure.mean():.3f}"
+        if kind == "answered":
+            line += f" (right {right[sure > 0].mean():.3f}), lost {(nothing * five).sum() / five.sum():.3f}"
+        else:
+            line += f", of these a modifying first hit {(sure * modifies).mean():.3f}"
+        print(line)
+
+
+def writes(offered: np.ndarray) -> bool:
+    """Whether a tool changes something, as far as its verbs say."""
+    reading = sum(float(share) for kind, share in zip(ac.KINDS, offered, strict=True) if kind in ac.READING)
+    return bool(offered.any()) and reading < 0.5
 
 
 def error(sure: np.ndarray, right: np.ndarray) -> float:
@@ -200,7 +227,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=pp.ROOT / "crates/pegboard-engine/model/pegboard.model")
     options = parser.parse_args()
     rows: list[tuple[str, ev.Row]] = []
-    for fold, families in (*LEFT_OUT.items(), (EVERYTHING, pp.MEASURED)):
+    for fold, families in (*LEFT_OUT.items(), (EVERYTHING, (*pp.MEASURED, "demo"))):
         model = packed(fold, options.folds, options.work, {"fusion": FUSION})
         rows += family_rows(model, options.judged, families)
         print(f"{fold}: {len(rows)} rows", flush=True)

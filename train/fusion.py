@@ -24,9 +24,18 @@ def similarity(whole: np.ndarray, requests: list[np.ndarray], settings: dict[str
     least = settings["least_similarity"]
     shares = relative(whole, least)
     if requests:
-        best = np.max([relative(request, least) for request in requests], axis=0)
-        shares = (1 - settings["requests"]) * shares + settings["requests"] * best
+        finds = found_by(requests, settings)
+        best = np.max([own * relative(request, least) for own, request in zip(finds, requests, strict=True)], axis=0)
+        several = settings["requests"] * float(np.sort(finds)[-2])
+        shares = (1 - several) * shares + several * best
     return shares
+
+
+def found_by(requests: list[np.ndarray], settings: dict[str, Any]) -> np.ndarray:
+    """How well each request finds tools beside the one that finds best, 0 to 1."""
+    best = np.array([max(float(request.max(initial=0.0)), 0.0) for request in requests])
+    start, full = settings["finds_from"], settings["finds_to"]
+    return np.clip((best / max(float(best.max()), 1e-30) - start) / (full - start), 0.0, 1.0)
 
 
 def trust(known: float, settings: dict[str, Any]) -> float:

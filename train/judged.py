@@ -17,10 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from ours import APIS, HERE, read_lines
-from prepare import MEASURED, TRAINED
+from prepare import MEASURED, ROOT, TRAINED
 
-FOREIGN = {"api": (100, 40), "server": (25, 0), "set": (60, 60), "fleet": (0, 40)}
+FOREIGN = {"api": (100, 40), "server": (25, 0), "set": (60, 60), "fleet": (0, 40), "demo": (0, 0)}
 """Short and long queries of other families that each kind of catalog is asked."""
+
+
+DEMO = ROOT / "crates/pegboard/demo/tools.jsonl"
+"""The tools of the demo, which is only measured on."""
 
 
 def labelled(folder: Path) -> list[dict[str, Any]]:
@@ -37,17 +41,26 @@ def labelled(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
+def absent() -> list[dict[str, Any]]:
+    """Queries of a fifth author that no tool of a server answers; each belongs to the family of its server."""
+    servers = json.loads((HERE / "sets/authors.json").read_text())
+    author_of = {server: author for author, own in servers.items() for server in own}
+    queries = read_lines(HERE / "sets/absent.jsonl")
+    return [{**query, "id": f"{author_of[query['catalog'][0]]}-{query['id']}"} for query in queries]
+
+
 def catalogs(data: Path, ours: Path) -> dict[str, tuple[str, list[dict], list[dict]]]:
     """For each catalog what kind it is, its tools and its queries."""
     found: dict[str, tuple[str, list[dict], list[dict]]] = {}
     tools = [{"id": f"{tool['server']}/{tool['name']}", **tool} for tool in read_lines(data / "fleet/tools.jsonl")]
     groups = collections.defaultdict(list)
-    for query in read_lines(HERE / "sets/fleet.jsonl"):
+    for query in read_lines(HERE / "sets/fleet.jsonl") + absent():
         groups[tuple(sorted(query.get("catalog") or []))].append(query)
     for servers, asked in sorted(groups.items()):
         mark = hashlib.md5("|".join(servers).encode()).hexdigest()[:8]
         own = [tool for tool in tools if tool["server"] in servers] if servers else tools
         found[f"server_{mark}" if servers else "fleet"] = ("server" if servers else "fleet", own, asked)
+    found["demo"] = ("demo", read_lines(DEMO), read_lines(HERE / "sets/demo.jsonl"))
     for api in APIS:
         right = collections.defaultdict(list)
         for line in (ours / api / "qrels.tsv").read_text(encoding="utf-8").splitlines():

@@ -17,7 +17,7 @@ import text as tx
 import tools as tl
 
 MAGIC = b"PEGMODEL"
-VERSION = 2
+VERSION = 3
 MAX_HEADER = 65_536
 
 

@@ -35,7 +35,7 @@ class Config:
     copy_rate: float = 3e-3
     phrases: bool = True
 
-    steps: int = 700
+    steps: int = 450
     """Of the second stage, which learns to rank."""
     batch: int = 128
     table_rate: float = 1e-3

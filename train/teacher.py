@@ -30,7 +30,8 @@ class Encoder:
 
     def tokens(self, texts: list[str], length: int) -> list[list[int]]:
         """Token numbers with the two marks around them."""
-        return self.tokenizer(texts, truncation=True, max_length=length)["input_ids"]
+        # The tokenizer refuses an empty list: no query of a set may hold several requests.
+        return self.tokenizer(texts, truncation=True, max_length=length)["input_ids"] if texts else []
 
     def forward(self, lists: list[list[int]]) -> torch.Tensor:
         """Unit vectors of token lists."""

@@ -6,8 +6,12 @@ Only the standard library is used.
 
 from __future__ import annotations
 
+import bisect
+import re
 import unicodedata
 from dataclasses import dataclass
+
+from actions import POLITE, Verbs
 
 SHORT = 3
 """Latin words of at most so many characters do not count as words."""
@@ -18,10 +22,14 @@ MAX_WORD_CHARS = 64
 MAX_REQUESTS = 16
 """A query of more parts than this is taken as one text."""
 
-CONNECTORS = frozenset(
-    ["and", "then", "also", "plus", "afterwards", "finally", "additionally", "y", "luego", "и"]
-)
-"""Words that begin a further request."""
+JOINING = frozenset(["and", "y", "и"])
+"""Words that join parts of one request as well as requests."""
+
+STEPS = frozenset(["then", "also", "plus", "afterwards", "finally", "additionally", "luego"])
+"""Words that begin a further step."""
+
+CONNECTORS = JOINING | STEPS
+"""Words that a further request may begin with."""
 
 STOP_WORDS = frozenset(
     """
@@ -34,8 +42,17 @@ STOP_WORDS = frozenset(
 )
 """Words that ask rather than name: the list of `analysis/stop.rs`."""
 
-_ENDS_WITH_SPACE = frozenset(".?!;,")
-_ENDS_ALWAYS = frozenset("。？！；，、\n")
+MAX_CLAUSES = 256
+"""Clauses of a query that are looked at."""
+
+MAX_VERB_WORDS = 64
+"""Words of a clause that are looked at for verbs."""
+
+_SENTENCE = (frozenset(".?!;"), frozenset("。？！；\n"))
+_CLAUSE = (frozenset(","), frozenset("，、"))
+"""Marks that end a sentence or a clause: with white space beside them, and always."""
+
+VERBS = Verbs()
 
 
 def fold(char: str) -> str:
@@ -201,25 +218,50 @@ class Tokenizer:
 def requests(text: str, found: list[Word]) -> list[int]:
     """For each word of a query the number of the request it belongs to.
 
-    A request ends at the end of a sentence or clause, or before a connector, once it has a
-    word that is neither a stop word nor a connector nor a number. Words after the last such word belong to
-    its request.
+    A clause ends at the end of a sentence, at a comma, or before a connector, once it has a word that is
+    neither a stop word nor a connector nor a number. It is a request of its own when it begins a sentence, is joined
+    as a further step, or has a verb; otherwise it belongs to the request before, as do words after the last telling one.
     """
-    numbers: list[int] = []
-    current, has_word, last_end = 0, False, 0
-    for word in found:
-        lower = folded(word.text)
-        if has_word and (_ends(text[last_end : word.start]) or lower in CONNECTORS):
-            current, has_word = current + 1, False
+    if not found:
+        return []
+    clauses = _clauses(text, found)
+    ends = [first for first, _ in clauses[1:]] + [len(found)]
+    starts: list[int] = []
+    for (first, begins_sentence), end in zip(clauses, ends, strict=True):
+        own = found[first:end]
+        step = next((folded(word.text) for word in own if folded(word.text) not in JOINING), "")
+        if first == 0 or begins_sentence or step in STEPS or has_verb(text[own[0].start : own[-1].end]):
+            starts.append(first)
+    if not 2 <= len(starts) <= MAX_REQUESTS or len(clauses) > MAX_CLAUSES:
+        return [0] * len(found)
+    return [bisect.bisect_right(starts, at) - 1 for at in range(len(found))]
+
+
+def _clauses(text: str, found: list[Word]) -> list[tuple[int, bool]]:
+    """The first word of each clause, and whether it begins a sentence."""
+    clauses = [(0, True)]
+    has_word, last_end = False, 0
+    for at, word in enumerate(found):
+        lower, gap = folded(word.text), text[last_end : word.start]
+        if has_word and (_ends(gap, _SENTENCE) or _ends(gap, _CLAUSE) or lower in CONNECTORS):
+            clauses.append((at, _ends(gap, _SENTENCE)))
+            has_word = False
         has_word |= lower not in STOP_WORDS and lower not in CONNECTORS and word.kinds.strip("d") != ""
-        numbers.append(current)
         last_end = word.end
-    count = current + 1 if has_word else current
-    if not 2 <= count <= MAX_REQUESTS:
-        return [0] * len(numbers)
-    return [min(number, count - 1) for number in numbers]
+    if not has_word and len(clauses) > 1:
+        clauses.pop()
+    return clauses
 
 
-def _ends(gap: str) -> bool:
+def has_verb(text: str) -> bool:
+    """Whether a clause has a verb that is no noun as often, or any verb at its beginning; other scripts count as
+    having one."""
+    words_of = re.findall(r"[a-z]+", text.lower())[:MAX_VERB_WORDS]
+    first = next((at for at, word in enumerate(words_of) if word not in POLITE and word not in CONNECTORS), len(words_of))
+    return not words_of or any(not one.verb.is_weak or one.at == first for one in VERBS.scan(words_of))
+
+
+def _ends(gap: str, marks: tuple[frozenset[str], frozenset[str]]) -> bool:
+    with_space, always = marks
     spaced = any(char.isspace() for char in gap)
-    return any(char in _ENDS_ALWAYS or (spaced and char in _ENDS_WITH_SPACE) for char in gap)
+    return any(char in always or (spaced and char in with_space) for char in gap)

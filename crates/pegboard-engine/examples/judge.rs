@@ -1,7 +1,8 @@
 //! What `hybrid` answers to labelled queries, each over the servers that it names:
 //! `cargo run --release --package pegboard-engine --example judge -- TOOLS QUERIES [MODEL]`.
 //!
-//! `QUERIES` holds JSON lines with `query` and, where not all servers of `TOOLS` are meant, `catalog`. One JSON line
+//! `QUERIES` holds JSON lines with `query`, where not all servers of `TOOLS` are meant `catalog`, and the tools that are
+//! taken out as `removed`. One JSON line
 //! for each goes to standard output: the line itself with `hits` (pairs of tool id and score, ten at most) and
 //! `confidence`, whether or not the answer would be that nothing fits (`nothing`), and `translated`, the query in
 //! English if it was not.
@@ -27,12 +28,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = model.first().map(|file| Model::parse(Cow::Owned(fs::read(file)?)).map_err(Box::<dyn Error>::from));
     let model = model.transpose()?.map(Arc::new);
     let ranker = || model.clone().map_or_else(Hybrid::default, Hybrid::new);
-    let mut catalogs: HashMap<Vec<String>, (Catalog, Hybrid)> = HashMap::new();
+    let mut catalogs: HashMap<(Vec<String>, Vec<String>), (Catalog, Hybrid)> = HashMap::new();
     let mut out = BufWriter::new(io::stdout().lock());
     for line in fs::read_to_string(queries)?.lines().filter(|line| !line.trim().is_empty()) {
         let mut query: Value = serde_json::from_str(line)?;
         let servers = names(&query["catalog"]);
-        let (catalog, ranker) = catalogs.entry(servers.clone()).or_insert_with(|| (part(&tools, &servers), ranker()));
+        let removed = names(&query["removed"]);
+        let (catalog, ranker) = catalogs
+            .entry((servers.clone(), removed.clone()))
+            .or_insert_with(|| (part(&tools, &servers, &removed), ranker()));
         let text = query["query"].as_str().unwrap_or_default().to_owned();
         let ranking = ranker.rank(&Query::new(&text).least_confidence(0.0), catalog, &Selection::everything())?;
         let usual = ranker.rank(&Query::new(&text), catalog, &Selection::everything())?;
@@ -50,9 +54,14 @@ fn names(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The tools of these servers; of all, if none is named.
-fn part(tools: &[RawTool], servers: &[String]) -> Catalog {
-    let is_meant =
-        |tool: &&RawTool| servers.is_empty() || tool.server.as_ref().is_some_and(|server| servers.contains(server));
+/// The tools of these servers, or of all if none is named, without those that were removed.
+fn part(tools: &[RawTool], servers: &[String], removed: &[String]) -> Catalog {
+    let is_removed = |tool: &RawTool| {
+        let id = format!("{}/{}", tool.server.as_deref().unwrap_or_default(), tool.name);
+        removed.contains(&id)
+    };
+    let is_meant = |tool: &&RawTool| {
+        (servers.is_empty() || tool.server.as_ref().is_some_and(|server| servers.contains(server))) && !is_removed(tool)
+    };
     Catalog::from_tools(tools.iter().filter(is_meant).cloned().collect()).0
 }

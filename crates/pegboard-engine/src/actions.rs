@@ -12,6 +12,7 @@ use pegboard_core::Tool;
 use rustc_hash::FxHashMap;
 
 use self::words::{for_each_word, stem};
+use crate::analysis::begins_request;
 
 /// The kinds of action, in the order of the model file.
 pub(crate) const KINDS: [&str; 15] = [
@@ -206,6 +207,16 @@ pub(crate) fn of_query(query: &str) -> Option<Wanted> {
     Some(Wanted { kinds: VERBS.kinds(verb)?, is_plain })
 }
 
+/// Whether `text`, a part of a query, has a verb: one that is no noun as often, or any at its beginning. Other scripts
+/// have no verbs in the list; they count as having one.
+pub(crate) fn has_verb(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let words = Verbs::words_of_query(&lower);
+    let is_lead = |word: &&str| POLITE.contains(word) || begins_request(word);
+    let first = words.iter().position(|word| !is_lead(word)).unwrap_or(words.len());
+    words.is_empty() || VERBS.scan(&words).iter().any(|one| !VERBS.is_weak(one) || one.at == first)
+}
+
 /// The likeliest kind.
 pub(crate) fn name_of(kinds: &Kinds) -> &'static str {
     let best = kinds.iter().enumerate().fold((0, 0.0), |best, (kind, share)| {
@@ -265,11 +276,16 @@ impl Verbs {
         self.entries[usize::from(found.number)].is_weak
     }
 
+    /// The words of a query in lower case.
+    fn words_of_query(lower: &str) -> Vec<&str> {
+        let words = lower.split(|c: char| !c.is_ascii_lowercase()).filter(|word| !word.is_empty());
+        words.take(MAX_WORDS).collect()
+    }
+
     /// The verb of a query, and whether it is a plain one.
     fn of_query(&self, query: &str) -> Option<(Number, bool)> {
         let lower = query.to_lowercase();
-        let words = lower.split(|c: char| !c.is_ascii_lowercase()).filter(|word| !word.is_empty());
-        let words: Vec<&str> = words.take(MAX_WORDS).collect();
+        let words = Self::words_of_query(&lower);
         let first = words.iter().position(|word| !POLITE.contains(word)).unwrap_or(words.len());
         let found = self.scan(&words);
         let strong = found.iter().find(|one| !self.is_weak(one) || one.at == first);

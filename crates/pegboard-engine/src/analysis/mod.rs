@@ -10,7 +10,7 @@ mod requests;
 mod stem;
 mod stop;
 
-pub use requests::{begins_request, ends_clause};
+pub use requests::{begins_request, begins_step, ends_clause, ends_sentence};
 pub use stem::Stemmer;
 pub use stop::is_stop_word;
 

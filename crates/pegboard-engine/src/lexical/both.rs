@@ -234,6 +234,7 @@ impl Buffers {
             scorer.run(view, &plan.terms, terms, LEXICAL_POOL);
         }
         scan.run(view, &vectors, &scorer.best, &mut source.layers);
+        source.judge_requests(model.fusion());
         Meaning { trust, far: model.background(&vectors).mean() }
     }
 

@@ -1,5 +1,7 @@
 //! What a tool contributes to the index: its texts, and its terms with their weights.
 
+use std::borrow::Cow;
+
 use pegboard_core::{
     Field, Tool, naming,
     schema::{self, SchemaText},
@@ -8,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     settings::{FIELDS, INDEXED_FIELDS, Settings, slot},
-    vocabulary::NAME_KEY,
+    vocabulary::{NAME_KEY, SERVER_KEY},
 };
 use crate::analysis::{Stemmer, TokenKind, Tokenizer};
 
@@ -77,6 +79,34 @@ struct Occurrence {
     weight: f32,
 }
 
+/// What a token is looked up as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TermKind {
+    /// A word of any field.
+    Word,
+    /// A word in the name of the server, whose weight depends on the query and the catalog.
+    ServerWord,
+}
+
+impl TermKind {
+    /// The entry of a vocabulary for the stem of `token`; `buffer` is for keys.
+    pub(super) fn entry<'e>(self, token: &'e str, stemmer: &Stemmer, buffer: &'e mut String) -> Cow<'e, str> {
+        let stem = stemmer.stem(token);
+        match self {
+            Self::Word => stem,
+            Self::ServerWord => Cow::Borrowed(server_key(&stem, buffer)),
+        }
+    }
+}
+
+/// The entry of a vocabulary for `stem` in the name of a server.
+pub(super) fn server_key<'b>(stem: &str, buffer: &'b mut String) -> &'b str {
+    buffer.clear();
+    buffer.push(SERVER_KEY);
+    buffer.push_str(stem);
+    buffer
+}
+
 /// Turns tools into weighted terms; keeps its buffers between tools.
 #[derive(Debug, Default)]
 pub(super) struct DocumentReader {
@@ -87,19 +117,23 @@ pub(super) struct DocumentReader {
     scale: [f32; FIELDS],
     /// Term and weighted frequency, each term once, in term order.
     pub(super) terms: Vec<(u32, f32)>,
+    /// The terms for words in the name of the server, each with the term for the word itself.
+    server_words: Vec<(u32, u32)>,
 }
 
 impl DocumentReader {
     /// Reads `tool` into [`terms`](Self::terms). `number` gives a folded token (and the
-    /// stemmer to use on it) its term number, or `None` to leave it out.
+    /// stemmer to use on it) its term number, or `None` to leave it out. A token in the name of the
+    /// server is two terms: as a word it weighs nothing, and is only found.
     pub(super) fn read(
         &mut self,
         tool: &Tool,
         settings: &Settings,
-        mut number: impl FnMut(&str, &Stemmer) -> Option<u32>,
+        mut number: impl FnMut(TermKind, &str, &Stemmer) -> Option<u32>,
     ) {
-        let Self { tokenizer, stemmer, occurrences, scale, terms } = self;
+        let Self { tokenizer, stemmer, occurrences, scale, terms, server_words } = self;
         occurrences.clear();
+        server_words.clear();
         terms.clear();
         let mut lengths = [0.0_f32; FIELDS];
         for_each_text(tool, &mut |field, text| {
@@ -107,9 +141,15 @@ impl DocumentReader {
                 let weight = token_weight(token.kind, field, settings);
                 // The parts already count towards the length of their field.
                 lengths[slot(field)] += if token.kind == TokenKind::Whole { 0.0 } else { 1.0 };
-                if let Some(term) = number(token.text, stemmer) {
+                let in_server = field == Field::Server;
+                let mut add = |kind, weight| {
+                    let term = number(kind, token.text, stemmer)?;
                     occurrences.push(Occurrence { field: slot(field) as u8, term, weight });
-                }
+                    Some(term)
+                };
+                let word = add(TermKind::Word, if in_server { 0.0 } else { weight });
+                let server_word = if in_server { add(TermKind::ServerWord, weight) } else { None };
+                server_words.extend(server_word.zip(word));
             });
         });
         *scale = std::array::from_fn(|field| {
@@ -127,6 +167,16 @@ impl DocumentReader {
             }
             same
         });
+    }
+
+    /// What a term of the tool read last is worth, 0 to 1. That of a word in the server's name is what it adds to
+    /// the same word elsewhere: a server named after what its tools say adds little.
+    pub(super) fn impact(&self, term: u32, frequency: f32, settings: &Settings) -> f32 {
+        let Some((_, word)) = self.server_words.iter().find(|(server_word, _)| *server_word == term) else {
+            return impact(frequency, settings);
+        };
+        let elsewhere = self.terms.binary_search_by_key(word, |(other, _)| *other).map_or(0.0, |at| self.terms[at].1);
+        impact(elsewhere + frequency, settings) - impact(elsewhere, settings)
     }
 
     /// What each field of the tool read last gives to each term: field, term, weighted
@@ -148,6 +198,6 @@ fn token_weight(kind: TokenKind, field: Field, settings: &Settings) -> f32 {
 }
 
 /// What a weighted frequency is worth, 0 to 1.
-pub(super) fn impact(frequency: f32, settings: &Settings) -> f32 {
+fn impact(frequency: f32, settings: &Settings) -> f32 {
     frequency / (frequency + settings.saturation)
 }

@@ -4,7 +4,7 @@ use pegboard_core::{Field, Reason, Tool, ranking::term_label};
 
 use super::{
     answer::NAMED,
-    document::{DocumentReader, for_each_name_key, impact},
+    document::{DocumentReader, for_each_name_key},
     names::Mention,
     plan::Plan,
     settings::Settings,
@@ -46,12 +46,12 @@ pub(super) fn reasons(
 fn lexical_reasons(tool: &Tool, query: &str, plan: &Plan, settings: &Settings) -> Vec<Reason> {
     let mut spelled: Vec<Option<String>> = vec![None; plan.terms.iter().count()];
     let mut reader = DocumentReader::default();
-    reader.read(tool, settings, |token, _| {
-        let term = plan.find(token)?;
+    reader.read(tool, settings, |kind, token, _| {
+        let term = plan.find(kind, token)?;
         spelled[term].get_or_insert_with(|| token.to_owned());
         Some(term as u32)
     });
-    let mut shares: Vec<(Field, u32, f32)> = reader.by_field().collect();
+    let mut shares: Vec<(Field, u32, f32)> = reader.by_field().filter(|(_, _, frequency)| *frequency > 0.0).collect();
     shares.sort_by_key(|(field, term, _)| (*term, *field));
     shares.dedup_by(|later, first| {
         let same = (later.0, later.1) == (first.0, first.1);
@@ -64,7 +64,7 @@ fn lexical_reasons(tool: &Tool, query: &str, plan: &Plan, settings: &Settings) -
     for (field, term, frequency) in shares {
         let total = reader.terms.iter().find(|(other, _)| *other == term).map_or(frequency, |(_, total)| *total);
         let planned = plan.terms.get(term as usize);
-        let weight = planned.weight * impact(total, settings) * (frequency / total);
+        let weight = planned.weight * reader.impact(term, total, settings) * (frequency / total);
         let word = &plan.words[planned.word as usize];
         let asked = query[word.start..word.end].to_lowercase();
         let found = spelled[term as usize].as_deref().unwrap_or(&asked);

@@ -170,7 +170,8 @@ impl Part {
         // Which terms it has is not stored; reading it once more tells.
         let vocabulary = &segment.vocabulary;
         let tool = &segment.tools[doc as usize];
-        reader.read(tool, settings, |token, stemmer| vocabulary.find(&stemmer.stem(token)));
+        let mut key = String::new();
+        reader.read(tool, settings, |kind, token, stemmer| vocabulary.find(&kind.entry(token, stemmer, &mut key)));
         let mut terms: Vec<u32> = reader.terms.iter().map(|(term, _)| *term).collect();
         for_each_name_key(tool, &mut |key| {
             terms.extend(vocabulary.find(key).filter(|term| !terms.contains(term)));

@@ -1,32 +1,33 @@
 //! Several requests in one query.
 
 use super::plan::{Found, Plan};
-use crate::analysis::{begins_request, ends_clause};
+use crate::{
+    analysis::{begins_request, ends_clause},
+    semantic::{request_at, request_starts},
+};
 
-/// More intents than this are taken as one text.
-const MAX_INTENTS: usize = 16;
-
-/// Cuts the query into the parts that ask for different things; for each word of the plan
-/// the number of its part. `None` when it asks for one thing.
+/// Cuts the query into the requests that ask for different things; for each word of the plan
+/// the number of its request. `None` when fewer than two of them have a word that is found.
 pub(super) fn split(query: &str, plan: &Plan, intents: &mut Vec<u32>) -> Option<u32> {
     intents.clear();
-    let mut current = 0;
-    let mut has_word = false;
+    if !may_hold_several(query, plan) {
+        return None;
+    }
+    let starts = request_starts(query);
+    intents.extend(plan.words.iter().map(|word| request_at(&starts, word.start)));
+    let is_found = |(word, _): &(&super::plan::Word, &u32)| matches!(word.found, Found::Exactly | Found::Nearly);
+    let mut found = plan.words.iter().zip(&*intents).filter(is_found).map(|(_, intent)| *intent);
+    let first = found.next()?;
+    found.any(|intent| intent != first).then_some(starts.len() as u32 + 1)
+}
+
+/// Whether a clause ends somewhere, or a word begins one: most queries need no closer look.
+fn may_hold_several(query: &str, plan: &Plan) -> bool {
     let mut last_end = 0;
-    for word in &plan.words {
-        let text = &query[word.start..word.end];
+    plan.words.iter().any(|word| {
         // Pairs of characters overlap; nothing lies between them.
         let gap = query.get(last_end..word.start).unwrap_or_default();
-        if has_word && (ends_clause(gap) || begins_request(text)) {
-            current += 1;
-            has_word = false;
-        }
-        has_word |= matches!(word.found, Found::Exactly | Found::Nearly);
-        intents.push(current);
         last_end = word.end;
-    }
-    let count = if has_word { current + 1 } else { current };
-    // Words after the last intent that found something belong to it.
-    intents.iter_mut().for_each(|intent| *intent = (*intent).min(count.saturating_sub(1)));
-    (2..=MAX_INTENTS as u32).contains(&count).then_some(count)
+        ends_clause(gap) || query.get(word.start..word.end).is_some_and(begins_request)
+    })
 }

@@ -2,6 +2,7 @@
 //! worth in the catalog at hand.
 
 use super::{
+    document::{TermKind, server_key},
     index::View,
     near::{self, Near},
     settings::Settings,
@@ -82,6 +83,7 @@ pub(super) struct Terms {
     /// The terms' numbers in the segments, a row for each term, a column for each segment.
     numbers: Vec<u32>,
     columns: usize,
+    key: String,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,9 +108,10 @@ impl Plan {
         self.correct_unknown_words(view);
     }
 
-    /// The number of the term with the stem of `token`.
-    pub(super) fn find(&self, token: &str) -> Option<usize> {
-        self.terms.stems.find(&self.stemmer.stem(token)).map(|term| term as usize)
+    /// The number of the term of that kind with the stem of `token`.
+    pub(super) fn find(&self, kind: TermKind, token: &str) -> Option<usize> {
+        let mut key = String::new();
+        self.terms.stems.find(&kind.entry(token, &self.stemmer, &mut key)).map(|term| term as usize)
     }
 
     /// Whether none of the query's words says what is wanted.
@@ -176,7 +179,9 @@ impl Plan {
         for (number, (token, word)) in unknown.take(MAX_CORRECTED_WORDS) {
             near.search(token.text(token_text), is_foreign, stemmer, view);
             for found in &near.found {
-                terms.add(&found.stem, number as u32, view.rarity(found.count) * found.share, view);
+                let weight = view.rarity(found.count) * found.share;
+                terms.add(&found.stem, number as u32, weight, view);
+                terms.add_server_word(&found.stem, number as u32, weight, found.count, view);
                 word.found = Found::Nearly;
             }
         }
@@ -249,7 +254,23 @@ impl Terms {
         let is_number = stem.bytes().all(|byte| byte.is_ascii_digit());
         let weight = view.rarity(count) * share * if is_number { view.settings.number } else { 1.0 };
         self.list.push(Term::new(word, weight, view.settings));
+        self.add_server_word(stem, word, weight, count, view);
         true
+    }
+
+    /// Adds `stem` as a word in the names of servers, if it tells them apart. `count` visible tools have it
+    /// anywhere, and a full match of it is worth `weight`.
+    ///
+    /// A word that mostly tools of servers named so contain is a name; one that many others contain
+    /// as well is in the name by chance.
+    fn add_server_word(&mut self, stem: &str, word: u32, weight: f32, count: usize, view: &View<'_>) {
+        let mut key = std::mem::take(&mut self.key);
+        let named = view.count(server_key(stem, &mut key));
+        let share = view.settings.server_share(named, count);
+        if share > 0.0 {
+            self.add(&key, word, weight * share, view);
+        }
+        self.key = key;
     }
 }
 

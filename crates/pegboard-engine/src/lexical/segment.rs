@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{
     bitmap::Bitmap,
-    document::{DocumentReader, for_each_name_key, impact},
+    document::{DocumentReader, TermKind, for_each_name_key},
     settings::Settings,
     vocabulary::Vocabulary,
 };
@@ -57,19 +57,22 @@ impl Segment {
         let mut writer = SegmentWriter::default();
         let mut reader = DocumentReader::default();
         // Most tokens repeat; their stems are looked up once.
-        let mut numbers: FxHashMap<Box<str>, u32> = FxHashMap::default();
+        let (mut words, mut server_words) = (FxHashMap::default(), FxHashMap::default());
+        let mut key = String::new();
         for tool in &tools {
-            reader.read(tool, settings, |token, stemmer| {
+            reader.read(tool, settings, |kind, token, stemmer| {
+                let numbers: &mut FxHashMap<Box<str>, u32> =
+                    if kind == TermKind::Word { &mut words } else { &mut server_words };
                 if let Some(number) = numbers.get(token) {
                     return Some(*number);
                 }
-                let number = writer.vocabulary.insert(&stemmer.stem(token));
+                let number = writer.vocabulary.insert(&kind.entry(token, stemmer, &mut key));
                 numbers.insert(token.into(), number);
                 Some(number)
             });
             for (term, frequency) in &reader.terms {
                 // At least one: a posting without impact would not count as a match.
-                let impact = (impact(*frequency, settings) * FULL_IMPACT).round().max(1.0);
+                let impact = (reader.impact(*term, *frequency, settings) * FULL_IMPACT).round().max(1.0);
                 writer.push(*term, impact as u16);
             }
             let first_key = writer.terms.len();

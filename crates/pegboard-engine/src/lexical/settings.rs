@@ -67,12 +67,23 @@ pub struct Settings {
     pub name_in_words: f32,
     /// How much a hit for one of several intents counts beside the whole query.
     pub intent: f32,
+    /// Up to this share of the tools with a word, the servers that it names do not make it a name.
+    pub server_from: f32,
+    /// From this share on, the word counts in full as the name of a server.
+    pub server_to: f32,
 }
 
 impl Settings {
     /// How `field` counts.
     pub fn field(&self, field: Field) -> FieldWeight {
         self.fields[slot(field)]
+    }
+
+    /// What a word counts as the name of a server, 0 to 1: `named` tools have it in the name of their server,
+    /// `all` anywhere.
+    pub(super) fn server_share(&self, named: usize, all: usize) -> f32 {
+        let share = named as f32 / all.max(1) as f32;
+        ((share - self.server_from) / (self.server_to - self.server_from)).clamp(0.0, 1.0)
     }
 
     /// How `field` counts, to change it.
@@ -97,7 +108,7 @@ impl Default for Settings {
                 field(0.3, 0.5, 10.0),
                 field(1.5, 0.3, 6.0),
                 field(0.7, 0.5, 20.0),
-                field(1.5, 0.5, 2.0),
+                field(2.5, 0.5, 2.0),
                 field(0.4, 0.7, 20.0),
                 field(0.3, 0.5, 2.0),
             ],
@@ -110,6 +121,8 @@ impl Default for Settings {
             repetition: 0.2,
             name_in_words: 0.4,
             intent: 0.3,
+            server_from: 0.0,
+            server_to: 0.5,
         }
     }
 }

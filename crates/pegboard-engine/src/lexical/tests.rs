@@ -1,4 +1,4 @@
-use pegboard_core::{Fallback, RawTool, Server, naming};
+use pegboard_core::{Fallback, Field, RawTool, Server, naming};
 use proptest::prelude::*;
 
 use super::*;
@@ -42,6 +42,38 @@ pub(super) const OFFICE: &str = "
     calendar/create-event: Put an event into a calendar
     db/run_query: Run an SQL statement against the database
 ";
+
+/// The servers `report` and `billboard` have words in their names: the first many tools of others have as well.
+const NAMED_SERVERS: &str = "
+    report/export: Export data
+    report/print: Print data
+    sales/export: Export the report of a quarter
+    sales/print: Print a report
+    stock/status: A report on goods
+    stock/audit: Write an audit report
+    taxes/summary: A report of taxes
+    billboard/chart: The hit parade of a week
+    music/chart: The hit parade of a week
+";
+
+#[track_caller]
+fn check_server_reason(query: &str, tool: &str, expected: Option<f64>) {
+    let asked = Query::new(query).explain(true);
+    let ranking = Lexical::default().rank(&asked, &catalog(NAMED_SERVERS), &Selection::everything()).expect("fine");
+    let hit = ranking.hits.iter().find(|hit| hit.tool.id() == tool).expect("it is found");
+    let reason = hit.why.iter().find(|reason| reason.field == Field::Server);
+    assert_eq!(reason.map(|reason| reason.weight > hit.score / 2.0), expected.map(|least| least > 0.5), "{hit:?}");
+}
+
+#[test]
+fn the_name_of_a_server_counts_as_far_as_it_tells_servers_apart() {
+    check(NAMED_SERVERS, "billboard chart", &["billboard/chart", "music/chart"]);
+    check(NAMED_SERVERS, "billbaord chart", &["billboard/chart", "music/chart"]);
+    check(NAMED_SERVERS, "print a report", &["sales/print"]);
+    check_server_reason("billboard", "billboard/chart", Some(1.0));
+    check_server_reason("export the report", "report/export", Some(0.0));
+    check_server_reason("export the report", "sales/export", None);
+}
 
 #[test]
 fn an_exact_name_comes_first_in_any_spelling() {

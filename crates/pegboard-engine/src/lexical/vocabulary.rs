@@ -11,13 +11,16 @@ use crate::kept::{Block, BlockWriter, KeptError};
 /// word contains it.
 pub(super) const NAME_KEY: char = '\u{1}';
 
+/// Begins the entries that stand for a word in the name of a server.
+pub(super) const SERVER_KEY: char = '\u{2}';
+
 /// Terms by number, in one string, so that a term costs its letters and a few bytes.
 #[derive(Debug, Default)]
 pub(super) struct Vocabulary {
     text: String,
     ends: Vec<u32>,
     numbers: HashTable<u32>,
-    /// The letters of each term as bits; zero for name keys. Rules out most terms in a
+    /// The letters of each term as bits; zero for keys. Rules out most terms in a
     /// search for near spellings without reading them.
     letters: Vec<u32>,
 }
@@ -61,7 +64,7 @@ impl Vocabulary {
         let number = self.ends.len() as u32;
         self.text.push_str(term);
         self.ends.push(self.text.len() as u32);
-        self.letters.push(if term.starts_with(NAME_KEY) { 0 } else { letter_bits(term) });
+        self.letters.push(if term.starts_with([NAME_KEY, SERVER_KEY]) { 0 } else { letter_bits(term) });
         let Self { text, ends, numbers, .. } = self;
         numbers.insert_unique(hash(term), number, |number| {
             let at = *number as usize;

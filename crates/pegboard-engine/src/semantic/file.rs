@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{Model, header::Header, pieces::Pieces, table::Vectors, vector::Vector};
 
 const MAGIC: &[u8; 8] = b"PEGMODEL";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const MAX_HEADER: usize = 65_536;
 
 /// Magic, version, and the length of the header.

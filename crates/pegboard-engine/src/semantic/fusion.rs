@@ -22,6 +22,10 @@ pub(crate) struct FusionSettings {
     requests: f32,
     /// The similarity that the best tool is taken to have at least.
     least_similarity: f32,
+    /// The share of the best request's similarity up to which another one finds nothing.
+    finds_from: f32,
+    /// The share from which on it finds as well.
+    finds_to: f32,
     /// The share of known words up to which similarity has no weight.
     known_from: f32,
     /// The share of known words from which on it has all of it.
@@ -36,6 +40,14 @@ impl FusionSettings {
             && (0.0..1.0).contains(&self.known_from)
             && self.known_to > self.known_from
             && self.known_to <= 1.0
+            && (0.0..1.0).contains(&self.finds_from)
+            && self.finds_to > self.finds_from
+            && self.finds_to <= 1.0
+    }
+
+    /// How well a request finds tools whose best one has the similarity `own`, 0 to 1, beside one with `best`.
+    fn finds(&self, own: f32, best: f32) -> f32 {
+        ((own / best.max(f32::MIN_POSITIVE) - self.finds_from) / (self.finds_to - self.finds_from)).clamp(0.0, 1.0)
     }
 
     /// How far the vector of a query can be trusted of whose words the share `known` is
@@ -64,6 +76,8 @@ pub(crate) struct Source {
     least: f32,
     /// That of the whole query first, then those of its requests.
     pub(crate) layers: Vec<Layer>,
+    /// How well each request finds tools, 0 to 1; in full where there is no number.
+    finds: Vec<f32>,
 }
 
 impl Source {
@@ -72,6 +86,26 @@ impl Source {
         self.weight = settings.similarity * trust;
         self.requests = settings.requests;
         self.least = settings.least_similarity;
+        self.finds.clear();
+    }
+
+    /// Judges the requests by their layers: one that finds nothing near it does not count, and if only one finds
+    /// something, the query holds one request.
+    pub(crate) fn judge_requests(&mut self, settings: &FusionSettings) {
+        let Some((_, requests)) = self.layers.split_first().filter(|(_, requests)| !requests.is_empty()) else {
+            return;
+        };
+        let best = requests.iter().map(|layer| layer.best).fold(0.0, f32::max);
+        self.finds.clear();
+        self.finds.extend(requests.iter().map(|layer| settings.finds(layer.best, best)));
+        let mut ordered = self.finds.clone();
+        ordered.sort_unstable_by(|a, b| b.total_cmp(a));
+        self.requests = settings.requests * ordered.get(1).copied().unwrap_or(0.0);
+    }
+
+    /// How well a request finds tools, 0 to 1.
+    fn finds(&self, request: usize) -> f32 {
+        self.finds.get(request).copied().unwrap_or(1.0)
     }
 
     /// Takes shares of the best that were worked out already, those of the whole query first,
@@ -90,7 +124,7 @@ impl Source {
     pub(super) fn share(&self, tool: usize) -> f32 {
         let Some((whole, requests)) = self.layers.split_first() else { return 0.0 };
         let share = |layer: &Layer| layer.values[tool] / layer.best.max(self.least);
-        let best = requests.iter().map(share).reduce(f32::max);
+        let best = requests.iter().enumerate().map(|(at, layer)| self.finds(at) * share(layer)).reduce(f32::max);
         best.map_or(share(whole), |best| (1.0 - self.requests) * share(whole) + self.requests * best).clamp(0.0, 1.0)
     }
 
@@ -126,8 +160,8 @@ impl Source {
             *is_near |= value * unit >= NEAR;
         }
         let mut best = [f32::MIN; BLOCK];
-        for request in requests {
-            let unit = 1.0 / request.best.max(self.least);
+        for (at, request) in requests.iter().enumerate() {
+            let unit = self.finds(at) / request.best.max(self.least);
             for ((best, value), is_near) in best.iter_mut().zip(&request.values[tools.clone()]).zip(&mut *is_near) {
                 *best = best.max(value * unit);
                 *is_near |= value * unit >= NEAR;
@@ -191,8 +225,15 @@ impl<'a> Blend<'a> {
 mod tests {
     use super::*;
 
-    const SETTINGS: FusionSettings =
-        FusionSettings { similarity: 1.75, requests: 0.75, least_similarity: 0.25, known_from: 0.5, known_to: 0.9 };
+    const SETTINGS: FusionSettings = FusionSettings {
+        similarity: 1.75,
+        requests: 0.75,
+        least_similarity: 0.25,
+        finds_from: 0.3,
+        finds_to: 0.6,
+        known_from: 0.5,
+        known_to: 0.9,
+    };
 
     /// The fourth tool is named outright.
     const LEXICAL: [f32; 5] = [0.5, 0.2, 0.0, -1.0, 0.1];
@@ -208,6 +249,7 @@ mod tests {
             |values: &&[f32]| Layer { best: values.iter().copied().fold(0.0, f32::max), values: values.to_vec() };
         let mut source = Source { layers: layers.iter().map(layer).collect(), ..Source::default() };
         source.set(&SETTINGS, if layers.is_empty() { 0.0 } else { SETTINGS.trust(known) });
+        source.judge_requests(&SETTINGS);
         let sources = [source];
         let blend = Blend::new(0.5, &sources);
         let mut scores = [0.0; BLOCK];
@@ -225,7 +267,14 @@ mod tests {
 
     #[test]
     fn several_requests_that_are_half_trusted() {
-        check(&[WHOLE, REQUESTS[0], REQUESTS[1]], 0.8, [0.523_777, 0.659_081, 0.324_128, -1.0, 0.076_973]);
+        check(&[WHOLE, REQUESTS[0], REQUESTS[1]], 0.8, [0.599_547, 0.659_081, -1.0, -1.0, 0.076_973]);
+    }
+
+    #[test]
+    fn a_request_that_finds_nothing_does_not_count() {
+        let far: &[f32] = &[0.0125, 0.025, 0.05, 0.0375, -0.05];
+        check(&[WHOLE, REQUESTS[0], far], 0.8, [0.637_432, 0.659_081, -1.0, -1.0, 0.076_973]);
+        check(&[WHOLE], 0.8, [0.637_432, 0.659_081, -1.0, -1.0, 0.076_973]);
     }
 
     #[test]

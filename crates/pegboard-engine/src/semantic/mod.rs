@@ -51,7 +51,7 @@ pub(crate) use self::{
     first::{FirstOf, FirstTokens},
     fusion::{Blend, FusionSettings, Layer, Source},
     look::{Gain, LOOKED_AT, Look, LookSettings, Nearness, Seen},
-    requests::requests_of,
+    requests::{request_at, request_starts, requests_of},
     table::{BLOCK, Similarity, Vectors},
 };
 pub use self::{

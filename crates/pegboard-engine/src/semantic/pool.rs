@@ -8,7 +8,7 @@ use super::{
     Model,
     header::FIELDS,
     pieces::Tokens,
-    requests::Requests,
+    requests::{Clauses, request_at},
     vector::Vector,
     words::{Word, for_each_word},
 };
@@ -39,27 +39,28 @@ struct Spelled {
 impl Reading {
     pub(super) fn new(model: &Model, query: &str) -> Self {
         let mut tokens = Tokens::default();
-        let mut requests = Requests::default();
+        let mut clauses = Clauses::default();
         let mut spelled: Vec<Spelled> = Vec::new();
         let mut folded = String::new();
         let mut add = |word: Word<'_>| {
             // Where requests end depends on the whole query, even if not all of it counts.
             word.fold_into(&mut folded);
-            let request = requests.number(query, &word, &folded);
+            clauses.add(query, &word, &folded);
             let before = tokens.numbers.len();
             if before < model.header.query_limit {
                 model.pieces.add(&word, &mut tokens);
                 let tokens = before..tokens.numbers.len();
                 if !tokens.is_empty() {
-                    spelled.push(Spelled { tokens, place: word.start..word.end(), request });
+                    spelled.push(Spelled { tokens, place: word.start..word.end(), request: 0 });
                 }
             }
             true
         };
         for_each_word(query, &mut add);
-        let count = requests.count();
-        spelled.iter_mut().for_each(|word| word.request = word.request.min(count - 1));
-        Self { tokens: tokens.numbers, words: tokens.words, known: tokens.known, spelled, requests: count }
+        let starts = clauses.requests(query);
+        spelled.iter_mut().for_each(|word| word.request = request_at(&starts, word.place.start));
+        let requests = starts.len() as u32 + 1;
+        Self { tokens: tokens.numbers, words: tokens.words, known: tokens.known, spelled, requests }
     }
 
     /// The direction of the whole query, if it has a token that counts.

@@ -73,14 +73,15 @@ fn tiny() -> Vec<u8> {
     let header = format!(
         r###"{{"name": "tiny", "dims": 16, "vocabulary": 3, "vocabulary_bytes": 12, "background": 1,
         "fields": [{fields}], "query_limit": 8,
-        "fusion": {{"similarity": 1.0, "requests": 0.5, "least_similarity": 0.2, "known_from": 0.5, "known_to": 0.9}},
+        "fusion": {{"similarity": 1.0, "requests": 0.5, "least_similarity": 0.2, "finds_from": 0.3, "finds_to": 0.6,
+            "known_from": 0.5, "known_to": 0.9}},
         "confidence": {{"short": {{"bias": 0.5, "share": 1.0}}, "long": {{"near": 1.0}}, "words": {{"lexical": 1.0}},
             "tools_from": 10, "tools_to": 1000, "nothing_below": [0.2, 0.1]}},
         "look": {{"score": 5.0, "whole": 1.0, "text": 1.0, "name": 1.0, "name_length": -1.0, "server": 1.0,
             "words_to": 10, "words_from": 16, "actions": {actions}}}}}"###
     );
     let mut bytes = b"PEGMODEL".to_vec();
-    bytes.extend(2_u32.to_le_bytes());
+    bytes.extend(3_u32.to_le_bytes());
     bytes.extend((header.len() as u32).to_le_bytes());
     bytes.extend(header.as_bytes());
     bytes.extend(b"##d\nfox\nsen\n");
@@ -115,11 +116,12 @@ fn what_a_file_must_be() {
         assert!(said.contains(expected), "{said}");
     };
     check(b"PEGMODEL", b"PEGMODEM", "not a model file");
-    check(b"PEGMODEL\x02", b"PEGMODEL\x01", "has format 1");
+    check(b"PEGMODEL\x03", b"PEGMODEL\x01", "has format 1");
     check(b"\"dims\": 16", b"\"dims\": 17", "`dims`");
     check(b"\"dims\": 16", b"\"dims\": 32", "bytes, expected");
     check(b"\"dims\"", b"\"mids\"", "the header is invalid");
     check(b"known_to\": 0.9", b"known_to\": 0.5", "`fusion`");
+    check(b"finds_to\": 0.6", b"finds_to\": 0.3", "`fusion`");
     check(b"nothing_below\": [0.2", b"nothing_below\": [1.2", "`confidence`");
     check(b"tools_to\": 1000", b"tools_to\": 1.00", "`confidence`");
     check(b"\"share\": 1.0", b"\"share\": 1e9", "`confidence`");
