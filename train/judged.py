@@ -23,7 +23,7 @@ FOREIGN = {"api": (100, 40), "server": (25, 0), "set": (60, 60), "fleet": (0, 40
 """Short and long queries of other families that each kind of catalog is asked."""
 
 
-DEMO = ROOT / "crates/pegboard/demo/tools.jsonl"
+DEMO = ROOT / "crates/pegboard-demo/catalog/tools.jsonl"
 """The tools of the demo, which is only measured on."""
 
 
