@@ -23,6 +23,7 @@
 
 mod actions;
 pub mod analysis;
+mod hybrid;
 pub mod kept;
 mod languages;
 pub mod lexical;
@@ -33,7 +34,8 @@ mod scores;
 pub mod semantic;
 pub mod usage;
 
-pub use lexical::{Hybrid, Lexical};
+pub use hybrid::Hybrid;
+pub use lexical::Lexical;
 pub use rankers::{
     hinted::{self, Hinted},
     keyword::{self, Keyword},

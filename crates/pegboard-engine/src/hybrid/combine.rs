@@ -12,21 +12,23 @@ use pegboard_core::{
 use rustc_hash::FxHashMap;
 
 use super::{
-    answer::{Buffers, NAMED, POOL, for_each_raised, hit},
-    explain,
-    index::View,
-    plan::{Found, Word},
+    confidence::{Evidence, Lead, Nearest},
+    fusion::{Blend, Source},
     scan::Scan,
-    scorer::{Candidate, compare},
+    second_look::{Gain, LOOKED_AT, Look, Nearness, Seen},
 };
 use crate::{
     actions::ToolAction,
     analysis::is_stop_word,
     languages,
-    semantic::{
-        BLOCK, Blend, Evidence, FirstOf, Gain, LOOKED_AT, Lead, Look, Model, Nearest, Nearness, Reading, Seen, Source,
-        Vector,
+    lexical::{
+        answer::{Buffers, NAMED, POOL, for_each_raised, hit},
+        explain,
+        index::View,
+        plan::{Found, Word},
+        scorer::{Candidate, compare},
     },
+    semantic::{BLOCK, FirstOf, Model, Reading, Vector},
 };
 
 /// Tools whose words score highest are compared in full even where a coarse pass comes first.
@@ -49,8 +51,8 @@ const RAISED: f32 = -1.0;
 
 /// What a query works in; kept for the next one.
 #[derive(Debug, Default)]
-pub(super) struct Both {
-    pub(super) scan: Scan,
+pub(crate) struct Both {
+    pub(crate) scan: Scan,
     /// A lexical score for each row of the view, or [`RAISED`].
     lexical: Vec<f32>,
     /// The tools that are named outright, with their scores.
@@ -106,7 +108,7 @@ struct Meaning {
 impl Both {
     /// Drops what only queries with many requests need, and all that a catalog which has become
     /// much smaller needs no more.
-    pub(super) fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         let rows = self.lexical.len();
         for source in &mut self.sources {
             source.layers.truncate(KEPT_LAYERS);
@@ -118,7 +120,7 @@ impl Both {
 
 impl Buffers {
     /// Ranks by words and by what `model` makes of the query, in English where that is not its language.
-    pub(super) fn rank_by_both(&mut self, text: &str, query: &Query<'_>, view: &View<'_>, model: &Model) -> Ranking {
+    pub(crate) fn rank_by_both(&mut self, text: &str, query: &Query<'_>, view: &View<'_>, model: &Model) -> Ranking {
         let reading = model.read(query.text);
         if reading.known_share() < 1.0
             && let Some(english) = self.in_english(text, model)

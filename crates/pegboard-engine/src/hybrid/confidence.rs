@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
-use super::{
-    look::Seen,
-    table::{BLOCK, Similarity, Vectors},
+use super::second_look::Seen;
+use crate::{
+    actions::Clash,
+    semantic::{BLOCK, Similarity, Vectors},
 };
-use crate::actions::Clash;
 
 /// So many similarities make up [`Evidence::near`] and [`Evidence::far`].
 const BEST: usize = 5;
@@ -133,7 +133,7 @@ impl Rule {
 }
 
 impl ConfidenceSettings {
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         [self.short, self.long, self.words].iter().all(Rule::is_sound)
             && self.tools_from >= 1.0
             && self.tools_to > self.tools_from
@@ -200,7 +200,7 @@ impl Nearest {
 }
 
 /// How near the nearest of `vectors` are to any of `queries`.
-pub(super) fn nearest_of(vectors: &Vectors, queries: &[Similarity<'_>]) -> Nearest {
+pub(crate) fn nearest_of(vectors: &Vectors, queries: &[Similarity<'_>]) -> Nearest {
     let mut nearest = Nearest::default();
     for block in 0..vectors.len().div_ceil(BLOCK) {
         let count = BLOCK.min(vectors.len() - BLOCK * block);
@@ -219,7 +219,8 @@ pub(super) fn nearest_of(vectors: &Vectors, queries: &[Similarity<'_>]) -> Neare
 mod tests {
     use serde::Deserialize;
 
-    use super::{super::Model, *};
+    use super::*;
+    use crate::semantic::Model;
 
     #[derive(Deserialize)]
     struct Line {

@@ -8,7 +8,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use pegboard_core::{Tool, ToolVectors, Vectors, vectors::Direction};
 
-use super::{fusion::Source, requests::requests_of};
+use super::fusion::Source;
+use crate::semantic::requests_of;
 
 /// What its shares count beside words, which count 1, and beside our own model. Both together
 /// were better on families that our model had not seen than either alone; see the model card.

@@ -4,8 +4,10 @@
 
 use serde::Deserialize;
 
-use super::{header::is_share, table::BLOCK};
-use crate::scores;
+use crate::{
+    scores,
+    semantic::{BLOCK, is_share},
+};
 
 /// The most that a tool can score without being named outright.
 const BELOW_NAMED: f32 = scores::BELOW_NAMED as f32;
@@ -33,7 +35,7 @@ pub(crate) struct FusionSettings {
 }
 
 impl FusionSettings {
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         is_share(self.similarity)
             && (0.0..=1.0).contains(&self.requests)
             && (1e-3..=1.0).contains(&self.least_similarity)
@@ -110,18 +112,18 @@ impl Source {
 
     /// Takes shares of the best that were worked out already, those of the whole query first,
     /// with what they count and how much of that is by requests.
-    pub(super) fn set_shares(&mut self, weight: f32, requests: f32, shares: Vec<Vec<f32>>) {
+    pub(crate) fn set_shares(&mut self, weight: f32, requests: f32, shares: Vec<Vec<f32>>) {
         (self.weight, self.requests, self.least) = (weight, requests, 0.0);
         self.layers = shares.into_iter().map(|values| Layer { values, best: 1.0 }).collect();
     }
 
     /// What it counts beside words.
-    pub(super) fn weight(&self) -> f32 {
+    pub(crate) fn weight(&self) -> f32 {
         self.weight
     }
 
     /// What share of the best the tool has, 0 to 1.
-    pub(super) fn share(&self, tool: usize) -> f32 {
+    pub(crate) fn share(&self, tool: usize) -> f32 {
         let Some((whole, requests)) = self.layers.split_first() else { return 0.0 };
         let share = |layer: &Layer| layer.values[tool] / layer.best.max(self.least);
         let best = requests.iter().enumerate().map(|(at, layer)| self.finds(at) * share(layer)).reduce(f32::max);
@@ -129,7 +131,7 @@ impl Source {
     }
 
     /// Whether the query asks for several things.
-    pub(super) fn has_requests(&self) -> bool {
+    pub(crate) fn has_requests(&self) -> bool {
         self.layers.len() > 1
     }
 

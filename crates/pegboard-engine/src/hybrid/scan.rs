@@ -1,18 +1,21 @@
 //! How near the tools of a view are to the vectors of a query.
 
-use super::{
-    index::{View, ViewPart},
-    scorer::Candidate,
+use super::fusion::Layer;
+use crate::{
+    lexical::{
+        index::{View, ViewPart},
+        scorer::Candidate,
+    },
+    semantic::{BLOCK, Similarity, Vector},
 };
-use crate::semantic::{BLOCK, Layer, Similarity, Vector};
 
 /// How catalogs are scanned.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scan {
+pub(crate) struct Scan {
     /// Views of more tools are looked through coarsely first.
-    pub(super) coarse_above: usize,
+    pub(crate) coarse_above: usize,
     /// How many tools the coarse pass leaves for the exact one.
-    pub(super) kept: usize,
+    pub(crate) kept: usize,
 }
 
 impl Default for Scan {
@@ -23,7 +26,7 @@ impl Default for Scan {
 
 impl Scan {
     /// Whether `view` is too large to compare every tool in full.
-    pub(super) fn is_coarse(&self, view: &View<'_>) -> bool {
+    pub(crate) fn is_coarse(&self, view: &View<'_>) -> bool {
         view.tools > self.coarse_above
     }
 
@@ -32,7 +35,7 @@ impl Scan {
     /// Coarsely, only the tools that are nearest by their first components, and those in
     /// `pool`, are compared in full; all others count as not near at all. Which they are does
     /// not depend on how tools are spread over segments.
-    pub(super) fn run(&self, view: &View<'_>, vectors: &[Vector], pool: &[Candidate], layers: &mut Vec<Layer>) {
+    pub(crate) fn run(&self, view: &View<'_>, vectors: &[Vector], pool: &[Candidate], layers: &mut Vec<Layer>) {
         layers.resize_with(vectors.len(), Layer::default);
         let similarities: Vec<Similarity<'_>> = vectors.iter().map(Similarity::to).collect();
         if !self.is_coarse(view) {

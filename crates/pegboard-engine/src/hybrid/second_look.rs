@@ -7,17 +7,17 @@
 
 use serde::Deserialize;
 
-use super::{
-    Model,
-    first::FirstOf,
-    kernel::Kernel,
-    pool::Reading,
-    vector::{LINE, Line},
+use crate::{
+    actions::{self, Clash, KINDS, ToolAction, Wanted},
+    semantic::{
+        FirstOf, Model, Reading,
+        kernel::Kernel,
+        vector::{LINE, Line},
+    },
 };
-use crate::actions::{self, Clash, KINDS, ToolAction, Wanted};
 
 /// Components of a vector that are compared: those in front, in which texts differ most.
-pub(super) const FRONT: usize = FRONT_LINES * LINE;
+pub(crate) const FRONT: usize = FRONT_LINES * LINE;
 
 const FRONT_LINES: usize = 2;
 
@@ -54,7 +54,7 @@ pub(crate) struct LookSettings {
 }
 
 impl LookSettings {
-    pub(super) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self) -> bool {
         let numbers = [self.whole, self.text, self.name, self.name_length, self.server];
         let is_coefficient = |number: &f32| (-1e3..=1e3).contains(number);
         numbers.iter().all(is_coefficient)

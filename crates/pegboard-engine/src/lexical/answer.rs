@@ -6,7 +6,6 @@ use pegboard_core::{Fallback, Hit, Query, Ranking, Tool, ranking::cut};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
-    both::Both,
     document::for_each_key_of,
     explain,
     index::View,
@@ -16,14 +15,14 @@ use super::{
     scorer::{Candidate, Scorer, compare},
     segment::FULL_IMPACT,
 };
-use crate::scores;
+use crate::{hybrid::combine::Both, scores};
 
 /// What other hits can come near to, and hits that are named outright begin at.
-pub(super) const NAMED: f32 = scores::NAMED as f32;
+pub(crate) const NAMED: f32 = scores::NAMED as f32;
 
 /// Candidates that each intent, and the whole query, bring to the common answer. A
 /// constant, so that asking for more hits only adds to the end of a ranking.
-pub(super) const POOL: usize = 64;
+pub(crate) const POOL: usize = 64;
 
 /// Steps between a name as it is written, another spelling of it, and an alias: for hits
 /// that the query consists of, and for hits that it mentions. The second leaves room for
@@ -33,19 +32,19 @@ const STEP_QUOTED: f32 = 0.03;
 
 /// What a query works in; kept for the next one.
 #[derive(Debug, Default)]
-pub(super) struct Buffers {
-    pub(super) plan: Plan,
-    pub(super) scorer: Scorer,
-    pub(super) mentions: Mentions,
+pub(crate) struct Buffers {
+    pub(crate) plan: Plan,
+    pub(crate) scorer: Scorer,
+    pub(crate) mentions: Mentions,
     intents: Vec<u32>,
     for_intents: Vec<Candidate>,
-    pub(super) fused: Vec<Candidate>,
-    pub(super) both: Both,
+    pub(crate) fused: Vec<Candidate>,
+    pub(crate) both: Both,
 }
 
 impl Buffers {
     /// Answers `query`, whose text with composed characters is `text`.
-    pub(super) fn rank(&mut self, text: &str, query: &Query<'_>, view: &View<'_>) -> Ranking {
+    pub(crate) fn rank(&mut self, text: &str, query: &Query<'_>, view: &View<'_>) -> Ranking {
         self.plan_for(text, view);
         match view.model {
             Some(model) => self.rank_by_both(text, query, view, model),
@@ -54,7 +53,7 @@ impl Buffers {
     }
 
     /// Plans what to look for.
-    pub(super) fn plan_for(&mut self, text: &str, view: &View<'_>) {
+    pub(crate) fn plan_for(&mut self, text: &str, view: &View<'_>) {
         self.plan.make(text, view);
         self.mentions.search(text, view);
         self.weigh_names_in_words(view);
@@ -84,17 +83,17 @@ impl Buffers {
 
     /// Makes room before they are kept: a large query on a large catalog must not be paid for
     /// as long as the program runs.
-    pub(super) fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         self.both.trim();
     }
 
     /// Whether the query asks for several things.
-    pub(super) fn has_intents(&mut self, text: &str) -> bool {
+    pub(crate) fn has_intents(&mut self, text: &str) -> bool {
         intents::split(text, &self.plan, &mut self.intents).is_some()
     }
 
     /// What became of the query's words.
-    pub(super) fn findings(&self, text: &str) -> Ranking {
+    pub(crate) fn findings(&self, text: &str) -> Ranking {
         let words = &self.plan.words;
         Ranking {
             unmatched: unmatched(text, words),
@@ -113,7 +112,7 @@ impl Buffers {
     }
 
     /// Scores the visible tools into `fused`; how many match, and whether for several intents.
-    pub(super) fn score(&mut self, text: &str, limit: usize, view: &View<'_>) -> (usize, bool) {
+    pub(crate) fn score(&mut self, text: &str, limit: usize, view: &View<'_>) -> (usize, bool) {
         let Self { plan, scorer, intents, for_intents, fused, .. } = self;
         let several = intents::split(text, plan, intents);
         let wanted = if several.is_some() { limit.max(POOL) } else { limit };
@@ -160,7 +159,7 @@ impl Buffers {
     }
 
     /// The mention by which `tool` is named outright, if any.
-    pub(super) fn mention_of(&self, tool: &Tool) -> Option<&Mention> {
+    pub(crate) fn mention_of(&self, tool: &Tool) -> Option<&Mention> {
         let names = std::iter::once(tool.name()).chain(tool.aliases().iter().map(String::as_str));
         let mut found = None;
         for name in names {
@@ -175,7 +174,7 @@ impl Buffers {
 
 /// Calls `visit` for every visible tool that the query names outright, with the score that
 /// this gives it and what its words alone give. A tool may come up under several names.
-pub(super) fn for_each_raised(
+pub(crate) fn for_each_raised(
     plan: &Plan,
     mentions: &Mentions,
     text: &str,
@@ -237,7 +236,7 @@ fn name_step(tool: &Tool, mention: &Mention, text: &str) -> f32 {
     if is_name { 1.0 } else { 2.0 }
 }
 
-pub(super) fn hit(candidate: &Candidate, view: &View<'_>) -> Hit {
+pub(crate) fn hit(candidate: &Candidate, view: &View<'_>) -> Hit {
     let tool = &view.parts[candidate.part as usize].segment.tools[candidate.doc as usize];
     // As a decimal number it prints like the figure it is, without binary dust.
     let score = (f64::from(candidate.score) * 1e6).round() / 1e6;

@@ -44,13 +44,13 @@ pub fn for_each_text(tool: &Tool, emit: &mut impl FnMut(Field, &str)) {
 
 /// Emits the keys under which `tool` is found by its whole name or an alias, in any
 /// spelling, with and without its server.
-pub(super) fn for_each_name_key(tool: &Tool, emit: &mut impl FnMut(&str)) {
+pub(crate) fn for_each_name_key(tool: &Tool, emit: &mut impl FnMut(&str)) {
     for_each_key_of(tool, tool.name(), emit);
     tool.aliases().iter().for_each(|alias| for_each_key_of(tool, alias, emit));
 }
 
 /// Emits the keys of one `name` of `tool`.
-pub(super) fn for_each_key_of(tool: &Tool, name: &str, emit: &mut impl FnMut(&str)) {
+pub(crate) fn for_each_key_of(tool: &Tool, name: &str, emit: &mut impl FnMut(&str)) {
     let mut key = String::from(NAME_KEY);
     let mut emit_name = |prefix: &str, name: &str| {
         key.truncate(NAME_KEY.len_utf8());
@@ -81,7 +81,7 @@ struct Occurrence {
 
 /// What a token is looked up as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TermKind {
+pub(crate) enum TermKind {
     /// A word of any field.
     Word,
     /// A word in the name of the server, whose weight depends on the query and the catalog.
@@ -90,7 +90,7 @@ pub(super) enum TermKind {
 
 impl TermKind {
     /// The entry of a vocabulary for the stem of `token`; `buffer` is for keys.
-    pub(super) fn entry<'e>(self, token: &'e str, stemmer: &Stemmer, buffer: &'e mut String) -> Cow<'e, str> {
+    pub(crate) fn entry<'e>(self, token: &'e str, stemmer: &Stemmer, buffer: &'e mut String) -> Cow<'e, str> {
         let stem = stemmer.stem(token);
         match self {
             Self::Word => stem,
@@ -100,7 +100,7 @@ impl TermKind {
 }
 
 /// The entry of a vocabulary for `stem` in the name of a server.
-pub(super) fn server_key<'b>(stem: &str, buffer: &'b mut String) -> &'b str {
+pub(crate) fn server_key<'b>(stem: &str, buffer: &'b mut String) -> &'b str {
     buffer.clear();
     buffer.push(SERVER_KEY);
     buffer.push_str(stem);
@@ -109,14 +109,14 @@ pub(super) fn server_key<'b>(stem: &str, buffer: &'b mut String) -> &'b str {
 
 /// Turns tools into weighted terms; keeps its buffers between tools.
 #[derive(Debug, Default)]
-pub(super) struct DocumentReader {
+pub(crate) struct DocumentReader {
     tokenizer: Tokenizer,
     stemmer: Stemmer,
     occurrences: Vec<Occurrence>,
     /// What one occurrence is worth in each field, given the field's length.
     scale: [f32; FIELDS],
     /// Term and weighted frequency, each term once, in term order.
-    pub(super) terms: Vec<(u32, f32)>,
+    pub(crate) terms: Vec<(u32, f32)>,
     /// The terms for words in the name of the server, each with the term for the word itself.
     server_words: Vec<(u32, u32)>,
 }
@@ -125,7 +125,7 @@ impl DocumentReader {
     /// Reads `tool` into [`terms`](Self::terms). `number` gives a folded token (and the
     /// stemmer to use on it) its term number, or `None` to leave it out. A token in the name of the
     /// server is two terms: as a word it weighs nothing, and is only found.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         tool: &Tool,
         settings: &Settings,
@@ -171,7 +171,7 @@ impl DocumentReader {
 
     /// What a term of the tool read last is worth, 0 to 1. That of a word in the server's name is what it adds to
     /// the same word elsewhere: a server named after what its tools say adds little.
-    pub(super) fn impact(&self, term: u32, frequency: f32, settings: &Settings) -> f32 {
+    pub(crate) fn impact(&self, term: u32, frequency: f32, settings: &Settings) -> f32 {
         let Some((_, word)) = self.server_words.iter().find(|(server_word, _)| *server_word == term) else {
             return impact(frequency, settings);
         };
@@ -181,7 +181,7 @@ impl DocumentReader {
 
     /// What each field of the tool read last gives to each term: field, term, weighted
     /// frequency.
-    pub(super) fn by_field(&self) -> impl Iterator<Item = (Field, u32, f32)> {
+    pub(crate) fn by_field(&self) -> impl Iterator<Item = (Field, u32, f32)> {
         let scaled =
             |o: &Occurrence| (INDEXED_FIELDS[o.field as usize], o.term, o.weight * self.scale[o.field as usize]);
         self.occurrences.iter().map(scaled)

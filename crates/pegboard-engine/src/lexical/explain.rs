@@ -14,7 +14,7 @@ use super::{
 /// The reasons for `score`, which they add up to, largest first.
 ///
 /// Nothing of this is kept in the index: the tool is read once more.
-pub(super) fn reasons(
+pub(crate) fn reasons(
     tool: &Tool,
     score: f64,
     query: &str,

@@ -18,14 +18,14 @@ use super::{
     segment::Segment,
     settings::Settings,
 };
-use crate::semantic::{External, Model};
+use crate::{hybrid::External, semantic::Model};
 
 /// A segment is merged into its neighbour once that is less than this many times larger.
 const SIZE_RATIO: usize = 4;
 
 /// An index of one catalog snapshot.
 #[derive(Clone, Debug)]
-pub(super) struct Index {
+pub(crate) struct Index {
     parts: Vec<Part>,
     settings: Arc<Settings>,
     model: Option<Arc<Model>>,
@@ -47,18 +47,18 @@ struct Removed {
 }
 
 impl Index {
-    pub(super) fn build(tools: Vec<Arc<Tool>>, settings: Arc<Settings>, model: Option<Arc<Model>>) -> Self {
+    pub(crate) fn build(tools: Vec<Arc<Tool>>, settings: Arc<Settings>, model: Option<Arc<Model>>) -> Self {
         let segment = Segment::build(tools, &settings, model.as_deref());
         Self::of_segment(segment, settings, model)
     }
 
     /// An index that consists of `segment`.
-    pub(super) fn of_segment(segment: Segment, settings: Arc<Settings>, model: Option<Arc<Model>>) -> Self {
+    pub(crate) fn of_segment(segment: Segment, settings: Arc<Settings>, model: Option<Arc<Model>>) -> Self {
         Self { parts: vec![Part { segment: Arc::new(segment), removed: None }], settings, model }
     }
 
     /// The segment that holds all tools and no others, if there is one.
-    pub(super) fn only_segment(&self) -> Option<&Segment> {
+    pub(crate) fn only_segment(&self) -> Option<&Segment> {
         match self.parts.as_slice() {
             [Part { segment, removed: None }] => Some(segment),
             _ => None,
@@ -66,7 +66,7 @@ impl Index {
     }
 
     /// The index after `changes`.
-    pub(super) fn updated(&self, changes: Changes) -> Self {
+    pub(crate) fn updated(&self, changes: Changes) -> Self {
         let mut index = self.clone();
         let mut reader = DocumentReader::default();
         for tool in &changes.removed {
@@ -127,7 +127,7 @@ impl Index {
     }
 
     /// The index as the holder of `selection` may see it.
-    pub(super) fn view(&self, selection: &Selection) -> View<'_> {
+    pub(crate) fn view(&self, selection: &Selection) -> View<'_> {
         let is_everything = selection.is_everything();
         let parts: Vec<ViewPart<'_>> = self
             .parts
@@ -144,7 +144,7 @@ impl Index {
     }
 
     /// What the index adds to the memory of the tools themselves.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.segment.bytes()).sum()
     }
 }
@@ -196,23 +196,23 @@ impl Part {
 
 /// An index under a selection. What the selection hides is not in it.
 #[derive(Debug)]
-pub(super) struct View<'a> {
-    pub(super) parts: Vec<ViewPart<'a>>,
+pub(crate) struct View<'a> {
+    pub(crate) parts: Vec<ViewPart<'a>>,
     /// How many tools are visible.
-    pub(super) tools: usize,
-    pub(super) settings: &'a Settings,
+    pub(crate) tools: usize,
+    pub(crate) settings: &'a Settings,
     /// What the vectors of the segments are by.
-    pub(super) model: Option<&'a Model>,
+    pub(crate) model: Option<&'a Model>,
     /// What somebody else's model makes of the query, if it was asked.
-    pub(super) external: Option<External<'a>>,
+    pub(crate) external: Option<External<'a>>,
 }
 
 #[derive(Debug)]
-pub(super) struct ViewPart<'a> {
-    pub(super) segment: &'a Segment,
+pub(crate) struct ViewPart<'a> {
+    pub(crate) segment: &'a Segment,
     removed: Option<&'a Removed>,
     /// `None` when all tools of the segment are.
-    pub(super) visible: Option<Arc<Bitmap>>,
+    pub(crate) visible: Option<Arc<Bitmap>>,
     /// Whether only removals hide tools, so that their counts answer for [`Self::count`].
     counts_from_removed: bool,
 }
@@ -223,12 +223,12 @@ impl ViewPart<'_> {
     }
 
     /// The visible ones of 64 tools, as bits.
-    pub(super) fn visible_word(&self, word: usize) -> u64 {
+    pub(crate) fn visible_word(&self, word: usize) -> u64 {
         self.visible.as_ref().map_or(u64::MAX, |visible| visible.word(word))
     }
 
     /// How many visible tools contain `term`.
-    pub(super) fn count(&self, term: u32) -> usize {
+    pub(crate) fn count(&self, term: u32) -> usize {
         let postings = self.segment.postings(term);
         match (&self.visible, self.removed) {
             (None, _) => postings.docs.len(),
@@ -242,18 +242,18 @@ impl ViewPart<'_> {
 
 impl View<'_> {
     /// How many tools the segments hold, hidden ones included.
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.parts.iter().map(|part| part.segment.tools.len()).sum()
     }
 
     /// The number of a tool among all [`rows`](Self::rows).
-    pub(super) fn row(&self, candidate: &Candidate) -> usize {
+    pub(crate) fn row(&self, candidate: &Candidate) -> usize {
         let before = &self.parts[..candidate.part as usize];
         before.iter().map(|part| part.segment.tools.len()).sum::<usize>() + candidate.doc as usize
     }
 
     /// The segments with the number of their first tool among all [`rows`](Self::rows).
-    pub(super) fn numbered_parts(&self) -> impl Iterator<Item = (usize, &ViewPart<'_>)> {
+    pub(crate) fn numbered_parts(&self) -> impl Iterator<Item = (usize, &ViewPart<'_>)> {
         self.parts.iter().scan(0, |next, part| {
             let first = *next;
             *next += part.segment.tools.len();
@@ -262,12 +262,12 @@ impl View<'_> {
     }
 
     /// How many visible tools contain the stem or name key `term`.
-    pub(super) fn count(&self, term: &str) -> usize {
+    pub(crate) fn count(&self, term: &str) -> usize {
         self.parts.iter().filter_map(|part| Some(part.count(part.segment.vocabulary.find(term)?))).sum()
     }
 
     /// How much a term that `count` tools contain tells: BM25's inverse frequency.
-    pub(super) fn rarity(&self, count: usize) -> f32 {
+    pub(crate) fn rarity(&self, count: usize) -> f32 {
         let (all, count) = (self.tools as f32, count as f32);
         (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
     }

@@ -8,7 +8,7 @@ use crate::{
 
 /// Cuts the query into the requests that ask for different things; for each word of the plan
 /// the number of its request. `None` when fewer than two of them have a word that is found.
-pub(super) fn split(query: &str, plan: &Plan, intents: &mut Vec<u32>) -> Option<u32> {
+pub(crate) fn split(query: &str, plan: &Plan, intents: &mut Vec<u32>) -> Option<u32> {
     intents.clear();
     if !may_hold_several(query, plan) {
         return None;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pegboard_core::Catalog;
 
-use super::{Hybrid, Lexical, index::Index, segment::Segment};
+use super::{Lexical, index::Index, searcher::Searcher, segment::Segment};
 use crate::kept::{Block, BlockKind, BlockWriter, KeepsIndex, KeptError, checksum};
 
 /// Grows with every change of what sections mean.
@@ -23,13 +23,14 @@ pub struct KeptIndex {
     segment: Segment,
 }
 
-impl KeepsIndex for Lexical {
-    fn index_key(&self) -> u64 {
+/// What a ranker keeps of its index; see [`KeepsIndex`].
+impl Searcher {
+    pub(crate) fn index_key(&self) -> u64 {
         let model = self.model.as_ref().map(|model| model.checksum());
         checksum(format!("{} {:?} {model:?}", env!("CARGO_PKG_VERSION"), self.settings).as_bytes())
     }
 
-    fn index_to_bytes(&self, catalog: &Catalog) -> Option<Vec<u8>> {
+    pub(crate) fn index_to_bytes(&self, catalog: &Catalog) -> Option<Vec<u8>> {
         let index = self.index(catalog);
         let segment = index.only_segment()?;
         let is_in_order = segment.tools.len() == catalog.len()
@@ -41,7 +42,7 @@ impl KeepsIndex for Lexical {
         is_in_order.then(|| writer.finish())
     }
 
-    fn parse_index(&self, bytes: &[u8]) -> Result<KeptIndex, KeptError> {
+    pub(crate) fn parse_index(&self, bytes: &[u8]) -> Result<KeptIndex, KeptError> {
         let kind = kind(self);
         let block = Block::parse(kind, bytes)?;
         let [identities, tools] = block.numbers(IDENTITIES, u64::from_le_bytes)?[..] else {
@@ -52,7 +53,7 @@ impl KeepsIndex for Lexical {
         Ok(KeptIndex { key: kind.key, identities, tools, segment })
     }
 
-    fn restore_index(&self, catalog: &Catalog, index: KeptIndex) -> Result<(), KeptError> {
+    pub(crate) fn restore_index(&self, catalog: &Catalog, index: KeptIndex) -> Result<(), KeptError> {
         let KeptIndex { key, identities: known, tools: count, mut segment } = index;
         if key != self.index_key() {
             return Err(KeptError::Key);
@@ -67,25 +68,25 @@ impl KeepsIndex for Lexical {
     }
 }
 
-impl KeepsIndex for Hybrid {
+impl KeepsIndex for Lexical {
     fn index_key(&self) -> u64 {
-        self.lexical.index_key()
+        self.searcher.index_key()
     }
 
     fn index_to_bytes(&self, catalog: &Catalog) -> Option<Vec<u8>> {
-        self.lexical.index_to_bytes(catalog)
+        self.searcher.index_to_bytes(catalog)
     }
 
     fn parse_index(&self, bytes: &[u8]) -> Result<KeptIndex, KeptError> {
-        self.lexical.parse_index(bytes)
+        self.searcher.parse_index(bytes)
     }
 
     fn restore_index(&self, catalog: &Catalog, index: KeptIndex) -> Result<(), KeptError> {
-        self.lexical.restore_index(catalog, index)
+        self.searcher.restore_index(catalog, index)
     }
 }
 
-fn kind(ranker: &Lexical) -> BlockKind {
+fn kind(ranker: &Searcher) -> BlockKind {
     BlockKind { name: "PEGINDEX", version: VERSION, key: ranker.index_key() }
 }
 
@@ -108,7 +109,7 @@ mod tests {
         super::tests::{OFFICE, any_query, any_tool, catalog},
         *,
     };
-    use crate::{Model, lexical::Settings};
+    use crate::{Hybrid, Model, lexical::Settings};
 
     fn ranking(ranker: &dyn Ranker, catalog: &Catalog, query: &str) -> String {
         let query = Query { explain: true, ..Query::new(query).limit(100) };

@@ -15,7 +15,7 @@ const MAX_QUERY_WORDS: usize = 512;
 
 /// How surely a query means a tool by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Certainty {
+pub(crate) enum Certainty {
     /// The query is the name.
     Whole,
     /// The name stands in the query in a spelling that only names have, or quoted.
@@ -26,28 +26,28 @@ pub(super) enum Certainty {
 
 /// A name in a query.
 #[derive(Clone, Debug)]
-pub(super) struct Mention {
+pub(crate) struct Mention {
     /// The look-up key, for the vocabulary.
-    pub(super) key: String,
-    pub(super) certainty: Certainty,
+    pub(crate) key: String,
+    pub(crate) certainty: Certainty,
     /// Where it stands in the query.
-    pub(super) place: Range<usize>,
+    pub(crate) place: Range<usize>,
     /// How many visible tools have it.
-    pub(super) count: usize,
+    pub(crate) count: usize,
 }
 
 /// Finds names in queries; keeps its buffers between queries.
 #[derive(Debug, Default)]
-pub(super) struct Mentions {
+pub(crate) struct Mentions {
     pieces: Vec<Range<usize>>,
     key: String,
     /// What the last query mentions, in query order.
-    pub(super) found: Vec<Mention>,
+    pub(crate) found: Vec<Mention>,
 }
 
 impl Mentions {
     /// Fills [`found`](Self::found) with all names of visible tools that `query` spells out.
-    pub(super) fn search(&mut self, query: &str, view: &View<'_>) {
+    pub(crate) fn search(&mut self, query: &str, view: &View<'_>) {
         self.found.clear();
         self.cut(query);
         let pieces = std::mem::take(&mut self.pieces);

@@ -25,7 +25,7 @@ const MAX_BYTES: usize = 64;
 
 /// How a term is near a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// So many letters differ.
     Edits(usize),
     /// The word is how the term begins.
@@ -36,23 +36,23 @@ pub(super) enum Kind {
 
 /// A term that stands in for a word.
 #[derive(Clone, Debug)]
-pub(super) struct NearTerm {
-    pub(super) stem: String,
-    pub(super) count: usize,
-    pub(super) share: f32,
+pub(crate) struct NearTerm {
+    pub(crate) stem: String,
+    pub(crate) count: usize,
+    pub(crate) share: f32,
 }
 
 /// Finds near terms; keeps its buffers between words.
 #[derive(Debug, Default)]
-pub(super) struct Near {
+pub(crate) struct Near {
     candidates: Vec<(Kind, String)>,
-    pub(super) found: Vec<NearTerm>,
+    pub(crate) found: Vec<NearTerm>,
 }
 
 impl Near {
     /// Fills [`found`](Self::found) for the folded `word`, which no visible tool contains. In a
     /// query that is likely of another language, no letter of a short word is replaced.
-    pub(super) fn search(&mut self, word: &str, is_foreign: bool, stemmer: &Stemmer, view: &View<'_>) {
+    pub(crate) fn search(&mut self, word: &str, is_foreign: bool, stemmer: &Stemmer, view: &View<'_>) {
         self.found.clear();
         self.candidates.clear();
         // A number one digit off is another number, and nobody mistypes a whole line.

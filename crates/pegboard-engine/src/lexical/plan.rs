@@ -24,15 +24,15 @@ const STOP_WORD_SHARE: f32 = 0.1;
 const MAX_REPETITIONS: u8 = 5;
 
 /// Marks a term that a segment does not have.
-pub(super) const NOT_THERE: u32 = u32::MAX;
+pub(crate) const NOT_THERE: u32 = u32::MAX;
 
 /// A term to look for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Term {
+pub(crate) struct Term {
     /// The query word it stands for.
-    pub(super) word: u32,
+    pub(crate) word: u32,
     /// What a full match is worth.
-    pub(super) weight: f32,
+    pub(crate) weight: f32,
     /// What each further occurrence in the query still adds.
     repetition: f32,
     repetitions_left: u8,
@@ -46,7 +46,7 @@ impl Term {
 
 /// What became of a query word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Exactly,
     Nearly,
     Nowhere,
@@ -56,27 +56,27 @@ pub(super) enum Found {
 
 /// A word of the query.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word {
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) found: Found,
+pub(crate) struct Word {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) found: Found,
 }
 
 /// Keeps its buffers between queries.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     tokenizer: Tokenizer,
     stemmer: Stemmer,
     tokens: Vec<QueryToken>,
     token_text: String,
     near: Near,
-    pub(super) words: Vec<Word>,
-    pub(super) terms: Terms,
+    pub(crate) words: Vec<Word>,
+    pub(crate) terms: Terms,
 }
 
 /// The terms of a plan and where the segments of a view have them.
 #[derive(Debug, Default)]
-pub(super) struct Terms {
+pub(crate) struct Terms {
     list: Vec<Term>,
     /// The stems (or name keys) of the terms, under the same numbers.
     stems: Vocabulary,
@@ -98,7 +98,7 @@ struct QueryToken {
 
 impl Plan {
     /// Plans `query` for `view`.
-    pub(super) fn make(&mut self, query: &str, view: &View<'_>) {
+    pub(crate) fn make(&mut self, query: &str, view: &View<'_>) {
         self.read_tokens(query);
         self.look_up(view, false);
         if self.terms.list.is_empty() {
@@ -109,18 +109,18 @@ impl Plan {
     }
 
     /// The number of the term of that kind with the stem of `token`.
-    pub(super) fn find(&self, kind: TermKind, token: &str) -> Option<usize> {
+    pub(crate) fn find(&self, kind: TermKind, token: &str) -> Option<usize> {
         let mut key = String::new();
         self.terms.stems.find(&kind.entry(token, &self.stemmer, &mut key)).map(|term| term as usize)
     }
 
     /// Whether none of the query's words says what is wanted.
-    pub(super) fn is_only_stop_words(&self) -> bool {
+    pub(crate) fn is_only_stop_words(&self) -> bool {
         self.tokens.iter().filter(|token| token.kind != TokenKind::Part).all(|token| token.is_stop)
     }
 
     /// More than any tool can score: all terms in full, and the words that are not found.
-    pub(super) fn worth(&self, view: &View<'_>) -> f32 {
+    pub(crate) fn worth(&self, view: &View<'_>) -> f32 {
         let unknown = self.words.iter().filter(|word| word.found == Found::Nowhere).count();
         let terms: f32 = self.terms.list.iter().map(|term| term.weight).sum();
         terms + unknown as f32 * view.rarity(0)
@@ -202,26 +202,26 @@ impl Terms {
         self.columns = columns;
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Term)> + Clone {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Term)> + Clone {
         self.list.iter().enumerate()
     }
 
-    pub(super) fn get(&self, term: usize) -> Term {
+    pub(crate) fn get(&self, term: usize) -> Term {
         self.list[term]
     }
 
     /// The number of `term` in each segment of the view it was planned for.
-    pub(super) fn numbers(&self, term: usize) -> &[u32] {
+    pub(crate) fn numbers(&self, term: usize) -> &[u32] {
         &self.numbers[term * self.columns..(term + 1) * self.columns]
     }
 
     /// The stem (or name key) of `term`.
-    pub(super) fn stem(&self, term: usize) -> &str {
+    pub(crate) fn stem(&self, term: usize) -> &str {
         self.stems.get(term as u32)
     }
 
     /// Adds a term that visible tools are known to have, unless it is there already.
-    pub(super) fn add(&mut self, stem: &str, word: u32, weight: f32, view: &View<'_>) {
+    pub(crate) fn add(&mut self, stem: &str, word: u32, weight: f32, view: &View<'_>) {
         if self.stems.insert(stem) as usize == self.list.len() {
             self.list.push(Term::new(word, weight, view.settings));
             let numbers = view.parts.iter().map(|part| part.segment.vocabulary.find(stem).unwrap_or(NOT_THERE));
@@ -275,7 +275,7 @@ impl Terms {
 }
 
 /// The share of a word's worth that a near spelling keeps.
-pub(super) fn share_of(kind: near::Kind, settings: &Settings) -> f32 {
+pub(crate) fn share_of(kind: near::Kind, settings: &Settings) -> f32 {
     match kind {
         near::Kind::Edits(edits) => settings.typo.powi(edits as i32),
         near::Kind::Beginning | near::Kind::Compound => settings.prefix,

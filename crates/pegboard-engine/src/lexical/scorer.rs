@@ -17,10 +17,10 @@ use super::{
 
 /// A tool with its score, by its place in the view.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Candidate {
-    pub(super) score: f32,
-    pub(super) part: u32,
-    pub(super) doc: u32,
+pub(crate) struct Candidate {
+    pub(crate) score: f32,
+    pub(crate) part: u32,
+    pub(crate) doc: u32,
 }
 
 /// Bounds are sums in another order than scores, and may differ in the last bits.
@@ -28,7 +28,7 @@ const SLACK: f32 = 1.0001;
 
 /// Keeps its buffers between queries; scores and bits are zero between calls.
 #[derive(Debug, Default)]
-pub(super) struct Scorer {
+pub(crate) struct Scorer {
     /// A score for each tool of the largest segment.
     scores: Vec<f32>,
     /// A bit for each score that counts.
@@ -40,7 +40,7 @@ pub(super) struct Scorer {
     lists: Vec<List>,
     impacts: Vec<u16>,
     /// The best tools of the last [`run`](Self::run), best first.
-    pub(super) best: Vec<Candidate>,
+    pub(crate) best: Vec<Candidate>,
 }
 
 /// A term in the segment at hand.
@@ -56,7 +56,7 @@ struct List {
 impl Scorer {
     /// Adds up the `terms` (number, weight) of `table` over all visible tools, keeps the
     /// `limit` best in [`best`](Self::best), and says how many match at all.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         view: &View<'_>,
         table: &Terms,
@@ -87,7 +87,7 @@ impl Scorer {
 
     /// Adds up the `terms` (number, weight) of `table` for every tool, hidden ones included;
     /// `scores` gets one for each of the view's rows, 0 where nothing matches.
-    pub(super) fn run_all(
+    pub(crate) fn run_all(
         &mut self,
         view: &View<'_>,
         table: &Terms,
@@ -208,7 +208,7 @@ impl Scorer {
     }
 
     /// Drops all but the `limit` best; the score that a further tool must reach.
-    pub(super) fn keep_best(&mut self, view: &View<'_>, limit: usize) -> f32 {
+    pub(crate) fn keep_best(&mut self, view: &View<'_>, limit: usize) -> f32 {
         if limit == 0 {
             self.best.clear();
             return f32::MAX;
@@ -231,7 +231,7 @@ fn keep_highest(impacts: &mut Vec<u16>, count: usize) -> u16 {
 }
 
 /// Best first; equal scores by name, and equal names by identity.
-pub(super) fn compare(view: &View<'_>, a: &Candidate, b: &Candidate) -> Ordering {
+pub(crate) fn compare(view: &View<'_>, a: &Candidate, b: &Candidate) -> Ordering {
     b.score.total_cmp(&a.score).then_with(|| {
         let tool = |c: &Candidate| &view.parts[c.part as usize].segment.tools[c.doc as usize];
         let (a, b) = (tool(a), tool(b));

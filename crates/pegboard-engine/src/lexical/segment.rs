@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The impact of 1.0 in a posting.
-pub(super) const FULL_IMPACT: f32 = u16::MAX as f32;
+pub(crate) const FULL_IMPACT: f32 = u16::MAX as f32;
 
 /// Selections whose tools are remembered, per segment.
 const KEPT_SELECTIONS: usize = 8;
@@ -28,32 +28,32 @@ const KEPT_SELECTIONS: usize = 8;
 /// and their impacts. The impact holds everything but the rarity of the term, so that
 /// scoring a posting is one multiplication, and rarity can follow the whole catalog.
 #[derive(Debug, Default)]
-pub(super) struct Segment {
-    pub(super) tools: Vec<Arc<Tool>>,
-    pub(super) vocabulary: Vocabulary,
+pub(crate) struct Segment {
+    pub(crate) tools: Vec<Arc<Tool>>,
+    pub(crate) vocabulary: Vocabulary,
     starts: Vec<u32>,
     docs: Vec<u32>,
     impacts: Vec<u16>,
     /// The highest impact of each term.
     peaks: Vec<u16>,
     /// What the tools mean; empty without a model.
-    pub(super) vectors: Vectors,
+    pub(crate) vectors: Vectors,
     /// The first tokens of the tools, and what they do; empty without a model.
-    pub(super) first: FirstTokens,
-    pub(super) actions: Vec<ToolAction>,
+    pub(crate) first: FirstTokens,
+    pub(crate) actions: Vec<ToolAction>,
     allowed: Mutex<Vec<(Selection, Arc<Bitmap>)>>,
 }
 
 /// The tools that contain one term.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Postings<'a> {
-    pub(super) docs: &'a [u32],
-    pub(super) impacts: &'a [u16],
+pub(crate) struct Postings<'a> {
+    pub(crate) docs: &'a [u32],
+    pub(crate) impacts: &'a [u16],
 }
 
 impl Segment {
     /// Indexes `tools`; their meaning too, if there is a `model`.
-    pub(super) fn build(tools: Vec<Arc<Tool>>, settings: &Settings, model: Option<&Model>) -> Self {
+    pub(crate) fn build(tools: Vec<Arc<Tool>>, settings: &Settings, model: Option<&Model>) -> Self {
         let mut writer = SegmentWriter::default();
         let mut reader = DocumentReader::default();
         // Most tokens repeat; their stems are looked up once.
@@ -89,7 +89,7 @@ impl Segment {
     }
 
     /// One segment with the tools of all `parts` that `is_live` (part, tool) keeps.
-    pub(super) fn merge(parts: &[&Self], is_live: impl Fn(usize, u32) -> bool) -> Self {
+    pub(crate) fn merge(parts: &[&Self], is_live: impl Fn(usize, u32) -> bool) -> Self {
         let mut merged = Self::default();
         let mut moved: Vec<Vec<u32>> = Vec::with_capacity(parts.len());
         for (at, part) in parts.iter().enumerate() {
@@ -148,7 +148,7 @@ impl Segment {
     }
 
     /// Writes everything but the tools.
-    pub(super) fn write(&self, writer: &mut BlockWriter) {
+    pub(crate) fn write(&self, writer: &mut BlockWriter) {
         let u16s = |numbers: &[u16]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         self.vocabulary.write(writer);
         writer.add_u32s("starts", &self.starts);
@@ -167,7 +167,7 @@ impl Segment {
 
     /// Reads the segment of so many `tools`, which the caller puts in, with what they mean to `model` if there
     /// is one. Whatever a search relies on is checked.
-    pub(super) fn read(block: &Block<'_>, tools: usize, model: Option<&Model>) -> Result<Self, KeptError> {
+    pub(crate) fn read(block: &Block<'_>, tools: usize, model: Option<&Model>) -> Result<Self, KeptError> {
         let read = if model.is_some() { tools } else { 0 };
         let dims = model.map_or(0, Model::dims);
         let vectors = Vectors::from_bytes(block.section("vectors")?, block.section("scales")?, read, dims);
@@ -233,17 +233,17 @@ impl Segment {
     }
 
     /// The highest impact of `term`.
-    pub(super) fn peak(&self, term: u32) -> u16 {
+    pub(crate) fn peak(&self, term: u32) -> u16 {
         self.peaks[term as usize]
     }
 
-    pub(super) fn postings(&self, term: u32) -> Postings<'_> {
+    pub(crate) fn postings(&self, term: u32) -> Postings<'_> {
         let run = self.starts[term as usize] as usize..self.starts[term as usize + 1] as usize;
         Postings { docs: &self.docs[run.clone()], impacts: &self.impacts[run] }
     }
 
     /// The tools of this segment that `selection` shows.
-    pub(super) fn allowed(&self, selection: &Selection) -> Arc<Bitmap> {
+    pub(crate) fn allowed(&self, selection: &Selection) -> Arc<Bitmap> {
         // The entries are whole after a panic elsewhere, so poison does not matter.
         let mut known = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, bitmap)) = known.iter().find(|(other, _)| other == selection) {
@@ -264,7 +264,7 @@ impl Segment {
     }
 
     /// What the index adds to the memory of the tools themselves.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.vocabulary.bytes()
             + size_of::<Arc<Tool>>() * self.tools.capacity()

@@ -6,7 +6,7 @@
 use pegboard_core::Field;
 
 /// How many fields are indexed; [`slot`] numbers them.
-pub(super) const FIELDS: usize = 12;
+pub(crate) const FIELDS: usize = 12;
 
 /// The fields that are indexed, in the order of their settings.
 pub const INDEXED_FIELDS: [Field; FIELDS] = [
@@ -25,7 +25,7 @@ pub const INDEXED_FIELDS: [Field; FIELDS] = [
 ];
 
 /// The place of a field in the settings.
-pub(super) fn slot(field: Field) -> usize {
+pub(crate) fn slot(field: Field) -> usize {
     // Composite fields are never indexed; the last place keeps the function total.
     INDEXED_FIELDS.iter().position(|known| *known == field).unwrap_or(FIELDS - 1)
 }
@@ -47,7 +47,7 @@ pub struct FieldWeight {
 /// The figures of the lexical ranking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    pub(super) fields: [FieldWeight; FIELDS],
+    pub(crate) fields: [FieldWeight; FIELDS],
     /// How soon further occurrences stop counting (BM25's k1).
     pub saturation: f32,
     /// What a part of a humped word counts in running text, where the whole is the word.
@@ -81,7 +81,7 @@ impl Settings {
 
     /// What a word counts as the name of a server, 0 to 1: `named` tools have it in the name of their server,
     /// `all` anywhere.
-    pub(super) fn server_share(&self, named: usize, all: usize) -> f32 {
+    pub(crate) fn server_share(&self, named: usize, all: usize) -> f32 {
         let share = named as f32 / all.max(1) as f32;
         ((share - self.server_from) / (self.server_to - self.server_from)).clamp(0.0, 1.0)
     }

@@ -13,11 +13,11 @@ fn tools(lines: &str) -> Vec<RawTool> {
     lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(tool).collect()
 }
 
-pub(super) fn catalog(lines: &str) -> Catalog {
+pub(crate) fn catalog(lines: &str) -> Catalog {
     Catalog::from_tools(tools(lines)).0
 }
 
-pub(super) fn ids(ranking: &Ranking) -> Vec<String> {
+pub(crate) fn ids(ranking: &Ranking) -> Vec<String> {
     ranking.hits.iter().map(|hit| hit.tool.id().to_owned()).collect()
 }
 
@@ -31,7 +31,7 @@ fn check(lines: &str, query: &str, expected: &[&str]) {
     assert_eq!(found[..expected.len().min(found.len())], *expected, "{query}: {found:?}");
 }
 
-pub(super) const OFFICE: &str = "
+pub(crate) const OFFICE: &str = "
     github/create_issue: Open a new issue in a repository
     github/list_issues: List the issues of a repository
     github/create_pull_request: Propose a change to a repository
@@ -267,7 +267,10 @@ fn blank_and_long_queries_are_refused() {
     let catalog = catalog(OFFICE);
     let rank = |text: &str| Lexical::default().rank(&Query::new(text), &catalog, &Selection::everything()).map(|_| ());
     assert_eq!(rank(" \n"), Err(QueryError::Empty));
-    assert_eq!(rank(&"a".repeat(20_000)), Err(QueryError::TooLong { bytes: 20_000, limit: MAX_QUERY_BYTES }));
+    assert_eq!(
+        rank(&"a".repeat(20_000)),
+        Err(QueryError::TooLong { bytes: 20_000, limit: pegboard_core::ranking::MAX_QUERY_BYTES })
+    );
     assert_eq!(rank(&"a ".repeat(8_000)), Ok(()));
 }
 
@@ -304,7 +307,7 @@ fn sentence(most: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(WORDS), 0..=most).prop_map(|words| words.join(" "))
 }
 
-pub(super) fn any_tool() -> impl Strategy<Value = RawTool> {
+pub(crate) fn any_tool() -> impl Strategy<Value = RawTool> {
     (0..4_usize, prop::collection::vec(prop::sample::select(WORDS), 1..4), sentence(12)).prop_map(
         |(server, name, description)| RawTool {
             server: Some(format!("s{server}")),
@@ -315,7 +318,7 @@ pub(super) fn any_tool() -> impl Strategy<Value = RawTool> {
     )
 }
 
-pub(super) fn any_query() -> impl Strategy<Value = String> {
+pub(crate) fn any_query() -> impl Strategy<Value = String> {
     let several = (sentence(4), sentence(4), sentence(3)).prop_map(|(a, b, c)| format!("{a}, {b} and {c}"));
     let typos = sentence(8).prop_map(|text| format!("{text}. wether, isue and quary pullrequest"));
     let named = (sentence(3), sentence(3)).prop_map(|(a, b)| format!("{} `{}`", a, b.replace(' ', "_")));

@@ -9,14 +9,14 @@ use crate::kept::{Block, BlockWriter, KeptError};
 
 /// Begins the entries that stand for whole folded names instead of words. No folded
 /// word contains it.
-pub(super) const NAME_KEY: char = '\u{1}';
+pub(crate) const NAME_KEY: char = '\u{1}';
 
 /// Begins the entries that stand for a word in the name of a server.
-pub(super) const SERVER_KEY: char = '\u{2}';
+pub(crate) const SERVER_KEY: char = '\u{2}';
 
 /// Terms by number, in one string, so that a term costs its letters and a few bytes.
 #[derive(Debug, Default)]
-pub(super) struct Vocabulary {
+pub(crate) struct Vocabulary {
     text: String,
     ends: Vec<u32>,
     numbers: HashTable<u32>,
@@ -43,21 +43,21 @@ pub(crate) fn letter_bits(term: &str) -> u32 {
 }
 
 impl Vocabulary {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    pub(super) fn get(&self, number: u32) -> &str {
+    pub(crate) fn get(&self, number: u32) -> &str {
         let at = number as usize;
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         &self.text[start..self.ends[at] as usize]
     }
 
-    pub(super) fn find(&self, term: &str) -> Option<u32> {
+    pub(crate) fn find(&self, term: &str) -> Option<u32> {
         self.numbers.find(hash(term), |number| self.get(*number) == term).copied()
     }
 
-    pub(super) fn insert(&mut self, term: &str) -> u32 {
+    pub(crate) fn insert(&mut self, term: &str) -> u32 {
         if let Some(number) = self.find(term) {
             return number;
         }
@@ -74,13 +74,13 @@ impl Vocabulary {
         number
     }
 
-    pub(super) fn write(&self, writer: &mut BlockWriter) {
+    pub(crate) fn write(&self, writer: &mut BlockWriter) {
         writer.add("words", self.text.as_bytes().to_vec());
         writer.add_u32s("ends", &self.ends);
         writer.add_u32s("letters", &self.letters);
     }
 
-    pub(super) fn read(block: &Block<'_>) -> Result<Self, KeptError> {
+    pub(crate) fn read(block: &Block<'_>) -> Result<Self, KeptError> {
         let (text, ends, letters) = (block.text("words")?, block.u32s("ends")?, block.u32s("letters")?);
         let is_end = |end: &u32| text.is_char_boundary(*end as usize);
         if !ends.is_sorted() || !ends.iter().all(is_end) || ends.last().map_or(0, |end| *end as usize) != text.len() {
@@ -101,24 +101,24 @@ impl Vocabulary {
     }
 
     /// The letter bits of every term, by number.
-    pub(super) fn letters(&self) -> &[u32] {
+    pub(crate) fn letters(&self) -> &[u32] {
         &self.letters
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.ends.clear();
         self.numbers.clear();
         self.letters.clear();
     }
 
-    pub(super) fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.text.shrink_to_fit();
         self.ends.shrink_to_fit();
         self.letters.shrink_to_fit();
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         // A hash slot is a number and a control byte.
         self.text.capacity() + 4 * (self.ends.capacity() + self.letters.capacity()) + 5 * self.numbers.capacity()
     }

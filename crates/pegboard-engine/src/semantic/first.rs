@@ -28,19 +28,19 @@ pub(crate) struct FirstOf<'a> {
 
 impl<'a> FirstOf<'a> {
     /// All of them.
-    pub(super) fn tokens(self) -> &'a [u16] {
+    pub(crate) fn tokens(self) -> &'a [u16] {
         self.tokens
     }
 
-    pub(super) fn name(self) -> &'a [u16] {
+    pub(crate) fn name(self) -> &'a [u16] {
         &self.tokens[..self.ends[0]]
     }
 
-    pub(super) fn description(self) -> &'a [u16] {
+    pub(crate) fn description(self) -> &'a [u16] {
         &self.tokens[self.ends[0]..self.ends[1]]
     }
 
-    pub(super) fn server(self) -> &'a [u16] {
+    pub(crate) fn server(self) -> &'a [u16] {
         &self.tokens[self.ends[1]..]
     }
 }

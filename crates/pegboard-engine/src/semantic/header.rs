@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{confidence::ConfidenceSettings, file::ModelError, fusion::FusionSettings, look::LookSettings};
+use super::file::ModelError;
+use crate::hybrid::{confidence::ConfidenceSettings, fusion::FusionSettings, second_look::LookSettings};
 
 /// The most components of a vector.
 const MAX_DIMS: usize = 1024;
@@ -81,6 +82,6 @@ impl FieldSettings {
 }
 
 /// Whether a number can be a weight: not negative, and not so large that sums overflow.
-pub(super) fn is_share(number: f32) -> bool {
+pub(crate) fn is_share(number: f32) -> bool {
     (0.0..=1e6).contains(&number)
 }

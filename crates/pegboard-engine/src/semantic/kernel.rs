@@ -12,7 +12,7 @@ use super::vector::Line;
 ///
 /// Only [`best`](Self::best), and `all` for tests, make one, after asking the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kernel(Instructions);
+pub(crate) struct Kernel(Instructions);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Instructions {
@@ -25,7 +25,7 @@ enum Instructions {
 
 impl Kernel {
     /// The fastest that this processor has.
-    pub(super) fn best() -> Self {
+    pub(crate) fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
             if has_vnni() {
@@ -40,7 +40,7 @@ impl Kernel {
 
     /// All that this processor has, to compare them.
     #[cfg(test)]
-    pub(super) fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let mut kernels = vec![Self(Instructions::Portable)];
         #[cfg(target_arch = "x86_64")]
         {
@@ -52,7 +52,7 @@ impl Kernel {
 
     /// The products of `query` with the beginnings of rows that are `stride` lines long, one
     /// for each place in `out`. No component is -128.
-    pub(super) fn dots(self, query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
+    pub(crate) fn dots(self, query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
         match self.0 {
             Instructions::Portable => portable(query, rows, stride, out),
             // SAFETY: this value exists only where `has_avx2` has seen the instructions.
@@ -85,7 +85,7 @@ fn portable(query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
 }
 
 /// The product of two lines.
-pub(super) fn dot(a: &Line, b: &Line) -> i32 {
+pub(crate) fn dot(a: &Line, b: &Line) -> i32 {
     a.0.iter().zip(&b.0).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
 }
 
@@ -103,7 +103,7 @@ mod x86 {
     /// Unsigned times signed bytes, four products to a sum. Rows are made unsigned by adding
     /// 128 to each component, which adds 128 times the sum of the query to each product.
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    pub(super) fn avx512_vnni(query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
+    pub(crate) fn avx512_vnni(query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
         let sum: i32 = query.iter().flat_map(|line| line.0).map(i32::from).sum();
         match query {
             // Short queries stay in registers.
@@ -144,7 +144,7 @@ mod x86 {
     /// Unsigned times signed bytes: the query's absolute values, and its signs given to the
     /// row. Two products fit into 16 bits, because no component is beyond ±127.
     #[target_feature(enable = "avx2")]
-    pub(super) fn avx2(query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
+    pub(crate) fn avx2(query: &[Line], rows: &[Line], stride: usize, out: &mut [i32]) {
         let ones = _mm256_set1_epi16(1);
         for (row, out) in rows.chunks(stride).zip(out) {
             let mut sums = _mm256_setzero_si256();

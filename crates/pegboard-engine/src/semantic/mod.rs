@@ -23,19 +23,15 @@
 //! assert!(near(call) > near(weather));
 //! ```
 
-mod confidence;
-mod external;
 mod file;
 mod first;
-mod fusion;
 mod header;
-mod kernel;
-mod look;
+pub(crate) mod kernel;
 mod pieces;
 mod pool;
 mod requests;
 mod table;
-mod vector;
+pub(crate) mod vector;
 mod words;
 
 use std::{
@@ -45,24 +41,26 @@ use std::{
 
 use pegboard_core::Tool;
 
-pub(crate) use self::{
-    confidence::{ConfidenceSettings, Evidence, Lead, Nearest},
-    external::{External, ExternalTable},
-    first::{FirstOf, FirstTokens},
-    fusion::{Blend, FusionSettings, Layer, Source},
-    look::{Gain, LOOKED_AT, Look, LookSettings, Nearness, Seen},
-    requests::{request_at, request_starts, requests_of},
-    table::{BLOCK, Similarity, Vectors},
-};
 pub use self::{
     file::ModelError,
     pool::{Reading, ToolReader},
     vector::Vector,
 };
+pub(crate) use self::{
+    first::{FirstOf, FirstTokens},
+    header::is_share,
+    requests::{request_at, request_starts, requests_of},
+    table::{BLOCK, Similarity, Vectors},
+};
 use self::{
     header::Header,
     pieces::Pieces,
     vector::{LINE, Line},
+};
+use crate::hybrid::{
+    confidence::{self, ConfidenceSettings, Nearest},
+    fusion::FusionSettings,
+    second_look::{self, LookSettings},
 };
 
 /// The vectors and weights of word pieces, and the figures that go with them.
@@ -75,10 +73,10 @@ pub struct Model {
     pieces: Pieces,
     /// What one unit of a row is worth.
     scales: Vec<f32>,
-    query_weights: Vec<f32>,
+    pub(crate) query_weights: Vec<f32>,
     tool_weights: Vec<f32>,
     /// What one unit of the front of a row is worth when that has length one.
-    front_units: Vec<f32>,
+    pub(crate) front_units: Vec<f32>,
     /// What tools in general are about.
     background: Vectors,
 }
@@ -165,10 +163,10 @@ impl Model {
     }
 
     /// The first components of a token's vector; zeros fill up what it does not have.
-    fn front(&self, token: u32) -> [Line; look::FRONT / LINE] {
+    pub(crate) fn front(&self, token: u32) -> [Line; second_look::FRONT / LINE] {
         let start = self.table + token as usize * self.header.dims;
-        let row = &self.bytes[start..start + self.header.dims.min(look::FRONT)];
-        let mut lines = [Line([0; LINE]); look::FRONT / LINE];
+        let row = &self.bytes[start..start + self.header.dims.min(second_look::FRONT)];
+        let mut lines = [Line([0; LINE]); second_look::FRONT / LINE];
         for (line, bytes) in lines.iter_mut().zip(row.chunks(LINE)) {
             for (place, byte) in line.0.iter_mut().zip(bytes) {
                 *place = byte.cast_signed();

@@ -37,7 +37,7 @@ struct Spelled {
 }
 
 impl Reading {
-    pub(super) fn new(model: &Model, query: &str) -> Self {
+    pub(crate) fn new(model: &Model, query: &str) -> Self {
         let mut tokens = Tokens::default();
         let mut clauses = Clauses::default();
         let mut spelled: Vec<Spelled> = Vec::new();
@@ -84,7 +84,7 @@ impl Reading {
     }
 
     /// Whether it holds several requests.
-    pub(super) fn has_requests(&self) -> bool {
+    pub(crate) fn has_requests(&self) -> bool {
         let first = self.spelled.first().map(|word| word.request);
         self.spelled.iter().any(|word| Some(word.request) != first)
     }
@@ -168,7 +168,7 @@ impl ToolReader {
     }
 
     /// The tokens of one field of the tool read last.
-    pub(super) fn field(&self, field: usize) -> &[u32] {
+    pub(crate) fn field(&self, field: usize) -> &[u32] {
         self.fields.get(field).map_or(&[], |tokens| &tokens.numbers)
     }
 

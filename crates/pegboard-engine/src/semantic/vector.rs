@@ -6,12 +6,12 @@ use super::kernel::dot;
 const MOST: f32 = 127.0;
 
 /// Components that lie together in memory and are read at once.
-pub(super) const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// A stretch of a vector, where the processor's caches want it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
-pub(super) struct Line(pub(super) [i8; LINE]);
+pub(crate) struct Line(pub(crate) [i8; LINE]);
 
 /// A small number rounded like [`f32::round_ties_even`], which calls a function for each number on
 /// processors without an instruction for it. From 2^23 on there are no fractions left to add.
@@ -25,9 +25,9 @@ fn round_ties_even(number: f32) -> f32 {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vector {
     /// Zeros fill up the last line; they add nothing to any product.
-    pub(super) lines: Vec<Line>,
+    pub(crate) lines: Vec<Line>,
     /// What one unit is worth.
-    pub(super) scale: f32,
+    pub(crate) scale: f32,
     dims: usize,
 }
 
@@ -69,7 +69,7 @@ impl Vector {
     }
 
     /// The vector with these components, unless one is out of range.
-    pub(super) fn from_components(components: &[i8], scale: f32) -> Option<Self> {
+    pub(crate) fn from_components(components: &[i8], scale: f32) -> Option<Self> {
         let mut lines = vec![Line([0; LINE]); components.len().div_ceil(LINE)];
         for (line, components) in lines.iter_mut().zip(components.chunks(LINE)) {
             line.0[..components.len()].copy_from_slice(components);
@@ -78,7 +78,7 @@ impl Vector {
         is_right.then_some(Self { lines, scale, dims: components.len() })
     }
 
-    pub(super) fn from_lines(lines: Vec<Line>, scale: f32, dims: usize) -> Self {
+    pub(crate) fn from_lines(lines: Vec<Line>, scale: f32, dims: usize) -> Self {
         Self { lines, scale, dims }
     }
 }

@@ -1,0 +1,99 @@
+//! Ranking by words and by meaning.
+//!
+//! `combine` gives every visible tool its lexical score and its similarities (`scan`), `fusion` makes one score of them,
+//! and `second_look` compares the first hits of short queries word by word and verb by verb. `confidence` estimates how
+//! likely the first hit is right. `external` adds the vectors of an external model.
+
+pub(crate) mod combine;
+pub(crate) mod confidence;
+mod external;
+pub(crate) mod fusion;
+mod scan;
+pub(crate) mod second_look;
+
+use std::sync::Arc;
+
+use pegboard_core::{Catalog, Query, QueryError, Ranker, Ranking, Selection, ToolVectors};
+
+pub(crate) use self::external::{External, ExternalTable};
+use crate::{
+    kept::{KeepsIndex, KeptError},
+    lexical::{KeptIndex, Searcher, Settings},
+    semantic::{Model, requests_of},
+};
+
+/// The default ranker: exact names first, then relevance by words and by meaning.
+#[derive(Debug)]
+pub struct Hybrid {
+    searcher: Searcher,
+    /// Vectors of tools by an external model, for queries that bring one of the same model.
+    external: ExternalTable,
+}
+
+impl Hybrid {
+    /// A ranker with another model than the one that ships.
+    pub fn new(model: Arc<Model>) -> Self {
+        Self { searcher: Searcher::new(Settings::default(), Some(model)), external: ExternalTable::default() }
+    }
+
+    /// What the index of `catalog` adds to the memory of its tools.
+    pub fn index_bytes(&self, catalog: &Catalog) -> usize {
+        self.searcher.index(catalog).bytes()
+    }
+}
+
+impl Default for Hybrid {
+    fn default() -> Self {
+        Self::new(Arc::clone(Model::embedded()))
+    }
+}
+
+impl Ranker for Hybrid {
+    fn name(&self) -> &'static str {
+        "hybrid"
+    }
+
+    fn learns_from_usage(&self) -> bool {
+        true
+    }
+
+    fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
+        let table = self.external.current();
+        let external = query.vectors.and_then(|vectors| External::new(&table, query.text, vectors));
+        self.searcher.rank(query, catalog, selection, external)
+    }
+
+    fn prepare(&self, catalog: &Catalog) {
+        self.searcher.index(catalog);
+    }
+
+    fn use_vectors(&self, vectors: &Arc<ToolVectors>) -> bool {
+        self.external.replace(vectors);
+        true
+    }
+
+    fn requests<'q>(&self, query: &'q str) -> Vec<&'q str> {
+        requests_of(query)
+    }
+}
+
+impl KeepsIndex for Hybrid {
+    fn index_key(&self) -> u64 {
+        self.searcher.index_key()
+    }
+
+    fn index_to_bytes(&self, catalog: &Catalog) -> Option<Vec<u8>> {
+        self.searcher.index_to_bytes(catalog)
+    }
+
+    fn parse_index(&self, bytes: &[u8]) -> Result<KeptIndex, KeptError> {
+        self.searcher.parse_index(bytes)
+    }
+
+    fn restore_index(&self, catalog: &Catalog, index: KeptIndex) -> Result<(), KeptError> {
+        self.searcher.restore_index(catalog, index)
+    }
+}
+
+#[cfg(test)]
+mod tests;
