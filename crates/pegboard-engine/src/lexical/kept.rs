@@ -8,7 +8,7 @@ use super::{Lexical, index::Index, searcher::Searcher, segment::Segment};
 use crate::kept::{Block, BlockKind, BlockWriter, KeepsIndex, KeptError, checksum};
 
 /// Grows with every change of what sections mean.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The section with the checksum of the identities of all tools, and their number.
 const IDENTITIES: &str = "tools";
