@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 use pegboard_core::naming::fnv1a;
 use serde_json::Value;
 
-use crate::{mend, rules, wire::Wire};
+use crate::{
+    rules,
+    wire::{Wire, repair as mend},
+};
 
 /// The thoughts of a conversation, and what each was made behind.
 #[derive(Clone, Debug, Default)]

@@ -13,12 +13,14 @@ use crate::{
     bonds::Bonds,
     delivery::{self, Choice, Delivery, DeliveryError},
     instructions::instructions,
-    mend::{self, Terms},
     model::Model,
     rules::{self, RuleError},
     shelf::{Needs, Shelf},
     transcript::{Messages, called_without_reference},
-    wire::{CallResult, PromptCache, Request, ToolCall, ToolChoice, Turn, Wire},
+    wire::{
+        CallResult, PromptCache, Request, ToolCall, ToolChoice, Turn, Wire,
+        repair::{self as mend, Terms},
+    },
 };
 
 /// Why a conversation cannot begin.

@@ -19,7 +19,6 @@ pub mod embeddings;
 pub mod fuzzing;
 pub mod hooks;
 mod instructions;
-mod mend;
 pub mod model;
 mod page;
 mod refusal;

@@ -10,7 +10,11 @@ use pegboard_core::{
 use pegboard_discovery::{Session, ToolDefinition};
 use serde_json::{Value, json};
 
-use crate::{delivery::Delivery, mend, rules, wire::Wire};
+use crate::{
+    delivery::Delivery,
+    rules,
+    wire::{Wire, repair as mend},
+};
 
 /// A tool that is never found and never called. A list that has held a deferred tool from
 /// the first request on is cached in a form that later ones fit into.

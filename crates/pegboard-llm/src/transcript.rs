@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use pegboard_discovery::transcript::{OpenAiChat, ToolResult, Transcript};
 use serde_json::Value;
 
-use crate::{mend, wire::Wire};
+use crate::wire::{Wire, repair as mend};
 
 /// Our own messages are known by their place at the head of a conversation and by their form;
 /// most wires leave no room for a mark. What a user says may look the same anywhere else.

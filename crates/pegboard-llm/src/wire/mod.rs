@@ -6,9 +6,9 @@
 
 mod anthropic;
 mod body;
-mod cache;
 mod chat;
 mod gemini;
+pub(crate) mod repair;
 mod responses;
 
 use std::fmt;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use self::body::Body;
 
-use crate::mend;
+use self::repair as mend;
 
 /// A form of conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

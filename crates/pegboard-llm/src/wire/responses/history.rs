@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::{
+use super::super::repair::{
     NO_OUTPUT, NO_TEXT, Terms, found_in_words, is_blank, items, need_object, need_object_text, tame_name, text,
 };
 use crate::rules;
 
 /// Tools that the provider has found in a group or as deferred ones, and the group that a call
 /// of them belongs to. One that is known by itself as well needs none.
-pub(super) fn groups(messages: &[Value]) -> HashMap<&str, &str> {
+pub(crate) fn groups(messages: &[Value]) -> HashMap<&str, &str> {
     let (mut groups, mut plain) = (HashMap::new(), HashSet::new());
     for tool in messages.iter().filter(|item| is_found(item)).flat_map(|item| items(item, "tools")) {
         for inner in items(tool, "tools") {
@@ -32,7 +32,7 @@ fn is_found(item: &Value) -> bool {
 }
 
 /// Mends an item; `rest` is what comes behind it.
-pub(super) fn item(terms: &Terms<'_>, groups: &HashMap<&str, &str>, item: &Value, rest: &[Value]) -> Option<Value> {
+pub(crate) fn item(terms: &Terms<'_>, groups: &HashMap<&str, &str>, item: &Value, rest: &[Value]) -> Option<Value> {
     let mut item = item.clone();
     let is_ours = text(&item, "execution") == "client";
     match text(&item, "type") {
@@ -99,7 +99,7 @@ fn leads_somewhere(rest: &[Value]) -> bool {
 }
 
 /// The tools that a search has found, groups taken apart.
-pub(super) fn found(item: &Value) -> Vec<&str> {
+pub(crate) fn found(item: &Value) -> Vec<&str> {
     if !is_found(item) {
         return Vec::new();
     }
@@ -115,7 +115,7 @@ pub(super) fn found(item: &Value) -> Vec<&str> {
 }
 
 /// Takes away the number that ties an item to the thoughts behind it.
-pub(super) fn strip(item: &mut Value) {
+pub(crate) fn strip(item: &mut Value) {
     if let Some(fields) = item.as_object_mut() {
         fields.shift_remove("id");
     }

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{PromptCache, Request, items, text};
+use super::super::{PromptCache, Request, items, text};
 use crate::rules;
 
 /// The most breakpoints that a request may have, those of the program included.

@@ -1,11 +1,14 @@
 //! Anthropic Messages.
 
+mod cache;
+pub(crate) mod history;
+
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Value, json};
 
 use super::{
     CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, body::Body,
-    cache, forget_cut, items, number, text, told,
+    forget_cut, items, number, text, told,
 };
 
 /// The wire wants a bound on every answer.

@@ -5,15 +5,14 @@
 //! later request. What is sent is a mended copy. Each message is mended by itself, so that what
 //! a provider has cached stays the same from request to request.
 
-mod anthropic;
 mod chat;
 mod gemini;
-mod responses;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
+use super::{anthropic::history as anthropic, responses::history as responses};
 use crate::{delivery::Delivery, model::Model, wire::Wire};
 
 pub(crate) use anthropic::{close_pause, strip_thinking, thinks, thoughts};
@@ -22,7 +21,7 @@ pub(crate) use anthropic::{close_pause, strip_thinking, thinks, thoughts};
 pub(crate) const NO_OUTPUT: &str = "(no output)";
 
 /// Stands for a message without a word.
-const NO_TEXT: &str = "(no text)";
+pub(super) const NO_TEXT: &str = "(no text)";
 
 /// The longest name that every provider takes.
 const MAX_NAME: usize = 64;
@@ -44,12 +43,12 @@ pub(crate) struct Terms<'a> {
 
 impl Terms<'_> {
     /// Whether `tool_reference` blocks mean something.
-    fn keeps_references(&self) -> bool {
+    pub(super) fn keeps_references(&self) -> bool {
         matches!(self.delivery, Delivery::Reference | Delivery::Native)
     }
 
     /// Whether searches of the provider mean something.
-    fn keeps_searches(&self) -> bool {
+    pub(super) fn keeps_searches(&self) -> bool {
         match self.wire {
             Wire::Responses => matches!(self.delivery, Delivery::ClientNative | Delivery::Native),
             _ => self.delivery == Delivery::Native,
@@ -141,7 +140,7 @@ fn tame(name: &str) -> String {
 }
 
 /// Gives `value[key]` a name that is taken back.
-fn tame_name(value: &mut Value, key: &str) -> bool {
+pub(super) fn tame_name(value: &mut Value, key: &str) -> bool {
     let name = value.get(key).and_then(Value::as_str).unwrap_or_default();
     let wild = (!is_name(name)).then(|| tame(name));
     match wild {
@@ -154,7 +153,7 @@ fn tame_name(value: &mut Value, key: &str) -> bool {
 }
 
 /// Makes the arguments under `key` an object.
-fn need_object(value: &mut Value, key: &str) -> bool {
+pub(super) fn need_object(value: &mut Value, key: &str) -> bool {
     let is_wrong = !value.get(key).is_some_and(Value::is_object);
     if is_wrong {
         value[key] = Value::Object(Map::new());
@@ -163,7 +162,7 @@ fn need_object(value: &mut Value, key: &str) -> bool {
 }
 
 /// Makes the arguments under `key` the text of an object: compatible endpoints read it.
-fn need_object_text(value: &mut Value, key: &str) {
+pub(super) fn need_object_text(value: &mut Value, key: &str) {
     let is_object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).is_ok();
     if !value.get(key).and_then(Value::as_str).is_some_and(is_object) {
         value[key] = "{}".into();
@@ -171,7 +170,7 @@ fn need_object_text(value: &mut Value, key: &str) {
 }
 
 /// Whether there is nothing in a text, or in parts of which none says anything.
-fn is_blank(content: Option<&Value>) -> bool {
+pub(super) fn is_blank(content: Option<&Value>) -> bool {
     match content {
         None | Some(Value::Null) => true,
         Some(Value::String(text)) => text.trim().is_empty(),
@@ -181,25 +180,25 @@ fn is_blank(content: Option<&Value>) -> bool {
 }
 
 /// Whether a part is a text without a word.
-fn is_blank_text(part: &Value) -> bool {
+pub(super) fn is_blank_text(part: &Value) -> bool {
     part.get("text").and_then(Value::as_str).is_some_and(|text| text.trim().is_empty())
 }
 
 /// What is said of found tools to a model that knows no references.
-fn found_in_words<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn found_in_words<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     if names.is_empty() { "No tools were found.".to_owned() } else { format!("Tools found: {}.", names.join(", ")) }
 }
 
-fn text_block(text: impl Into<String>) -> Value {
+pub(super) fn text_block(text: impl Into<String>) -> Value {
     json!({"type": "text", "text": text.into()})
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn items<'a>(value: &'a Value, key: &str) -> impl DoubleEndedIterator<Item = &'a Value> {
+pub(super) fn items<'a>(value: &'a Value, key: &str) -> impl DoubleEndedIterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 

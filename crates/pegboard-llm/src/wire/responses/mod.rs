@@ -1,5 +1,7 @@
 //! OpenAI Responses.
 
+pub(crate) mod history;
+
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Value, json};
 

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{
+use super::super::repair::{
     NO_OUTPUT, NO_TEXT, Terms, found_in_words, is_blank, is_blank_text, is_name, items, need_object, tame_name, text,
     text_block,
 };
 
-pub(super) fn message(terms: &Terms<'_>, given_up: &HashSet<&str>, message: &Value) -> Option<Value> {
+pub(crate) fn message(terms: &Terms<'_>, given_up: &HashSet<&str>, message: &Value) -> Option<Value> {
     let mut message = message.clone();
     let is_said = text(&message, "role") == "assistant";
     match message.get_mut("content")? {
@@ -122,7 +122,7 @@ fn result(terms: &Terms<'_>, block: &mut Value) {
 }
 
 /// The names in a block's references, whether the provider searched or we did.
-pub(super) fn referenced(block: &Value) -> impl Iterator<Item = &str> {
+pub(crate) fn referenced(block: &Value) -> impl Iterator<Item = &str> {
     let found = block.get("content").map(|content| items(content, "tool_references")).into_iter().flatten();
     let parts = items(block, "content").chain(found);
     parts.filter(|part| text(part, "type") == "tool_reference").map(|part| text(part, "tool_name"))
@@ -165,7 +165,7 @@ fn server_calls(message: &Value) -> impl Iterator<Item = &str> {
 
 /// Calls of the provider itself that it will not answer any more, since something else was
 /// said behind them.
-pub(super) fn given_up(messages: &[Value]) -> HashSet<&str> {
+pub(crate) fn given_up(messages: &[Value]) -> HashSet<&str> {
     let answered = answered(messages);
     let mut given_up = HashSet::new();
     for (at, message) in messages.iter().enumerate().filter(|(_, message)| is_assistant(message)) {
