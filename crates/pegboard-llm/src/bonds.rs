@@ -11,12 +11,13 @@ use serde_json::Value;
 
 use crate::{
     rules,
-    wire::{Wire, repair as mend},
+    wire::{Wire, format::WireFormat},
 };
 
 /// The thoughts of a conversation, and what each was made behind.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bonds {
+    wire: Wire,
     /// By the place of the message that holds them.
     made: BTreeMap<usize, u64>,
     /// What the next message will stand behind, and its place.
@@ -24,6 +25,10 @@ pub(crate) struct Bonds {
 }
 
 impl Bonds {
+    pub(crate) fn new(wire: Wire) -> Self {
+        Self { wire, made: BTreeMap::new(), next: None }
+    }
+
     /// Takes thoughts that do not stand behind what they were made behind out of what is
     /// `sent`, a list of places in `history` and messages, and out of the history.
     pub(crate) fn loosen(
@@ -33,17 +38,20 @@ impl Bonds {
         sent: &mut Vec<(usize, Value)>,
         history: &mut [Value],
     ) {
+        let format = self.wire.format();
         let mut prefix = beginning(tools, system);
         sent.retain_mut(|(place, message)| {
-            if mend::thinks(message) && self.made.get(place) != Some(&bond(prefix, &history[*place])) {
+            if !format.thoughts(message).is_empty()
+                && self.made.get(place) != Some(&bond(format, prefix, &history[*place]))
+            {
                 tracing::debug!(message = *place, "thinking omitted: the messages before it have changed");
                 self.made.remove(place);
-                mend::strip_thinking(&mut history[*place]);
-                if !mend::strip_thinking(message) {
+                format.strip_thinking(&mut history[*place]);
+                if !format.strip_thinking(message) {
                     return false;
                 }
             }
-            prefix = behind(prefix, message, tools);
+            prefix = behind(format, prefix, message, tools);
             true
         });
         self.next = Some((history.len(), prefix));
@@ -51,9 +59,10 @@ impl Bonds {
 
     /// Takes note of what a model says at `place`, if it is the answer to what was sent last.
     pub(crate) fn heard(&mut self, place: usize, said: Option<&Value>) {
+        let format = self.wire.format();
         let next = self.next.take().filter(|(expected, _)| *expected == place);
-        if let (Some((_, prefix)), Some(said)) = (next, said.filter(|said| mend::thinks(said))) {
-            self.made.insert(place, bond(prefix, said));
+        if let (Some((_, prefix)), Some(said)) = (next, said.filter(|said| !format.thoughts(said).is_empty())) {
+            self.made.insert(place, bond(format, prefix, said));
         }
     }
 
@@ -76,20 +85,19 @@ fn beginning(tools: &[Value], system: Option<&str>) -> u64 {
 
 /// A number for what stands behind one more message. A reference stands for the definition of
 /// the deferred tool that it names.
-fn behind(prefix: u64, message: &Value, tools: &[Value]) -> u64 {
+fn behind(format: &dyn WireFormat, prefix: u64, message: &Value, tools: &[Value]) -> u64 {
     let prefix = add(prefix, &without_cache_marks(message).to_string());
-    let names = mend::references(Wire::Anthropic, std::iter::once(message));
+    let names = format.references(message);
     if names.is_empty() {
         return prefix;
     }
-    let is_shown =
-        |tool: &&Value| rules::is_deferred(tool) && names.iter().any(|name| rules::name_of(tool) == name.as_str());
+    let is_shown = |tool: &&Value| rules::is_deferred(tool) && names.contains(&format.tool_name(tool));
     tools.iter().filter(is_shown).fold(prefix, |hash, tool| add(hash, &tool.to_string()))
 }
 
 /// A number for thoughts behind a prefix.
-fn bond(prefix: u64, message: &Value) -> u64 {
-    mend::thoughts(message).fold(prefix, |hash, thought| add(hash, &thought.to_string()))
+fn bond(format: &dyn WireFormat, prefix: u64, message: &Value) -> u64 {
+    format.thoughts(message).into_iter().fold(prefix, |hash, thought| add(hash, &thought.to_string()))
 }
 
 fn without_cache_marks(message: &Value) -> Value {
@@ -119,7 +127,7 @@ mod tests {
         let (mut tools, mut system) = (vec![json!({"name": "a"})], "be brief".to_owned());
         let hi = json!({"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {}}]});
         let mut history = vec![hi];
-        let mut bonds = Bonds::default();
+        let mut bonds = Bonds::new(Wire::Anthropic);
         let sent = |history: &[Value]| history.iter().cloned().enumerate().collect::<Vec<_>>();
         bonds.loosen(&tools, Some(&system), &mut sent(&history), &mut history);
         bonds.heard(1, Some(&thought()));
@@ -127,8 +135,9 @@ mod tests {
         change(&mut tools, &mut system, &mut history);
         let mut again = sent(&history);
         bonds.loosen(&tools, Some(&system), &mut again, &mut history);
-        let stays = mend::thinks(&again[1].1);
-        assert_eq!(stays, mend::thinks(&history[1]), "both or none");
+        let thinks = |message: &Value| !Wire::Anthropic.format().thoughts(message).is_empty();
+        let stays = thinks(&again[1].1);
+        assert_eq!(stays, thinks(&history[1]), "both or none");
         assert_eq!(again[1].1["content"].as_array().map(Vec::len), Some(if stays { 2 } else { 1 }));
         stays
     }
@@ -149,7 +158,7 @@ mod tests {
 
     #[test]
     fn thoughts_of_another_turn_are_not_taken_for_these() {
-        let mut bonds = Bonds::default();
+        let mut bonds = Bonds::new(Wire::Anthropic);
         let mut history = vec![json!({"role": "user", "content": "hi"})];
         bonds.loosen(&[], None, &mut vec![(0, history[0].clone())], &mut history);
         bonds.heard(2, Some(&thought()));

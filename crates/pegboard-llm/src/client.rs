@@ -128,11 +128,11 @@ impl SendError {
     }
 
     /// Whether it may be asked again.
-    fn is_passing(&self) -> bool {
+    fn is_passing(&self, wire: Wire) -> bool {
         match self {
             Self::Refused { status, .. } => matches!(status, 408 | 409 | 429 | 500..=599),
             Self::Unreachable { .. } | Self::Empty | Self::Wire(WireError::Cut) => true,
-            Self::Wire(WireError::Reported { kind, .. }) => kind == "overloaded_error",
+            Self::Wire(WireError::Reported { kind, .. }) => wire.format().is_overload(kind),
             _ => false,
         }
     }
@@ -205,18 +205,14 @@ impl Client {
         if let Some((variable, _)) = base.as_ref().filter(|(_, url)| !is_url(url)) {
             return Err(ClientError::BaseUrl { variable });
         }
-        let may_lack_key = matches!(provider, Provider::OpenAi | Provider::OpenAiResponses) && base.is_some();
+        let may_lack_key = provider.profile().is_key_optional && base.is_some();
         let key = variables.keys.iter().find_map(set).map(Secret::new);
         if key.is_none() && !may_lack_key {
             return Err(ClientError::NoKey { provider: provider.as_str(), variable: variables.keys[0] });
         }
         let client = Self::with_key(provider, key)?;
         Ok(match base {
-            // Google's own programs put the version behind it.
-            Some(("GOOGLE_GEMINI_BASE_URL", url)) if !ends_in_version(&url) => {
-                client.with_base_url(format!("{}/v1beta", url.trim_end_matches('/')))
-            }
-            Some((_, url)) => client.with_base_url(url),
+            Some((variable, url)) => client.with_base_url((provider.profile().adapt_base_url)(variable, url)),
             None => client,
         })
     }
@@ -266,6 +262,7 @@ impl Client {
         is_streamed: bool,
         tell: &mut (dyn FnMut(Delta) + Send + '_),
     ) -> Result<Turn, SendError> {
+        let wire = self.provider.wire();
         let mut has_told = false;
         let mut failures = 0;
         loop {
@@ -280,7 +277,7 @@ impl Client {
                 tell(delta);
             };
             match self.once(request, is_streamed, &mut tell).await {
-                Err((error, asked)) if error.is_passing() && !has_told && failures < self.settings.max_retries => {
+                Err((error, asked)) if error.is_passing(wire) && !has_told && failures < self.settings.max_retries => {
                     let pause = self.pause(failures, asked);
                     tracing::debug!(provider = self.provider.as_str(), %error, retry_in = ?pause, "request retried");
                     tokio::time::sleep(pause).await;
@@ -386,17 +383,8 @@ impl Client {
                 headers.insert(name, value);
             }
         };
-        if self.provider.wire() == Wire::Anthropic {
-            put("anthropic-version", "2023-06-01".to_owned());
-        }
-        let Some(key) = self.key.as_ref().map(Secret::expose) else { return headers };
-        match self.provider {
-            Provider::Anthropic | Provider::MiniMax => put("x-api-key", key.to_owned()),
-            Provider::Gemini => put("x-goog-api-key", key.to_owned()),
-            Provider::OpenAi | Provider::OpenAiResponses | Provider::MiniMaxChat => {
-                put("authorization", format!("Bearer {key}"));
-            }
-        }
+        let key = self.key.as_ref().map(Secret::expose);
+        self.provider.wire().format().headers(key).into_iter().for_each(|(name, value)| put(name, value));
         headers
     }
 
@@ -431,7 +419,7 @@ impl Client {
         mut response: Response,
         tell: &mut (dyn FnMut(Delta) + Send + '_),
     ) -> Result<Value, SendError> {
-        let mut collector = wire.collector();
+        let mut collector = wire.format().collector();
         let mut reader = EventReader::new(MAX_ANSWER);
         let (mut total, mut head, mut has_events) = (0, Vec::new(), false);
         // A connection that breaks ends the answer; whether it was whole the collector knows.
@@ -470,12 +458,6 @@ impl Client {
         }
         Ok(collector.finish()?)
     }
-}
-
-/// Whether the path of an address ends in a version of the API, such as `v1beta`.
-fn ends_in_version(url: &str) -> bool {
-    let last = url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// Why a whole answer is not JSON.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use pegboard_core::{Vectors, vectors::Soon};
 use pegboard_discovery::{Session, Target, ToolDefinition};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::{
     bonds::Bonds,
@@ -16,7 +16,7 @@ use crate::{
     model::Model,
     rules::{self, RuleError},
     shelf::{Needs, Shelf},
-    transcript::{Messages, called_without_reference},
+    transcript::Messages,
     wire::{
         CallResult, PromptCache, Request, ToolCall, ToolChoice, Turn, Wire,
         repair::{self as mend, Terms},
@@ -113,7 +113,8 @@ impl Conversation {
         }
         let choice = delivery::choose_for(&model, &session, wish)?;
         tracing::debug!(model = %model, delivery = %choice.delivery, reason = choice.reason, "conversation started");
-        let shelf = Shelf::new(model.provider.wire(), choice.delivery);
+        let wire = model.provider.wire();
+        let (shelf, bonds) = (Shelf::new(wire, choice.delivery), Bonds::new(wire));
         Ok(Self {
             model,
             session,
@@ -125,7 +126,7 @@ impl Conversation {
             max_tokens: None,
             cache: PromptCache::default(),
             extra: Map::new(),
-            bonds: Bonds::default(),
+            bonds,
             without_thoughts: 0,
             instructions: None,
             has_begun: false,
@@ -266,10 +267,8 @@ impl Conversation {
     /// Ends a turn that the model has paused and will not go on with: what it had its provider
     /// begin and never got is taken out, since nobody may speak behind it.
     pub fn close_pause(&mut self) {
-        if self.wire() == Wire::Anthropic {
-            mend::close_pause(&mut self.messages);
-            self.bonds.forget_from(self.messages.len());
-        }
+        self.wire().format().close_pause(&mut self.messages);
+        self.bonds.forget_from(self.messages.len());
     }
 
     /// The next request. Whatever the history has been through, it is sent in a form that the
@@ -288,11 +287,11 @@ impl Conversation {
             self.messages = transcript.messages;
             self.messages.extend(said);
         }
-        let mut sent = mend::sendable(&self.terms(), &self.messages);
+        let mut sent = mend::sendable(self.wire(), &self.terms(), &self.messages);
         self.restock(&sent);
         let system = self.full_system();
         let tools = self.shelf.tools().to_vec();
-        if self.model.binds_thinking() {
+        if self.model.capabilities().binds_thinking {
             self.bonds.loosen(&tools, system.as_deref(), &mut sent, &mut self.messages);
         }
         let request = Request {
@@ -312,11 +311,10 @@ impl Conversation {
 
     fn terms(&self) -> Terms<'_> {
         Terms {
-            wire: self.wire(),
             delivery: self.choice.delivery,
             search: self.session.search_name().unwrap_or("tool_search"),
             without_thoughts: self.without_thoughts,
-            signs_calls: self.model.signs_calls(),
+            signs_calls: self.model.capabilities().signs_calls,
         }
     }
 
@@ -332,18 +330,13 @@ impl Conversation {
     }
 
     fn needs(&self, sent: &[(usize, Value)]) -> Needs {
-        let (wire, messages) = (self.wire(), || sent.iter().map(|(_, message)| message));
-        let mut called = called_without_reference(wire, messages());
-        if wire == Wire::Responses && self.choice.delivery == Delivery::Native {
-            // A call without its group belongs to a tool without one.
-            let is_bare = |item: &&Value| item["type"] == "function_call" && item.get("namespace").is_none();
-            called.extend(messages().filter(is_bare).filter_map(|item| item["name"].as_str().map(str::to_owned)));
-        }
+        let messages: Vec<&Value> = sent.iter().map(|(_, message)| message).collect();
+        let called = self.wire().format().undefined_calls(self.choice.delivery, &messages);
         let forced = match &self.tool_choice {
             ToolChoice::Tool(name) => Some(name.clone()),
             _ => None,
         };
-        Needs { forced, called, referenced: mend::references(wire, messages()) }
+        Needs { forced, called, referenced: mend::references(self.wire(), messages.into_iter()) }
     }
 
     /// What the model is told to be, and how it finds tools. Worked out once: what a provider
@@ -358,7 +351,7 @@ impl Conversation {
 
     /// Takes in what the model said.
     pub fn heard(&mut self, turn: &Turn) {
-        if self.model.binds_thinking() {
+        if self.model.capabilities().binds_thinking {
             self.bonds.heard(self.messages.len(), turn.echo.first());
         }
         self.messages.extend(turn.echo.iter().cloned());
@@ -396,13 +389,14 @@ impl Conversation {
         }
         let found: Vec<std::sync::Arc<ToolDefinition>> =
             self.session.visible().into_iter().filter(|tool| !before.contains(&tool.name)).collect();
-        let references: Option<Vec<Value>> = match self.choice.delivery {
-            Delivery::Reference => {
-                Some(found.iter().map(|tool| json!({"type": "tool_reference", "tool_name": tool.name})).collect())
-            }
-            Delivery::ClientNative if call.is_search => Some(found.iter().map(|tool| self.wire().tool(tool)).collect()),
-            _ => None,
+        let carries_tools = match self.choice.delivery {
+            Delivery::Reference => true,
+            Delivery::ClientNative => call.is_search,
+            _ => false,
         };
+        let format = self.wire().format();
+        let references: Option<Vec<Value>> =
+            carries_tools.then(|| found.iter().map(|tool| format.reference(tool)).collect());
         let note = references.as_ref().and_then(|_| delivery::note(&answer, &found));
         let (text, is_error) = (answer.reply.to_text(), answer.is_error);
         let references = references.unwrap_or_default();
@@ -429,7 +423,7 @@ impl Conversation {
 
     /// Sends no breakpoints of the prompt cache any more; whether there were any.
     pub(crate) fn stop_caching(&mut self) -> bool {
-        let had_any = self.wire() == Wire::Anthropic && self.cache != PromptCache::Off;
+        let had_any = self.wire().format().has_cache_breakpoints() && self.cache != PromptCache::Off;
         self.cache = PromptCache::Off;
         had_any
     }

@@ -6,8 +6,8 @@ use pegboard_discovery::{Answer, DialectName, Reply, Session, ToolDefinition};
 use serde_json::Value;
 
 use crate::{
-    model::{Model, Provider, Support},
-    wire::Wire,
+    model::{Model, Provider},
+    wire::profile::Support,
 };
 
 /// How a provider is told of tools.
@@ -98,20 +98,19 @@ enum Obstacle {
 /// What speaks against a delivery, if anything does.
 fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<Obstacle> {
     use Obstacle::{Impossible, Unverified};
-    let wire = model.provider.wire();
+    let is_expressible = model.provider.wire().format().deliveries().contains(&delivery);
+    let capabilities = model.capabilities();
     let is_unknown = |support: Support| support == Support::Unknown;
     match delivery {
         Delivery::Inject => None,
         Delivery::Constant => (!is_constant(dialect)).then_some(Impossible("the tool list of this dialect changes")),
-        Delivery::Reference if wire != Wire::Anthropic => {
-            Some(Impossible("only the Anthropic API has tool references"))
-        }
+        Delivery::Reference if !is_expressible => Some(Impossible("only the Anthropic API has tool references")),
         Delivery::Reference if is_constant(dialect) => Some(Impossible("this dialect does not load tools")),
         Delivery::Reference => {
             let reason = "the model is not known to support tool references";
-            is_unknown(model.knows_references()).then_some(Unverified(reason))
+            is_unknown(capabilities.references).then_some(Unverified(reason))
         }
-        Delivery::ClientNative if wire != Wire::Responses => {
+        Delivery::ClientNative if !is_expressible => {
             Some(Impossible("only the OpenAI Responses API has client-executed tool search"))
         }
         Delivery::ClientNative if !loads_by_search(dialect) => {
@@ -119,17 +118,15 @@ fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<O
         }
         Delivery::ClientNative => {
             let reason = "the model is not known to support client-executed tool search";
-            is_unknown(model.knows_client_search()).then_some(Unverified(reason))
+            is_unknown(capabilities.client_search).then_some(Unverified(reason))
         }
-        Delivery::Native if !matches!(wire, Wire::Anthropic | Wire::Responses) => {
-            Some(Impossible("the provider does not have its own tool search"))
-        }
+        Delivery::Native if !is_expressible => Some(Impossible("the provider does not have its own tool search")),
         Delivery::Native if dialect == DialectName::Code => {
             Some(Impossible("in this dialect, programs call the tools, not the model"))
         }
         Delivery::Native => {
             let reason = "the model is not known to support the provider's tool search";
-            let is_unverified = is_unknown(model.knows_references()) && is_unknown(model.knows_client_search());
+            let is_unverified = is_unknown(capabilities.references) && is_unknown(capabilities.client_search);
             is_unverified.then_some(Unverified(reason))
         }
     }
@@ -160,7 +157,7 @@ pub fn choose(model: &Model, dialect: DialectName, wish: Option<Delivery>) -> Re
     let order = [Delivery::Constant, Delivery::Reference, Delivery::ClientNative, Delivery::Inject];
     let possible = order.into_iter().find(|delivery| obstacle(*delivery, model, dialect).is_none());
     let delivery = possible.unwrap_or(Delivery::Inject);
-    let is_tentative = delivery == Delivery::Reference && model.knows_references() == Support::Likely;
+    let is_tentative = delivery == Delivery::Reference && model.capabilities().references == Support::Likely;
     let reason = match delivery {
         Delivery::Constant => format!("the tool list of `{}` never changes", dialect.as_str()),
         Delivery::Reference if is_tentative => {

@@ -2,38 +2,6 @@
 
 use crate::model::Provider;
 
-/// Words about tools that are made known later. A refusal without any of them has another
-/// cause, and a simpler request would meet it again.
-fn delivery_words(provider: Provider) -> &'static [&'static str] {
-    match provider {
-        Provider::Anthropic | Provider::MiniMax => &[
-            "defer_loading",
-            "deferred",
-            "tool_reference",
-            "tool reference",
-            "tool_search",
-            "tool search",
-            "tool type",
-        ],
-        Provider::OpenAi | Provider::OpenAiResponses | Provider::MiniMaxChat => {
-            &["defer_loading", "deferred", "tool_search", "tool search", "namespace", "tool type"]
-        }
-        Provider::Gemini => &["defer_loading", "deferred"],
-    }
-}
-
-/// Words about thoughts in the history that are not those which the model had.
-fn thought_words(provider: Provider) -> &'static [&'static str] {
-    match provider {
-        Provider::Anthropic | Provider::MiniMax => {
-            &["`signature`", "bound to a different conversation", "redacted_thinking", "blocks cannot be modified"]
-        }
-        Provider::OpenAi | Provider::MiniMaxChat => &["reasoning_content"],
-        Provider::OpenAiResponses => &["encrypted", "'reasoning' item", "of type 'reasoning'"],
-        Provider::Gemini => &["thought_signature", "thought signature"],
-    }
-}
-
 fn has_any(message: &str, words: &[&str]) -> bool {
     let message = message.to_lowercase();
     words.iter().any(|word| message.contains(word))
@@ -41,7 +9,7 @@ fn has_any(message: &str, words: &[&str]) -> bool {
 
 /// Whether a refusal is about how the model is told of tools.
 pub(crate) fn blames_delivery(provider: Provider, message: &str) -> bool {
-    has_any(message, delivery_words(provider))
+    has_any(message, provider.wire().format().delivery_terms())
 }
 
 /// Whether a refusal is about the breakpoints of the prompt cache, which a compatible endpoint
@@ -52,7 +20,7 @@ pub(crate) fn blames_cache(_: Provider, message: &str) -> bool {
 
 /// Whether a refusal is about thoughts in the history.
 pub(crate) fn blames_thoughts(provider: Provider, message: &str) -> bool {
-    has_any(message, thought_words(provider))
+    has_any(message, provider.wire().format().thinking_terms())
 }
 
 #[cfg(test)]

@@ -73,32 +73,15 @@ pub(crate) fn is_deferred(tool: &Value) -> bool {
     tool.get("defer_loading") == Some(&Value::Bool(true))
 }
 
-/// The tools that can be called, groups taken apart.
-pub(crate) fn flat(tools: &[Value]) -> Vec<(&Value, Option<&str>)> {
-    let mut flat = Vec::with_capacity(tools.len());
-    for tool in tools {
-        match tool.get("tools").and_then(Value::as_array).filter(|_| text(tool, "type") == "namespace") {
-            Some(inner) => flat.extend(inner.iter().map(|inner| (inner, Some(text(tool, "name"))))),
-            None => flat.push((tool, None)),
-        }
-    }
-    flat
-}
-
-/// The name that a definition of any wire has.
-pub(crate) fn name_of(tool: &Value) -> &str {
-    let function = tool.get("function").unwrap_or(tool);
-    text(function, "name")
-}
-
 /// Checks a request of `wire` to `model`.
 ///
 /// # Errors
 /// The first rule that it breaks.
 pub fn check(model: &Model, wire: Wire, request: &Request) -> Result<(), RuleError> {
-    let tools = flat(&request.tools);
+    let format = wire.format();
+    let tools = format.flatten(&request.tools);
     let mut names = HashSet::new();
-    for name in tools.iter().map(|(tool, _)| name_of(tool)).filter(|name| !name.is_empty()) {
+    for name in tools.iter().map(|(tool, _)| format.tool_name(tool)).filter(|name| !name.is_empty()) {
         if !names.insert(name) {
             return Err(RuleError::DuplicateTool { name: name.to_owned() });
         }
@@ -111,58 +94,19 @@ pub fn check(model: &Model, wire: Wire, request: &Request) -> Result<(), RuleErr
         return Err(RuleError::AllDeferred);
     }
     if let Some((tool, _)) = tools.iter().find(|(tool, _)| is_deferred(tool) && tool.get("cache_control").is_some()) {
-        return Err(RuleError::CachedDeferred { name: name_of(tool).to_owned() });
+        return Err(RuleError::CachedDeferred { name: format.tool_name(tool).to_owned() });
     }
     let searches =
         tools.iter().any(|(tool, _)| text(tool, "type") == "tool_search" && text(tool, "execution") != "client");
     if searches && !tools.iter().any(|(tool, _)| is_deferred(tool)) {
         return Err(RuleError::SearchWithoutDeferred);
     }
-    if matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_)) && model.refuses_forced_choice() {
+    if matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_))
+        && model.capabilities().refuses_forced_choice
+    {
         return Err(RuleError::ForcedChoice { model: model.name.clone() });
     }
-    match wire {
-        Wire::Anthropic => check_blocks(request, &names),
-        Wire::Responses => check_items(request, &tools),
-        Wire::Chat | Wire::Gemini => Ok(()),
-    }
-}
-
-/// The blocks of a message or of a result.
-fn content(value: &Value) -> impl Iterator<Item = &Value> {
-    value.get("content").and_then(Value::as_array).into_iter().flatten()
-}
-
-/// All blocks of all messages, results' own blocks included.
-fn blocks(messages: &[Value]) -> impl Iterator<Item = &Value> {
-    messages.iter().flat_map(content).flat_map(|block| std::iter::once(block).chain(content(block)))
-}
-
-fn check_blocks(request: &Request, names: &HashSet<&str>) -> Result<(), RuleError> {
-    for block in blocks(&request.messages) {
-        match text(block, "type") {
-            "tool_reference" if !names.contains(text(block, "tool_name")) => {
-                return Err(RuleError::UnresolvedReference { name: text(block, "tool_name").to_owned() });
-            }
-            "tool_result" if text(block, "tool_use_id").starts_with("srvtoolu_") => {
-                return Err(RuleError::ResultForServerCall { id: text(block, "tool_use_id").to_owned() });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn check_items(request: &Request, tools: &[(&Value, Option<&str>)]) -> Result<(), RuleError> {
-    for item in request.messages.iter().filter(|item| text(item, "type") == "function_call") {
-        let name = text(item, "name");
-        let is_grouped =
-            tools.iter().any(|(tool, group)| name_of(tool) == name && (group.is_some() || is_deferred(tool)));
-        if is_grouped && item.get("namespace").is_none() {
-            return Err(RuleError::MissingNamespace { name: name.to_owned() });
-        }
-    }
-    Ok(())
+    format.check_history(request, &tools)
 }
 
 #[cfg(test)]

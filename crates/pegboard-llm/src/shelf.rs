@@ -1,13 +1,10 @@
 //! What a provider has been shown of the tools. The list only grows: a definition that was
 //! sent stays, in its place, until the conversation is compacted.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
-use pegboard_core::{
-    Catalog,
-    naming::{ShownNames, Style},
-};
-use pegboard_discovery::{Session, ToolDefinition};
+use pegboard_core::Catalog;
+use pegboard_discovery::{Native, Session, ToolDefinition};
 use serde_json::{Value, json};
 
 use crate::{
@@ -19,9 +16,6 @@ use crate::{
 /// A tool that is never found and never called. A list that has held a deferred tool from
 /// the first request on is cached in a form that later ones fit into.
 const PLACEHOLDER: &str = "deferred_tools_placeholder";
-
-/// The name that Anthropic gives its own search.
-pub(crate) const ANTHROPIC_SEARCH: &str = "tool_search_tool_bm25";
 
 /// What is said of a tool that a history refers to and that nobody offers any more.
 const GONE: &str = "No longer available: do not call it.";
@@ -43,7 +37,7 @@ impl Needs {
         self.forced.iter().chain(&self.called)
     }
 
-    fn is_eager(&self, name: &str) -> bool {
+    pub(crate) fn is_eager(&self, name: &str) -> bool {
         self.eager().any(|eager| eager == name)
     }
 }
@@ -73,7 +67,7 @@ impl Shelf {
 
     /// How many tools they define.
     pub(crate) fn len(&self) -> usize {
-        rules::flat(&self.tools).len()
+        self.wire.format().flatten(&self.tools).len()
     }
 
     /// Puts what is visible and was not sent yet at the end. What is deferred follows from the
@@ -104,11 +98,11 @@ impl Shelf {
                 self.add(&ToolDefinition::of(&tool, name), false);
             }
         }
-        if matches!(self.delivery, Delivery::Reference | Delivery::Native) && self.wire == Wire::Anthropic {
+        if matches!(self.delivery, Delivery::Reference | Delivery::Native) && self.wire.format().resolves_references() {
             self.resolve(session, &needs.referenced);
         }
-        if self.delivery == Delivery::Native && self.wire == Wire::Responses {
-            self.balance_hosted_search(is_first);
+        if self.delivery == Delivery::Native {
+            self.wire.format().balance_native(self, is_first);
         }
         self.keep_one_in_sight();
     }
@@ -120,15 +114,40 @@ impl Shelf {
         }
     }
 
-    fn add(&mut self, definition: &ToolDefinition, is_deferred: bool) {
-        if self.names.insert(definition.name.clone()) {
-            self.tools.push(deferred(self.wire.tool(definition), is_deferred));
+    /// Adds a tool at the end, unless the list has one of its name.
+    pub(crate) fn add(&mut self, definition: &ToolDefinition, is_deferred: bool) {
+        if self.claim(&definition.name) {
+            self.push(self.wire.tool(definition), is_deferred);
         }
+    }
+
+    /// Takes a name for a definition that [`push`](Self::push) adds; `false` if it is taken.
+    pub(crate) fn claim(&mut self, name: &str) -> bool {
+        self.names.insert(name.to_owned())
+    }
+
+    /// Adds a definition at the end. `defer_loading` is left out where it is not deferred, since
+    /// some APIs refuse an explicit `null` or `false`.
+    pub(crate) fn push(&mut self, tool: Value, is_deferred: bool) {
+        self.tools.push(deferred(tool, is_deferred));
+    }
+
+    /// The definitions, to be changed.
+    pub(crate) fn tools_mut(&mut self) -> &mut Vec<Value> {
+        &mut self.tools
+    }
+
+    /// Adds the tools of a provider that searches them: what the model sees at once, and
+    /// what it may find as deferred tools, except those that are needed at once.
+    pub(crate) fn add_deferred(&mut self, native: &Native, needs: &Needs) {
+        native.tools.iter().for_each(|tool| self.add(tool, false));
+        native.deferred.iter().for_each(|tool| self.add(tool, !needs.is_eager(&tool.name)));
     }
 
     /// A deferred tool that nothing refers to is put at the end without being deferred.
     fn bring_forward(&mut self, name: &str) {
-        let is_it = |tool: &Value| rules::name_of(tool) == name && rules::is_deferred(tool);
+        let format = self.wire.format();
+        let is_it = |tool: &Value| format.tool_name(tool) == name && rules::is_deferred(tool);
         let own = self.tools.iter().position(is_it).map(|at| self.tools.remove(at));
         let inner = || {
             let groups = self.tools.iter_mut().filter_map(|tool| tool.get_mut("tools")?.as_array_mut());
@@ -150,7 +169,7 @@ impl Shelf {
                 Some(tool) => self.add(&ToolDefinition::of(&tool, name), true),
                 None if self.names.insert(name.clone()) => {
                     self.stubs.insert(name.clone());
-                    self.tools.push(unseen(name, GONE));
+                    self.push(self.unseen(name, GONE), true);
                 }
                 None => {}
             }
@@ -162,8 +181,9 @@ impl Shelf {
         for name in self.stubs.clone() {
             let Some(tool) = session.find(&name) else { continue };
             self.stubs.remove(&name);
-            let definition = self.wire.tool(&ToolDefinition::of(&tool, &name));
-            if let Some(stub) = self.tools.iter_mut().find(|tool| rules::name_of(tool) == name) {
+            let format = self.wire.format();
+            let definition = format.tool(&ToolDefinition::of(&tool, &name));
+            if let Some(stub) = self.tools.iter_mut().find(|tool| format.tool_name(tool) == name) {
                 *stub = deferred(definition, rules::is_deferred(stub));
             }
         }
@@ -171,13 +191,19 @@ impl Shelf {
 
     /// A list of nothing but deferred tools is refused.
     fn keep_one_in_sight(&mut self) {
-        let is_seen = rules::flat(&self.tools).iter().any(|(tool, _)| !rules::is_deferred(tool));
+        let is_seen = self.wire.format().flatten(&self.tools).iter().any(|(tool, _)| !rules::is_deferred(tool));
         if is_seen && self.delivery == Delivery::Reference && self.names.insert(PLACEHOLDER.to_owned()) {
-            self.tools.push(unseen(PLACEHOLDER, "Placeholder for tools that a search loads later."));
+            self.push(self.unseen(PLACEHOLDER, "Placeholder for tools that a search loads later."), true);
         }
         if let Some(first) = self.tools.first_mut().filter(|_| !is_seen).and_then(Value::as_object_mut) {
             first.shift_remove("defer_loading");
         }
+    }
+
+    /// A tool that takes nothing.
+    fn unseen(&self, name: &str, description: &str) -> Value {
+        let input_schema = json!({"type": "object", "properties": {}});
+        self.wire.tool(&ToolDefinition { name: name.to_owned(), description: description.to_owned(), input_schema })
     }
 
     /// Everything at once, for a provider that searches by itself; later what has come since.
@@ -186,61 +212,7 @@ impl Shelf {
             return;
         }
         let is_first = self.handed.replace(session.catalog().clone()).is_none();
-        let native = session.native();
-        if self.wire == Wire::Anthropic && is_first {
-            self.names.insert(ANTHROPIC_SEARCH.to_owned());
-            self.tools.push(json!({"type": format!("{ANTHROPIC_SEARCH}_20251119"), "name": ANTHROPIC_SEARCH}));
-        }
-        native.tools.iter().for_each(|tool| self.add(tool, false));
-        if self.wire == Wire::Responses && is_first {
-            self.add_namespaces(session, &native.deferred, needs);
-        } else {
-            native.deferred.iter().for_each(|tool| self.add(tool, !needs.is_eager(&tool.name)));
-        }
-    }
-
-    /// The search of OpenAI comes with the first tool that there is to find, and goes with the
-    /// last: alone it is refused. So is a group of nothing.
-    fn balance_hosted_search(&mut self, is_first: bool) {
-        self.tools
-            .retain(|tool| tool["type"] != "namespace" || tool["tools"].as_array().is_some_and(|t| !t.is_empty()));
-        let search = self.tools.iter().position(|tool| tool["type"] == "tool_search");
-        let is_needed = rules::flat(&self.tools).iter().any(|(tool, _)| rules::is_deferred(tool));
-        match search {
-            Some(at) if !is_needed => drop(self.tools.remove(at)),
-            None if is_needed => {
-                let place = if is_first { 0 } else { self.tools.len() };
-                self.tools.insert(place, json!({"type": "tool_search"}));
-            }
-            _ => {}
-        }
-    }
-
-    /// Groups deferred tools by their server: the model sees a group's name and description,
-    /// and its tools when it has searched.
-    fn add_namespaces(&mut self, session: &Session, tools: &[ToolDefinition], needs: &Needs) {
-        let mut groups: BTreeMap<String, (String, Vec<Value>)> = BTreeMap::new();
-        for definition in tools {
-            if !self.names.insert(definition.name.clone()) {
-                continue;
-            }
-            let is_eager = needs.is_eager(&definition.name);
-            let server = session.find(&definition.name).and_then(|tool| tool.server().cloned()).filter(|_| !is_eager);
-            let tool = deferred(self.wire.tool(definition), !is_eager);
-            match server {
-                Some(server) => {
-                    let group = groups.entry(server.name.clone()).or_insert((server.description.clone(), Vec::new()));
-                    group.1.push(tool);
-                }
-                None => self.tools.push(tool),
-            }
-        }
-        let style = Style { is_prefixed: false, ..Style::default() };
-        let names = ShownNames::new(&style, groups.keys().map(|name| ("", name.as_str())));
-        for ((server, (description, tools)), name) in groups.iter().zip(names.iter()) {
-            let description = if description.is_empty() { format!("Tools of {server}") } else { description.clone() };
-            self.tools.push(json!({"type": "namespace", "name": name, "description": description, "tools": tools}));
-        }
+        self.wire.format().add_native(self, session, needs, is_first);
     }
 
     /// The provider's own search in the place of the dialect's, and everything visible that
@@ -249,13 +221,8 @@ impl Shelf {
         for definition in session.visible() {
             match session.search_name() {
                 Some(search) if search == definition.name => {
-                    if self.names.insert(definition.name.clone()) {
-                        self.tools.push(json!({
-                            "type": "tool_search",
-                            "execution": "client",
-                            "description": definition.description,
-                            "parameters": definition.input_schema,
-                        }));
+                    if let Some(tool) = self.wire.format().client_search(&definition).filter(|_| self.claim(search)) {
+                        self.push(tool, false);
                     }
                 }
                 _ if needs.referenced.contains(&definition.name) => {}
@@ -267,19 +234,9 @@ impl Shelf {
 
 /// A definition that says whether it is deferred; nothing where it is not, since an explicit
 /// `null` or `false` is refused here and there.
-fn deferred(mut tool: Value, is_deferred: bool) -> Value {
+pub(crate) fn deferred(mut tool: Value, is_deferred: bool) -> Value {
     if is_deferred {
         tool["defer_loading"] = true.into();
     }
     tool
-}
-
-/// A deferred tool of Anthropic's wire that takes nothing.
-fn unseen(name: &str, description: &str) -> Value {
-    json!({
-        "name": name,
-        "description": description,
-        "input_schema": {"type": "object", "properties": {}},
-        "defer_loading": true,
-    })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pegboard_core::{Catalog, RawTool, Selection};
 use pegboard_discovery::{DialectName, Settings};
 use pegboard_engine::Keyword;
+use serde_json::json;
 
 use super::*;
 use crate::wire::{Stop, Usage};

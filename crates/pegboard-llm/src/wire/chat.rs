@@ -2,94 +2,177 @@
 
 use std::collections::HashMap;
 
-use pegboard_discovery::ToolDefinition;
+use pegboard_discovery::{
+    ToolDefinition,
+    transcript::{OpenAiChat, ToolResult, Transcript},
+};
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, arguments,
-    body::Body, forget_cut, items, number, text, told,
+    CallResult, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, Wire, WireError, append, arguments,
+    body::Body,
+    forget_cut,
+    format::{Collector, WireFormat},
+    items, number,
+    profile::{Profile, Variables},
+    repair::{NO_OUTPUT, NO_TEXT, Terms, is_blank, need_object_text, repair_each, tame_name},
+    text, told,
+};
+use crate::schemas::SchemaRule;
+
+/// The Chat Completions API of OpenAI.
+pub(super) static PROVIDER: Profile = Profile {
+    name: "openai",
+    vendor: "OpenAI",
+    wire: Wire::Chat,
+    base_url: "https://api.openai.com/v1",
+    variables: Variables { keys: &["OPENAI_API_KEY"], base_urls: &["OPENAI_BASE_URL"] },
+    adapt_base_url: Profile::same_base_url,
+    is_key_optional: true,
+    max_tools: 128,
+    schema_rules: SCHEMA_RULES,
+    capabilities: Profile::no_capabilities,
 };
 
-pub(super) fn body(request: &Request, is_streamed: bool) -> Body<'_> {
-    let mut body = Body::new();
-    body.insert("model", request.model.clone());
-    let system = request.system.as_ref().map(|system| json!({"role": "system", "content": system}));
-    body.list_behind("messages", system, &request.messages);
-    if !request.tools.is_empty() {
-        body.list("tools", &request.tools);
-        match &request.tool_choice {
-            ToolChoice::Auto => {}
-            ToolChoice::None => body.insert("tool_choice", "none"),
-            ToolChoice::Any => body.insert("tool_choice", "required"),
-            ToolChoice::Tool(name) => {
-                body.insert("tool_choice", json!({"type": "function", "function": {"name": name}}));
+/// What OpenAI enforces of schemas, in both of its APIs.
+pub(super) const SCHEMA_RULES: &[SchemaRule] = &[
+    SchemaRule::IsObject,
+    SchemaRule::HasObjectType,
+    SchemaRule::NoTopLevelCombination,
+    SchemaRule::NoTopLevelRestriction,
+    SchemaRule::PartsAreSchemas,
+    SchemaRule::OneItemsSchema,
+    SchemaRule::KnownTypes,
+    SchemaRule::ArraysHaveItems,
+    SchemaRule::RequiredIsList,
+    SchemaRule::NumericBounds,
+    SchemaRule::InnerReferences,
+];
+
+/// Words of OpenAI's errors about deferred tools and tool search, in both of its APIs.
+pub(super) const DELIVERY_TERMS: &[&str] =
+    &["defer_loading", "deferred", "tool_search", "tool search", "namespace", "tool type"];
+
+/// The Chat Completions API.
+#[derive(Debug)]
+pub(super) struct Chat;
+
+impl WireFormat for Chat {
+    fn path(&self, _model: &str, _is_streamed: bool) -> String {
+        "/chat/completions".to_owned()
+    }
+
+    fn body<'a>(&self, request: &'a Request, is_streamed: bool) -> Body<'a> {
+        let mut body = Body::new();
+        body.insert("model", request.model.clone());
+        let system = request.system.as_ref().map(|system| json!({"role": "system", "content": system}));
+        body.list_behind("messages", system, &request.messages);
+        if !request.tools.is_empty() {
+            body.list("tools", &request.tools);
+            match &request.tool_choice {
+                ToolChoice::Auto => {}
+                ToolChoice::None => body.insert("tool_choice", "none"),
+                ToolChoice::Any => body.insert("tool_choice", "required"),
+                ToolChoice::Tool(name) => {
+                    body.insert("tool_choice", json!({"type": "function", "function": {"name": name}}));
+                }
             }
         }
+        if let Some(most) = request.max_tokens {
+            body.insert("max_completion_tokens", most);
+        }
+        if is_streamed {
+            body.insert("stream", true);
+            body.insert("stream_options", json!({"include_usage": true}));
+        }
+        body
     }
-    if let Some(most) = request.max_tokens {
-        body.insert("max_completion_tokens", most);
-    }
-    if is_streamed {
-        body.insert("stream", true);
-        body.insert("stream_options", json!({"include_usage": true}));
-    }
-    body
-}
 
-pub(super) fn tool(definition: &ToolDefinition) -> Value {
-    json!({"type": "function", "function": {
-        "name": definition.name,
-        "description": definition.description,
-        "parameters": definition.input_schema,
-    }})
-}
-
-pub(super) fn user(text: &str) -> Value {
-    json!({"role": "user", "content": text})
-}
-
-pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
-    let message =
-        |result: &CallResult| json!({"role": "tool", "tool_call_id": result.call.id, "content": told(result)});
-    results.iter().map(message).collect()
-}
-
-pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
-    let choice = items(answer, "choices").next().ok_or(WireError::Missing { field: "choices" })?;
-    let message = choice.get("message").ok_or(WireError::Missing { field: "message" })?;
-    let call = |call: &Value| ToolCall {
-        id: text(call, "id").to_owned(),
-        name: call.pointer("/function/name").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        arguments: arguments(call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default()),
-        is_search: false,
-    };
-    let said = said_calls(message, text(choice, "finish_reason") == "length");
-    let mut calls: Vec<ToolCall> = said.iter().map(call).collect();
-    let stop = match text(choice, "finish_reason") {
-        "stop" => Stop::End,
-        "tool_calls" | "function_call" => Stop::Tools,
-        "length" => Stop::Length,
-        "content_filter" => Stop::Refusal,
-        other => Stop::Other(other.to_owned()),
-    };
-    // Some compatible endpoints say `stop` although they want tools.
-    let stop = if calls.is_empty() || stop == Stop::Length { stop } else { Stop::Tools };
-    if stop == Stop::Length {
-        forget_cut(&mut calls, true);
+    fn tool(&self, definition: &ToolDefinition) -> Value {
+        json!({"type": "function", "function": {
+            "name": definition.name,
+            "description": definition.description,
+            "parameters": definition.input_schema,
+        }})
     }
-    let mut echo = message.clone();
-    if let Some(Value::Array(calls)) = echo.get_mut("tool_calls") {
-        *calls = said;
+
+    fn user(&self, text: &str) -> Value {
+        json!({"role": "user", "content": text})
     }
-    if let Some(fields) = echo.as_object_mut() {
-        // Said to us, and refused when said back.
-        fields.retain(|key, value| {
-            let is_empty_refusal = key == "refusal" && value.is_null();
-            !is_empty_refusal && !matches!(key.as_str(), "annotations" | "audio")
-        });
-        fields.entry("role").or_insert_with(|| "assistant".into());
+
+    fn results(&self, results: &[CallResult]) -> Vec<Value> {
+        let message =
+            |result: &CallResult| json!({"role": "tool", "tool_call_id": result.call.id, "content": told(result)});
+        results.iter().map(message).collect()
     }
-    Ok(Turn { text: text(message, "content").to_owned(), calls, stop, usage: usage(answer), echo: vec![echo] })
+
+    fn read(&self, answer: &Value) -> Result<Turn, WireError> {
+        let choice = items(answer, "choices").next().ok_or(WireError::Missing { field: "choices" })?;
+        let message = choice.get("message").ok_or(WireError::Missing { field: "message" })?;
+        let call = |call: &Value| ToolCall {
+            id: text(call, "id").to_owned(),
+            name: call.pointer("/function/name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            arguments: arguments(call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default()),
+            is_search: false,
+        };
+        let said = said_calls(message, text(choice, "finish_reason") == "length");
+        let mut calls: Vec<ToolCall> = said.iter().map(call).collect();
+        let stop = match text(choice, "finish_reason") {
+            "stop" => Stop::End,
+            "tool_calls" | "function_call" => Stop::Tools,
+            "length" => Stop::Length,
+            "content_filter" => Stop::Refusal,
+            other => Stop::Other(other.to_owned()),
+        };
+        // Some compatible endpoints say `stop` although they want tools.
+        let stop = if calls.is_empty() || stop == Stop::Length { stop } else { Stop::Tools };
+        if stop == Stop::Length {
+            forget_cut(&mut calls, true);
+        }
+        let mut echo = message.clone();
+        if let Some(Value::Array(calls)) = echo.get_mut("tool_calls") {
+            *calls = said;
+        }
+        if let Some(fields) = echo.as_object_mut() {
+            // Said to us, and refused when said back.
+            fields.retain(|key, value| {
+                let is_empty_refusal = key == "refusal" && value.is_null();
+                !is_empty_refusal && !matches!(key.as_str(), "annotations" | "audio")
+            });
+            fields.entry("role").or_insert_with(|| "assistant".into());
+        }
+        Ok(Turn { text: text(message, "content").to_owned(), calls, stop, usage: usage(answer), echo: vec![echo] })
+    }
+
+    fn tool_name<'a>(&self, tool: &'a Value) -> &'a str {
+        text(tool.get("function").unwrap_or(tool), "name")
+    }
+
+    fn tool_results(&self, messages: &[Value]) -> Vec<ToolResult> {
+        OpenAiChat { messages: messages.to_vec() }.results()
+    }
+
+    fn collector(&self) -> Box<dyn Collector> {
+        Box::new(Streamed::default())
+    }
+
+    fn repair(&self, terms: &Terms<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
+        repair_each(self, terms, messages, |_, said| message(said))
+    }
+
+    fn foreign(&self, message: &Value, _signs_calls: bool) -> Option<Value> {
+        let mut message = message.clone();
+        strip(&mut message);
+        Some(message)
+    }
+
+    fn delivery_terms(&self) -> &'static [&'static str] {
+        DELIVERY_TERMS
+    }
+
+    fn thinking_terms(&self) -> &'static [&'static str] {
+        &["reasoning_content"]
+    }
 }
 
 /// The calls of a message that can be answered. One without a name is, so that the model learns
@@ -229,5 +312,63 @@ impl Collector for Streamed {
         self.answer["object"] = "chat.completion".into();
         self.answer["choices"] = json!([choice]);
         Ok(self.answer)
+    }
+}
+
+/// Mends a message; `None` if nothing is left of it.
+fn message(message: &Value) -> Option<Value> {
+    let mut message = message.clone();
+    let is_empty = is_blank(message.get("content"));
+    match text(&message, "role") {
+        "assistant" => assistant(&mut message, is_empty).then_some(message),
+        "tool" => {
+            if is_empty {
+                message["content"] = NO_OUTPUT.into();
+            }
+            Some(message)
+        }
+        _ => {
+            if is_empty {
+                message["content"] = NO_TEXT.into();
+            }
+            Some(message)
+        }
+    }
+}
+
+/// Mends what a model said; whether there is anything to say.
+fn assistant(message: &mut Value, is_empty: bool) -> bool {
+    let Some(fields) = message.as_object_mut() else { return false };
+    if let Some(Value::Array(calls)) = fields.get_mut("tool_calls") {
+        calls.iter_mut().filter_map(|call| call.get_mut("function")).for_each(|function| {
+            need_object_text(function, "arguments");
+            tame_name(function, "name");
+        });
+    }
+    let calls = fields.get("tool_calls").and_then(Value::as_array);
+    if calls.is_some_and(|calls| !calls.is_empty()) || fields.get("function_call").is_some_and(Value::is_object) {
+        return true;
+    }
+    // An empty list is refused.
+    fields.shift_remove("tool_calls");
+    if !is_empty {
+        return true;
+    }
+    // A refusal alone is no content.
+    let refusal = fields.shift_remove("refusal").filter(|refusal| !is_blank(Some(refusal)));
+    refusal.map(|refusal| fields.insert("content".into(), refusal)).is_some()
+}
+
+/// Leaves what every endpoint knows.
+fn strip(message: &mut Value) {
+    if text(message, "role") != "assistant" {
+        return;
+    }
+    let keep = |fields: &mut Map<String, Value>, known: &[&str]| fields.retain(|key, _| known.contains(&key.as_str()));
+    let Some(fields) = message.as_object_mut() else { return };
+    keep(fields, &["role", "content", "tool_calls", "refusal", "name"]);
+    let calls = fields.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for call in calls.into_iter().flatten().filter_map(Value::as_object_mut) {
+        keep(call, &["id", "type", "function"]);
     }
 }

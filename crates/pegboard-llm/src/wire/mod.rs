@@ -7,31 +7,19 @@
 mod anthropic;
 mod body;
 mod chat;
+pub(crate) mod format;
 mod gemini;
+mod minimax;
+pub(crate) mod profile;
+pub(crate) mod providers;
 pub(crate) mod repair;
 mod responses;
-
-use std::fmt;
 
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value};
 
-use self::body::Body;
-
-use self::repair as mend;
-
-/// A form of conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wire {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Chat Completions, and everything compatible with it.
-    Chat,
-    /// OpenAI Responses.
-    Responses,
-    /// Gemini `generateContent`.
-    Gemini,
-}
+pub use self::providers::Wire;
+use self::{body::Body, repair as mend};
 
 /// A call of a tool that a model asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -205,19 +193,7 @@ pub enum WireError {
     Cut,
 }
 
-/// Puts a streamed answer together.
-pub(crate) trait Collector: Send + fmt::Debug {
-    /// Takes in one event.
-    fn event(&mut self, kind: &str, data: &Value) -> Result<Vec<Delta>, WireError>;
-
-    /// The whole answer, in the form of one that was not streamed.
-    fn finish(self: Box<Self>) -> Result<Value, WireError>;
-}
-
 impl Wire {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Chat, Self::Responses, Self::Gemini];
-
     /// The body of a request.
     pub fn body(self, request: &Request) -> Value {
         serde_json::to_value(self.fields(request, request.is_streamed)).unwrap_or_default()
@@ -229,25 +205,14 @@ impl Wire {
     }
 
     fn fields(self, request: &Request, is_streamed: bool) -> Body<'_> {
-        let mut body = match self {
-            Self::Anthropic => anthropic::body(request, is_streamed),
-            Self::Chat => chat::body(request, is_streamed),
-            Self::Responses => responses::body(request, is_streamed),
-            Self::Gemini => gemini::body(request),
-        };
+        let mut body = self.format().body(request, is_streamed);
         body.extend(&request.extra);
         body
     }
 
     /// Where the request goes, behind the provider's base address.
     pub fn path(self, model: &str, is_streamed: bool) -> String {
-        match self {
-            Self::Anthropic => "/v1/messages".to_owned(),
-            Self::Chat => "/chat/completions".to_owned(),
-            Self::Responses => "/responses".to_owned(),
-            Self::Gemini if is_streamed => format!("/models/{model}:streamGenerateContent?alt=sse"),
-            Self::Gemini => format!("/models/{model}:generateContent"),
-        }
+        self.format().path(model, is_streamed)
     }
 
     /// What a model said, out of a whole answer.
@@ -255,53 +220,24 @@ impl Wire {
     /// # Errors
     /// When it lacks what every answer has.
     pub fn turn(self, answer: &Value) -> Result<Turn, WireError> {
-        let mut turn = match self {
-            Self::Anthropic => anthropic::turn(answer),
-            Self::Chat => chat::turn(answer),
-            Self::Responses => responses::turn(answer),
-            Self::Gemini => gemini::turn(answer),
-        }?;
+        let mut turn = self.format().read(answer)?;
         turn.echo = mend::echo(self, &turn.echo);
         Ok(turn)
     }
 
-    pub(crate) fn collector(self) -> Box<dyn Collector> {
-        match self {
-            Self::Anthropic => Box::new(anthropic::Streamed::default()),
-            Self::Chat => Box::new(chat::Streamed::default()),
-            Self::Responses => Box::new(responses::Streamed::default()),
-            Self::Gemini => Box::new(gemini::Streamed::default()),
-        }
-    }
-
     /// A tool as the wire defines it.
     pub fn tool(self, definition: &ToolDefinition) -> Value {
-        match self {
-            Self::Anthropic => anthropic::tool(definition),
-            Self::Chat => chat::tool(definition),
-            Self::Responses => responses::tool(definition),
-            Self::Gemini => gemini::tool(definition),
-        }
+        self.format().tool(definition)
     }
 
     /// What a user says.
     pub fn user(self, text: &str) -> Value {
-        match self {
-            Self::Anthropic => anthropic::user(text),
-            Self::Chat => chat::user(text),
-            Self::Responses => responses::user(text),
-            Self::Gemini => gemini::user(text),
-        }
+        self.format().user(text)
     }
 
     /// The messages that answer the calls of one turn. An empty answer is said to be one.
     pub fn results(self, results: &[CallResult]) -> Vec<Value> {
-        match self {
-            Self::Anthropic => anthropic::results(results),
-            Self::Chat => chat::results(results),
-            Self::Responses => responses::results(results),
-            Self::Gemini => gemini::results(results),
-        }
+        self.format().results(results)
     }
 }
 
@@ -315,8 +251,17 @@ fn number(value: &Value, pointer: &str) -> u64 {
 }
 
 /// The items of a list under `key`.
-fn items<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+fn items<'a>(value: &'a Value, key: &str) -> impl DoubleEndedIterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The text of content that is a text or a list of parts.
+fn content_text(content: Option<&Value>) -> String {
+    match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => parts.iter().map(|part| text(part, "text")).collect(),
+        _ => String::new(),
+    }
 }
 
 /// Puts `more` behind the text under `key` of an object, in its place: pieces are many, and

@@ -5,17 +5,12 @@
 //! later request. What is sent is a mended copy. Each message is mended by itself, so that what
 //! a provider has cached stays the same from request to request.
 
-mod chat;
-mod gemini;
-
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{anthropic::history as anthropic, responses::history as responses};
-use crate::{delivery::Delivery, model::Model, wire::Wire};
-
-pub(crate) use anthropic::{close_pause, strip_thinking, thinks, thoughts};
+use super::{Wire, format::WireFormat};
+use crate::{delivery::Delivery, model::Model};
 
 /// Stands for a result without a word, which providers refuse.
 pub(crate) const NO_OUTPUT: &str = "(no output)";
@@ -29,8 +24,6 @@ const MAX_NAME: usize = 64;
 /// For whom a history is mended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
-    /// Whose form it has.
-    pub(crate) wire: Wire,
     /// How the model is told of tools; what belongs to another way is said in words.
     pub(crate) delivery: Delivery,
     /// What the search of the session is called.
@@ -41,89 +34,46 @@ pub(crate) struct Terms<'a> {
     pub(crate) signs_calls: bool,
 }
 
-impl Terms<'_> {
-    /// Whether `tool_reference` blocks mean something.
-    pub(super) fn keeps_references(&self) -> bool {
-        matches!(self.delivery, Delivery::Reference | Delivery::Native)
-    }
-
-    /// Whether searches of the provider mean something.
-    pub(super) fn keeps_searches(&self) -> bool {
-        match self.wire {
-            Wire::Responses => matches!(self.delivery, Delivery::ClientNative | Delivery::Native),
-            _ => self.delivery == Delivery::Native,
-        }
-    }
+/// The messages to send, each with its place in the history.
+pub(crate) fn sendable(wire: Wire, terms: &Terms<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
+    wire.format().repair(terms, messages)
 }
 
-/// The messages to send, each with its place in the history.
-pub(crate) fn sendable(terms: &Terms<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
-    let given_up = if terms.wire == Wire::Anthropic { anthropic::given_up(messages) } else { HashSet::new() };
-    let groups = if terms.wire == Wire::Responses { responses::groups(messages) } else { HashMap::new() };
+/// Mends every message with `mend`, which gets its place as well, after what
+/// [`Terms::without_thoughts`] asks for.
+pub(super) fn repair_each(
+    format: &dyn WireFormat,
+    terms: &Terms<'_>,
+    messages: &[Value],
+    mend: impl Fn(usize, &Value) -> Option<Value>,
+) -> Vec<(usize, Value)> {
     let mend = |(at, message): (usize, &Value)| {
-        let bare = (at < terms.without_thoughts).then(|| foreign(terms.wire, terms.signs_calls, message));
+        let bare = (at < terms.without_thoughts).then(|| format.foreign(message, terms.signs_calls));
         let message = match &bare {
             None => message,
             Some(bare) => bare.as_ref()?,
         };
-        let mended = match terms.wire {
-            Wire::Anthropic => anthropic::message(terms, &given_up, message),
-            Wire::Chat => chat::message(message),
-            Wire::Responses => responses::item(terms, &groups, message, &messages[at + 1..]),
-            Wire::Gemini => gemini::content(message),
-        };
-        Some((at, mended?))
+        Some((at, mend(at, message)?))
     };
     messages.iter().enumerate().filter_map(mend).collect()
 }
 
 /// What a model said, without what its provider would refuse to hear again.
 pub(crate) fn echo(wire: Wire, said: &[Value]) -> Vec<Value> {
-    let terms =
-        Terms { wire, delivery: Delivery::Native, search: "tool_search", without_thoughts: 0, signs_calls: false };
-    sendable(&terms, said).into_iter().map(|(_, message)| message).collect()
+    let terms = Terms { delivery: Delivery::Native, search: "tool_search", without_thoughts: 0, signs_calls: false };
+    sendable(wire, &terms, said).into_iter().map(|(_, message)| message).collect()
 }
 
 /// The messages as a model can be told them that has not said them: what only the one that has
 /// can read is left out.
 pub(crate) fn for_another(model: &Model, messages: &[Value]) -> Vec<Value> {
-    let (wire, signs) = (model.provider.wire(), model.signs_calls());
-    messages.iter().filter_map(|message| foreign(wire, signs, message)).collect()
-}
-
-/// One message without thoughts, signatures and numbers of its maker.
-fn foreign(wire: Wire, signs_calls: bool, message: &Value) -> Option<Value> {
-    let mut message = message.clone();
-    match wire {
-        Wire::Anthropic => drop(strip_thinking(&mut message)),
-        Wire::Chat => chat::strip(&mut message),
-        Wire::Responses if text(&message, "type") == "reasoning" => return None,
-        Wire::Responses => responses::strip(&mut message),
-        Wire::Gemini => gemini::strip(&mut message, signs_calls),
-    }
-    Some(message)
+    let (format, signs) = (model.provider.wire().format(), model.capabilities().signs_calls);
+    messages.iter().filter_map(|message| format.foreign(message, signs)).collect()
 }
 
 /// The tools that a history makes known in the wire's own way.
 pub(crate) fn references<'a>(wire: Wire, messages: impl Iterator<Item = &'a Value>) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for message in messages {
-        match wire {
-            Wire::Anthropic => names.extend(items(message, "content").flat_map(anthropic::referenced)),
-            Wire::Responses => names.extend(responses::found(message)),
-            Wire::Chat | Wire::Gemini => {}
-        }
-    }
-    names.into_iter().map(str::to_owned).collect()
-}
-
-/// The tools that one block or item makes known.
-pub(crate) fn referenced(wire: Wire, block: &Value) -> Vec<&str> {
-    match wire {
-        Wire::Anthropic => anthropic::referenced(block).collect(),
-        Wire::Responses => responses::found(block),
-        Wire::Chat | Wire::Gemini => Vec::new(),
-    }
+    messages.flat_map(|message| wire.format().references(message)).map(str::to_owned).collect()
 }
 
 /// Whether every provider takes this name.
@@ -192,14 +142,6 @@ pub(super) fn found_in_words<'a>(names: impl IntoIterator<Item = &'a str>) -> St
 
 pub(super) fn text_block(text: impl Into<String>) -> Value {
     json!({"type": "text", "text": text.into()})
-}
-
-pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-pub(super) fn items<'a>(value: &'a Value, key: &str) -> impl DoubleEndedIterator<Item = &'a Value> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -1,15 +1,34 @@
 //! Anthropic Messages.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
+use pegboard_discovery::transcript::ToolResult;
 use serde_json::Value;
 
-use super::super::repair::{
-    NO_OUTPUT, NO_TEXT, Terms, found_in_words, is_blank, is_blank_text, is_name, items, need_object, tame_name, text,
-    text_block,
+use crate::{
+    delivery::Delivery,
+    rules::RuleError,
+    wire::{
+        content_text, items,
+        repair::{
+            NO_OUTPUT, NO_TEXT, Terms, found_in_words, is_blank, is_blank_text, is_name, need_object, tame_name,
+            text_block,
+        },
+        text,
+    },
 };
 
-pub(crate) fn message(terms: &Terms<'_>, given_up: &HashSet<&str>, message: &Value) -> Option<Value> {
+/// Whether `tool_reference` blocks mean something.
+fn keeps_references(terms: &Terms<'_>) -> bool {
+    matches!(terms.delivery, Delivery::Reference | Delivery::Native)
+}
+
+/// Whether searches of the provider mean something.
+fn keeps_searches(terms: &Terms<'_>) -> bool {
+    terms.delivery == Delivery::Native
+}
+
+pub(super) fn message(terms: &Terms<'_>, given_up: &HashSet<&str>, message: &Value) -> Option<Value> {
     let mut message = message.clone();
     let is_said = text(&message, "role") == "assistant";
     match message.get_mut("content")? {
@@ -44,8 +63,8 @@ fn assistant(terms: &Terms<'_>, given_up: &HashSet<&str>, old: Vec<Value>) -> Ve
         match text(&block, "type") {
             "text" if is_blank_text(&block) => is_other = true,
             "server_tool_use" if given_up.contains(text(&block, "id")) => is_other = true,
-            "server_tool_use" if is_search(&block) && !terms.keeps_searches() => is_other = true,
-            "tool_search_tool_result" if !terms.keeps_searches() => {
+            "server_tool_use" if is_search(&block) && !keeps_searches(terms) => is_other = true,
+            "tool_search_tool_result" if !keeps_searches(terms) => {
                 blocks.push(text_block(found_in_words(referenced(&block))));
                 is_other = true;
             }
@@ -107,7 +126,7 @@ fn result(terms: &Terms<'_>, block: &mut Value) {
     if let Value::Array(parts) = content {
         let is_told = |part: &Value| {
             let is_reference = text(part, "type") == "tool_reference";
-            is_reference && !(terms.keeps_references() && is_name(text(part, "tool_name")))
+            is_reference && !(keeps_references(terms) && is_name(text(part, "tool_name")))
         };
         let (told, mut kept): (Vec<Value>, Vec<Value>) = std::mem::take(parts).into_iter().partition(is_told);
         kept.retain(|part| !is_blank_text(part));
@@ -122,24 +141,19 @@ fn result(terms: &Terms<'_>, block: &mut Value) {
 }
 
 /// The names in a block's references, whether the provider searched or we did.
-pub(crate) fn referenced(block: &Value) -> impl Iterator<Item = &str> {
+pub(super) fn referenced(block: &Value) -> impl Iterator<Item = &str> {
     let found = block.get("content").map(|content| items(content, "tool_references")).into_iter().flatten();
     let parts = items(block, "content").chain(found);
     parts.filter(|part| text(part, "type") == "tool_reference").map(|part| text(part, "tool_name"))
 }
 
-/// Whether there are thoughts in a message.
-pub(crate) fn thinks(message: &Value) -> bool {
-    thoughts(message).next().is_some()
-}
-
 /// The thoughts in a message.
-pub(crate) fn thoughts(message: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn thoughts(message: &Value) -> impl Iterator<Item = &Value> {
     items(message, "content").filter(|block| is_thought(block))
 }
 
 /// Takes the thoughts out of a message; whether anything is left in it.
-pub(crate) fn strip_thinking(message: &mut Value) -> bool {
+pub(super) fn strip_thinking(message: &mut Value) -> bool {
     match message.get_mut("content").and_then(Value::as_array_mut) {
         Some(blocks) => {
             blocks.retain(|block| !is_thought(block));
@@ -165,7 +179,7 @@ fn server_calls(message: &Value) -> impl Iterator<Item = &str> {
 
 /// Calls of the provider itself that it will not answer any more, since something else was
 /// said behind them.
-pub(crate) fn given_up(messages: &[Value]) -> HashSet<&str> {
+pub(super) fn given_up(messages: &[Value]) -> HashSet<&str> {
     let answered = answered(messages);
     let mut given_up = HashSet::new();
     for (at, message) in messages.iter().enumerate().filter(|(_, message)| is_assistant(message)) {
@@ -181,7 +195,7 @@ pub(crate) fn given_up(messages: &[Value]) -> HashSet<&str> {
 
 /// Ends a turn that the model has paused: calls of the provider at its end that have no
 /// result go, and a message that nothing is left of as well.
-pub(crate) fn close_pause(messages: &mut Vec<Value>) {
+pub(super) fn close_pause(messages: &mut Vec<Value>) {
     let first = messages.iter().rposition(|message| !is_assistant(message)).map_or(0, |at| at + 1);
     let answered = answered(&messages[first..]);
     let open = messages[first..].iter().flat_map(server_calls).filter(|id| !answered.contains(id));
@@ -198,4 +212,74 @@ pub(crate) fn close_pause(messages: &mut Vec<Value>) {
     while messages.len() > first && messages.last().is_some_and(is_nothing) {
         messages.pop();
     }
+}
+
+/// The results of tools in a history, each with the call that it belongs to.
+pub(super) fn tool_results(messages: &[Value]) -> Vec<ToolResult> {
+    let mut calls: HashMap<String, (&str, Value)> = HashMap::new();
+    let mut results = Vec::new();
+    for block in messages.iter().flat_map(|message| items(message, "content")) {
+        match text(block, "type") {
+            "tool_use" | "server_tool_use" => {
+                let arguments = block.get("input").cloned().unwrap_or_default();
+                calls.insert(text(block, "id").to_owned(), (text(block, "name"), arguments));
+            }
+            "tool_result" | "tool_search_tool_result" => {
+                let Some((name, arguments)) = calls.get(text(block, "tool_use_id")) else { continue };
+                let parts = items(block, "content")
+                    .chain(block.get("content").map(|content| items(content, "tool_references")).into_iter().flatten());
+                let references = parts.filter(|part| text(part, "type") == "tool_reference");
+                results.push(ToolResult {
+                    name: (*name).to_owned(),
+                    arguments: arguments.clone(),
+                    text: content_text(block.get("content")),
+                    references: references.map(|part| text(part, "tool_name").to_owned()).collect(),
+                });
+            }
+            _ => {}
+        }
+    }
+    results
+}
+
+/// The tools that a history calls before a reference has made them known.
+pub(super) fn undefined_calls(messages: &[&Value]) -> BTreeSet<String> {
+    let mut known: HashSet<&str> = HashSet::new();
+    let mut called = BTreeSet::new();
+    for block in messages.iter().flat_map(|message| items(message, "content")) {
+        match text(block, "type") {
+            "tool_use" if !known.contains(text(block, "name")) => {
+                called.insert(text(block, "name").to_owned());
+            }
+            _ => known.extend(referenced(block)),
+        }
+    }
+    called
+}
+
+/// The blocks of a message or of a result.
+fn content(value: &Value) -> impl Iterator<Item = &Value> {
+    value.get("content").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// All blocks of all messages, results' own blocks included.
+fn blocks(messages: &[Value]) -> impl Iterator<Item = &Value> {
+    messages.iter().flat_map(content).flat_map(|block| std::iter::once(block).chain(content(block)))
+}
+
+/// Checks that references lead to one of these tools, and that no result answers a call of the
+/// provider itself.
+pub(super) fn check(messages: &[Value], names: &HashSet<&str>) -> Result<(), RuleError> {
+    for block in blocks(messages) {
+        match text(block, "type") {
+            "tool_reference" if !names.contains(text(block, "tool_name")) => {
+                return Err(RuleError::UnresolvedReference { name: text(block, "tool_name").to_owned() });
+            }
+            "tool_result" if text(block, "tool_use_id").starts_with("srvtoolu_") => {
+                return Err(RuleError::ResultForServerCall { id: text(block, "tool_use_id").to_owned() });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }

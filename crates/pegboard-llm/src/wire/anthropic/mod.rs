@@ -1,15 +1,59 @@
 //! Anthropic Messages.
 
 mod cache;
-pub(crate) mod history;
+mod history;
+mod models;
 
-use pegboard_discovery::ToolDefinition;
+use std::collections::BTreeSet;
+
+use pegboard_discovery::{Session, ToolDefinition, transcript::ToolResult};
 use serde_json::{Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, body::Body,
-    forget_cut, items, number, text, told,
+    CallResult, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, Wire, WireError, append,
+    body::Body,
+    forget_cut,
+    format::{Collector, WireFormat},
+    items, number,
+    profile::{MAX_TOOLS, Profile, Variables},
+    repair::{Terms, repair_each},
+    text, told,
 };
+use crate::{
+    delivery::Delivery,
+    rules::RuleError,
+    schemas::SchemaRule,
+    shelf::{Needs, Shelf},
+};
+
+/// The API of Anthropic.
+pub(super) static PROVIDER: Profile = Profile {
+    name: "anthropic",
+    vendor: "Anthropic",
+    wire: Wire::Anthropic,
+    base_url: "https://api.anthropic.com",
+    variables: Variables { keys: &["ANTHROPIC_API_KEY"], base_urls: &["ANTHROPIC_BASE_URL"] },
+    adapt_base_url: Profile::same_base_url,
+    is_key_optional: false,
+    max_tools: MAX_TOOLS,
+    schema_rules: &[
+        SchemaRule::IsObject,
+        SchemaRule::HasObjectType,
+        SchemaRule::NoTopLevelCombination,
+        SchemaRule::PlainPropertyNames,
+        SchemaRule::PartsAreSchemas,
+        SchemaRule::OneItemsSchema,
+        SchemaRule::KnownTypes,
+        SchemaRule::RequiredIsList,
+        SchemaRule::NumericBounds,
+        SchemaRule::InnerReferences,
+    ],
+    capabilities: models::capabilities,
+};
+
+/// The name of Anthropic's own tool search, and its version.
+const SEARCH: &str = "tool_search_tool_bm25";
+const SEARCH_VERSION: &str = "20251119";
 
 /// The wire wants a bound on every answer.
 const MAX_TOKENS: u64 = 16_384;
@@ -22,98 +66,193 @@ fn max_tokens(model: &str) -> u64 {
     if is_old { OLD_MAX_TOKENS } else { MAX_TOKENS }
 }
 
-pub(super) fn body(request: &Request, is_streamed: bool) -> Body<'_> {
-    let mut body = Body::new();
-    let breakpoints = cache::breakpoints(request);
-    body.insert("model", request.model.clone());
-    body.insert("max_tokens", request.max_tokens.unwrap_or_else(|| max_tokens(&request.model)));
-    if !request.tools.is_empty() {
-        body.list_with("tools", &request.tools, breakpoints.tools);
-        match &request.tool_choice {
-            ToolChoice::Auto => {}
-            ToolChoice::None => body.insert("tool_choice", json!({"type": "none"})),
-            ToolChoice::Any => body.insert("tool_choice", json!({"type": "any"})),
-            ToolChoice::Tool(name) => body.insert("tool_choice", json!({"type": "tool", "name": name})),
+/// The Messages API.
+#[derive(Debug)]
+pub(super) struct Anthropic;
+
+impl WireFormat for Anthropic {
+    fn path(&self, _model: &str, _is_streamed: bool) -> String {
+        "/v1/messages".to_owned()
+    }
+
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        let version = ("anthropic-version", "2023-06-01".to_owned());
+        let key = key.map(|key| ("x-api-key", key.to_owned()));
+        std::iter::once(version).chain(key).collect()
+    }
+
+    fn body<'a>(&self, request: &'a Request, is_streamed: bool) -> Body<'a> {
+        let mut body = Body::new();
+        let breakpoints = cache::breakpoints(request);
+        body.insert("model", request.model.clone());
+        body.insert("max_tokens", request.max_tokens.unwrap_or_else(|| max_tokens(&request.model)));
+        if !request.tools.is_empty() {
+            body.list_with("tools", &request.tools, breakpoints.tools);
+            match &request.tool_choice {
+                ToolChoice::Auto => {}
+                ToolChoice::None => body.insert("tool_choice", json!({"type": "none"})),
+                ToolChoice::Any => body.insert("tool_choice", json!({"type": "any"})),
+                ToolChoice::Tool(name) => body.insert("tool_choice", json!({"type": "tool", "name": name})),
+            }
         }
+        if let Some(system) = &request.system {
+            body.insert("system", breakpoints.system.unwrap_or_else(|| system.clone().into()));
+        }
+        body.list_with("messages", &request.messages, breakpoints.messages);
+        if is_streamed {
+            body.insert("stream", true);
+        }
+        body
     }
-    if let Some(system) = &request.system {
-        body.insert("system", breakpoints.system.unwrap_or_else(|| system.clone().into()));
+
+    fn tool(&self, definition: &ToolDefinition) -> Value {
+        json!({
+            "name": definition.name,
+            "description": definition.description,
+            "input_schema": definition.input_schema,
+        })
     }
-    body.list_with("messages", &request.messages, breakpoints.messages);
-    if is_streamed {
-        body.insert("stream", true);
+
+    fn user(&self, text: &str) -> Value {
+        json!({"role": "user", "content": [{"type": "text", "text": text}]})
     }
-    body
-}
 
-pub(super) fn tool(definition: &ToolDefinition) -> Value {
-    json!({
-        "name": definition.name,
-        "description": definition.description,
-        "input_schema": definition.input_schema,
-    })
-}
-
-pub(super) fn user(text: &str) -> Value {
-    json!({"role": "user", "content": [{"type": "text", "text": text}]})
-}
-
-/// All results of a turn go into one message, or the wire refuses it.
-pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
-    let block = |result: &CallResult| {
-        let text = |text: &str| json!({"type": "text", "text": text});
-        let content: Vec<Value> = if result.references.is_empty() {
-            vec![text(told(result))]
-        } else {
-            result.references.iter().cloned().chain(result.note.as_deref().map(text)).collect()
+    /// All results of a turn go into one message, or the wire refuses it.
+    fn results(&self, results: &[CallResult]) -> Vec<Value> {
+        let block = |result: &CallResult| {
+            let text = |text: &str| json!({"type": "text", "text": text});
+            let content: Vec<Value> = if result.references.is_empty() {
+                vec![text(told(result))]
+            } else {
+                result.references.iter().cloned().chain(result.note.as_deref().map(text)).collect()
+            };
+            let mut block = json!({"type": "tool_result", "tool_use_id": result.call.id, "content": content});
+            if result.is_error {
+                block["is_error"] = true.into();
+            }
+            block
         };
-        let mut block = json!({"type": "tool_result", "tool_use_id": result.call.id, "content": content});
-        if result.is_error {
-            block["is_error"] = true.into();
-        }
-        block
-    };
-    let blocks: Vec<Value> = results.iter().map(block).collect();
-    if blocks.is_empty() { Vec::new() } else { vec![json!({"role": "user", "content": blocks})] }
-}
-
-pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
-    let content = answer.get("content").filter(|content| content.is_array());
-    let content = content.ok_or(WireError::Missing { field: "content" })?.clone();
-    let of_kind = |kind: &'static str| items(answer, "content").filter(move |block| text(block, "type") == kind);
-    let call = |block: &Value| ToolCall {
-        id: text(block, "id").to_owned(),
-        name: text(block, "name").to_owned(),
-        arguments: block.get("input").cloned().unwrap_or_default(),
-        is_search: false,
-    };
-    let stop = match text(answer, "stop_reason") {
-        "end_turn" | "stop_sequence" => Stop::End,
-        "tool_use" => Stop::Tools,
-        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
-        "refusal" => Stop::Refusal,
-        "pause_turn" => Stop::Pause,
-        other => Stop::Other(other.to_owned()),
-    };
-    let mut calls: Vec<ToolCall> = of_kind("tool_use").map(call).collect();
-    let ends_in_call = items(answer, "content").last().is_some_and(|block| text(block, "type") == "tool_use");
-    if stop == Stop::Length && ends_in_call {
-        forget_cut(&mut calls, false);
+        let blocks: Vec<Value> = results.iter().map(block).collect();
+        if blocks.is_empty() { Vec::new() } else { vec![json!({"role": "user", "content": blocks})] }
     }
-    Ok(Turn {
-        text: of_kind("text").map(|block| text(block, "text")).collect(),
-        calls,
-        stop,
-        usage: Usage {
-            input: number(answer, "/usage/input_tokens")
-                .saturating_add(number(answer, "/usage/cache_read_input_tokens"))
-                .saturating_add(number(answer, "/usage/cache_creation_input_tokens")),
-            cached: number(answer, "/usage/cache_read_input_tokens"),
-            cache_written: number(answer, "/usage/cache_creation_input_tokens"),
-            output: number(answer, "/usage/output_tokens"),
-        },
-        echo: vec![json!({"role": "assistant", "content": content})],
-    })
+
+    fn read(&self, answer: &Value) -> Result<Turn, WireError> {
+        let content = answer.get("content").filter(|content| content.is_array());
+        let content = content.ok_or(WireError::Missing { field: "content" })?.clone();
+        let of_kind = |kind: &'static str| items(answer, "content").filter(move |block| text(block, "type") == kind);
+        let call = |block: &Value| ToolCall {
+            id: text(block, "id").to_owned(),
+            name: text(block, "name").to_owned(),
+            arguments: block.get("input").cloned().unwrap_or_default(),
+            is_search: false,
+        };
+        let stop = match text(answer, "stop_reason") {
+            "end_turn" | "stop_sequence" => Stop::End,
+            "tool_use" => Stop::Tools,
+            "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+            "refusal" => Stop::Refusal,
+            "pause_turn" => Stop::Pause,
+            other => Stop::Other(other.to_owned()),
+        };
+        let mut calls: Vec<ToolCall> = of_kind("tool_use").map(call).collect();
+        let ends_in_call = items(answer, "content").last().is_some_and(|block| text(block, "type") == "tool_use");
+        if stop == Stop::Length && ends_in_call {
+            forget_cut(&mut calls, false);
+        }
+        Ok(Turn {
+            text: of_kind("text").map(|block| text(block, "text")).collect(),
+            calls,
+            stop,
+            usage: Usage {
+                input: number(answer, "/usage/input_tokens")
+                    .saturating_add(number(answer, "/usage/cache_read_input_tokens"))
+                    .saturating_add(number(answer, "/usage/cache_creation_input_tokens")),
+                cached: number(answer, "/usage/cache_read_input_tokens"),
+                cache_written: number(answer, "/usage/cache_creation_input_tokens"),
+                output: number(answer, "/usage/output_tokens"),
+            },
+            echo: vec![json!({"role": "assistant", "content": content})],
+        })
+    }
+
+    fn tool_results(&self, messages: &[Value]) -> Vec<ToolResult> {
+        history::tool_results(messages)
+    }
+
+    fn collector(&self) -> Box<dyn Collector> {
+        Box::new(Streamed::default())
+    }
+
+    fn repair(&self, terms: &Terms<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
+        let given_up = history::given_up(messages);
+        repair_each(self, terms, messages, |_, message| history::message(terms, &given_up, message))
+    }
+
+    fn foreign(&self, message: &Value, _signs_calls: bool) -> Option<Value> {
+        let mut message = message.clone();
+        history::strip_thinking(&mut message);
+        Some(message)
+    }
+
+    fn thoughts<'a>(&self, message: &'a Value) -> Vec<&'a Value> {
+        history::thoughts(message).collect()
+    }
+
+    fn strip_thinking(&self, message: &mut Value) -> bool {
+        history::strip_thinking(message)
+    }
+
+    fn close_pause(&self, messages: &mut Vec<Value>) {
+        history::close_pause(messages);
+    }
+
+    fn check_history(&self, request: &Request, tools: &[(&Value, Option<&str>)]) -> Result<(), RuleError> {
+        let names = tools.iter().map(|(tool, _)| self.tool_name(tool)).filter(|name| !name.is_empty()).collect();
+        history::check(&request.messages, &names)
+    }
+
+    fn has_cache_breakpoints(&self) -> bool {
+        true
+    }
+
+    fn deliveries(&self) -> &'static [Delivery] {
+        &[Delivery::Reference, Delivery::Native]
+    }
+
+    fn search_name(&self) -> &'static str {
+        SEARCH
+    }
+
+    fn reference(&self, tool: &ToolDefinition) -> Value {
+        json!({"type": "tool_reference", "tool_name": tool.name})
+    }
+
+    fn references<'a>(&self, message: &'a Value) -> Vec<&'a str> {
+        items(message, "content").flat_map(history::referenced).collect()
+    }
+
+    fn resolves_references(&self) -> bool {
+        true
+    }
+
+    fn undefined_calls(&self, _delivery: Delivery, messages: &[&Value]) -> BTreeSet<String> {
+        history::undefined_calls(messages)
+    }
+
+    fn add_native(&self, shelf: &mut Shelf, session: &Session, needs: &Needs, is_first: bool) {
+        if is_first && shelf.claim(SEARCH) {
+            shelf.push(json!({"type": format!("{SEARCH}_{SEARCH_VERSION}"), "name": SEARCH}), false);
+        }
+        shelf.add_deferred(&session.native(), needs);
+    }
+
+    fn delivery_terms(&self) -> &'static [&'static str] {
+        &["defer_loading", "deferred", "tool_reference", "tool reference", "tool_search", "tool search", "tool type"]
+    }
+
+    fn thinking_terms(&self) -> &'static [&'static str] {
+        &["`signature`", "bound to a different conversation", "redacted_thinking", "blocks cannot be modified"]
+    }
 }
 
 /// A message that arrives block by block.
