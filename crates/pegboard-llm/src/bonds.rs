@@ -41,13 +41,13 @@ impl Bonds {
         let format = self.wire.format();
         let mut prefix = beginning(tools, system);
         sent.retain_mut(|(place, message)| {
-            if !format.thoughts(message).is_empty()
+            if !format.thinking_blocks(message).is_empty()
                 && self.made.get(place) != Some(&bond(format, prefix, &history[*place]))
             {
                 tracing::debug!(message = *place, "thinking omitted: the messages before it have changed");
                 self.made.remove(place);
-                format.strip_thinking(&mut history[*place]);
-                if !format.strip_thinking(message) {
+                format.remove_thinking(&mut history[*place]);
+                if !format.remove_thinking(message) {
                     return false;
                 }
             }
@@ -61,7 +61,7 @@ impl Bonds {
     pub(crate) fn heard(&mut self, place: usize, said: Option<&Value>) {
         let format = self.wire.format();
         let next = self.next.take().filter(|(expected, _)| *expected == place);
-        if let (Some((_, prefix)), Some(said)) = (next, said.filter(|said| !format.thoughts(said).is_empty())) {
+        if let (Some((_, prefix)), Some(said)) = (next, said.filter(|said| !format.thinking_blocks(said).is_empty())) {
             self.made.insert(place, bond(format, prefix, said));
         }
     }
@@ -97,7 +97,7 @@ fn behind(format: &dyn WireFormat, prefix: u64, message: &Value, tools: &[Value]
 
 /// A number for thoughts behind a prefix.
 fn bond(format: &dyn WireFormat, prefix: u64, message: &Value) -> u64 {
-    format.thoughts(message).into_iter().fold(prefix, |hash, thought| add(hash, &thought.to_string()))
+    format.thinking_blocks(message).into_iter().fold(prefix, |hash, thought| add(hash, &thought.to_string()))
 }
 
 fn without_cache_marks(message: &Value) -> Value {
@@ -135,7 +135,7 @@ mod tests {
         change(&mut tools, &mut system, &mut history);
         let mut again = sent(&history);
         bonds.loosen(&tools, Some(&system), &mut again, &mut history);
-        let thinks = |message: &Value| !Wire::Anthropic.format().thoughts(message).is_empty();
+        let thinks = |message: &Value| !Wire::Anthropic.format().thinking_blocks(message).is_empty();
         let stays = thinks(&again[1].1);
         assert_eq!(stays, thinks(&history[1]), "both or none");
         assert_eq!(again[1].1["content"].as_array().map(Vec::len), Some(if stays { 2 } else { 1 }));

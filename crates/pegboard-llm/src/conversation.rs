@@ -19,7 +19,7 @@ use crate::{
     transcript::Messages,
     wire::{
         CallResult, PromptCache, Request, ToolCall, ToolChoice, Turn, Wire,
-        repair::{self as mend, Terms},
+        repair::{self, RepairContext},
     },
 };
 
@@ -64,7 +64,7 @@ pub struct Conversation {
     extra: Map<String, Value>,
     bonds: Bonds,
     /// So many messages are sent without the thoughts in them.
-    without_thoughts: usize,
+    without_thinking: usize,
     /// How to find tools, as the model was told.
     instructions: Option<String>,
     /// Whether the history was read.
@@ -82,7 +82,7 @@ pub(crate) struct Standing {
     shelf: Shelf,
     messages: Vec<Value>,
     bonds: Bonds,
-    without_thoughts: usize,
+    without_thinking: usize,
     cache: PromptCache,
     instructions: Option<String>,
 }
@@ -127,7 +127,7 @@ impl Conversation {
             cache: PromptCache::default(),
             extra: Map::new(),
             bonds,
-            without_thoughts: 0,
+            without_thinking: 0,
             instructions: None,
             has_begun: false,
             is_resumed: false,
@@ -206,7 +206,7 @@ impl Conversation {
     /// conversation that still stand behind the same, and no others.
     pub fn resume(&mut self, messages: Vec<Value>) {
         self.messages = messages;
-        self.without_thoughts = 0;
+        self.without_thinking = 0;
         self.has_begun = false;
         self.is_resumed = true;
         self.is_heard = false;
@@ -218,7 +218,7 @@ impl Conversation {
     /// model can read is left out if it is another one: thoughts, signatures, numbers.
     pub fn resume_from(&mut self, messages: Vec<Value>, model: &Model) {
         let is_other = *model != self.model;
-        let messages = if is_other { mend::for_another(&self.model, &messages) } else { messages };
+        let messages = if is_other { repair::history_for(&self.model, &messages) } else { messages };
         self.resume(messages);
     }
 
@@ -233,7 +233,7 @@ impl Conversation {
 
     /// Says something to the model. A turn that it has paused is over then.
     pub fn say(&mut self, text: &str) {
-        self.close_pause();
+        self.end_paused_turn();
         self.messages.push(self.wire().user(text));
         self.is_heard = false;
     }
@@ -258,7 +258,7 @@ impl Conversation {
         }
         self.messages.truncate(messages);
         self.bonds.forget_from(messages);
-        self.without_thoughts = self.without_thoughts.min(messages);
+        self.without_thinking = self.without_thinking.min(messages);
         self.is_heard = false;
         // What marks the beginning is gone too.
         self.has_begun &= messages > 0;
@@ -266,8 +266,8 @@ impl Conversation {
 
     /// Ends a turn that the model has paused and will not go on with: what it had its provider
     /// begin and never got is taken out, since nobody may speak behind it.
-    pub fn close_pause(&mut self) {
-        self.wire().format().close_pause(&mut self.messages);
+    pub fn end_paused_turn(&mut self) {
+        self.wire().format().end_paused_turn(&mut self.messages);
         self.bonds.forget_from(self.messages.len());
     }
 
@@ -287,7 +287,7 @@ impl Conversation {
             self.messages = transcript.messages;
             self.messages.extend(said);
         }
-        let mut sent = mend::sendable(self.wire(), &self.terms(), &self.messages);
+        let mut sent = self.wire().format().repair(&self.repair_context(), &self.messages);
         self.restock(&sent);
         let system = self.full_system();
         let tools = self.shelf.tools().to_vec();
@@ -309,11 +309,11 @@ impl Conversation {
         Ok(request)
     }
 
-    fn terms(&self) -> Terms<'_> {
-        Terms {
+    fn repair_context(&self) -> RepairContext<'_> {
+        RepairContext {
             delivery: self.choice.delivery,
             search: self.session.search_name().unwrap_or("tool_search"),
-            without_thoughts: self.without_thoughts,
+            without_thinking: self.without_thinking,
             signs_calls: self.model.capabilities().signs_calls,
         }
     }
@@ -336,7 +336,7 @@ impl Conversation {
             ToolChoice::Tool(name) => Some(name.clone()),
             _ => None,
         };
-        Needs { forced, called, referenced: mend::references(self.wire(), messages.into_iter()) }
+        Needs { forced, called, referenced: repair::references(self.wire(), messages.into_iter()) }
     }
 
     /// What the model is told to be, and how it finds tools. Worked out once: what a provider
@@ -431,7 +431,7 @@ impl Conversation {
     /// Sends what was said so far without the thoughts in it; whether that is anything new.
     pub(crate) fn forget_thoughts(&mut self) -> bool {
         let all = self.messages.len();
-        std::mem::replace(&mut self.without_thoughts, all) < all
+        std::mem::replace(&mut self.without_thinking, all) < all
     }
 
     /// How the conversation stands, for whoever tries something else.
@@ -441,7 +441,7 @@ impl Conversation {
             shelf: self.shelf.clone(),
             messages: self.messages.clone(),
             bonds: self.bonds.clone(),
-            without_thoughts: self.without_thoughts,
+            without_thinking: self.without_thinking,
             cache: self.cache,
             instructions: self.instructions.clone(),
         }
@@ -453,7 +453,7 @@ impl Conversation {
         self.shelf = standing.shelf;
         self.messages = standing.messages;
         self.bonds = standing.bonds;
-        self.without_thoughts = standing.without_thoughts;
+        self.without_thinking = standing.without_thinking;
         self.cache = standing.cache;
         self.instructions = standing.instructions;
     }

@@ -41,9 +41,9 @@ fn renamed(text: &str, own: &str, other: &str) -> String {
         while let Some(at) = rest.find(own) {
             let (before, behind) = (&rest[..at], &rest[at + own.len()..]);
             let last = before.chars().last().or_else(|| new.chars().last());
-            let is_name = !is_word(last) && !is_word(behind.chars().next());
+            let is_valid_name = !is_word(last) && !is_word(behind.chars().next());
             new.push_str(before);
-            new.push_str(if is_name { other } else { own });
+            new.push_str(if is_valid_name { other } else { own });
             rest = behind;
         }
         new.push_str(rest);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     delivery::Delivery,
     rules,
-    wire::{Wire, repair as mend},
+    wire::{Wire, repair},
 };
 
 /// A tool that is never found and never called. A list that has held a deferred tool from
@@ -91,7 +91,7 @@ impl Shelf {
         if let Some(name) = &needs.forced {
             self.bring_forward(name);
         }
-        for name in needs.eager().filter(|name| mend::is_name(name)) {
+        for name in needs.eager().filter(|name| repair::is_valid_name(name)) {
             // Called by another spelling it is not another tool.
             let is_forced = needs.forced.as_ref() == Some(name);
             if let Some(tool) = session.find(name).filter(|tool| is_forced || session.name_of(tool) == *name) {

@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 use super::{
     CallResult, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, Wire, WireError, append, arguments,
     body::Body,
-    forget_cut,
+    clear_truncated_arguments,
     format::{Collector, WireFormat},
     items, number,
     profile::{Profile, Variables},
-    repair::{NO_OUTPUT, NO_TEXT, Terms, is_blank, need_object_text, repair_each, tame_name},
-    text, told,
+    repair::{NO_OUTPUT, NO_TEXT, RepairContext, ensure_object_text, ensure_valid_name, is_blank, repair_each},
+    result_text, text,
 };
 use crate::schemas::SchemaRule;
 
@@ -101,8 +101,7 @@ impl WireFormat for Chat {
     }
 
     fn results(&self, results: &[CallResult]) -> Vec<Value> {
-        let message =
-            |result: &CallResult| json!({"role": "tool", "tool_call_id": result.call.id, "content": told(result)});
+        let message = |result: &CallResult| json!({"role": "tool", "tool_call_id": result.call.id, "content": result_text(result)});
         results.iter().map(message).collect()
     }
 
@@ -115,7 +114,7 @@ impl WireFormat for Chat {
             arguments: arguments(call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default()),
             is_search: false,
         };
-        let said = said_calls(message, text(choice, "finish_reason") == "length");
+        let said = answerable_calls(message, text(choice, "finish_reason") == "length");
         let mut calls: Vec<ToolCall> = said.iter().map(call).collect();
         let stop = match text(choice, "finish_reason") {
             "stop" => Stop::End,
@@ -127,14 +126,14 @@ impl WireFormat for Chat {
         // Some compatible endpoints say `stop` although they want tools.
         let stop = if calls.is_empty() || stop == Stop::Length { stop } else { Stop::Tools };
         if stop == Stop::Length {
-            forget_cut(&mut calls, true);
+            clear_truncated_arguments(&mut calls, true);
         }
         let mut echo = message.clone();
         if let Some(Value::Array(calls)) = echo.get_mut("tool_calls") {
             *calls = said;
         }
         if let Some(fields) = echo.as_object_mut() {
-            // Said to us, and refused when said back.
+            // Fields of answers that the API refuses in requests.
             fields.retain(|key, value| {
                 let is_empty_refusal = key == "refusal" && value.is_null();
                 !is_empty_refusal && !matches!(key.as_str(), "annotations" | "audio")
@@ -156,13 +155,13 @@ impl WireFormat for Chat {
         Box::new(Streamed::default())
     }
 
-    fn repair(&self, terms: &Terms<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
-        repair_each(self, terms, messages, |_, said| message(said))
+    fn repair(&self, context: &RepairContext<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
+        repair_each(self, context, messages, |_, message| repair_message(message))
     }
 
-    fn foreign(&self, message: &Value, _signs_calls: bool) -> Option<Value> {
+    fn for_other_model(&self, message: &Value, _signs_calls: bool) -> Option<Value> {
         let mut message = message.clone();
-        strip(&mut message);
+        keep_standard_fields(&mut message);
         Some(message)
     }
 
@@ -175,9 +174,9 @@ impl WireFormat for Chat {
     }
 }
 
-/// The calls of a message that can be answered. One without a name is, so that the model learns
-/// of it, unless it has no number either or was cut before its name.
-fn said_calls(message: &Value, is_cut: bool) -> Vec<Value> {
+/// Returns the calls of a message that can be answered. A call without a name is, with an error,
+/// unless it has no id either or was cut before its name.
+fn answerable_calls(message: &Value, is_cut: bool) -> Vec<Value> {
     let is_named =
         |call: &Value| call.pointer("/function/name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     let can_be_answered = |call: &&Value| is_named(call) || !text(call, "id").is_empty();
@@ -197,7 +196,7 @@ fn usage(answer: &Value) -> Usage {
     }
 }
 
-/// A message that arrives in pieces.
+/// The message that pieces have made so far.
 #[derive(Debug, Default)]
 pub(super) struct Streamed {
     answer: Value,
@@ -240,7 +239,7 @@ impl Streamed {
         deltas
     }
 
-    /// Takes in a piece of a call; its name when it is a new one.
+    /// Takes in a piece of a call; returns the name when the piece holds it.
     fn call(&mut self, piece: &Value) -> Option<String> {
         /// More calls in one turn than any model makes.
         const MOST: usize = 1024;
@@ -272,7 +271,7 @@ impl Streamed {
                 }
             }
         }
-        // What else a compatible endpoint says about a call must be said back.
+        // Other fields of a compatible endpoint must be sent back.
         for (key, value) in piece.as_object().into_iter().flatten() {
             if !matches!(key.as_str(), "index" | "id" | "type" | "function") {
                 call[key.as_str()] = value.clone();
@@ -315,12 +314,12 @@ impl Collector for Streamed {
     }
 }
 
-/// Mends a message; `None` if nothing is left of it.
-fn message(message: &Value) -> Option<Value> {
+/// Repairs a message; `None` if nothing is left of it.
+fn repair_message(message: &Value) -> Option<Value> {
     let mut message = message.clone();
     let is_empty = is_blank(message.get("content"));
     match text(&message, "role") {
-        "assistant" => assistant(&mut message, is_empty).then_some(message),
+        "assistant" => repair_assistant(&mut message, is_empty).then_some(message),
         "tool" => {
             if is_empty {
                 message["content"] = NO_OUTPUT.into();
@@ -336,13 +335,13 @@ fn message(message: &Value) -> Option<Value> {
     }
 }
 
-/// Mends what a model said; whether there is anything to say.
-fn assistant(message: &mut Value, is_empty: bool) -> bool {
+/// Repairs a message of the model; `false` if nothing is left of it.
+fn repair_assistant(message: &mut Value, is_empty: bool) -> bool {
     let Some(fields) = message.as_object_mut() else { return false };
     if let Some(Value::Array(calls)) = fields.get_mut("tool_calls") {
         calls.iter_mut().filter_map(|call| call.get_mut("function")).for_each(|function| {
-            need_object_text(function, "arguments");
-            tame_name(function, "name");
+            ensure_object_text(function, "arguments");
+            ensure_valid_name(function, "name");
         });
     }
     let calls = fields.get("tool_calls").and_then(Value::as_array);
@@ -354,13 +353,13 @@ fn assistant(message: &mut Value, is_empty: bool) -> bool {
     if !is_empty {
         return true;
     }
-    // A refusal alone is no content.
+    // A refusal alone is not content.
     let refusal = fields.shift_remove("refusal").filter(|refusal| !is_blank(Some(refusal)));
     refusal.map(|refusal| fields.insert("content".into(), refusal)).is_some()
 }
 
-/// Leaves what every endpoint knows.
-fn strip(message: &mut Value) {
+/// Removes the fields of an assistant message that not every endpoint knows.
+fn keep_standard_fields(message: &mut Value) {
     if text(message, "role") != "assistant" {
         return;
     }

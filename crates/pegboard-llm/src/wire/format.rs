@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt};
 use pegboard_discovery::{Session, ToolDefinition, transcript::ToolResult};
 use serde_json::Value;
 
-use super::{CallResult, Delta, Request, Turn, WireError, body::Body, content_text, repair::Terms, text};
+use super::{CallResult, Delta, Request, Turn, WireError, body::Body, content_text, repair::RepairContext, text};
 use crate::{
     delivery::Delivery,
     rules::RuleError,
@@ -86,7 +86,7 @@ pub(crate) trait WireFormat: fmt::Debug + Send + Sync {
     }
 
     /// Returns the messages with the results of all calls of one turn. An empty result is written
-    /// as [`told`](super::told) gives it.
+    /// as [`result_text`](super::result_text) gives it.
     fn results(&self, results: &[CallResult]) -> Vec<Value>;
 
     /// Returns the results of tools in a history, each with the call that it belongs to.
@@ -109,27 +109,27 @@ pub(crate) trait WireFormat: fmt::Debug + Send + Sync {
     /// history is not repaired again) and depend on a message and those before it as far as
     /// possible, so that the prompt cache stays valid.
     /// [`repair_each`](super::repair::repair_each) does what is the same for every wire.
-    fn repair(&self, terms: &Terms<'_>, messages: &[Value]) -> Vec<(usize, Value)>;
+    fn repair(&self, context: &RepairContext<'_>, messages: &[Value]) -> Vec<(usize, Value)>;
 
     /// Returns a message as a model can read it that did not write it: without thinking,
     /// signatures and ids of its author; `None` if nothing is left. A model that
     /// `signs_calls` rejects calls without a signature.
-    fn foreign(&self, message: &Value, signs_calls: bool) -> Option<Value>;
+    fn for_other_model(&self, message: &Value, signs_calls: bool) -> Option<Value>;
 
     /// Returns the blocks of thinking in a message, for models that accept them only behind an
     /// unchanged prefix.
-    fn thoughts<'a>(&self, _message: &'a Value) -> Vec<&'a Value> {
+    fn thinking_blocks<'a>(&self, _message: &'a Value) -> Vec<&'a Value> {
         Vec::new()
     }
 
     /// Removes the blocks of thinking from a message; `false` if nothing is left in it.
-    fn strip_thinking(&self, _message: &mut Value) -> bool {
+    fn remove_thinking(&self, _message: &mut Value) -> bool {
         true
     }
 
     /// Ends a turn that the model has paused, if the history ends in one: removes calls that the
     /// provider has begun itself and not answered.
-    fn close_pause(&self, _messages: &mut Vec<Value>) {}
+    fn end_paused_turn(&self, _messages: &mut Vec<Value>) {}
 
     // Rules.
 

@@ -6,12 +6,14 @@ use serde_json::{Value, json};
 use super::{
     CallResult, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, Wire, WireError, append,
     body::Body,
-    forget_cut,
+    clear_truncated_arguments,
     format::{Collector, WireFormat},
     items, number,
     profile::{Capabilities, Profile, Variables},
-    repair::{NO_OUTPUT, NO_TEXT, Terms, is_blank, is_blank_text, need_object, repair_each, tame_name},
-    text, told,
+    repair::{
+        NO_OUTPUT, NO_TEXT, RepairContext, ensure_object, ensure_valid_name, is_blank, is_blank_text, repair_each,
+    },
+    result_text, text,
 };
 use crate::schemas::SchemaRule;
 
@@ -115,8 +117,8 @@ impl WireFormat for Gemini {
     fn results(&self, results: &[CallResult]) -> Vec<Value> {
         let part = |result: &CallResult| {
             let key = if result.is_error { "error" } else { "output" };
-            let mut response = json!({"name": result.call.name, "response": {key: told(result)}});
-            if is_given(&result.call.id) {
+            let mut response = json!({"name": result.call.name, "response": {key: result_text(result)}});
+            if is_provider_id(&result.call.id) {
                 response["id"] = result.call.id.clone().into();
             }
             json!({"functionResponse": response})
@@ -128,7 +130,7 @@ impl WireFormat for Gemini {
     fn read(&self, answer: &Value) -> Result<Turn, WireError> {
         let candidate = items(answer, "candidates").next();
         let Some(candidate) = candidate else {
-            // A prompt that is refused has no candidates.
+            // A blocked prompt has no candidates.
             let reason = answer.pointer("/promptFeedback/blockReason").and_then(Value::as_str);
             let reason = reason.ok_or(WireError::Missing { field: "candidates" })?;
             return Err(WireError::Reported { kind: "blocked".to_owned(), message: reason.to_owned() });
@@ -136,12 +138,13 @@ impl WireFormat for Gemini {
         let content = candidate.get("content").cloned().unwrap_or_else(|| json!({"role": "model", "parts": []}));
         let call = |(at, part): (usize, &Value)| {
             let call = part.get("functionCall")?;
-            let id = call.get("id").and_then(Value::as_str).map_or_else(|| format!("{OURS}{at}"), str::to_owned);
+            let id =
+                call.get("id").and_then(Value::as_str).map_or_else(|| format!("{OWN_ID_PREFIX}{at}"), str::to_owned);
             let arguments = call.get("args").cloned().unwrap_or_else(|| json!({}));
             Some(ToolCall { id, name: text(call, "name").to_owned(), arguments, is_search: false })
         };
         let mut calls: Vec<ToolCall> = items(&content, "parts").enumerate().filter_map(call).collect();
-        let said = items(&content, "parts").filter(|part| !is_thought(part)).map(|part| text(part, "text")).collect();
+        let said = items(&content, "parts").filter(|part| !is_thinking(part)).map(|part| text(part, "text")).collect();
         let stop = match text(candidate, "finishReason") {
             "MAX_TOKENS" => Stop::Length,
             _ if !calls.is_empty() => Stop::Tools,
@@ -152,7 +155,7 @@ impl WireFormat for Gemini {
         if stop == Stop::Length
             && items(&content, "parts").last().is_some_and(|part| part.get("functionCall").is_some())
         {
-            forget_cut(&mut calls, false);
+            clear_truncated_arguments(&mut calls, false);
         }
         Ok(Turn {
             text: said,
@@ -178,7 +181,7 @@ impl WireFormat for Gemini {
                 calls.push((text(call, "id"), text(call, "name"), arguments));
             }
             let Some(response) = part.get("functionResponse") else { continue };
-            // Calls without a number are answered in their order.
+            // Calls without an id are answered in their order.
             let (id, name) = (text(response, "id"), text(response, "name"));
             let at = calls.iter().position(|(call_id, call_name, _)| *call_id == id && *call_name == name);
             let arguments = at.map(|at| calls.remove(at).2).unwrap_or_default();
@@ -194,13 +197,13 @@ impl WireFormat for Gemini {
         Box::new(Streamed::default())
     }
 
-    fn repair(&self, terms: &Terms<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
-        repair_each(self, terms, messages, |_, said| content(said))
+    fn repair(&self, context: &RepairContext<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
+        repair_each(self, context, messages, |_, message| repair_content(message))
     }
 
-    fn foreign(&self, message: &Value, signs_calls: bool) -> Option<Value> {
+    fn for_other_model(&self, message: &Value, signs_calls: bool) -> Option<Value> {
         let mut message = message.clone();
-        strip(&mut message, signs_calls);
+        remove_thinking(&mut message, signs_calls);
         Some(message)
     }
 
@@ -213,14 +216,14 @@ impl WireFormat for Gemini {
     }
 }
 
-/// Marks numbers that the wire did not give.
-const OURS: &str = "pegboard-call-";
+/// The beginning of ids for calls that came without one; they are not sent.
+const OWN_ID_PREFIX: &str = "pegboard-call-";
 
-fn is_given(id: &str) -> bool {
-    !id.starts_with(OURS)
+fn is_provider_id(id: &str) -> bool {
+    !id.starts_with(OWN_ID_PREFIX)
 }
 
-/// An answer whose parts arrive one after the other.
+/// The answer that parts have made so far.
 #[derive(Debug, Default)]
 pub(super) struct Streamed {
     answer: Value,
@@ -232,11 +235,11 @@ impl Streamed {
     fn part(&mut self, part: &Value) -> Option<Delta> {
         let delta = match part.get("functionCall") {
             Some(call) => Some(Delta::Call(text(call, "name").to_owned())),
-            None if is_thought(part) => Some(Delta::Thinking(text(part, "text").to_owned())),
+            None if is_thinking(part) => Some(Delta::Thinking(text(part, "text").to_owned())),
             None if part.get("text").is_some() => Some(Delta::Text(text(part, "text").to_owned())),
             None => None,
         };
-        // Text that goes on is one part; what carries a signature stays by itself.
+        // Consecutive text is one part; a part with a signature stays by itself.
         let is_plain = |part: &Value| part.get("text").is_some() && part.get("thoughtSignature").is_none();
         let goes_on = self
             .parts
@@ -284,25 +287,25 @@ impl Collector for Streamed {
     }
 }
 
-/// What Google's documents give for calls that no Gemini model made.
+/// The signature that Google's documentation gives for calls that no Gemini model made.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 const SIGNATURES: [&str; 2] = ["thoughtSignature", "thought_signature"];
 
-/// Mends a content; `None` if nothing is left of it.
-fn content(content: &Value) -> Option<Value> {
+/// Repairs a content; `None` if nothing is left of it.
+fn repair_content(content: &Value) -> Option<Value> {
     let mut content = content.clone();
     let is_said = text(&content, "role") == "model";
     let parts = content.get_mut("parts").and_then(Value::as_array_mut)?;
     let had_text = parts.iter().any(is_blank_text);
     let is_signed = |part: &Value| SIGNATURES.iter().any(|key| part.get(key).is_some());
     parts.retain(|part| !is_nothing(part) && (!is_blank_text(part) || (is_said && is_signed(part))));
-    parts.iter_mut().for_each(mend);
+    parts.iter_mut().for_each(repair_part);
     if parts.is_empty() && had_text && !is_said {
         parts.push(json!({"text": NO_TEXT}));
     }
-    // Thoughts alone say nothing.
-    let is_silent = |part: &Value| is_thought(part) || is_blank_text(part);
+    // Thinking alone is not output.
+    let is_silent = |part: &Value| is_thinking(part) || is_blank_text(part);
     let has_content = if is_said { !parts.iter().all(is_silent) } else { !parts.is_empty() };
     has_content.then_some(content)
 }
@@ -311,19 +314,19 @@ fn is_nothing(part: &Value) -> bool {
     part.as_object().is_none_or(serde_json::Map::is_empty)
 }
 
-fn is_thought(part: &Value) -> bool {
+fn is_thinking(part: &Value) -> bool {
     part.get("thought") == Some(&Value::Bool(true))
 }
 
-fn mend(part: &mut Value) {
+fn repair_part(part: &mut Value) {
     if let Some(call) = part.get_mut("functionCall") {
         if call.get("args").is_some() {
-            need_object(call, "args");
+            ensure_object(call, "args");
         }
-        tame_name(call, "name");
+        ensure_valid_name(call, "name");
     }
     if let Some(response) = part.get_mut("functionResponse") {
-        tame_name(response, "name");
+        ensure_valid_name(response, "name");
         for key in ["output", "error"] {
             let said = response.get_mut("response").and_then(|answer| answer.get_mut(key));
             if let Some(said) = said.filter(|said| said.is_string() && is_blank(Some(said))) {
@@ -333,14 +336,14 @@ fn mend(part: &mut Value) {
     }
 }
 
-/// Takes away thoughts and signatures. Models that want calls signed take a sign that says
-/// that they are not theirs.
-fn strip(content: &mut Value, signs_calls: bool) {
+/// Removes thinking and signatures. Models that `signs_calls` accept a fixed value on calls that
+/// they did not make.
+fn remove_thinking(content: &mut Value, signs_calls: bool) {
     if text(content, "role") != "model" {
         return;
     }
     let Some(parts) = content.get_mut("parts").and_then(Value::as_array_mut) else { return };
-    parts.retain(|part| !is_thought(part));
+    parts.retain(|part| !is_thinking(part));
     for part in parts.iter_mut().filter_map(Value::as_object_mut) {
         SIGNATURES.iter().for_each(|key| drop(part.shift_remove(*key)));
     }

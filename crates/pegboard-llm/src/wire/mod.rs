@@ -1,8 +1,11 @@
-//! How each provider writes a conversation.
+//! How each API writes a conversation, and what is known about each provider.
 //!
-//! The truth of a wire is JSON with its keys in order: what a model said is echoed as it came,
+//! Messages are JSON with their keys in order: the output of a model is sent back as it came,
 //! unknown blocks and fields included, since providers check and cache what they have seen.
-//! What is looked at is read through thin views.
+//! What the crate needs of them is read through thin views.
+//!
+//! `format.rs` has the trait that every API implements, `profile.rs` the facts about a provider,
+//! and `providers.rs` the list of both. Each API has a file or folder of its own.
 
 mod anthropic;
 mod body;
@@ -18,8 +21,8 @@ mod responses;
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value};
 
+use self::body::Body;
 pub use self::providers::Wire;
-use self::{body::Body, repair as mend};
 
 /// A call of a tool that a model asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -221,7 +224,7 @@ impl Wire {
     /// When it lacks what every answer has.
     pub fn turn(self, answer: &Value) -> Result<Turn, WireError> {
         let mut turn = self.format().read(answer)?;
-        turn.echo = mend::echo(self, &turn.echo);
+        turn.echo = repair::repaired_echo(self, &turn.echo);
         Ok(turn)
     }
 
@@ -285,15 +288,16 @@ fn arguments(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// What the model reads of a result.
-fn told(result: &CallResult) -> &str {
-    if result.text.trim().is_empty() { mend::NO_OUTPUT } else { &result.text }
+/// Returns the text of a result as the model reads it; an empty one is replaced, since providers
+/// refuse it.
+fn result_text(result: &CallResult) -> &str {
+    if result.text.trim().is_empty() { repair::NO_OUTPUT } else { &result.text }
 }
 
 /// Takes away the arguments of a last call that may have been cut off. Where arguments come as
 /// text (`is_text`), what reads as a filled object is whole; objects may be what a provider has
 /// made of the beginning of one.
-fn forget_cut(calls: &mut [ToolCall], is_text: bool) {
+fn clear_truncated_arguments(calls: &mut [ToolCall], is_text: bool) {
     let is_whole = |arguments: &Value| arguments.as_object().is_some_and(|object| !object.is_empty());
     if let Some(call) = calls.last_mut().filter(|call| !is_text || !is_whole(&call.arguments)) {
         call.arguments = Value::Null;

@@ -1,4 +1,4 @@
-//! Anthropic Messages.
+//! Histories of Anthropic Messages: repairs, results, references, thinking, rules.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -11,24 +11,24 @@ use crate::{
     wire::{
         content_text, items,
         repair::{
-            NO_OUTPUT, NO_TEXT, Terms, found_in_words, is_blank, is_blank_text, is_name, need_object, tame_name,
-            text_block,
+            NO_OUTPUT, NO_TEXT, RepairContext, describe_found, ensure_object, ensure_valid_name, is_blank,
+            is_blank_text, is_valid_name, text_block,
         },
         text,
     },
 };
 
-/// Whether `tool_reference` blocks mean something.
-fn keeps_references(terms: &Terms<'_>) -> bool {
-    matches!(terms.delivery, Delivery::Reference | Delivery::Native)
+/// Whether the model understands `tool_reference` blocks.
+fn keeps_references(context: &RepairContext<'_>) -> bool {
+    matches!(context.delivery, Delivery::Reference | Delivery::Native)
 }
 
-/// Whether searches of the provider mean something.
-fn keeps_searches(terms: &Terms<'_>) -> bool {
-    terms.delivery == Delivery::Native
+/// Whether searches of the provider stay as they are.
+fn keeps_searches(context: &RepairContext<'_>) -> bool {
+    context.delivery == Delivery::Native
 }
 
-pub(super) fn message(terms: &Terms<'_>, given_up: &HashSet<&str>, message: &Value) -> Option<Value> {
+pub(super) fn repair_message(context: &RepairContext<'_>, abandoned: &HashSet<&str>, message: &Value) -> Option<Value> {
     let mut message = message.clone();
     let is_said = text(&message, "role") == "assistant";
     match message.get_mut("content")? {
@@ -37,7 +37,7 @@ pub(super) fn message(terms: &Terms<'_>, given_up: &HashSet<&str>, message: &Val
         Value::String(said) => NO_TEXT.clone_into(said),
         Value::Array(blocks) => {
             let old = std::mem::take(blocks);
-            *blocks = if is_said { assistant(terms, given_up, old) } else { user(terms, old) };
+            *blocks = if is_said { repair_assistant(context, abandoned, old) } else { repair_user(context, old) };
             if blocks.is_empty() {
                 return None;
             }
@@ -47,7 +47,7 @@ pub(super) fn message(terms: &Terms<'_>, given_up: &HashSet<&str>, message: &Val
     Some(message)
 }
 
-fn is_thought(block: &Value) -> bool {
+fn is_thinking(block: &Value) -> bool {
     matches!(text(block, "type"), "thinking" | "redacted_thinking")
 }
 
@@ -56,82 +56,82 @@ fn is_search(block: &Value) -> bool {
     text(block, "name").starts_with("tool_search_tool") || text(block, "type") == "tool_search_tool_result"
 }
 
-fn assistant(terms: &Terms<'_>, given_up: &HashSet<&str>, old: Vec<Value>) -> Vec<Value> {
+fn repair_assistant(context: &RepairContext<'_>, abandoned: &HashSet<&str>, old: Vec<Value>) -> Vec<Value> {
     let mut blocks = Vec::with_capacity(old.len());
     let (mut is_other, mut is_moved) = (false, false);
     for mut block in old {
         match text(&block, "type") {
             "text" if is_blank_text(&block) => is_other = true,
-            "server_tool_use" if given_up.contains(text(&block, "id")) => is_other = true,
-            "server_tool_use" if is_search(&block) && !keeps_searches(terms) => is_other = true,
-            "tool_search_tool_result" if !keeps_searches(terms) => {
-                blocks.push(text_block(found_in_words(referenced(&block))));
+            "server_tool_use" if abandoned.contains(text(&block, "id")) => is_other = true,
+            "server_tool_use" if is_search(&block) && !keeps_searches(context) => is_other = true,
+            "tool_search_tool_result" if !keeps_searches(context) => {
+                blocks.push(text_block(describe_found(referenced_tools(&block))));
                 is_other = true;
             }
             "tool_search_tool_result" => {
-                is_other |= drop_wild_references(&mut block);
+                is_other |= remove_invalid_references(&mut block);
                 blocks.push(block);
             }
             "tool_use" | "server_tool_use" => {
-                is_other |= need_object(&mut block, "input");
-                is_other |= tame_name(&mut block, "name");
+                is_other |= ensure_object(&mut block, "input");
+                is_other |= ensure_valid_name(&mut block, "name");
                 blocks.push(block);
             }
             _ => {
-                is_moved |= is_other && is_thought(&block);
+                is_moved |= is_other && is_thinking(&block);
                 blocks.push(block);
             }
         }
     }
-    // Thoughts are bound to what stands before them, in their own turn too.
+    // Thinking is bound to the blocks before it, in its own turn too.
     if is_moved {
-        blocks.retain(|block| !is_thought(block));
+        blocks.retain(|block| !is_thinking(block));
     }
-    // A turn that ends in thoughts is refused.
-    while blocks.last().is_some_and(is_thought) {
+    // A turn that ends in thinking is refused.
+    while blocks.last().is_some_and(is_thinking) {
         blocks.pop();
     }
     blocks
 }
 
-/// References to what cannot be the name of a tool lead nowhere.
-fn drop_wild_references(block: &mut Value) -> bool {
+/// Removes references to what cannot be the name of a tool; whether there were any.
+fn remove_invalid_references(block: &mut Value) -> bool {
     let Some(found) = block.pointer_mut("/content/tool_references").and_then(Value::as_array_mut) else { return false };
     let before = found.len();
-    found.retain(|reference| is_name(text(reference, "tool_name")));
+    found.retain(|reference| is_valid_name(text(reference, "tool_name")));
     found.len() != before
 }
 
-fn user(terms: &Terms<'_>, old: Vec<Value>) -> Vec<Value> {
+fn repair_user(context: &RepairContext<'_>, old: Vec<Value>) -> Vec<Value> {
     let has_text = old.iter().any(|block| text(block, "type") == "text");
-    let mend = |mut block: Value| match text(&block, "type") {
+    let repair = |mut block: Value| match text(&block, "type") {
         "text" if is_blank_text(&block) => None,
         // The provider answers these itself.
         "tool_result" if text(&block, "tool_use_id").starts_with("srvtoolu_") => None,
         "tool_result" => {
-            result(terms, &mut block);
+            repair_result(context, &mut block);
             Some(block)
         }
         _ => Some(block),
     };
-    let mut blocks: Vec<Value> = old.into_iter().filter_map(mend).collect();
+    let mut blocks: Vec<Value> = old.into_iter().filter_map(repair).collect();
     if blocks.is_empty() && has_text {
         blocks.push(text_block(NO_TEXT));
     }
     blocks
 }
 
-fn result(terms: &Terms<'_>, block: &mut Value) {
+fn repair_result(context: &RepairContext<'_>, block: &mut Value) {
     let Some(content) = block.get_mut("content") else { return };
     if let Value::Array(parts) = content {
-        let is_told = |part: &Value| {
+        let is_described = |part: &Value| {
             let is_reference = text(part, "type") == "tool_reference";
-            is_reference && !(keeps_references(terms) && is_name(text(part, "tool_name")))
+            is_reference && !(keeps_references(context) && is_valid_name(text(part, "tool_name")))
         };
-        let (told, mut kept): (Vec<Value>, Vec<Value>) = std::mem::take(parts).into_iter().partition(is_told);
+        let (described, mut kept): (Vec<Value>, Vec<Value>) = std::mem::take(parts).into_iter().partition(is_described);
         kept.retain(|part| !is_blank_text(part));
-        if !told.is_empty() {
-            kept.push(text_block(found_in_words(told.iter().map(|part| text(part, "tool_name")))));
+        if !described.is_empty() {
+            kept.push(text_block(describe_found(described.iter().map(|part| text(part, "tool_name")))));
         }
         *parts = kept;
     }
@@ -140,23 +140,24 @@ fn result(terms: &Terms<'_>, block: &mut Value) {
     }
 }
 
-/// The names in a block's references, whether the provider searched or we did.
-pub(super) fn referenced(block: &Value) -> impl Iterator<Item = &str> {
+/// Returns the tools that the references in a block name, of a search by the provider or by the
+/// client.
+pub(super) fn referenced_tools(block: &Value) -> impl Iterator<Item = &str> {
     let found = block.get("content").map(|content| items(content, "tool_references")).into_iter().flatten();
     let parts = items(block, "content").chain(found);
     parts.filter(|part| text(part, "type") == "tool_reference").map(|part| text(part, "tool_name"))
 }
 
-/// The thoughts in a message.
-pub(super) fn thoughts(message: &Value) -> impl Iterator<Item = &Value> {
-    items(message, "content").filter(|block| is_thought(block))
+/// Returns the blocks of thinking in a message.
+pub(super) fn thinking_blocks(message: &Value) -> impl Iterator<Item = &Value> {
+    items(message, "content").filter(|block| is_thinking(block))
 }
 
-/// Takes the thoughts out of a message; whether anything is left in it.
-pub(super) fn strip_thinking(message: &mut Value) -> bool {
+/// Removes the blocks of thinking from a message; `false` if nothing is left in it.
+pub(super) fn remove_thinking(message: &mut Value) -> bool {
     match message.get_mut("content").and_then(Value::as_array_mut) {
         Some(blocks) => {
-            blocks.retain(|block| !is_thought(block));
+            blocks.retain(|block| !is_thinking(block));
             !blocks.is_empty()
         }
         None => true,
@@ -167,7 +168,7 @@ fn is_assistant(message: &Value) -> bool {
     text(message, "role") == "assistant"
 }
 
-/// The calls of the provider itself that it has answered.
+/// Returns the ids of server tool calls that have a result.
 fn answered(messages: &[Value]) -> HashSet<&str> {
     let blocks = messages.iter().flat_map(|message| items(message, "content"));
     blocks.filter(|block| text(block, "type") != "tool_result").map(|block| text(block, "tool_use_id")).collect()
@@ -177,25 +178,25 @@ fn server_calls(message: &Value) -> impl Iterator<Item = &str> {
     items(message, "content").filter(|block| text(block, "type") == "server_tool_use").map(|block| text(block, "id"))
 }
 
-/// Calls of the provider itself that it will not answer any more, since something else was
-/// said behind them.
-pub(super) fn given_up(messages: &[Value]) -> HashSet<&str> {
+/// Returns the ids of server tool calls that the provider will not answer any more, since other
+/// input follows them.
+pub(super) fn abandoned_calls(messages: &[Value]) -> HashSet<&str> {
     let answered = answered(messages);
-    let mut given_up = HashSet::new();
+    let mut abandoned = HashSet::new();
     for (at, message) in messages.iter().enumerate().filter(|(_, message)| is_assistant(message)) {
         let Some(next) = messages[at..].iter().find(|message| !is_assistant(message)) else { continue };
-        // What waits for the results of other tools goes on when it has them.
+        // A turn that waits for the results of other tools continues when it has them.
         let has_more = items(next, "content").any(|block| text(block, "type") != "tool_result");
         if has_more || !next.get("content").is_some_and(Value::is_array) {
-            given_up.extend(server_calls(message).filter(|id| !answered.contains(id)));
+            abandoned.extend(server_calls(message).filter(|id| !answered.contains(id)));
         }
     }
-    given_up
+    abandoned
 }
 
-/// Ends a turn that the model has paused: calls of the provider at its end that have no
-/// result go, and a message that nothing is left of as well.
-pub(super) fn close_pause(messages: &mut Vec<Value>) {
+/// Ends a paused turn: removes server tool calls without a result at the end of the history, and
+/// messages of which nothing is left.
+pub(super) fn end_paused_turn(messages: &mut Vec<Value>) {
     let first = messages.iter().rposition(|message| !is_assistant(message)).map_or(0, |at| at + 1);
     let answered = answered(&messages[first..]);
     let open = messages[first..].iter().flat_map(server_calls).filter(|id| !answered.contains(id));
@@ -208,13 +209,14 @@ pub(super) fn close_pause(messages: &mut Vec<Value>) {
             blocks.retain(|block| text(block, "type") != "server_tool_use" || !open.contains(text(block, "id")));
         }
     }
-    let is_nothing = |message: &Value| items(message, "content").all(|block| is_thought(block) || is_blank_text(block));
+    let is_nothing =
+        |message: &Value| items(message, "content").all(|block| is_thinking(block) || is_blank_text(block));
     while messages.len() > first && messages.last().is_some_and(is_nothing) {
         messages.pop();
     }
 }
 
-/// The results of tools in a history, each with the call that it belongs to.
+/// Returns the results of tools in a history, each with the call that it belongs to.
 pub(super) fn tool_results(messages: &[Value]) -> Vec<ToolResult> {
     let mut calls: HashMap<String, (&str, Value)> = HashMap::new();
     let mut results = Vec::new();
@@ -242,7 +244,7 @@ pub(super) fn tool_results(messages: &[Value]) -> Vec<ToolResult> {
     results
 }
 
-/// The tools that a history calls before a reference has made them known.
+/// Returns the tools that a history calls before a reference has made them known.
 pub(super) fn undefined_calls(messages: &[&Value]) -> BTreeSet<String> {
     let mut known: HashSet<&str> = HashSet::new();
     let mut called = BTreeSet::new();
@@ -251,7 +253,7 @@ pub(super) fn undefined_calls(messages: &[&Value]) -> BTreeSet<String> {
             "tool_use" if !known.contains(text(block, "name")) => {
                 called.insert(text(block, "name").to_owned());
             }
-            _ => known.extend(referenced(block)),
+            _ => known.extend(referenced_tools(block)),
         }
     }
     called

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use super::{
     CallResult, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, Wire, WireError, append,
     body::Body,
-    forget_cut,
+    clear_truncated_arguments,
     format::{Collector, WireFormat},
     items, number,
     profile::{MAX_TOOLS, Profile, Variables},
-    repair::{Terms, repair_each},
-    text, told,
+    repair::{RepairContext, repair_each},
+    result_text, text,
 };
 use crate::{
     delivery::Delivery,
@@ -122,7 +122,7 @@ impl WireFormat for Anthropic {
         let block = |result: &CallResult| {
             let text = |text: &str| json!({"type": "text", "text": text});
             let content: Vec<Value> = if result.references.is_empty() {
-                vec![text(told(result))]
+                vec![text(result_text(result))]
             } else {
                 result.references.iter().cloned().chain(result.note.as_deref().map(text)).collect()
             };
@@ -157,7 +157,7 @@ impl WireFormat for Anthropic {
         let mut calls: Vec<ToolCall> = of_kind("tool_use").map(call).collect();
         let ends_in_call = items(answer, "content").last().is_some_and(|block| text(block, "type") == "tool_use");
         if stop == Stop::Length && ends_in_call {
-            forget_cut(&mut calls, false);
+            clear_truncated_arguments(&mut calls, false);
         }
         Ok(Turn {
             text: of_kind("text").map(|block| text(block, "text")).collect(),
@@ -183,27 +183,27 @@ impl WireFormat for Anthropic {
         Box::new(Streamed::default())
     }
 
-    fn repair(&self, terms: &Terms<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
-        let given_up = history::given_up(messages);
-        repair_each(self, terms, messages, |_, message| history::message(terms, &given_up, message))
+    fn repair(&self, context: &RepairContext<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
+        let abandoned = history::abandoned_calls(messages);
+        repair_each(self, context, messages, |_, message| history::repair_message(context, &abandoned, message))
     }
 
-    fn foreign(&self, message: &Value, _signs_calls: bool) -> Option<Value> {
+    fn for_other_model(&self, message: &Value, _signs_calls: bool) -> Option<Value> {
         let mut message = message.clone();
-        history::strip_thinking(&mut message);
+        history::remove_thinking(&mut message);
         Some(message)
     }
 
-    fn thoughts<'a>(&self, message: &'a Value) -> Vec<&'a Value> {
-        history::thoughts(message).collect()
+    fn thinking_blocks<'a>(&self, message: &'a Value) -> Vec<&'a Value> {
+        history::thinking_blocks(message).collect()
     }
 
-    fn strip_thinking(&self, message: &mut Value) -> bool {
-        history::strip_thinking(message)
+    fn remove_thinking(&self, message: &mut Value) -> bool {
+        history::remove_thinking(message)
     }
 
-    fn close_pause(&self, messages: &mut Vec<Value>) {
-        history::close_pause(messages);
+    fn end_paused_turn(&self, messages: &mut Vec<Value>) {
+        history::end_paused_turn(messages);
     }
 
     fn check_history(&self, request: &Request, tools: &[(&Value, Option<&str>)]) -> Result<(), RuleError> {
@@ -228,7 +228,7 @@ impl WireFormat for Anthropic {
     }
 
     fn references<'a>(&self, message: &'a Value) -> Vec<&'a str> {
-        items(message, "content").flat_map(history::referenced).collect()
+        items(message, "content").flat_map(history::referenced_tools).collect()
     }
 
     fn resolves_references(&self) -> bool {

@@ -1,4 +1,4 @@
-//! OpenAI Responses.
+//! Histories of OpenAI Responses: repairs, results, found tools, rules.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,19 +10,22 @@ use crate::{
     rules::{self, RuleError},
     wire::{
         content_text, items,
-        repair::{NO_OUTPUT, NO_TEXT, Terms, found_in_words, is_blank, need_object, need_object_text, tame_name},
+        repair::{
+            NO_OUTPUT, NO_TEXT, RepairContext, describe_found, ensure_object, ensure_object_text, ensure_valid_name,
+            is_blank,
+        },
         text,
     },
 };
 
-/// Whether searches of the provider mean something.
-fn keeps_searches(terms: &Terms<'_>) -> bool {
-    matches!(terms.delivery, Delivery::ClientNative | Delivery::Native)
+/// Whether searches of the provider stay as they are.
+fn keeps_searches(context: &RepairContext<'_>) -> bool {
+    matches!(context.delivery, Delivery::ClientNative | Delivery::Native)
 }
 
-/// Tools that the provider has found in a group or as deferred ones, and the group that a call
-/// of them belongs to. One that is known by itself as well needs none.
-pub(super) fn groups(messages: &[Value]) -> HashMap<&str, &str> {
+/// Returns the group of each tool that the provider has found in a group or as a deferred tool; a
+/// call must name it. A tool that is known without a group as well is left out.
+pub(super) fn groups_of_found_tools(messages: &[Value]) -> HashMap<&str, &str> {
     let (mut groups, mut plain) = (HashMap::new(), HashSet::new());
     for tool in messages.iter().filter(|item| is_found(item)).flat_map(|item| items(item, "tools")) {
         for inner in items(tool, "tools") {
@@ -42,42 +45,47 @@ fn is_found(item: &Value) -> bool {
     text(item, "type") == "tool_search_output"
 }
 
-/// Mends an item; `rest` is what comes behind it.
-pub(super) fn item(terms: &Terms<'_>, groups: &HashMap<&str, &str>, item: &Value, rest: &[Value]) -> Option<Value> {
+/// Repairs an item; `rest` are the items after it. `None` if nothing is left of it.
+pub(super) fn repair_item(
+    context: &RepairContext<'_>,
+    groups: &HashMap<&str, &str>,
+    item: &Value,
+    rest: &[Value],
+) -> Option<Value> {
     let mut item = item.clone();
     let is_ours = text(&item, "execution") == "client";
     match text(&item, "type") {
-        // Thoughts that led to nothing are refused.
-        "reasoning" if !leads_somewhere(rest) => return None,
+        // Reasoning without output after it is refused.
+        "reasoning" if !is_followed_by_output(rest) => return None,
         "function_call" => {
-            need_object_text(&mut item, "arguments");
-            tame_name(&mut item, "name");
+            ensure_object_text(&mut item, "arguments");
+            ensure_valid_name(&mut item, "name");
             let group = groups.get(text(&item, "name")).map(|group| Value::from(*group));
             if let Some(fields) = item.as_object_mut() {
-                if !keeps_searches(terms) {
+                if !keeps_searches(context) {
                     fields.shift_remove("namespace");
                 } else if let Some(group) = group {
                     fields.entry("namespace").or_insert(group);
                 }
             }
         }
-        "tool_search_call" if keeps_searches(terms) => drop(need_object(&mut item, "arguments")),
+        "tool_search_call" if keeps_searches(context) => drop(ensure_object(&mut item, "arguments")),
         "tool_search_call" if is_ours => {
             let arguments = item.get("arguments").filter(|arguments| arguments.is_object());
             let arguments = arguments.map_or_else(|| "{}".to_owned(), Value::to_string);
             item = json!({
                 "type": "function_call",
                 "call_id": item.get("call_id"),
-                "name": terms.search,
+                "name": context.search,
                 "arguments": arguments,
             });
         }
-        "tool_search_call" if !keeps_searches(terms) => return None,
-        "tool_search_output" if !keeps_searches(terms) => {
-            let found = found(&item);
-            // The rest of the search's answer is in the message behind it.
+        "tool_search_call" if !keeps_searches(context) => return None,
+        "tool_search_output" if !keeps_searches(context) => {
+            let found = found_tools(&item);
+            // The rest of the answer is in the message after it.
             let is_noted = is_ours && found.is_empty();
-            let output = if is_noted { "No new tools.".to_owned() } else { found_in_words(found) };
+            let output = if is_noted { "No new tools.".to_owned() } else { describe_found(found) };
             item = if is_ours {
                 json!({"type": "function_call_output", "call_id": item.get("call_id"), "output": output})
             } else {
@@ -97,20 +105,20 @@ pub(super) fn item(terms: &Terms<'_>, groups: &HashMap<&str, &str>, item: &Value
     Some(item)
 }
 
-/// Whether the model has said something behind its thoughts.
-fn leads_somewhere(rest: &[Value]) -> bool {
+/// Whether the model's output follows its reasoning.
+fn is_followed_by_output(rest: &[Value]) -> bool {
     let next = rest.iter().find(|item| text(item, "type") != "reasoning");
     next.is_some_and(|next| {
-        let is_told = matches!(text(next, "role"), "user" | "system" | "developer");
+        let is_input = matches!(text(next, "role"), "user" | "system" | "developer");
         let is_blank_message = text(next, "type") == "message" && is_blank(next.get("content"));
         let is_answer = text(next, "type") == "function_call_output"
             || (text(next, "type") == "tool_search_output" && text(next, "execution") == "client");
-        !is_told && !is_answer && !is_blank_message
+        !is_input && !is_answer && !is_blank_message
     })
 }
 
-/// The tools that a search has found, groups taken apart.
-pub(super) fn found(item: &Value) -> Vec<&str> {
+/// Returns the tools that a search has found, those of groups one by one.
+pub(super) fn found_tools(item: &Value) -> Vec<&str> {
     if !is_found(item) {
         return Vec::new();
     }
@@ -125,14 +133,14 @@ pub(super) fn found(item: &Value) -> Vec<&str> {
     names
 }
 
-/// Takes away the number that ties an item to the thoughts behind it.
-pub(super) fn strip(item: &mut Value) {
+/// Removes the id that ties an item to the reasoning before it.
+pub(super) fn remove_id(item: &mut Value) {
     if let Some(fields) = item.as_object_mut() {
         fields.shift_remove("id");
     }
 }
 
-/// The results of tools in a history, each with the call that it belongs to.
+/// Returns the results of tools in a history, each with the call that it belongs to.
 pub(super) fn tool_results(messages: &[Value]) -> Vec<ToolResult> {
     let mut calls: HashMap<String, (&str, Value)> = HashMap::new();
     let mut results = Vec::new();
@@ -165,7 +173,7 @@ pub(super) fn tool_results(messages: &[Value]) -> Vec<ToolResult> {
     results
 }
 
-/// The tools that a history calls before a search has found them. Where the provider searches, a
+/// Returns the tools that a history calls before a search has found them. Where the provider searches, a
 /// call without its group belongs to a tool without one.
 pub(super) fn undefined_calls(delivery: Delivery, messages: &[&Value]) -> BTreeSet<String> {
     let mut known: HashSet<&str> = HashSet::new();
@@ -176,7 +184,7 @@ pub(super) fn undefined_calls(delivery: Delivery, messages: &[&Value]) -> BTreeS
             "function_call" if is_bare || !known.contains(text(item, "name")) => {
                 called.insert(text(item, "name").to_owned());
             }
-            _ => known.extend(found(item)),
+            _ => known.extend(found_tools(item)),
         }
     }
     called

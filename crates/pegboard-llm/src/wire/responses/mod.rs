@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::{
     CallResult, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, Wire, WireError, arguments,
     body::Body,
-    forget_cut,
+    clear_truncated_arguments,
     format::{Collector, WireFormat},
     items, number,
     profile::{Capabilities, MAX_TOOLS, Profile, Support, Variables},
-    repair::{Terms, repair_each},
-    text, told,
+    repair::{RepairContext, repair_each},
+    result_text, text,
 };
 use crate::{
     delivery::Delivery,
@@ -81,7 +81,7 @@ impl WireFormat for Responses {
             body.insert("instructions", system.clone());
         }
         body.list("input", &request.messages);
-        // The conversation is ours; nothing has to be kept at the provider.
+        // Every request carries the whole conversation, so the provider stores nothing.
         body.insert("store", false);
         body.insert("include", json!(["reasoning.encrypted_content"]));
         if let Some(most) = request.max_tokens {
@@ -107,8 +107,8 @@ impl WireFormat for Responses {
         json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
     }
 
-    /// The outputs of all calls, and behind them what the outputs of searches cannot say: they hold
-    /// definitions and no text.
+    /// The outputs of all calls, then a message for each search that has more to say: the output
+    /// of a search holds definitions only.
     fn results(&self, results: &[CallResult]) -> Vec<Value> {
         let item = |result: &CallResult| {
             if result.call.is_search {
@@ -120,10 +120,10 @@ impl WireFormat for Responses {
                     "tools": result.references,
                 });
             }
-            json!({"type": "function_call_output", "call_id": result.call.id, "output": told(result)})
+            json!({"type": "function_call_output", "call_id": result.call.id, "output": result_text(result)})
         };
         let note = |result: &CallResult| {
-            let text = if result.references.is_empty() { Some(told(result)) } else { None };
+            let text = if result.references.is_empty() { Some(result_text(result)) } else { None };
             let text = result.note.as_deref().or(text).filter(|_| result.call.is_search)?;
             let text = format!("Result of the tool search `{}`: {text}", result.call.id);
             Some(json!({"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}))
@@ -151,7 +151,7 @@ impl WireFormat for Responses {
             (other, _) => Stop::Other(other.to_owned()),
         };
         if stop == Stop::Length && output.last().is_some_and(|item| call(item).is_some()) {
-            forget_cut(&mut calls, true);
+            clear_truncated_arguments(&mut calls, true);
         }
         Ok(Turn {
             text: parts
@@ -167,7 +167,7 @@ impl WireFormat for Responses {
                 cache_written: number(answer, "/usage/input_tokens_details/cache_write_tokens"),
                 output: number(answer, "/usage/output_tokens"),
             },
-            // Items go back as they came, namespaces and encrypted thoughts included.
+            // Items are sent back as they came, with namespaces and encrypted reasoning.
             echo: output.clone(),
         })
     }
@@ -191,17 +191,19 @@ impl WireFormat for Responses {
         Box::new(Streamed::default())
     }
 
-    fn repair(&self, terms: &Terms<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
-        let groups = history::groups(messages);
-        repair_each(self, terms, messages, |at, item| history::item(terms, &groups, item, &messages[at + 1..]))
+    fn repair(&self, context: &RepairContext<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
+        let groups = history::groups_of_found_tools(messages);
+        repair_each(self, context, messages, |at, item| {
+            history::repair_item(context, &groups, item, &messages[at + 1..])
+        })
     }
 
-    fn foreign(&self, message: &Value, _signs_calls: bool) -> Option<Value> {
+    fn for_other_model(&self, message: &Value, _signs_calls: bool) -> Option<Value> {
         if text(message, "type") == "reasoning" {
             return None;
         }
         let mut message = message.clone();
-        history::strip(&mut message);
+        history::remove_id(&mut message);
         Some(message)
     }
 
@@ -214,7 +216,7 @@ impl WireFormat for Responses {
     }
 
     fn references<'a>(&self, message: &'a Value) -> Vec<&'a str> {
-        history::found(message)
+        history::found_tools(message)
     }
 
     fn undefined_calls(&self, delivery: Delivery, messages: &[&Value]) -> BTreeSet<String> {
