@@ -10,12 +10,12 @@ use pegboard_discovery::{Session, Target, ToolDefinition};
 use serde_json::{Map, Value};
 
 use crate::{
-    bonds::Bonds,
+    bound_thinking::Bonds,
     delivery::{self, Choice, Delivery, DeliveryError},
     instructions::instructions,
     model::Model,
     rules::{self, RuleError},
-    shelf::{Needs, Shelf},
+    tool_list::{Needs, Shelf},
     transcript::Messages,
     wire::{
         CallResult, PromptCache, Request, ToolCall, ToolChoice, Turn, Wire,

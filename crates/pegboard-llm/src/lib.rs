@@ -8,7 +8,7 @@
 //!
 //! Programs that keep their own loop and their own client use [`hooks`] alone.
 
-mod bonds;
+mod bound_thinking;
 mod causes;
 pub mod client;
 pub mod conversation;
@@ -24,7 +24,7 @@ mod page;
 mod refusal;
 pub mod rules;
 pub mod schemas;
-mod shelf;
+mod tool_list;
 pub mod transcript;
 pub mod wire;
 

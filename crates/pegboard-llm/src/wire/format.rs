@@ -9,7 +9,7 @@ use super::{CallResult, Delta, Request, Turn, WireError, body::Body, content_tex
 use crate::{
     delivery::Delivery,
     rules::RuleError,
-    shelf::{Needs, Shelf},
+    tool_list::{Needs, Shelf},
 };
 
 /// One form of conversation: how an API writes requests, messages, tools and answers.

@@ -23,7 +23,7 @@ use crate::{
     delivery::Delivery,
     rules::RuleError,
     schemas::SchemaRule,
-    shelf::{Needs, Shelf},
+    tool_list::{Needs, Shelf},
 };
 
 /// The API of Anthropic.

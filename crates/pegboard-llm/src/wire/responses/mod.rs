@@ -21,7 +21,7 @@ use super::{
 use crate::{
     delivery::Delivery,
     rules::RuleError,
-    shelf::{Needs, Shelf},
+    tool_list::{Needs, Shelf},
 };
 
 /// The Responses API of OpenAI.

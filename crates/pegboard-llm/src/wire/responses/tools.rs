@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Responses;
 use crate::{
     rules,
-    shelf::{Needs, Shelf, deferred},
+    tool_list::{Needs, Shelf, deferred},
     wire::format::WireFormat,
 };
 
