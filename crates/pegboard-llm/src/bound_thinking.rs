@@ -1,8 +1,8 @@
-//! What thoughts are bound to.
+//! Thinking that is bound to the prefix that it was made after.
 //!
-//! Some models take their own thoughts back only behind exactly what they were made behind:
-//! tools, system text, messages. Thoughts are a help and no more; where what stands before them
-//! has changed for whatever reason, they are left out, and the conversation goes on.
+//! Some models accept their own thinking in a history only after exactly the tools, system prompt
+//! and messages that it was made after. Thinking is optional: where the prefix has changed, it is
+//! left out, and the conversation continues.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +14,24 @@ use crate::{
     wire::{Wire, format::WireFormat},
 };
 
-/// The thoughts of a conversation, and what each was made behind.
+/// The fingerprints of the thinking in a conversation, each with its prefix.
 #[derive(Clone, Debug)]
-pub(crate) struct Bonds {
+pub(crate) struct BoundThinking {
     wire: Wire,
-    /// By the place of the message that holds them.
-    made: BTreeMap<usize, u64>,
-    /// What the next message will stand behind, and its place.
+    /// By the place of the message that holds the thinking.
+    recorded: BTreeMap<usize, u64>,
+    /// The prefix of the next message, and its place.
     next: Option<(usize, u64)>,
 }
 
-impl Bonds {
+impl BoundThinking {
     pub(crate) fn new(wire: Wire) -> Self {
-        Self { wire, made: BTreeMap::new(), next: None }
+        Self { wire, recorded: BTreeMap::new(), next: None }
     }
 
-    /// Takes thoughts that do not stand behind what they were made behind out of what is
-    /// `sent`, a list of places in `history` and messages, and out of the history.
-    pub(crate) fn loosen(
+    /// Removes thinking whose prefix has changed from `sent`, a list of places in `history` and
+    /// messages, and from the history.
+    pub(crate) fn remove_detached(
         &mut self,
         tools: &[Value],
         system: Option<&str>,
@@ -39,65 +39,67 @@ impl Bonds {
         history: &mut [Value],
     ) {
         let format = self.wire.format();
-        let mut prefix = beginning(tools, system);
+        let mut prefix = initial_prefix(tools, system);
         sent.retain_mut(|(place, message)| {
             if !format.thinking_blocks(message).is_empty()
-                && self.made.get(place) != Some(&bond(format, prefix, &history[*place]))
+                && self.recorded.get(place) != Some(&fingerprint(format, prefix, &history[*place]))
             {
                 tracing::debug!(message = *place, "thinking omitted: the messages before it have changed");
-                self.made.remove(place);
+                self.recorded.remove(place);
                 format.remove_thinking(&mut history[*place]);
                 if !format.remove_thinking(message) {
                     return false;
                 }
             }
-            prefix = behind(format, prefix, message, tools);
+            prefix = extend_prefix(format, prefix, message, tools);
             true
         });
         self.next = Some((history.len(), prefix));
     }
 
-    /// Takes note of what a model says at `place`, if it is the answer to what was sent last.
-    pub(crate) fn heard(&mut self, place: usize, said: Option<&Value>) {
+    /// Records the thinking of a turn at `place`, if it answers the request that was sent last.
+    pub(crate) fn record(&mut self, place: usize, message: Option<&Value>) {
         let format = self.wire.format();
         let next = self.next.take().filter(|(expected, _)| *expected == place);
-        if let (Some((_, prefix)), Some(said)) = (next, said.filter(|said| !format.thinking_blocks(said).is_empty())) {
-            self.made.insert(place, bond(format, prefix, said));
+        if let (Some((_, prefix)), Some(message)) =
+            (next, message.filter(|message| !format.thinking_blocks(message).is_empty()))
+        {
+            self.recorded.insert(place, fingerprint(format, prefix, message));
         }
     }
 
-    /// Forgets what is bound at this place or behind it.
+    /// Forgets the thinking at this place and after it.
     pub(crate) fn forget_from(&mut self, place: usize) {
-        self.made.split_off(&place);
+        self.recorded.split_off(&place);
         self.next = None;
     }
 }
 
-fn add(hash: u64, part: &str) -> u64 {
+fn hash_part(hash: u64, part: &str) -> u64 {
     fnv1a(part.bytes().chain([0]), hash)
 }
 
-/// A number for what stands before all messages. Deferred tools do not count.
-fn beginning(tools: &[Value], system: Option<&str>) -> u64 {
+/// Returns the hash of everything before the messages. Deferred tools do not count.
+fn initial_prefix(tools: &[Value], system: Option<&str>) -> u64 {
     let tools = tools.iter().filter(|tool| !rules::is_deferred(tool));
-    add(tools.fold(0, |hash, tool| add(hash, &tool.to_string())), system.unwrap_or_default())
+    hash_part(tools.fold(0, |hash, tool| hash_part(hash, &tool.to_string())), system.unwrap_or_default())
 }
 
-/// A number for what stands behind one more message. A reference stands for the definition of
+/// Returns the hash of a prefix with one more message. A reference counts as the definition of
 /// the deferred tool that it names.
-fn behind(format: &dyn WireFormat, prefix: u64, message: &Value, tools: &[Value]) -> u64 {
-    let prefix = add(prefix, &without_cache_marks(message).to_string());
+fn extend_prefix(format: &dyn WireFormat, prefix: u64, message: &Value, tools: &[Value]) -> u64 {
+    let prefix = hash_part(prefix, &without_cache_marks(message).to_string());
     let names = format.references(message);
     if names.is_empty() {
         return prefix;
     }
     let is_shown = |tool: &&Value| rules::is_deferred(tool) && names.contains(&format.tool_name(tool));
-    tools.iter().filter(is_shown).fold(prefix, |hash, tool| add(hash, &tool.to_string()))
+    tools.iter().filter(is_shown).fold(prefix, |hash, tool| hash_part(hash, &tool.to_string()))
 }
 
-/// A number for thoughts behind a prefix.
-fn bond(format: &dyn WireFormat, prefix: u64, message: &Value) -> u64 {
-    format.thinking_blocks(message).into_iter().fold(prefix, |hash, thought| add(hash, &thought.to_string()))
+/// Returns the hash of the thinking in a message after a prefix.
+fn fingerprint(format: &dyn WireFormat, prefix: u64, message: &Value) -> u64 {
+    format.thinking_blocks(message).into_iter().fold(prefix, |hash, block| hash_part(hash, &block.to_string()))
 }
 
 fn without_cache_marks(message: &Value) -> Value {
@@ -116,25 +118,25 @@ mod tests {
 
     use super::*;
 
-    fn thought() -> Value {
+    fn thinking() -> Value {
         json!({"role": "assistant", "content": [
             {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "hello"},
         ]})
     }
 
-    /// Whether a thought behind `hi` survives what is done to tools, system and history.
+    /// Whether thinking after `hi` survives a change of tools, system prompt and history.
     fn survives(change: impl FnOnce(&mut Vec<Value>, &mut String, &mut Vec<Value>)) -> bool {
         let (mut tools, mut system) = (vec![json!({"name": "a"})], "be brief".to_owned());
         let hi = json!({"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {}}]});
         let mut history = vec![hi];
-        let mut bonds = Bonds::new(Wire::Anthropic);
+        let mut bound = BoundThinking::new(Wire::Anthropic);
         let sent = |history: &[Value]| history.iter().cloned().enumerate().collect::<Vec<_>>();
-        bonds.loosen(&tools, Some(&system), &mut sent(&history), &mut history);
-        bonds.heard(1, Some(&thought()));
-        history.push(thought());
+        bound.remove_detached(&tools, Some(&system), &mut sent(&history), &mut history);
+        bound.record(1, Some(&thinking()));
+        history.push(thinking());
         change(&mut tools, &mut system, &mut history);
         let mut again = sent(&history);
-        bonds.loosen(&tools, Some(&system), &mut again, &mut history);
+        bound.remove_detached(&tools, Some(&system), &mut again, &mut history);
         let thinks = |message: &Value| !Wire::Anthropic.format().thinking_blocks(message).is_empty();
         let stays = thinks(&again[1].1);
         assert_eq!(stays, thinks(&history[1]), "both or none");
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_hold_on_to_what_was_said() {
+    fn thinking_stays_while_its_prefix_does() {
         assert!(survives(|_, _, _| {}));
         assert!(survives(|tools, _, _| tools.push(json!({"name": "b", "defer_loading": true}))));
         assert!(survives(|_, _, history| history.push(json!({"role": "user", "content": "go on"}))));
@@ -157,11 +159,11 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_of_another_turn_are_not_taken_for_these() {
-        let mut bonds = Bonds::new(Wire::Anthropic);
+    fn thinking_of_another_turn_is_not_recorded() {
+        let mut bound = BoundThinking::new(Wire::Anthropic);
         let mut history = vec![json!({"role": "user", "content": "hi"})];
-        bonds.loosen(&[], None, &mut vec![(0, history[0].clone())], &mut history);
-        bonds.heard(2, Some(&thought()));
-        assert!(bonds.made.is_empty(), "something was put between the request and its answer");
+        bound.remove_detached(&[], None, &mut vec![(0, history[0].clone())], &mut history);
+        bound.record(2, Some(&thinking()));
+        assert!(bound.recorded.is_empty(), "something was put between the request and its answer");
     }
 }

@@ -10,12 +10,12 @@ use pegboard_discovery::{Session, Target, ToolDefinition};
 use serde_json::{Map, Value};
 
 use crate::{
-    bound_thinking::Bonds,
+    bound_thinking::BoundThinking,
     delivery::{self, Choice, Delivery, DeliveryError},
     instructions::instructions,
     model::Model,
     rules::{self, RuleError},
-    tool_list::{Needs, Shelf},
+    tool_list::{RequiredTools, ToolList},
     transcript::Messages,
     wire::{
         CallResult, PromptCache, Request, ToolCall, ToolChoice, Turn, Wire,
@@ -54,7 +54,7 @@ pub struct Conversation {
     model: Model,
     session: Session,
     choice: Choice,
-    shelf: Shelf,
+    tool_list: ToolList,
     system: Option<String>,
     messages: Vec<Value>,
     tool_choice: ToolChoice,
@@ -62,7 +62,7 @@ pub struct Conversation {
     cache: PromptCache,
     /// Fields that every request gets beside ours.
     extra: Map<String, Value>,
-    bonds: Bonds,
+    bound_thinking: BoundThinking,
     /// So many messages are sent without the thoughts in them.
     without_thinking: usize,
     /// How to find tools, as the model was told.
@@ -79,9 +79,9 @@ pub struct Conversation {
 #[derive(Debug)]
 pub(crate) struct Standing {
     choice: Choice,
-    shelf: Shelf,
+    tool_list: ToolList,
     messages: Vec<Value>,
-    bonds: Bonds,
+    bound_thinking: BoundThinking,
     without_thinking: usize,
     cache: PromptCache,
     instructions: Option<String>,
@@ -114,19 +114,19 @@ impl Conversation {
         let choice = delivery::choose_for(&model, &session, wish)?;
         tracing::debug!(model = %model, delivery = %choice.delivery, reason = choice.reason, "conversation started");
         let wire = model.provider.wire();
-        let (shelf, bonds) = (Shelf::new(wire, choice.delivery), Bonds::new(wire));
+        let (tool_list, bound_thinking) = (ToolList::new(wire, choice.delivery), BoundThinking::new(wire));
         Ok(Self {
             model,
             session,
             choice,
-            shelf,
+            tool_list,
             system: None,
             messages: Vec::new(),
             tool_choice: ToolChoice::Auto,
             max_tokens: None,
             cache: PromptCache::default(),
             extra: Map::new(),
-            bonds,
+            bound_thinking,
             without_thinking: 0,
             instructions: None,
             has_begun: false,
@@ -211,7 +211,7 @@ impl Conversation {
         self.is_resumed = true;
         self.is_heard = false;
         self.instructions = None;
-        self.shelf = Shelf::new(self.wire(), self.choice.delivery);
+        self.tool_list = ToolList::new(self.wire(), self.choice.delivery);
     }
 
     /// [`resume`](Self::resume) with a history that was held with `model`. What only that
@@ -257,7 +257,7 @@ impl Conversation {
             return;
         }
         self.messages.truncate(messages);
-        self.bonds.forget_from(messages);
+        self.bound_thinking.forget_from(messages);
         self.without_thinking = self.without_thinking.min(messages);
         self.is_heard = false;
         // What marks the beginning is gone too.
@@ -268,7 +268,7 @@ impl Conversation {
     /// begin and never got is taken out, since nobody may speak behind it.
     pub fn end_paused_turn(&mut self) {
         self.wire().format().end_paused_turn(&mut self.messages);
-        self.bonds.forget_from(self.messages.len());
+        self.bound_thinking.forget_from(self.messages.len());
     }
 
     /// The next request. Whatever the history has been through, it is sent in a form that the
@@ -288,11 +288,11 @@ impl Conversation {
             self.messages.extend(said);
         }
         let mut sent = self.wire().format().repair(&self.repair_context(), &self.messages);
-        self.restock(&sent);
+        self.update_tool_list(&sent);
         let system = self.full_system();
-        let tools = self.shelf.tools().to_vec();
+        let tools = self.tool_list.tools().to_vec();
         if self.model.capabilities().binds_thinking {
-            self.bonds.loosen(&tools, system.as_deref(), &mut sent, &mut self.messages);
+            self.bound_thinking.remove_detached(&tools, system.as_deref(), &mut sent, &mut self.messages);
         }
         let request = Request {
             model: self.model.name.clone(),
@@ -318,25 +318,25 @@ impl Conversation {
         }
     }
 
-    /// Puts on the shelf what is visible and what the history needs. One that has become too
-    /// full is cleared of what is not visible any more.
-    fn restock(&mut self, sent: &[(usize, Value)]) {
-        let needs = self.needs(sent);
-        self.shelf.update(&self.session, &needs);
-        if self.shelf.len() > self.model.provider.max_tools() {
-            self.shelf = Shelf::new(self.wire(), self.choice.delivery);
-            self.shelf.update(&self.session, &needs);
+    /// Adds the visible tools and those that the history needs to the tool list. A list over the
+    /// provider's limit is made anew, without tools that are not visible any more.
+    fn update_tool_list(&mut self, sent: &[(usize, Value)]) {
+        let required = self.required_tools(sent);
+        self.tool_list.update(&self.session, &required);
+        if self.tool_list.len() > self.model.provider.max_tools() {
+            self.tool_list = ToolList::new(self.wire(), self.choice.delivery);
+            self.tool_list.update(&self.session, &required);
         }
     }
 
-    fn needs(&self, sent: &[(usize, Value)]) -> Needs {
+    fn required_tools(&self, sent: &[(usize, Value)]) -> RequiredTools {
         let messages: Vec<&Value> = sent.iter().map(|(_, message)| message).collect();
         let called = self.wire().format().undefined_calls(self.choice.delivery, &messages);
         let forced = match &self.tool_choice {
             ToolChoice::Tool(name) => Some(name.clone()),
             _ => None,
         };
-        Needs { forced, called, referenced: repair::references(self.wire(), messages.into_iter()) }
+        RequiredTools { forced, called, referenced: repair::references(self.wire(), messages.into_iter()) }
     }
 
     /// What the model is told to be, and how it finds tools. Worked out once: what a provider
@@ -352,7 +352,7 @@ impl Conversation {
     /// Takes in what the model said.
     pub fn heard(&mut self, turn: &Turn) {
         if self.model.capabilities().binds_thinking {
-            self.bonds.heard(self.messages.len(), turn.echo.first());
+            self.bound_thinking.record(self.messages.len(), turn.echo.first());
         }
         self.messages.extend(turn.echo.iter().cloned());
         self.is_heard = true;
@@ -415,7 +415,7 @@ impl Conversation {
         let Some(choice) = delivery::fallback(self.choice.delivery, self.model.provider) else { return false };
         tracing::warn!(model = %self.model, delivery = %choice.delivery, reason = choice.reason, "delivery changed");
         self.choice = choice;
-        self.shelf = Shelf::new(self.wire(), self.choice.delivery);
+        self.tool_list = ToolList::new(self.wire(), self.choice.delivery);
         // Other tools are in the request now.
         self.instructions = None;
         true
@@ -438,9 +438,9 @@ impl Conversation {
     pub(crate) fn standing(&self) -> Standing {
         Standing {
             choice: self.choice.clone(),
-            shelf: self.shelf.clone(),
+            tool_list: self.tool_list.clone(),
             messages: self.messages.clone(),
-            bonds: self.bonds.clone(),
+            bound_thinking: self.bound_thinking.clone(),
             without_thinking: self.without_thinking,
             cache: self.cache,
             instructions: self.instructions.clone(),
@@ -450,9 +450,9 @@ impl Conversation {
     /// Goes back to how it stood.
     pub(crate) fn stand_again(&mut self, standing: Standing) {
         self.choice = standing.choice;
-        self.shelf = standing.shelf;
+        self.tool_list = standing.tool_list;
         self.messages = standing.messages;
-        self.bonds = standing.bonds;
+        self.bound_thinking = standing.bound_thinking;
         self.without_thinking = standing.without_thinking;
         self.cache = standing.cache;
         self.instructions = standing.instructions;

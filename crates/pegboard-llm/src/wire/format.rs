@@ -9,7 +9,7 @@ use super::{CallResult, Delta, Request, Turn, WireError, body::Body, content_tex
 use crate::{
     delivery::Delivery,
     rules::RuleError,
-    tool_list::{Needs, Shelf},
+    tool_list::{RequiredTools, ToolList},
 };
 
 /// One form of conversation: how an API writes requests, messages, tools and answers.
@@ -182,12 +182,12 @@ pub(crate) trait WireFormat: fmt::Debug + Send + Sync {
 
     /// Adds all tools of a session for [`Delivery::Native`]. `is_first` is false when the list
     /// was sent before and only new tools are to be added at its end.
-    fn add_native(&self, shelf: &mut Shelf, session: &Session, needs: &Needs, _is_first: bool) {
-        shelf.add_deferred(&session.native(), needs);
+    fn add_native(&self, tool_list: &mut ToolList, session: &Session, required: &RequiredTools, _is_first: bool) {
+        tool_list.add_searchable(&session.native(), required);
     }
 
     /// Changes the list for [`Delivery::Native`] after tools were added or undeferred.
-    fn balance_native(&self, _shelf: &mut Shelf, _is_first: bool) {}
+    fn adjust_native(&self, _shelf: &mut ToolList, _is_first: bool) {}
 
     /// Returns the definition of the provider's search that the client executes, in place of the
     /// `search` tool of the dialect.

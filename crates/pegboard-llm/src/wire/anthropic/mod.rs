@@ -23,7 +23,7 @@ use crate::{
     delivery::Delivery,
     rules::RuleError,
     schemas::SchemaRule,
-    tool_list::{Needs, Shelf},
+    tool_list::{RequiredTools, ToolList},
 };
 
 /// The API of Anthropic.
@@ -239,11 +239,11 @@ impl WireFormat for Anthropic {
         history::undefined_calls(messages)
     }
 
-    fn add_native(&self, shelf: &mut Shelf, session: &Session, needs: &Needs, is_first: bool) {
-        if is_first && shelf.claim(SEARCH) {
-            shelf.push(json!({"type": format!("{SEARCH}_{SEARCH_VERSION}"), "name": SEARCH}), false);
+    fn add_native(&self, tool_list: &mut ToolList, session: &Session, required: &RequiredTools, is_first: bool) {
+        if is_first && tool_list.claim_name(SEARCH) {
+            tool_list.push(json!({"type": format!("{SEARCH}_{SEARCH_VERSION}"), "name": SEARCH}), false);
         }
-        shelf.add_deferred(&session.native(), needs);
+        tool_list.add_searchable(&session.native(), required);
     }
 
     fn delivery_terms(&self) -> &'static [&'static str] {

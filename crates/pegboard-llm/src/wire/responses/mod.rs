@@ -21,7 +21,7 @@ use super::{
 use crate::{
     delivery::Delivery,
     rules::RuleError,
-    tool_list::{Needs, Shelf},
+    tool_list::{RequiredTools, ToolList},
 };
 
 /// The Responses API of OpenAI.
@@ -223,19 +223,19 @@ impl WireFormat for Responses {
         history::undefined_calls(delivery, messages)
     }
 
-    fn add_native(&self, shelf: &mut Shelf, session: &Session, needs: &Needs, is_first: bool) {
+    fn add_native(&self, tool_list: &mut ToolList, session: &Session, required: &RequiredTools, is_first: bool) {
         let mut native = session.native();
         if is_first {
             let deferred = std::mem::take(&mut native.deferred);
-            shelf.add_deferred(&native, needs);
-            tools::add_namespaces(shelf, session, &deferred, needs);
+            tool_list.add_searchable(&native, required);
+            tools::add_namespaces(tool_list, session, &deferred, required);
         } else {
-            shelf.add_deferred(&native, needs);
+            tool_list.add_searchable(&native, required);
         }
     }
 
-    fn balance_native(&self, shelf: &mut Shelf, is_first: bool) {
-        tools::balance_hosted_search(shelf.tools_mut(), is_first);
+    fn adjust_native(&self, tool_list: &mut ToolList, is_first: bool) {
+        tools::adjust_search_tool(tool_list.tools_mut(), is_first);
     }
 
     fn client_search(&self, search: &ToolDefinition) -> Option<Value> {

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::Responses;
 use crate::{
     rules,
-    tool_list::{Needs, Shelf, deferred},
+    tool_list::{RequiredTools, ToolList, deferred},
     wire::format::WireFormat,
 };
 
-/// The search of OpenAI comes with the first tool that there is to find, and goes with the
-/// last: alone it is refused. So is a group of nothing.
-pub(super) fn balance_hosted_search(tools: &mut Vec<Value>, is_first: bool) {
+/// Adds the search tool if a tool is deferred, and removes it otherwise: OpenAI refuses it alone.
+/// Empty groups, which it refuses too, are removed.
+pub(super) fn adjust_search_tool(tools: &mut Vec<Value>, is_first: bool) {
     tools.retain(|tool| tool["type"] != "namespace" || tool["tools"].as_array().is_some_and(|t| !t.is_empty()));
     let search = tools.iter().position(|tool| tool["type"] == "tool_search");
     let is_needed = Responses.flatten(tools).iter().any(|(tool, _)| rules::is_deferred(tool));
@@ -29,15 +29,20 @@ pub(super) fn balance_hosted_search(tools: &mut Vec<Value>, is_first: bool) {
     }
 }
 
-/// Groups deferred tools by their server: the model sees a group's name and description,
-/// and its tools when it has searched.
-pub(super) fn add_namespaces(shelf: &mut Shelf, session: &Session, tools: &[ToolDefinition], needs: &Needs) {
+/// Adds deferred tools grouped by their server. The model sees the name and description of a
+/// group, and its tools after a search.
+pub(super) fn add_namespaces(
+    tool_list: &mut ToolList,
+    session: &Session,
+    tools: &[ToolDefinition],
+    required: &RequiredTools,
+) {
     let mut groups: BTreeMap<String, (String, Vec<Value>)> = BTreeMap::new();
     for definition in tools {
-        if !shelf.claim(&definition.name) {
+        if !tool_list.claim_name(&definition.name) {
             continue;
         }
-        let is_eager = needs.is_eager(&definition.name);
+        let is_eager = required.is_eager(&definition.name);
         let server = session.find(&definition.name).and_then(|tool| tool.server().cloned()).filter(|_| !is_eager);
         let tool = Responses.tool(definition);
         match server {
@@ -45,7 +50,7 @@ pub(super) fn add_namespaces(shelf: &mut Shelf, session: &Session, tools: &[Tool
                 let group = groups.entry(server.name.clone()).or_insert((server.description.clone(), Vec::new()));
                 group.1.push(deferred(tool, true));
             }
-            None => shelf.push(tool, !is_eager),
+            None => tool_list.push(tool, !is_eager),
         }
     }
     let style = Style { is_prefixed: false, ..Style::default() };
@@ -53,6 +58,6 @@ pub(super) fn add_namespaces(shelf: &mut Shelf, session: &Session, tools: &[Tool
     for ((server, (description, tools)), name) in groups.iter().zip(names.iter()) {
         let description = if description.is_empty() { format!("Tools of {server}") } else { description.clone() };
         let group = json!({"type": "namespace", "name": name, "description": description, "tools": tools});
-        shelf.push(group, false);
+        tool_list.push(group, false);
     }
 }
