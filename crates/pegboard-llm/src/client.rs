@@ -304,30 +304,30 @@ impl Client {
             Err(TurnError::Send(error)) if error.is_refusal() => error,
             other => return other,
         };
-        let before = conversation.standing();
-        if error.speaks_of(self.provider, refusal::blames_cache) && conversation.stop_caching() {
+        let before = conversation.snapshot();
+        if error.speaks_of(self.provider, refusal::blames_cache) && conversation.disable_cache() {
             tracing::warn!(model = %conversation.model(), %error, "request retried without cache breakpoints");
             match self.attempt(conversation, &mut tell).await {
                 Ok(turn) => return Ok(turn),
-                Err(_) => conversation.stand_again(before),
+                Err(_) => conversation.restore(before),
             }
         }
-        let before = conversation.standing();
-        if error.speaks_of(self.provider, refusal::blames_thoughts) && conversation.forget_thoughts() {
+        let before = conversation.snapshot();
+        if error.speaks_of(self.provider, refusal::blames_thoughts) && conversation.omit_thinking() {
             tracing::warn!(model = %conversation.model(), %error, "request retried without thinking");
             match self.attempt(conversation, &mut tell).await {
                 Ok(turn) => return Ok(turn),
-                Err(_) => conversation.stand_again(before),
+                Err(_) => conversation.restore(before),
             }
         }
-        let before = conversation.standing();
+        let before = conversation.snapshot();
         // A model that may not know a delivery at all may refuse it in any words.
         let is_about_delivery =
             conversation.choice().is_tentative || error.speaks_of(self.provider, refusal::blames_delivery);
         if is_about_delivery && conversation.fall_back() {
             match self.attempt(conversation, &mut tell).await {
                 Ok(turn) => return Ok(turn),
-                Err(_) => conversation.stand_again(before),
+                Err(_) => conversation.restore(before),
             }
         }
         Err(error.into())
@@ -343,7 +343,7 @@ impl Client {
             Some(tell) => self.stream(&request, &mut **tell).await?,
             None => self.send(&request).await?,
         };
-        conversation.heard(&turn);
+        conversation.record_turn(&turn);
         Ok(turn)
     }
 

@@ -114,12 +114,12 @@ async fn converse(conversation: &mut Conversation, client: &Client, is_streamed:
             client.send(&request).await
         };
         let turn = turn.unwrap_or_else(|error| panic!("{}: {error}", conversation.model()));
-        conversation.heard(&turn);
+        conversation.record_turn(&turn);
         if turn.stop != Stop::Tools {
             return (turn, told);
         }
         let results: Vec<CallResult> = turn.calls.iter().map(|call| carry_out(conversation, call)).collect();
-        conversation.answer(&results);
+        conversation.add_results(&results);
     }
 }
 
@@ -291,7 +291,7 @@ async fn a_refused_delivery_gives_way_to_a_simpler_one() {
             Called::Invoke(_) => None,
         })
         .collect();
-    conversation.answer(&answers);
+    conversation.add_results(&answers);
     let (turn, _) = converse(&mut conversation, &client, false).await;
     assert!(turn.text.contains("sunny"), "{turn:?}");
     provider.assert_clean();
