@@ -302,7 +302,7 @@ impl Collector for Streamed {
 
     fn finish(mut self: Box<Self>) -> Result<Value, WireError> {
         if self.finish_reason.is_null() || !self.answer.is_object() {
-            return Err(WireError::Cut);
+            return Err(WireError::Incomplete);
         }
         if !self.calls.is_empty() {
             self.message.insert("tool_calls".into(), self.calls.into());

@@ -275,12 +275,12 @@ impl Collector for Streamed {
 
     fn finish(mut self: Box<Self>) -> Result<Value, WireError> {
         if !self.answer.is_object() {
-            return Err(WireError::Cut);
+            return Err(WireError::Incomplete);
         }
         if self.answer.get("promptFeedback").is_some_and(|feedback| feedback.get("blockReason").is_some()) {
             return Ok(self.answer);
         }
-        let reason = self.finish_reason.ok_or(WireError::Cut)?;
+        let reason = self.finish_reason.ok_or(WireError::Incomplete)?;
         let content = json!({"role": "model", "parts": self.parts});
         self.answer["candidates"] = json!([{"content": content, "finishReason": reason}]);
         Ok(self.answer)

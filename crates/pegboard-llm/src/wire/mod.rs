@@ -27,48 +27,48 @@ pub use self::providers::Wire;
 /// A call of a tool that a model asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// The provider's number of it.
+    /// The id that the provider gave it.
     pub id: String,
     /// The tool.
     pub name: String,
-    /// Its arguments; `null` when the model wrote something that is no JSON, or was cut off
-    /// while it wrote them. Such a call must not be carried out.
+    /// The arguments; `null` when they are not JSON, or the answer was cut within them. Such a call
+    /// must not be executed.
     pub arguments: Value,
-    /// Whether it is the provider's own search, which the client is to carry out.
+    /// Whether it is the provider's own search, which the client executes.
     pub is_search: bool,
 }
 
 /// Why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It has said what it had to say.
+    /// The turn is complete.
     End,
-    /// It waits for tools.
+    /// It waits for the results of tools.
     Tools,
-    /// It ran out of tokens.
+    /// The limit on output tokens was reached.
     Length,
-    /// It refuses.
+    /// The model or a filter refused.
     Refusal,
-    /// It will go on when it is asked to.
+    /// The turn is paused and continues with the next request.
     Pause,
-    /// Something that this build does not know.
+    /// Another reason.
     Other(String),
 }
 
-/// What a turn cost, as the provider counts.
+/// The tokens of a turn, as the provider counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens that were read.
+    /// Input tokens.
     pub input: u64,
-    /// Of those, tokens that came from a cache.
+    /// Input tokens that were read from a cache.
     pub cached: u64,
-    /// Of those, tokens that were written to a cache, where the provider counts them.
+    /// Input tokens that were written to a cache, where the provider counts them.
     pub cache_written: u64,
-    /// Tokens that were written.
+    /// Output tokens.
     pub output: u64,
 }
 
-/// What a model said in one turn.
+/// One turn of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     /// Its text.
@@ -77,10 +77,10 @@ pub struct Turn {
     pub calls: Vec<ToolCall>,
     /// Why it stopped.
     pub stop: Stop,
-    /// What it cost.
+    /// Its tokens.
     pub usage: Usage,
-    /// The messages to put at the end of the conversation, exactly as the provider wants to
-    /// see them again; none where the model has said nothing.
+    /// The messages to add to the history, in the form that the provider accepts; none if the turn
+    /// is empty.
     pub echo: Vec<Value>,
 }
 
@@ -89,37 +89,37 @@ pub struct Turn {
 pub enum Delta {
     /// More text.
     Text(String),
-    /// More of what the model thinks.
+    /// More thinking.
     Thinking(String),
     /// A call of this tool has begun.
     Call(String),
 }
 
-/// What a tool answered, on its way to the model.
+/// The result of a call, for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallResult {
     /// The call.
     pub call: ToolCall,
-    /// What the model gets to read.
+    /// The text that the model reads.
     pub text: String,
     /// Whether it failed.
     pub is_error: bool,
-    /// Tools that the answer makes known, where the wire can say so.
+    /// Found tools, where the wire has a form for them.
     pub references: Vec<Value>,
-    /// What the model must read beside the references: hits that it knows already, what is
-    /// missing, an error. `None` where the references say everything.
+    /// Text beside the references: known hits, missing tools, an error. `None` where the references
+    /// are the whole result.
     pub note: Option<String>,
     /// What a search found, for user interfaces. It is not sent.
     pub metadata: Option<Value>,
 }
 
 impl CallResult {
-    /// A result that is nothing but text.
+    /// Creates a result that is only text.
     pub fn text(call: ToolCall, text: impl Into<String>) -> Self {
         Self { call, text: text.into(), is_error: false, references: Vec::new(), note: None, metadata: None }
     }
 
-    /// A failure.
+    /// Creates a failed result.
     pub fn error(call: ToolCall, text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(call, text) }
     }
@@ -150,12 +150,12 @@ pub enum PromptCache {
     Off,
 }
 
-/// Everything that a request says.
+/// The content of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The model.
     pub model: String,
-    /// What the model is told to be.
+    /// The system prompt.
     pub system: Option<String>,
     /// The conversation, in the wire's own form.
     pub messages: Vec<Value>,
@@ -173,36 +173,36 @@ pub struct Request {
     pub extra: Map<String, Value>,
 }
 
-/// Why what a provider sent is no turn.
+/// The answer of a provider is not a turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Something is missing that every answer has.
+    /// A required field is missing.
     #[error("the response has no `{field}`")]
     Missing {
-        /// What.
+        /// The field.
         field: &'static str,
     },
-    /// The provider reports a failure inside an answer that began well.
+    /// The provider reports an error within the answer.
     #[error("the provider reports `{kind}`: {message}")]
     Reported {
-        /// The provider's name for it.
+        /// The provider's name of the error.
         kind: String,
-        /// What it says.
+        /// The message.
         message: String,
     },
     /// The answer ended before it was complete.
     #[error("the response ended before it was complete")]
-    Cut,
+    Incomplete,
 }
 
 impl Wire {
-    /// The body of a request.
+    /// Returns the body of a request.
     pub fn body(self, request: &Request) -> Value {
         serde_json::to_value(self.fields(request, request.is_streamed)).unwrap_or_default()
     }
 
-    /// The body of a request as text, written without a copy of what the request holds.
+    /// Returns the body of a request as text, without copying the content.
     pub(crate) fn encode(self, request: &Request, is_streamed: bool) -> String {
         serde_json::to_string(&self.fields(request, is_streamed)).unwrap_or_default()
     }
@@ -213,32 +213,32 @@ impl Wire {
         body
     }
 
-    /// Where the request goes, behind the provider's base address.
+    /// Returns the path of a request behind the base URL.
     pub fn path(self, model: &str, is_streamed: bool) -> String {
         self.format().path(model, is_streamed)
     }
 
-    /// What a model said, out of a whole answer.
+    /// Reads the turn of a whole answer.
     ///
     /// # Errors
-    /// When it lacks what every answer has.
+    /// When a required field is missing, or the provider reports an error.
     pub fn turn(self, answer: &Value) -> Result<Turn, WireError> {
         let mut turn = self.format().read(answer)?;
         turn.echo = repair::repaired_echo(self, &turn.echo);
         Ok(turn)
     }
 
-    /// A tool as the wire defines it.
+    /// Returns the definition of a tool.
     pub fn tool(self, definition: &ToolDefinition) -> Value {
         self.format().tool(definition)
     }
 
-    /// What a user says.
+    /// Returns a message of the user.
     pub fn user(self, text: &str) -> Value {
         self.format().user(text)
     }
 
-    /// The messages that answer the calls of one turn. An empty answer is said to be one.
+    /// Returns the messages with the results of all calls of one turn. An empty result gets a text.
     pub fn results(self, results: &[CallResult]) -> Vec<Value> {
         self.format().results(results)
     }
@@ -280,7 +280,7 @@ fn append(object: &mut Value, key: &str, more: &str) {
     }
 }
 
-/// Arguments that a wire carries as text. None at all means none are needed.
+/// Parses arguments that an API carries as text; an empty text is an empty object.
 fn arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return Value::Object(Map::new());
@@ -294,9 +294,9 @@ fn result_text(result: &CallResult) -> &str {
     if result.text.trim().is_empty() { repair::NO_OUTPUT } else { &result.text }
 }
 
-/// Takes away the arguments of a last call that may have been cut off. Where arguments come as
-/// text (`is_text`), what reads as a filled object is whole; objects may be what a provider has
-/// made of the beginning of one.
+/// Removes the arguments of the last call if they may have been cut. Where arguments come as text
+/// (`is_text`), an object that can be parsed is complete; other APIs may have closed the object
+/// themselves.
 fn clear_truncated_arguments(calls: &mut [ToolCall], is_text: bool) {
     let is_whole = |arguments: &Value| arguments.as_object().is_some_and(|object| !object.is_empty());
     if let Some(call) = calls.last_mut().filter(|call| !is_text || !is_whole(&call.arguments)) {

@@ -315,7 +315,7 @@ impl Collector for Streamed {
             "content_block_start" => {
                 // Blocks come in order; a gap would put later ones in the wrong place.
                 if at != self.blocks.len() {
-                    return Err(WireError::Cut);
+                    return Err(WireError::Incomplete);
                 }
                 let block = object(data, "content_block")?;
                 let is_call = text(&block, "type") == "tool_use";
@@ -362,7 +362,7 @@ impl Collector for Streamed {
 
     fn finish(mut self: Box<Self>) -> Result<Value, WireError> {
         if !self.is_complete || !self.message.is_object() {
-            return Err(WireError::Cut);
+            return Err(WireError::Incomplete);
         }
         self.message["content"] = self.blocks.into();
         Ok(self.message)

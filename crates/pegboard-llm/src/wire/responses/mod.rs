@@ -312,7 +312,7 @@ impl Collector for Streamed {
 
     fn finish(mut self: Box<Self>) -> Result<Value, WireError> {
         if !self.response.is_object() {
-            return Err(WireError::Cut);
+            return Err(WireError::Incomplete);
         }
         // The last event repeats the items; where it does not, the items themselves count.
         if items(&self.response, "output").next().is_none() {
