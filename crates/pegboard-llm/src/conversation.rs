@@ -242,8 +242,8 @@ impl Conversation {
     pub fn remove_unanswered(&mut self) {
         let Some(last) = self.messages.len().checked_sub(1) else { return };
         let transcript = Messages::new(self.wire(), self.messages.clone());
-        let is_ours = (self.has_begun || self.is_resumed) && transcript.is_ours(last);
-        if !self.is_answered && !is_ours && transcript.is_user_text(last) {
+        let is_marker = (self.has_begun || self.is_resumed) && transcript.is_marker(last);
+        if !self.is_answered && !is_marker && transcript.is_user_text(last) {
             self.messages.pop();
         }
     }

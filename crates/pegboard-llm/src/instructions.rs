@@ -1,4 +1,4 @@
-//! What the system prompt says about finding tools: what holds for the request that carries it.
+//! The section of the system prompt about finding tools.
 
 use pegboard_discovery::Session;
 
@@ -17,7 +17,7 @@ pub(crate) fn instructions(session: &Session, wire: Wire, delivery: Delivery) ->
     }
 }
 
-/// The meta-tools of the dialect are not in the request; the search of the provider is.
+/// Returns the section for a request with the provider's search in place of the dialect's tools.
 fn native(session: &Session, search: &str) -> String {
     if session.native().deferred.is_empty() {
         return String::new();
@@ -28,7 +28,7 @@ fn native(session: &Session, search: &str) -> String {
     ))
 }
 
-/// `text` with another name for the search. Lists of tools and categories stay as they are.
+/// Returns `text` with another name for the search. Lists of tools and categories stay.
 fn renamed(text: &str, own: &str, other: &str) -> String {
     let is_word = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
     let mut lines = Vec::new();

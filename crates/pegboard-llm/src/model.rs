@@ -8,20 +8,20 @@ pub use crate::wire::{profile::Variables, providers::Provider};
 /// A model of a provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Model {
-    /// Who serves it.
+    /// The provider that serves it.
     pub provider: Provider,
-    /// What it is called there.
+    /// Its name at the provider.
     pub name: String,
 }
 
-/// A text that names no model.
+/// A text is not the name of a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// It has no provider or no name.
+    /// The provider or the name is missing.
     #[error("`{0}` is not of the form PROVIDER/MODEL; providers are {names}", names = provider_names())]
     Form(String),
-    /// Its provider is not known here.
+    /// The provider is unknown.
     #[error(
         "unknown provider `{0}`; providers are {names}. A local model is `openai/MODEL` with `OPENAI_BASE_URL`",
         names = provider_names()
@@ -34,7 +34,7 @@ fn provider_names() -> String {
 }
 
 impl Model {
-    /// Reads `provider/model`.
+    /// Parses `PROVIDER/MODEL`.
     ///
     /// # Errors
     /// When the provider is unknown or the model is missing.
@@ -46,7 +46,7 @@ impl Model {
         Ok(Self { provider, name: name.to_owned() })
     }
 
-    /// What the model can do, and what it demands, as far as its provider is known to.
+    /// Returns what the model can do and what it demands, as far as that is known.
     pub(crate) fn capabilities(&self) -> Capabilities {
         (self.provider.profile().capabilities)(&self.name.to_lowercase())
     }

@@ -1,4 +1,5 @@
-//! What makes providers refuse a request, checked before it is sent.
+//! Rules of providers for requests, checked before a request is sent. Those of one API are in
+//! its file under `wire/`.
 
 use std::collections::HashSet;
 
@@ -9,11 +10,11 @@ use crate::{
     wire::{Request, ToolChoice, Wire},
 };
 
-/// A request that its provider would refuse.
+/// A request breaks a rule of its provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// Nothing is left that the model could see.
+    /// All tools are deferred.
     #[error("all tools are deferred; at least one must not be")]
     AllDeferred,
     /// A reference to a tool that is not in the list.
@@ -22,28 +23,28 @@ pub enum RuleError {
         /// The tool.
         name: String,
     },
-    /// A deferred tool cannot be a point of the cache.
+    /// A deferred tool has a cache breakpoint.
     #[error("the deferred tool `{name}` has a `cache_control`")]
     CachedDeferred {
         /// The tool.
         name: String,
     },
-    /// A search with nothing to find.
+    /// The provider's search without a deferred tool.
     #[error("the provider's tool search needs a deferred tool")]
     SearchWithoutDeferred,
-    /// An answer to a call that the provider made itself.
+    /// A result for a call that the provider answers itself.
     #[error("the result of call `{id}` was sent, but the provider answers this call itself")]
     ResultForServerCall {
         /// The call.
         id: String,
     },
-    /// A call that lost the group it belongs to.
+    /// A call without the group of its tool.
     #[error("the call of `{name}` has no `namespace`")]
     MissingNamespace {
         /// The tool.
         name: String,
     },
-    /// A model that chooses for itself.
+    /// A forced tool choice that the model does not support.
     #[error("`{model}` does not support a forced tool choice")]
     ForcedChoice {
         /// The model.
@@ -55,12 +56,12 @@ pub enum RuleError {
         /// The name.
         name: String,
     },
-    /// More tools than the provider takes.
+    /// More tools than the provider accepts.
     #[error("{tools} tools, over the provider's limit of {most}")]
     TooManyTools {
-        /// How many there are.
+        /// The number of tools.
         tools: usize,
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
 }

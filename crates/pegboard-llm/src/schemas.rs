@@ -1,21 +1,20 @@
-//! What providers refuse in the schema of a tool's input.
+//! Rules of providers for the input schemas of tools.
 //!
-//! Nothing here is changed on the way to a provider: a dialect that shows schemas as text needs
-//! no such rule, and a client that hands them on is better told than surprised. One schema that
-//! is refused costs the whole request.
+//! Schemas are passed on unchanged; the rules only report. One schema that a provider rejects
+//! fails the whole request.
 
 use serde_json::{Map, Value};
 
 use crate::model::Provider;
 
-/// Something in a schema that providers refuse.
+/// A part of a schema that providers reject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaRefusal {
-    /// Who refuses it.
+    /// The providers that reject it.
     pub providers: Vec<Provider>,
-    /// Where in the schema, such as `properties.tags`; empty for the schema itself.
+    /// The place in the schema, such as `properties.tags`; empty for the schema itself.
     pub place: String,
-    /// What is wrong there, as a sentence whose subject is the place.
+    /// The reason, as a sentence whose subject is the place.
     pub reason: String,
 }
 
@@ -53,22 +52,22 @@ pub(crate) enum SchemaRule {
     InnerReferences,
 }
 
-/// Refusals of one schema that are told.
+/// How many refusals of one schema are reported.
 const MOST: usize = 8;
 
-/// How deep a schema is looked at.
+/// The depth to which a schema is read.
 const DEEPEST: usize = 64;
 
-/// Schemas that a schema may have in all before the rest is left alone.
+/// The number of parts of a schema that are read.
 const MOST_PARTS: usize = 20_000;
 
 /// The types that JSON Schema has.
 const TYPES: &[&str] = &["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// Letters of a property's name.
+/// The longest name of a property.
 const LONGEST_NAME: usize = 64;
 
-/// What providers refuse in the schema of a tool's input, as far as is known of them.
+/// Returns what providers reject in the input schema of a tool, as far as their rules are known.
 ///
 /// ```
 /// use pegboard_llm::schemas::refusals;
@@ -101,7 +100,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What holds for the schema itself and not for its parts.
+    /// Checks the top level.
     fn root(&mut self) {
         let Some(schema) = self.root.as_object() else {
             return self.refuse(SchemaRule::IsObject, "", "is not an object");
@@ -125,7 +124,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What holds for every part of a schema.
+    /// Checks a part and the parts within it.
     fn part(&mut self, part: &Value, place: &str, depth: usize) {
         self.parts += 1;
         let Some(schema) = part.as_object() else {
@@ -186,7 +185,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Keywords as older drafts write them.
+    /// Checks keywords that older drafts write differently.
     fn keywords(&mut self, schema: &Map<String, Value>, place: &str) {
         match schema.get("required") {
             Some(Value::Array(names)) => {
@@ -213,7 +212,7 @@ impl Reader<'_> {
         let Some(target) = schema.get("$ref").and_then(Value::as_str) else { return };
         let is_found = match target.strip_prefix('#') {
             Some(pointer) if pointer.is_empty() || pointer.starts_with('/') => self.root.pointer(pointer).is_some(),
-            // A name; where it is given is not looked for.
+            // An anchor; its target is not searched.
             Some(_) => true,
             None => false,
         };

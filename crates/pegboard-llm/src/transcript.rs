@@ -1,26 +1,26 @@
-//! Conversations of every wire, as far as a session needs to read and mark them.
+//! Histories as sessions read and mark them, the same for every wire.
 
 use pegboard_discovery::transcript::{ToolResult, Transcript};
 use serde_json::Value;
 
 use crate::wire::Wire;
 
-/// Our own messages are known by their place at the head of a conversation and by their form;
-/// most wires leave no room for a mark. What a user says may look the same anywhere else.
+/// Reminders are recognised by their place at the head of a history and by their form, since most
+/// APIs have no field for a mark. Messages of the user may look the same anywhere else.
 const REMINDER_START: &str = "<available-deferred-tools>\n";
 const REMINDER_END: &str = "\n</available-deferred-tools>";
 const LOADED_START: &str = "<loaded-tools>\n";
 const LOADED_END: &str = "\n</loaded-tools>";
 
-/// The messages of one wire.
+/// The history of a conversation in the form of a wire.
 #[derive(Clone, Debug)]
 pub struct Messages {
-    /// Whose form they have.
+    /// The wire.
     pub wire: Wire,
     /// The messages, as they came.
     pub messages: Vec<Value>,
-    /// Whether the names of loaded tools are written into the conversation. Only worth its
-    /// price where results are about to be dropped: it changes what was said before.
+    /// Whether the names of loaded tools are written into the history. This invalidates the prompt
+    /// cache, so it is only worth it before results are dropped.
     pub keeps_loaded: bool,
 }
 
@@ -29,18 +29,18 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 impl Messages {
-    /// The messages of a wire.
+    /// Creates a history that is not marked with loaded tools.
     pub fn new(wire: Wire, messages: Vec<Value>) -> Self {
         Self { wire, messages, keeps_loaded: false }
     }
 
-    /// Whether the message at `place` is nothing but text of a user.
+    /// Whether the message at `place` is the user's and holds only text.
     pub(crate) fn is_user_text(&self, place: usize) -> bool {
         self.text_at(place).is_some()
     }
 
-    /// Whether the message at `place` has the place and the form of one of our own.
-    pub(crate) fn is_ours(&self, place: usize) -> bool {
+    /// Whether the message at `place` is a reminder or the list of loaded tools.
+    pub(crate) fn is_marker(&self, place: usize) -> bool {
         let head = self.head();
         let is_reminder = place == head && self.has_form(place, REMINDER_START, REMINDER_END);
         is_reminder || Some(place) == self.loaded_place()
@@ -50,7 +50,7 @@ impl Messages {
         self.wire.format().user_text(self.messages.get(place)?)
     }
 
-    /// The place of the first message that is not a system message.
+    /// Returns the place of the first message that is not a system message.
     fn head(&self) -> usize {
         let is_system = |message: &Value| ["system", "developer"].contains(&text(message, "role"));
         self.messages.iter().position(|message| !is_system(message)).unwrap_or(self.messages.len())
@@ -60,8 +60,8 @@ impl Messages {
         self.text_at(place).is_some_and(|text| text.starts_with(start) && text.ends_with(end))
     }
 
-    /// The place of the reminder: the head, in front of what the user has said. A message that
-    /// only looks like it is followed by what the model has said.
+    /// Returns the place of the reminder: the head, before a message of the user. A message of the
+    /// user that only looks like a reminder is followed by a turn of the model.
     fn reminder_place(&self, is_reminder: impl Fn(&str) -> bool) -> Option<usize> {
         let head = self.head();
         let is_ours = self.text_at(head).is_some_and(|text| is_reminder(&text)) && self.is_user_text(head + 1);
@@ -72,7 +72,7 @@ impl Messages {
         self.reminder_place(|text| text.starts_with(REMINDER_START) && text.ends_with(REMINDER_END))
     }
 
-    /// The place of the message that keeps what is loaded: behind the reminder, or at the head.
+    /// Returns the place of the list of loaded tools: after the reminder, or at the head.
     fn loaded_place(&self) -> Option<usize> {
         let head = self.head();
         [head, head + 1].into_iter().find(|place| {
@@ -92,7 +92,7 @@ impl Transcript for Messages {
         if reminder.is_empty() || self.text_at(head).is_some_and(|text| text == reminder) {
             return;
         }
-        // A wording of its own is recognised by its first line.
+        // A custom reminder is recognised by its first line.
         let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         let place = match reminder.starts_with(REMINDER_START) {
             true => self.usual_reminder_place(),
@@ -130,7 +130,7 @@ impl Transcript for Messages {
     }
 }
 
-/// What a compaction must leave of a conversation for what is loaded to be found again.
+/// Returns the messages that a compaction must keep, so that loaded tools stay loaded.
 pub fn marked_messages(wire: Wire, messages: &[Value]) -> Vec<Value> {
     let all = Messages::new(wire, messages.to_vec());
     let places = [all.usual_reminder_place(), all.loaded_place()];

@@ -3,7 +3,7 @@
 
 use super::{anthropic, chat, format::WireFormat, gemini, minimax, profile::Profile, responses};
 
-/// Defines the enum of a list, and what each of its names stands for.
+/// Defines an enum with one variant for each line, and what each variant refers to.
 macro_rules! list {
     ($(#[$about:meta])* $kind:ident -> $entry:ident: &'static $target:ty {
         $($(#[$doc:meta])* $name:ident => $value:expr,)+
@@ -60,33 +60,33 @@ list! {
 }
 
 impl Provider {
-    /// The name that people use.
+    /// Returns the name in `PROVIDER/MODEL`.
     pub fn as_str(self) -> &'static str {
         self.profile().name
     }
 
-    /// The name of the company, the same for all of its APIs.
+    /// Returns the name of the company, the same for all of its APIs.
     pub fn vendor(self) -> &'static str {
         self.profile().vendor
     }
 
-    /// How it writes conversations.
+    /// Returns the form in which it writes conversations.
     pub fn wire(self) -> Wire {
         self.profile().wire
     }
 
-    /// The base URL that is used unless another one is set.
+    /// Returns the base URL that is used unless another one is set.
     pub fn base_url(self) -> &'static str {
         self.profile().base_url
     }
 
-    /// The environment variables that hold its key and another base URL.
+    /// Returns the environment variables that hold its key and another base URL.
     pub fn variables(self) -> super::profile::Variables {
         self.profile().variables
     }
 
-    /// Tools that one request may define. Where a provider names no limit, as many as any
-    /// takes.
+    /// Returns how many tools one request may define. Where a provider documents no limit, it is
+    /// the largest of the others.
     pub fn max_tools(self) -> usize {
         self.profile().max_tools
     }
