@@ -61,12 +61,12 @@ fn check_conversation(model: Model, turn: &Turn) {
     let mut conversation = Conversation::expecting(model, session, None).expect("a conversation");
     conversation.say("What is the weather?");
     conversation.request(true).expect("a first request");
-    conversation.heard(turn);
+    conversation.record_turn(turn);
     let mut results = Vec::new();
     for call in &turn.calls {
         results.push(answered(&mut conversation, call));
     }
-    conversation.answer(&results);
+    conversation.add_results(&results);
     conversation.say("And tomorrow?");
     let wire = conversation.wire();
     let request = conversation.request(false).expect("a request after any turn");

@@ -74,7 +74,7 @@ impl ModelClient for Model20 {
                 usage: Usage::default(),
                 echo: vec![json!({"role": "assistant", "content": content})],
             };
-            conversation.heard(&turn);
+            conversation.record_turn(&turn);
             Ok(turn)
         })
     }

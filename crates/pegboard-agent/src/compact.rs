@@ -67,7 +67,7 @@ impl Shared {
         let turn = match asked {
             Ok(turn) => turn,
             Err(error) => {
-                talk.conversation.unsay();
+                talk.conversation.remove_unanswered();
                 return Err(error.into());
             }
         };

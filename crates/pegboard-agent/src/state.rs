@@ -197,7 +197,7 @@ impl Talk {
         let pending = std::mem::take(&mut self.pending).into_iter();
         let results: Vec<CallResult> = pending.map(|(call, noted)| noted.unwrap_or_else(|| given_up(call))).collect();
         if !results.is_empty() {
-            self.conversation.answer(&results);
+            self.conversation.add_results(&results);
         }
     }
 
@@ -206,7 +206,7 @@ impl Talk {
     pub(crate) fn settle(&mut self) {
         self.conversation.set_tool_choice(ToolChoice::Auto);
         if std::mem::take(&mut self.is_unanswered) {
-            self.conversation.unsay();
+            self.conversation.remove_unanswered();
         }
         self.answer();
     }

@@ -32,7 +32,7 @@ impl ModelClient for Briefly {
             assert!(!request.tools.is_empty() && !request.messages.is_empty());
             let echo = vec![json!({"role": "assistant", "content": "yes"})];
             let turn = Turn { text: "yes".into(), calls: Vec::new(), stop: Stop::End, usage: Usage::default(), echo };
-            conversation.heard(&turn);
+            conversation.record_turn(&turn);
             Ok(turn)
         })
     }

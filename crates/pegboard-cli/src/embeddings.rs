@@ -10,7 +10,7 @@ use pegboard_core::{
     Catalog, Ranker, Secret, Selection, ToolVectors, Vectors,
     vectors::{QueryTexts, Soon},
 };
-use pegboard_llm::embeddings::{Embedded, Embedder, EmbeddingError, EndpointSettings};
+use pegboard_llm::embeddings::{Embedder, EmbeddingError, EmbeddingRanker, EndpointSettings};
 use pegboard_upstream::{config::servers::is_url, with_causes};
 use tokio::runtime::Runtime;
 
@@ -93,7 +93,7 @@ pub(crate) fn embedder(chosen: Option<Chosen>, state: Option<&Path>) -> Option<A
     let (settings, selection) = chosen?;
     let made = Embedder::new(settings, state.map(folder).as_deref());
     let told = |error: &EmbeddingError| tracing::error!("embeddings endpoint disabled: {}", with_causes(error));
-    made.inspect_err(told).ok().map(|embedder| Arc::new(embedder.seeing(selection)))
+    made.inspect_err(told).ok().map(|embedder| Arc::new(embedder.with_selection(selection)))
 }
 
 /// An endpoint for commands that end with their answer, and wait for it.
@@ -126,7 +126,7 @@ impl Asked {
         let progress = Progress::new(catalog.len(), "embedding the tools");
         let mut publish = |table: &Arc<ToolVectors>| _ = ranker.use_vectors(table);
         let nothing = ToolVectors::default();
-        let work = self.embedder.tools(catalog, &nothing, &mut publish);
+        let work = self.embedder.embed_tools(catalog, &nothing, &mut publish);
         let done = self.runtime.block_on(progress.follow(work, || self.embedder.standing().embedded));
         drop(progress);
         let standing = self.embedder.standing();
@@ -155,7 +155,7 @@ impl Asked {
 
     /// A ranker that asks for vectors, with those of all tools, if it has a use for them.
     pub(crate) fn under(&self, ranker: Arc<dyn Ranker>, catalog: &Catalog) -> Arc<dyn Ranker> {
-        if self.embed_tools(&*ranker, catalog) { Embedded::fixed(ranker, &self.embedder) } else { ranker }
+        if self.embed_tools(&*ranker, catalog) { EmbeddingRanker::wrap_static(ranker, &self.embedder) } else { ranker }
     }
 
     /// Waits for the vectors of `queries` that a session asked for, and says why if they do not
@@ -173,7 +173,7 @@ impl Asked {
     /// The vectors of a query and of its requests, which are not written down.
     pub(crate) fn query(&self, ranker: &dyn Ranker, query: &str) -> Vectors {
         let limit = self.embedder.settings().query_timeout;
-        let asked = self.runtime.block_on(self.embedder.once(&with_requests(ranker, query), limit));
+        let asked = self.runtime.block_on(self.embedder.embed_query(&with_requests(ranker, query), limit));
         asked.inspect_err(|error| missed(WITHOUT, error)).unwrap_or_default()
     }
 
@@ -181,7 +181,7 @@ impl Asked {
     pub(crate) fn labelled<'q>(&self, ranker: &dyn Ranker, queries: impl Iterator<Item = &'q str>) -> Vectors {
         let limit = self.embedder.settings().timeout;
         let queries: Vec<QueryTexts> = queries.map(|query| with_requests(ranker, query)).collect();
-        let asked = self.runtime.block_on(self.embedder.kept_queries(&queries, limit));
+        let asked = self.runtime.block_on(self.embedder.embed_cached_queries(&queries, limit));
         let told = |error: &EmbeddingError| missed("ranking the queries without embeddings", error);
         let Ok(vectors) = asked.inspect_err(told) else { return Vectors::default() };
         let (lacking, all) = (lacking(queries.iter().map(|query| &query.whole), &vectors), queries.len());

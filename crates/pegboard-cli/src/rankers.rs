@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use pegboard_core::Ranker;
 use pegboard_discovery::DialectName;
 use pegboard_engine::{Hinted, Hybrid, Keyword, Lexical, Model, RegexRanker, Sequence, kept::KeepsIndex};
-use pegboard_llm::embeddings::{Embedded, Embedder};
+use pegboard_llm::embeddings::{Embedder, EmbeddingRanker};
 #[cfg(feature = "bm25")]
 use pegboard_tantivy::Bm25;
 use tokio::runtime::Handle;
@@ -134,7 +134,7 @@ pub(crate) fn shared_rankers(
         Arc::clone(made.entry(name).or_insert_with(|| {
             let ranker: Arc<dyn Ranker> = Arc::from(name.build(model.as_ref(), token_bonus));
             match &embedder {
-                Some((embedder, runtime)) => Embedded::under(ranker, embedder, runtime),
+                Some((embedder, runtime)) => EmbeddingRanker::wrap(ranker, embedder, runtime),
                 None => ranker,
             }
         }))

@@ -167,13 +167,13 @@ async fn measure(
         usage.cached += said.usage.cached;
         usage.cache_written += said.usage.cache_written;
         let began = Instant::now();
-        conversation.heard(&said);
+        conversation.record_turn(&said);
         let answer = |call| match conversation.call(call) {
             Called::Answered(result) => result,
             Called::Invoke(_) => CallResult::text(call.clone(), "done"),
         };
         let results: Vec<CallResult> = said.calls.iter().map(answer).collect();
-        conversation.answer(&results);
+        conversation.add_results(&results);
         spent += began.elapsed();
         times.push(spent.as_secs_f64() * 1e6);
     }

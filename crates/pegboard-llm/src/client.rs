@@ -1,4 +1,4 @@
-//! Carries requests to a provider.
+//! The HTTP client of a provider.
 
 use std::{env, time::Duration};
 
@@ -15,30 +15,29 @@ use crate::{
     wire::{Delta, Request, Turn, Wire, WireError},
 };
 
-/// A larger answer is refused.
+/// The largest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// So many bytes a streamed answer may take: it says the same in many more words.
+/// The largest streamed answer, in bytes: events add to what they carry.
 const MAX_STREAM: usize = 4 * MAX_ANSWER;
 
-/// So much of a stream is kept to say what it is if it holds no event.
+/// How much of a stream without events is kept to find out what it is.
 const MAX_HEAD: usize = 4096;
 
-/// So much of a refusal is told.
+/// The longest message of a refusal that is reported, in characters.
 const MAX_REFUSAL: usize = 2000;
 
-/// How requests are made.
+/// Timeouts and retries of requests.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long the provider may be silent.
+    /// How long to wait for the next data of the provider.
     pub timeout: Duration,
-    /// How often a request is tried again when the provider is busy or away.
+    /// How often a request is retried when the provider is overloaded or unreachable.
     pub max_retries: u32,
-    /// How long to wait before the first time; it doubles. What the provider asks for counts
-    /// more.
-    pub first_pause: Duration,
-    /// The longest pause, whoever asks for it.
-    pub longest_pause: Duration,
+    /// The delay before the first retry; it doubles. A `retry-after` header takes precedence.
+    pub initial_backoff: Duration,
+    /// The longest delay, also of a `retry-after` header.
+    pub max_backoff: Duration,
 }
 
 impl Default for Settings {
@@ -46,13 +45,13 @@ impl Default for Settings {
         Self {
             timeout: Duration::from_secs(300),
             max_retries: 4,
-            first_pause: Duration::from_millis(500),
-            longest_pause: Duration::from_secs(60),
+            initial_backoff: Duration::from_millis(500),
+            max_backoff: Duration::from_secs(60),
         }
     }
 }
 
-/// Why there is no client.
+/// The client cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -64,30 +63,30 @@ pub enum ClientError {
         /// The variable that would hold it.
         variable: &'static str,
     },
-    /// A variable does not hold an address.
+    /// A variable does not hold a URL.
     #[error("`{variable}` must begin with `http://` or `https://`")]
     BaseUrl {
         /// The variable.
         variable: &'static str,
     },
-    /// HTTP cannot be set up.
+    /// The HTTP client cannot be created.
     #[error("cannot create an HTTP client")]
     Http(#[source] reqwest::Error),
 }
 
-/// Why a request got no turn.
+/// A request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The provider refuses.
+    /// The provider rejected the request.
     #[error("the provider answered with HTTP status {status}: {message}")]
     Refused {
         /// The status.
         status: u16,
-        /// What it says.
+        /// The message of the provider.
         message: String,
     },
-    /// It could not be reached.
+    /// The provider could not be reached.
     #[error("cannot reach the provider at {origin}")]
     Unreachable {
         /// The scheme, host and port that were tried.
@@ -95,10 +94,10 @@ pub enum SendError {
         /// The reason.
         source: reqwest::Error,
     },
-    /// It went silent.
+    /// The provider sent no data for this long.
     #[error("no data from the provider for {} s", .0.as_secs_f32())]
-    Silent(Duration),
-    /// What it sent is no turn.
+    TimedOut(Duration),
+    /// The answer is not a turn.
     #[error(transparent)]
     Wire(#[from] WireError),
     /// The answer is an HTML page.
@@ -110,47 +109,47 @@ pub enum SendError {
     /// The answer has no body.
     #[error("the provider answered with an empty body")]
     Empty,
-    /// What it sent is no answer at all.
+    /// The answer is not valid.
     #[error("invalid response from the provider: {0}")]
-    Garbled(String),
+    Invalid(String),
 }
 
 impl SendError {
-    /// Whether the provider does not take the request as it is, so that asking again is of no
-    /// use but asking otherwise may be.
+    /// Whether the provider rejected the content of the request, so that only another request may
+    /// be accepted.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { status: 400 | 422, .. })
     }
 
-    /// Whether it is a refusal of which `about` says that it fits.
-    fn speaks_of(&self, provider: Provider, about: fn(Provider, &str) -> bool) -> bool {
+    /// Whether it is a refusal with the cause that `about` recognises.
+    fn is_about(&self, provider: Provider, about: fn(Provider, &str) -> bool) -> bool {
         matches!(self, Self::Refused { message, .. } if self.is_refusal() && about(provider, message))
     }
 
-    /// Whether it may be asked again.
-    fn is_passing(&self) -> bool {
+    /// Whether the same request may succeed later.
+    fn is_retryable(&self, wire: Wire) -> bool {
         match self {
             Self::Refused { status, .. } => matches!(status, 408 | 409 | 429 | 500..=599),
-            Self::Unreachable { .. } | Self::Empty | Self::Wire(WireError::Cut) => true,
-            Self::Wire(WireError::Reported { kind, .. }) => kind == "overloaded_error",
+            Self::Unreachable { .. } | Self::Empty | Self::Wire(WireError::Incomplete) => true,
+            Self::Wire(WireError::Reported { kind, .. }) => wire.format().is_overload(kind),
             _ => false,
         }
     }
 }
 
-/// Why a conversation does not go on.
+/// The next turn of a conversation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TurnError {
     /// The provider would refuse the request.
     #[error(transparent)]
     Rule(#[from] RuleError),
-    /// It was sent, and there is no turn.
+    /// The request was sent and failed.
     #[error(transparent)]
     Send(#[from] SendError),
 }
 
-/// A connection to one provider.
+/// The client of one provider.
 #[derive(Debug)]
 pub struct Client {
     http: reqwest::Client,
@@ -162,18 +161,18 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of `provider` with this key.
+    /// Creates a client of `provider` with this key.
     ///
     /// # Errors
-    /// When HTTP cannot be set up.
+    /// When the HTTP client cannot be created.
     pub fn new(provider: Provider, key: Secret) -> Result<Self, ClientError> {
         Self::with_key(provider, Some(key))
     }
 
-    /// A client without a key, for endpoints that ask for none.
+    /// Creates a client without a key, for endpoints that need none.
     ///
     /// # Errors
-    /// When HTTP cannot be set up.
+    /// When the HTTP client cannot be created.
     pub fn without_key(provider: Provider) -> Result<Self, ClientError> {
         Self::with_key(provider, None)
     }
@@ -187,9 +186,9 @@ impl Client {
         Ok(Self { http, provider, base_url, key, headers: Vec::new(), settings: Settings::default() })
     }
 
-    /// A client with key and base URL from the environment variables that
-    /// [`Provider::variables`] names. An OpenAI-compatible endpoint of another base URL may do
-    /// without a key: a local model has none.
+    /// Creates a client with key and base URL from the environment variables that
+    /// [`Provider::variables`] names. An OpenAI-compatible endpoint at another base URL needs no
+    /// key: a local model has none.
     ///
     /// # Errors
     /// When there is no key, or the base URL is not one.
@@ -205,83 +204,82 @@ impl Client {
         if let Some((variable, _)) = base.as_ref().filter(|(_, url)| !is_url(url)) {
             return Err(ClientError::BaseUrl { variable });
         }
-        let may_lack_key = matches!(provider, Provider::OpenAi | Provider::OpenAiResponses) && base.is_some();
+        let may_lack_key = provider.profile().is_key_optional && base.is_some();
         let key = variables.keys.iter().find_map(set).map(Secret::new);
         if key.is_none() && !may_lack_key {
             return Err(ClientError::NoKey { provider: provider.as_str(), variable: variables.keys[0] });
         }
         let client = Self::with_key(provider, key)?;
         Ok(match base {
-            // Google's own programs put the version behind it.
-            Some(("GOOGLE_GEMINI_BASE_URL", url)) if !ends_in_version(&url) => {
-                client.with_base_url(format!("{}/v1beta", url.trim_end_matches('/')))
-            }
-            Some((_, url)) => client.with_base_url(url),
+            Some((variable, url)) => client.with_base_url((provider.profile().adapt_base_url)(variable, url)),
             None => client,
         })
     }
 
-    /// Another address: a compatible endpoint, a proxy.
+    /// Sets the base URL, for a compatible endpoint or a proxy.
     #[must_use]
     pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = url.into().trim_end_matches('/').to_owned();
         self
     }
 
-    /// A header that every request carries.
+    /// Adds a header to every request.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<String>, value: Secret) -> Self {
         self.headers.push((name.into(), value));
         self
     }
 
-    /// Other settings.
+    /// Sets timeouts and retries.
     #[must_use]
     pub fn with_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Makes a request and waits for the whole answer.
+    /// Sends a request and waits for the whole answer.
     ///
     /// # Errors
-    /// When the provider refuses, is away, or sends what is no turn.
+    /// When the provider rejects the request, cannot be reached, or sends an invalid answer.
     pub async fn send(&self, request: &Request) -> Result<Turn, SendError> {
-        self.deliver(request, request.is_streamed, &mut |_| {}).await
+        self.send_with_retries(request, request.is_streamed, &mut |_| {}).await
     }
 
-    /// Makes a request and passes on every piece of the answer. Once text or thinking was passed on,
-    /// a failure is not retried; before that a stream that was cut is, so that the same
-    /// [`Delta::Call`] may come twice. A call counts only when the whole turn is there.
+    /// Sends a request and passes every piece of the answer to `on_delta`. After text or thinking
+    /// a failure is not retried; before it an incomplete stream is, so that the same
+    /// [`Delta::Call`] may come twice. Only the calls of the returned turn may be executed.
     ///
     /// # Errors
     /// As [`send`](Self::send).
-    pub async fn stream(&self, request: &Request, mut tell: impl FnMut(Delta) + Send) -> Result<Turn, SendError> {
-        self.deliver(request, true, &mut tell).await
+    pub async fn stream(&self, request: &Request, mut on_delta: impl FnMut(Delta) + Send) -> Result<Turn, SendError> {
+        self.send_with_retries(request, true, &mut on_delta).await
     }
 
-    async fn deliver(
+    async fn send_with_retries(
         &self,
         request: &Request,
         is_streamed: bool,
-        tell: &mut (dyn FnMut(Delta) + Send + '_),
+        on_delta: &mut (dyn FnMut(Delta) + Send + '_),
     ) -> Result<Turn, SendError> {
-        let mut has_told = false;
+        let wire = self.provider.wire();
+        let mut has_shown = false;
         let mut failures = 0;
         loop {
-            let mut tell = |delta| {
+            let mut on_delta = |delta| {
                 let is_shown = match &delta {
                     // Some endpoints begin with an empty piece.
                     Delta::Text(text) | Delta::Thinking(text) if text.is_empty() => return,
                     Delta::Text(_) | Delta::Thinking(_) => true,
                     Delta::Call(_) => false,
                 };
-                has_told |= is_shown;
-                tell(delta);
+                has_shown |= is_shown;
+                on_delta(delta);
             };
-            match self.once(request, is_streamed, &mut tell).await {
-                Err((error, asked)) if error.is_passing() && !has_told && failures < self.settings.max_retries => {
-                    let pause = self.pause(failures, asked);
+            match self.send_once(request, is_streamed, &mut on_delta).await {
+                Err((error, asked))
+                    if error.is_retryable(wire) && !has_shown && failures < self.settings.max_retries =>
+                {
+                    let pause = self.retry_delay(failures, asked);
                     tracing::debug!(provider = self.provider.as_str(), %error, retry_in = ?pause, "request retried");
                     tokio::time::sleep(pause).await;
                     failures += 1;
@@ -291,46 +289,46 @@ impl Client {
         }
     }
 
-    /// The next turn of a conversation. Where the provider refuses cache breakpoints or thoughts
-    /// in the history, it is asked without them; a delivery that it refuses is replaced by a
-    /// simpler one, and [`Conversation::choice`] says so. If that is of no use, the conversation stays as it
-    /// was, and the first refusal is told.
+    /// Sends the next request of a conversation and adds the turn to it. A request that the provider
+    /// rejects because of cache breakpoints, thinking or the delivery is retried without these; a
+    /// changed delivery is in [`Conversation::choice`]. If the retry fails as well, the conversation
+    /// stays as it was, and the first error is returned.
     ///
     /// # Errors
     /// As [`send`](Self::send), and when the provider would refuse the request.
     pub async fn next_turn(
         &self,
         conversation: &mut Conversation,
-        mut tell: Option<&mut (dyn FnMut(Delta) + Send)>,
+        mut on_delta: Option<&mut (dyn FnMut(Delta) + Send)>,
     ) -> Result<Turn, TurnError> {
-        let error = match self.attempt(conversation, &mut tell).await {
+        let error = match self.attempt(conversation, &mut on_delta).await {
             Err(TurnError::Send(error)) if error.is_refusal() => error,
             other => return other,
         };
-        let before = conversation.standing();
-        if error.speaks_of(self.provider, refusal::blames_cache) && conversation.stop_caching() {
+        let before = conversation.snapshot();
+        if error.is_about(self.provider, refusal::is_about_cache) && conversation.disable_cache() {
             tracing::warn!(model = %conversation.model(), %error, "request retried without cache breakpoints");
-            match self.attempt(conversation, &mut tell).await {
+            match self.attempt(conversation, &mut on_delta).await {
                 Ok(turn) => return Ok(turn),
-                Err(_) => conversation.stand_again(before),
+                Err(_) => conversation.restore(before),
             }
         }
-        let before = conversation.standing();
-        if error.speaks_of(self.provider, refusal::blames_thoughts) && conversation.forget_thoughts() {
+        let before = conversation.snapshot();
+        if error.is_about(self.provider, refusal::is_about_thinking) && conversation.omit_thinking() {
             tracing::warn!(model = %conversation.model(), %error, "request retried without thinking");
-            match self.attempt(conversation, &mut tell).await {
+            match self.attempt(conversation, &mut on_delta).await {
                 Ok(turn) => return Ok(turn),
-                Err(_) => conversation.stand_again(before),
+                Err(_) => conversation.restore(before),
             }
         }
-        let before = conversation.standing();
-        // A model that may not know a delivery at all may refuse it in any words.
-        let is_about_delivery =
-            conversation.choice().is_tentative || error.speaks_of(self.provider, refusal::blames_delivery);
-        if is_about_delivery && conversation.fall_back() {
-            match self.attempt(conversation, &mut tell).await {
+        let before = conversation.snapshot();
+        // A model that may not support a delivery at all may reject it with any message.
+        let may_be_delivery =
+            conversation.choice().is_tentative || error.is_about(self.provider, refusal::is_about_delivery);
+        if may_be_delivery && conversation.fall_back() {
+            match self.attempt(conversation, &mut on_delta).await {
                 Ok(turn) => return Ok(turn),
-                Err(_) => conversation.stand_again(before),
+                Err(_) => conversation.restore(before),
             }
         }
         Err(error.into())
@@ -339,46 +337,47 @@ impl Client {
     async fn attempt(
         &self,
         conversation: &mut Conversation,
-        tell: &mut Option<&mut (dyn FnMut(Delta) + Send)>,
+        on_delta: &mut Option<&mut (dyn FnMut(Delta) + Send)>,
     ) -> Result<Turn, TurnError> {
-        let request = conversation.request(tell.is_some())?;
-        let turn = match tell {
-            Some(tell) => self.stream(&request, &mut **tell).await?,
+        let request = conversation.request(on_delta.is_some())?;
+        let turn = match on_delta {
+            Some(on_delta) => self.stream(&request, &mut **on_delta).await?,
             None => self.send(&request).await?,
         };
-        conversation.heard(&turn);
+        conversation.record_turn(&turn);
         Ok(turn)
     }
 
-    fn pause(&self, failures: u32, asked: Option<Duration>) -> Duration {
-        let own = self.settings.first_pause.saturating_mul(1 << failures.min(10));
-        asked.unwrap_or(own).min(self.settings.longest_pause)
+    fn retry_delay(&self, failures: u32, asked: Option<Duration>) -> Duration {
+        let own = self.settings.initial_backoff.saturating_mul(1 << failures.min(10));
+        asked.unwrap_or(own).min(self.settings.max_backoff)
     }
 
-    async fn once(
+    async fn send_once(
         &self,
         request: &Request,
         is_streamed: bool,
-        tell: &mut (dyn FnMut(Delta) + Send + '_),
+        on_delta: &mut (dyn FnMut(Delta) + Send + '_),
     ) -> Result<Turn, (SendError, Option<Duration>)> {
         let wire = self.provider.wire();
         let url = format!("{}{}", self.base_url, wire.path(&request.model, is_streamed));
-        let mut post = self.http.post(url).header("content-type", "application/json").headers(self.credentials());
+        let mut post = self.http.post(url).header("content-type", "application/json").headers(self.headers());
         for (name, value) in &self.headers {
             post = post.header(name, value.expose());
         }
         let sent = post.body(wire.encode(request, is_streamed)).send();
         let response =
-            self.in_time(sent).await.and_then(|sent| sent.map_err(unreachable)).map_err(|error| (error, None))?;
+            self.with_timeout(sent).await.and_then(|sent| sent.map_err(unreachable)).map_err(|error| (error, None))?;
         let (status, asked) = (response.status(), retry_after(response.headers()));
         if !status.is_success() {
             return Err((self.refusal(status, response).await, asked));
         }
-        let answer = if is_streamed { self.collect(wire, response, tell).await } else { self.whole(response).await };
+        let answer =
+            if is_streamed { self.read_stream(wire, response, on_delta).await } else { self.read_json(response).await };
         answer.and_then(|answer| Ok(wire.turn(&answer)?)).map_err(|error| (error, asked))
     }
 
-    fn credentials(&self) -> HeaderMap {
+    fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let mut put = |name: &'static str, value: String| {
             if let Ok(mut value) = reqwest::header::HeaderValue::try_from(value) {
@@ -386,57 +385,48 @@ impl Client {
                 headers.insert(name, value);
             }
         };
-        if self.provider.wire() == Wire::Anthropic {
-            put("anthropic-version", "2023-06-01".to_owned());
-        }
-        let Some(key) = self.key.as_ref().map(Secret::expose) else { return headers };
-        match self.provider {
-            Provider::Anthropic | Provider::MiniMax => put("x-api-key", key.to_owned()),
-            Provider::Gemini => put("x-goog-api-key", key.to_owned()),
-            Provider::OpenAi | Provider::OpenAiResponses | Provider::MiniMaxChat => {
-                put("authorization", format!("Bearer {key}"));
-            }
-        }
+        let key = self.key.as_ref().map(Secret::expose);
+        self.provider.wire().format().headers(key).into_iter().for_each(|(name, value)| put(name, value));
         headers
     }
 
-    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, SendError> {
-        tokio::time::timeout(self.settings.timeout, work).await.map_err(|_| SendError::Silent(self.settings.timeout))
+    async fn with_timeout<T>(&self, work: impl Future<Output = T>) -> Result<T, SendError> {
+        tokio::time::timeout(self.settings.timeout, work).await.map_err(|_| SendError::TimedOut(self.settings.timeout))
     }
 
     async fn refusal(&self, status: StatusCode, response: Response) -> SendError {
-        let body = self.whole_text(response).await.unwrap_or_default();
+        let body = self.read_text(response).await.unwrap_or_default();
         SendError::Refused { status: status.as_u16(), message: refusal_message(&body) }
     }
 
-    async fn whole_text(&self, mut response: Response) -> Result<String, SendError> {
+    async fn read_text(&self, mut response: Response) -> Result<String, SendError> {
         let mut body = Vec::new();
-        while let Some(chunk) = self.in_time(response.chunk()).await?.map_err(unreachable)? {
+        while let Some(chunk) = self.with_timeout(response.chunk()).await?.map_err(unreachable)? {
             if body.len() + chunk.len() > MAX_ANSWER {
-                return Err(SendError::Garbled(format!("over the limit of {MAX_ANSWER} bytes")));
+                return Err(SendError::Invalid(format!("over the limit of {MAX_ANSWER} bytes")));
             }
             body.extend_from_slice(&chunk);
         }
-        String::from_utf8(body).map_err(|_| SendError::Garbled("not UTF-8".to_owned()))
+        String::from_utf8(body).map_err(|_| SendError::Invalid("not UTF-8".to_owned()))
     }
 
-    async fn whole(&self, response: Response) -> Result<Value, SendError> {
-        let body = self.whole_text(response).await?;
+    async fn read_json(&self, response: Response) -> Result<Value, SendError> {
+        let body = self.read_text(response).await?;
         serde_json::from_str(&body).map_err(|error| not_json(&body, &error))
     }
 
-    async fn collect(
+    async fn read_stream(
         &self,
         wire: Wire,
         mut response: Response,
-        tell: &mut (dyn FnMut(Delta) + Send + '_),
+        on_delta: &mut (dyn FnMut(Delta) + Send + '_),
     ) -> Result<Value, SendError> {
-        let mut collector = wire.collector();
+        let mut collector = wire.format().collector();
         let mut reader = EventReader::new(MAX_ANSWER);
         let (mut total, mut head, mut has_events) = (0, Vec::new(), false);
-        // A connection that breaks ends the answer; whether it was whole the collector knows.
+        // A broken connection ends the answer; the collector knows whether it is complete.
         let is_broken = loop {
-            let chunk = match self.in_time(response.chunk()).await? {
+            let chunk = match self.with_timeout(response.chunk()).await? {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => break false,
                 Err(_) => break true,
@@ -446,17 +436,17 @@ impl Client {
                 head.extend_from_slice(&chunk);
             }
             if total > MAX_STREAM {
-                return Err(SendError::Garbled(format!("over the limit of {MAX_STREAM} bytes")));
+                return Err(SendError::Invalid(format!("over the limit of {MAX_STREAM} bytes")));
             }
-            let events = reader.push(&chunk).map_err(|error| SendError::Garbled(error.to_string()))?;
+            let events = reader.push(&chunk).map_err(|error| SendError::Invalid(error.to_string()))?;
             for event in events.into_iter().filter(|event| !event.data.is_empty() && event.data != "[DONE]") {
                 let Ok(data) = serde_json::from_str::<Value>(&event.data) else {
-                    return Err(SendError::Garbled("an event is not JSON".to_owned()));
+                    return Err(SendError::Invalid("an event is not JSON".to_owned()));
                 };
                 // Some endpoints name their events in the data alone.
                 let kind = data.get("type").and_then(Value::as_str).unwrap_or(&event.kind).to_owned();
                 has_events = true;
-                collector.event(&kind, &data)?.into_iter().for_each(&mut *tell);
+                collector.event(&kind, &data)?.into_iter().for_each(&mut *on_delta);
             }
         };
         if !has_events {
@@ -464,7 +454,7 @@ impl Client {
             if head.trim().is_empty() && !is_broken {
                 return Err(SendError::Empty);
             }
-            if let Some(title) = page::title(&head) {
+            if let Some(title) = page::html_title(&head) {
                 return Err(SendError::Page { title });
             }
         }
@@ -472,29 +462,23 @@ impl Client {
     }
 }
 
-/// Whether the path of an address ends in a version of the API, such as `v1beta`.
-fn ends_in_version(url: &str) -> bool {
-    let last = url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
-}
-
-/// Why a whole answer is not JSON.
+/// Returns the error for an answer that is not JSON.
 fn not_json(body: &str, error: &serde_json::Error) -> SendError {
     if body.trim().is_empty() {
         return SendError::Empty;
     }
-    match page::title(body) {
+    match page::html_title(body) {
         Some(title) => SendError::Page { title },
-        None => SendError::Garbled(error.to_string()),
+        None => SendError::Invalid(error.to_string()),
     }
 }
 
-/// What the body of a refusal says. Compatible endpoints put it into one field or another.
+/// Returns the message in the body of a refusal. Compatible endpoints use different fields.
 fn refusal_message(body: &str) -> String {
     if body.trim().is_empty() {
         return "(empty body)".to_owned();
     }
-    if let Some(title) = page::title(body) {
+    if let Some(title) = page::html_title(body) {
         return format!("an HTML page (`{title}`)");
     }
     let value: Value = serde_json::from_str(body).unwrap_or_default();
@@ -503,13 +487,13 @@ fn refusal_message(body: &str) -> String {
     excerpt(message, MAX_REFUSAL).into_owned()
 }
 
-/// The error without the path and query of the address, which may hold a secret.
+/// Returns the error without the path and query of the URL, which may hold a secret.
 fn unreachable(error: reqwest::Error) -> SendError {
     let origin = error.url().map_or_else(|| "its address".to_owned(), |url| url.origin().ascii_serialization());
     SendError::Unreachable { origin, source: error.without_url() }
 }
 
-/// How long the provider asks to be left alone.
+/// Returns the delay that the provider asks for.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|n| n.is_finite());
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"))?;

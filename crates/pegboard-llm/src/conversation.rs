@@ -1,48 +1,50 @@
-//! One conversation with a model: what is said, what it sees, what it may call.
+//! One conversation with a model: its history, its tool list, its calls.
 //!
-//! Nothing here reaches a network. A request comes out, an answer goes in; who carries them is
-//! up to the caller ([`Client`](crate::client::Client) does).
+//! Nothing here reaches a network. The conversation makes requests and takes in answers; the
+//! caller sends them ([`Client`](crate::client::Client) does).
 
 use std::collections::HashSet;
 
 use pegboard_core::{Vectors, vectors::Soon};
 use pegboard_discovery::{Session, Target, ToolDefinition};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::{
-    bonds::Bonds,
+    bound_thinking::BoundThinking,
     delivery::{self, Choice, Delivery, DeliveryError},
     instructions::instructions,
-    mend::{self, Terms},
     model::Model,
     rules::{self, RuleError},
-    shelf::{Needs, Shelf},
-    transcript::{Messages, called_without_reference},
-    wire::{CallResult, PromptCache, Request, ToolCall, ToolChoice, Turn, Wire},
+    tool_list::{RequiredTools, ToolList},
+    transcript::Messages,
+    wire::{
+        CallResult, PromptCache, Request, ToolCall, ToolChoice, Turn, Wire,
+        repair::{self, RepairContext},
+    },
 };
 
 /// Why a conversation cannot begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConversationError {
-    /// There is nothing to call and nothing to find.
+    /// The session has no tools.
     #[error("tools is required")]
     NoTools,
-    /// Two visible tools of one name.
+    /// Two visible tools have one name.
     #[error("duplicate tool name: {0}")]
     DuplicateTool(String),
-    /// The delivery cannot be had.
+    /// The requested delivery is not possible.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Called {
-    /// It is answered.
+    /// The conversation has answered the call.
     Answered(CallResult),
-    /// A tool of the catalog is to be called; its result goes into
-    /// [`Conversation::answer`].
+    /// The program must call a tool of the catalog and add its result with
+    /// [`Conversation::add_results`].
     Invoke(Target),
 }
 
@@ -52,94 +54,95 @@ pub struct Conversation {
     model: Model,
     session: Session,
     choice: Choice,
-    shelf: Shelf,
+    tool_list: ToolList,
     system: Option<String>,
     messages: Vec<Value>,
     tool_choice: ToolChoice,
     max_tokens: Option<u64>,
     cache: PromptCache,
-    /// Fields that every request gets beside ours.
+    /// Further fields of every request.
     extra: Map<String, Value>,
-    bonds: Bonds,
-    /// So many messages are sent without the thoughts in them.
-    without_thoughts: usize,
-    /// How to find tools, as the model was told.
+    bound_thinking: BoundThinking,
+    /// How many messages at the beginning are sent without thinking.
+    without_thinking: usize,
+    /// The section of the system prompt about finding tools.
     instructions: Option<String>,
     /// Whether the history was read.
     has_begun: bool,
-    /// Whether the history came from elsewhere, and may hold messages of ours.
+    /// Whether the history was resumed, and may hold reminders already.
     is_resumed: bool,
-    /// Whether the model has been heard since the user said something.
-    is_heard: bool,
+    /// Whether the model has answered the last message of the user.
+    is_answered: bool,
 }
 
-/// How a conversation stood before something was tried that may not work out.
+/// The state of a conversation before an attempt that may fail.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct Snapshot {
     choice: Choice,
-    shelf: Shelf,
+    tool_list: ToolList,
     messages: Vec<Value>,
-    bonds: Bonds,
-    without_thoughts: usize,
+    bound_thinking: BoundThinking,
+    without_thinking: usize,
     cache: PromptCache,
     instructions: Option<String>,
 }
 
 impl Conversation {
-    /// A conversation with `model` in which the tools of `session` can be found. `wish` is how
-    /// the model is told of them; without one the best way that it knows.
+    /// Creates a conversation with `model` that can find the tools of `session`. Without a
+    /// `requested` delivery, the best one that the model supports is used.
     ///
     /// # Errors
-    /// When there are no tools, two have one name, or the wish cannot be had.
-    pub fn new(model: Model, session: Session, wish: Option<Delivery>) -> Result<Self, ConversationError> {
+    /// When there are no tools, two have one name, or the requested delivery is not possible.
+    pub fn new(model: Model, session: Session, requested: Option<Delivery>) -> Result<Self, ConversationError> {
         if session.known_names().is_empty() {
             return Err(ConversationError::NoTools);
         }
-        Self::expecting(model, session, wish)
+        Self::expecting(model, session, requested)
     }
 
-    /// [`new`](Self::new) where there may be no tools yet, or none at all.
+    /// Creates a conversation like [`new`](Self::new) with a session that may have no tools yet.
     ///
     /// # Errors
-    /// When two visible tools have one name, or the wish cannot be had.
-    pub fn expecting(model: Model, session: Session, wish: Option<Delivery>) -> Result<Self, ConversationError> {
+    /// When two visible tools have one name, or the requested delivery is not possible.
+    pub fn expecting(model: Model, session: Session, requested: Option<Delivery>) -> Result<Self, ConversationError> {
         let mut names = HashSet::new();
         for tool in session.visible() {
             if !names.insert(tool.name.clone()) {
                 return Err(ConversationError::DuplicateTool(tool.name.clone()));
             }
         }
-        let choice = delivery::choose_for(&model, &session, wish)?;
+        let choice = delivery::choose_for(&model, &session, requested)?;
         tracing::debug!(model = %model, delivery = %choice.delivery, reason = choice.reason, "conversation started");
-        let shelf = Shelf::new(model.provider.wire(), choice.delivery);
+        let wire = model.provider.wire();
+        let (tool_list, bound_thinking) = (ToolList::new(wire, choice.delivery), BoundThinking::new(wire));
         Ok(Self {
             model,
             session,
             choice,
-            shelf,
+            tool_list,
             system: None,
             messages: Vec::new(),
             tool_choice: ToolChoice::Auto,
             max_tokens: None,
             cache: PromptCache::default(),
             extra: Map::new(),
-            bonds: Bonds::default(),
-            without_thoughts: 0,
+            bound_thinking,
+            without_thinking: 0,
             instructions: None,
             has_begun: false,
             is_resumed: false,
-            is_heard: false,
+            is_answered: false,
         })
     }
 
-    /// What the model is told to be. How to find tools is added to it.
+    /// Sets the system prompt. Instructions for finding tools are added to it.
     #[must_use]
     pub fn with_system(mut self, text: impl Into<String>) -> Self {
         self.system = Some(text.into());
         self
     }
 
-    /// Tokens that the model may write in a turn.
+    /// Sets the limit on output tokens of a turn.
     #[must_use]
     pub fn with_max_tokens(mut self, most: u64) -> Self {
         self.max_tokens = Some(most);
@@ -162,12 +165,12 @@ impl Conversation {
         self
     }
 
-    /// Which tool the model must use from now on.
+    /// Sets which tool the model must use from now on.
     pub fn set_tool_choice(&mut self, choice: ToolChoice) {
         self.tool_choice = choice;
     }
 
-    /// How the model is told of tools, and why so.
+    /// The delivery of found tools, and the reason for it.
     pub fn choice(&self) -> &Choice {
         &self.choice
     }
@@ -177,12 +180,12 @@ impl Conversation {
         &self.model
     }
 
-    /// How the model writes.
+    /// The form in which the model's API writes conversations.
     pub fn wire(&self) -> Wire {
         self.model.provider.wire()
     }
 
-    /// What was said, in the wire's own form.
+    /// The history, in the form of the wire.
     pub fn messages(&self) -> &[Value] {
         &self.messages
     }
@@ -197,88 +200,84 @@ impl Conversation {
         &mut self.session
     }
 
-    /// Goes on from another history: a saved one of the same model, or this one compacted. What
-    /// the provider was shown is forgotten; what the history says was found is loaded again.
-    /// A model whose thoughts are bound to what was said before them gets back those of this
-    /// conversation that still stand behind the same, and no others.
+    /// Replaces the history: with a saved one of the same model, or with this one compacted. The
+    /// tool list starts anew, and tools that the history has found are loaded again. A model whose
+    /// thinking is bound to its prefix gets only thinking of this conversation whose prefix has
+    /// not changed.
     pub fn resume(&mut self, messages: Vec<Value>) {
         self.messages = messages;
-        self.without_thoughts = 0;
+        self.without_thinking = 0;
         self.has_begun = false;
         self.is_resumed = true;
-        self.is_heard = false;
+        self.is_answered = false;
         self.instructions = None;
-        self.shelf = Shelf::new(self.wire(), self.choice.delivery);
+        self.tool_list = ToolList::new(self.wire(), self.choice.delivery);
     }
 
-    /// [`resume`](Self::resume) with a history that was held with `model`. What only that
-    /// model can read is left out if it is another one: thoughts, signatures, numbers.
+    /// Replaces the history like [`resume`](Self::resume) with one of `model`. If that is another
+    /// model, its thinking, signatures and ids are left out, which only it can read.
     pub fn resume_from(&mut self, messages: Vec<Value>, model: &Model) {
         let is_other = *model != self.model;
-        let messages = if is_other { mend::for_another(&self.model, &messages) } else { messages };
+        let messages = if is_other { repair::history_for(&self.model, &messages) } else { messages };
         self.resume(messages);
     }
 
-    /// The history with the names of loaded tools written into it, for whoever is about to
-    /// compact it: messages that [`marked_messages`](crate::transcript::marked_messages) finds
-    /// must stay.
+    /// Returns the history with the names of loaded tools written into it, for compaction.
+    /// Messages that [`marked_messages`](crate::transcript::marked_messages) finds must stay.
     pub fn marked_history(&mut self) -> Vec<Value> {
         let mut transcript = Messages { keeps_loaded: true, ..Messages::new(self.wire(), self.messages.clone()) };
         self.session.follow(&mut transcript);
         transcript.messages
     }
 
-    /// Says something to the model. A turn that it has paused is over then.
+    /// Adds a message of the user. It ends a turn that the model has paused.
     pub fn say(&mut self, text: &str) {
-        self.close_pause();
+        self.end_paused_turn();
         self.messages.push(self.wire().user(text));
-        self.is_heard = false;
+        self.is_answered = false;
     }
 
-    /// Takes back what was said last, for a question that got no answer. Nothing happens
-    /// where something else came last, or the model has answered, be it without a word.
-    pub fn unsay(&mut self) {
+    /// Removes the last message if it is the user's and the model has not answered it, not even
+    /// with an empty turn.
+    pub fn remove_unanswered(&mut self) {
         let Some(last) = self.messages.len().checked_sub(1) else { return };
         let transcript = Messages::new(self.wire(), self.messages.clone());
-        let is_ours = (self.has_begun || self.is_resumed) && transcript.is_ours(last);
-        if !self.is_heard && !is_ours && transcript.is_user_text(last) {
+        let is_marker = (self.has_begun || self.is_resumed) && transcript.is_marker(last);
+        if !self.is_answered && !is_marker && transcript.is_user_text(last) {
             self.messages.pop();
         }
     }
 
-    /// Takes back everything behind the first `messages` messages, for a turn that turned out
-    /// to be of no use. What was loaded stays loaded. The first request of a conversation may
-    /// put a message of its own in front; a number from before it does not count that one.
+    /// Removes everything after the first `messages` messages. Loaded tools stay loaded. The first
+    /// request of a conversation may insert a reminder at the head; a count from before it does not
+    /// include that message.
     pub fn rewind(&mut self, messages: usize) {
         if messages >= self.messages.len() {
             return;
         }
         self.messages.truncate(messages);
-        self.bonds.forget_from(messages);
-        self.without_thoughts = self.without_thoughts.min(messages);
-        self.is_heard = false;
-        // What marks the beginning is gone too.
+        self.bound_thinking.forget_from(messages);
+        self.without_thinking = self.without_thinking.min(messages);
+        self.is_answered = false;
+        // The reminder is gone too.
         self.has_begun &= messages > 0;
     }
 
-    /// Ends a turn that the model has paused and will not go on with: what it had its provider
-    /// begin and never got is taken out, since nobody may speak behind it.
-    pub fn close_pause(&mut self) {
-        if self.wire() == Wire::Anthropic {
-            mend::close_pause(&mut self.messages);
-            self.bonds.forget_from(self.messages.len());
-        }
+    /// Ends a turn that the model has paused: removes server tool calls without a result, which no
+    /// message of the user may follow.
+    pub fn end_paused_turn(&mut self) {
+        self.wire().format().end_paused_turn(&mut self.messages);
+        self.bound_thinking.forget_from(self.messages.len());
     }
 
-    /// The next request. Whatever the history has been through, it is sent in a form that the
-    /// provider takes.
+    /// Returns the next request, with a history that the provider accepts.
     ///
     /// # Errors
     /// When the provider would refuse it for something that is not in the history.
     pub fn request(&mut self, is_streamed: bool) -> Result<Request, RuleError> {
         if !std::mem::replace(&mut self.has_begun, true) {
-            // A history that is only ours from here on holds no message of our own yet, whatever
-            // it looks like; its calls were made in this session.
+            // A history that was not resumed holds no reminder yet, whatever it looks like; its
+            // calls were made in this session.
             let said = std::mem::take(&mut self.messages);
             let (known, said) = if self.is_resumed { (said, Vec::new()) } else { (Vec::new(), said) };
             let mut transcript = Messages::new(self.wire(), known);
@@ -286,12 +285,12 @@ impl Conversation {
             self.messages = transcript.messages;
             self.messages.extend(said);
         }
-        let mut sent = mend::sendable(&self.terms(), &self.messages);
-        self.restock(&sent);
-        let system = self.full_system();
-        let tools = self.shelf.tools().to_vec();
-        if self.model.binds_thinking() {
-            self.bonds.loosen(&tools, system.as_deref(), &mut sent, &mut self.messages);
+        let mut sent = self.wire().format().repair(&self.repair_context(), &self.messages);
+        self.update_tool_list(&sent);
+        let system = self.system_prompt();
+        let tools = self.tool_list.tools().to_vec();
+        if self.model.capabilities().binds_thinking {
+            self.bound_thinking.remove_detached(&tools, system.as_deref(), &mut sent, &mut self.messages);
         }
         let request = Request {
             model: self.model.name.clone(),
@@ -308,45 +307,39 @@ impl Conversation {
         Ok(request)
     }
 
-    fn terms(&self) -> Terms<'_> {
-        Terms {
-            wire: self.wire(),
+    fn repair_context(&self) -> RepairContext<'_> {
+        RepairContext {
             delivery: self.choice.delivery,
             search: self.session.search_name().unwrap_or("tool_search"),
-            without_thoughts: self.without_thoughts,
-            signs_calls: self.model.signs_calls(),
+            without_thinking: self.without_thinking,
+            signs_calls: self.model.capabilities().signs_calls,
         }
     }
 
-    /// Puts on the shelf what is visible and what the history needs. One that has become too
-    /// full is cleared of what is not visible any more.
-    fn restock(&mut self, sent: &[(usize, Value)]) {
-        let needs = self.needs(sent);
-        self.shelf.update(&self.session, &needs);
-        if self.shelf.len() > self.model.provider.max_tools() {
-            self.shelf = Shelf::new(self.wire(), self.choice.delivery);
-            self.shelf.update(&self.session, &needs);
+    /// Adds the visible tools and those that the history needs to the tool list. A list over the
+    /// provider's limit is made anew, without tools that are not visible any more.
+    fn update_tool_list(&mut self, sent: &[(usize, Value)]) {
+        let required = self.required_tools(sent);
+        self.tool_list.update(&self.session, &required);
+        if self.tool_list.len() > self.model.provider.max_tools() {
+            self.tool_list = ToolList::new(self.wire(), self.choice.delivery);
+            self.tool_list.update(&self.session, &required);
         }
     }
 
-    fn needs(&self, sent: &[(usize, Value)]) -> Needs {
-        let (wire, messages) = (self.wire(), || sent.iter().map(|(_, message)| message));
-        let mut called = called_without_reference(wire, messages());
-        if wire == Wire::Responses && self.choice.delivery == Delivery::Native {
-            // A call without its group belongs to a tool without one.
-            let is_bare = |item: &&Value| item["type"] == "function_call" && item.get("namespace").is_none();
-            called.extend(messages().filter(is_bare).filter_map(|item| item["name"].as_str().map(str::to_owned)));
-        }
+    fn required_tools(&self, sent: &[(usize, Value)]) -> RequiredTools {
+        let messages: Vec<&Value> = sent.iter().map(|(_, message)| message).collect();
+        let called = self.wire().format().undefined_calls(self.choice.delivery, &messages);
         let forced = match &self.tool_choice {
             ToolChoice::Tool(name) => Some(name.clone()),
             _ => None,
         };
-        Needs { forced, called, referenced: mend::references(wire, messages()) }
+        RequiredTools { forced, called, referenced: repair::references(self.wire(), messages.into_iter()) }
     }
 
-    /// What the model is told to be, and how it finds tools. Worked out once: what a provider
-    /// has cached behind it must stay.
-    fn full_system(&mut self) -> Option<String> {
+    /// Returns the system prompt with the instructions for finding tools. These are made once, so
+    /// that the prompt cache stays valid.
+    fn system_prompt(&mut self) -> Option<String> {
         let (session, delivery, wire) = (&self.session, self.choice.delivery, self.model.provider.wire());
         let how = self.instructions.get_or_insert_with(|| instructions(session, wire, delivery)).clone();
         let parts = [self.system.clone().unwrap_or_default(), how];
@@ -354,33 +347,33 @@ impl Conversation {
         (!parts.is_empty()).then(|| parts.join("\n\n"))
     }
 
-    /// Takes in what the model said.
-    pub fn heard(&mut self, turn: &Turn) {
-        if self.model.binds_thinking() {
-            self.bonds.heard(self.messages.len(), turn.echo.first());
+    /// Adds a turn of the model to the history.
+    pub fn record_turn(&mut self, turn: &Turn) {
+        if self.model.capabilities().binds_thinking {
+            self.bound_thinking.record(self.messages.len(), turn.echo.first());
         }
         self.messages.extend(turn.echo.iter().cloned());
-        self.is_heard = true;
+        self.is_answered = true;
         self.choice.is_tentative = false;
     }
 
-    /// Answers a call, or says which tool to call for it.
+    /// Answers a call of a meta-tool, or returns which tool of the catalog to call.
     pub fn call(&mut self, call: &ToolCall) -> Called {
         self.call_with(call, &Vectors::default())
     }
 
-    /// Asks for the vectors of what a call would search for, if somebody makes vectors; they go
-    /// into [`call_with`](Self::call_with).
+    /// Requests the vectors of the queries in a call, for [`call_with`](Self::call_with); `None`
+    /// where the ranker has no source of vectors.
     pub fn vectors_for(&self, call: &ToolCall) -> Option<Soon<Vectors>> {
         self.session.vectors_for(self.name_of(call), &call.arguments)
     }
 
-    /// The name under which the session knows what is called.
+    /// Returns the session's name of the called tool.
     fn name_of<'a>(&'a self, call: &'a ToolCall) -> &'a str {
         self.session.search_name().filter(|_| call.is_search).unwrap_or(&call.name)
     }
 
-    /// [`call`](Self::call) with the vectors that [`vectors_for`](Self::vectors_for) brought.
+    /// Answers a call like [`call`](Self::call), with vectors of [`vectors_for`](Self::vectors_for).
     pub fn call_with(&mut self, call: &ToolCall, vectors: &Vectors) -> Called {
         if call.name.is_empty() && !call.is_search {
             let text = "nothing was called: the call has no tool name; repeat it with the name of a tool";
@@ -394,13 +387,14 @@ impl Conversation {
         }
         let found: Vec<std::sync::Arc<ToolDefinition>> =
             self.session.visible().into_iter().filter(|tool| !before.contains(&tool.name)).collect();
-        let references: Option<Vec<Value>> = match self.choice.delivery {
-            Delivery::Reference => {
-                Some(found.iter().map(|tool| json!({"type": "tool_reference", "tool_name": tool.name})).collect())
-            }
-            Delivery::ClientNative if call.is_search => Some(found.iter().map(|tool| self.wire().tool(tool)).collect()),
-            _ => None,
+        let carries_tools = match self.choice.delivery {
+            Delivery::Reference => true,
+            Delivery::ClientNative => call.is_search,
+            _ => false,
         };
+        let format = self.wire().format();
+        let references: Option<Vec<Value>> =
+            carries_tools.then(|| found.iter().map(|tool| format.reference(tool)).collect());
         let note = references.as_ref().and_then(|_| delivery::note(&answer, &found));
         let (text, is_error) = (answer.reply.to_text(), answer.is_error);
         let references = references.unwrap_or_default();
@@ -408,58 +402,58 @@ impl Conversation {
         Called::Answered(CallResult { call: call.clone(), text, is_error, references, note, metadata })
     }
 
-    /// Puts the answers to all calls of a turn into the conversation.
-    pub fn answer(&mut self, results: &[CallResult]) {
+    /// Adds the results of all calls of a turn to the history.
+    pub fn add_results(&mut self, results: &[CallResult]) {
         self.messages.extend(self.wire().results(results));
     }
 
-    /// Goes over to a simpler delivery after the provider has refused this one; whether there
-    /// is one. What the history says in the way of the old one is sent in words.
+    /// Changes to a simpler delivery after the provider has refused this one; `false` if there is
+    /// none. References in the history are then sent as text.
     pub fn fall_back(&mut self) -> bool {
         let Some(choice) = delivery::fallback(self.choice.delivery, self.model.provider) else { return false };
         tracing::warn!(model = %self.model, delivery = %choice.delivery, reason = choice.reason, "delivery changed");
         self.choice = choice;
-        self.shelf = Shelf::new(self.wire(), self.choice.delivery);
-        // Other tools are in the request now.
+        self.tool_list = ToolList::new(self.wire(), self.choice.delivery);
+        // The request has other tools now.
         self.instructions = None;
         true
     }
 
-    /// Sends no breakpoints of the prompt cache any more; whether there were any.
-    pub(crate) fn stop_caching(&mut self) -> bool {
-        let had_any = self.wire() == Wire::Anthropic && self.cache != PromptCache::Off;
+    /// Stops sending breakpoints of the prompt cache; `false` if there were none.
+    pub(crate) fn disable_cache(&mut self) -> bool {
+        let had_any = self.wire().format().has_cache_breakpoints() && self.cache != PromptCache::Off;
         self.cache = PromptCache::Off;
         had_any
     }
 
-    /// Sends what was said so far without the thoughts in it; whether that is anything new.
-    pub(crate) fn forget_thoughts(&mut self) -> bool {
+    /// Sends the history so far without thinking; `false` if it already is.
+    pub(crate) fn omit_thinking(&mut self) -> bool {
         let all = self.messages.len();
-        std::mem::replace(&mut self.without_thoughts, all) < all
+        std::mem::replace(&mut self.without_thinking, all) < all
     }
 
-    /// How the conversation stands, for whoever tries something else.
-    pub(crate) fn standing(&self) -> Standing {
-        Standing {
+    /// Returns the state of the conversation before an attempt.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
             choice: self.choice.clone(),
-            shelf: self.shelf.clone(),
+            tool_list: self.tool_list.clone(),
             messages: self.messages.clone(),
-            bonds: self.bonds.clone(),
-            without_thoughts: self.without_thoughts,
+            bound_thinking: self.bound_thinking.clone(),
+            without_thinking: self.without_thinking,
             cache: self.cache,
             instructions: self.instructions.clone(),
         }
     }
 
-    /// Goes back to how it stood.
-    pub(crate) fn stand_again(&mut self, standing: Standing) {
-        self.choice = standing.choice;
-        self.shelf = standing.shelf;
-        self.messages = standing.messages;
-        self.bonds = standing.bonds;
-        self.without_thoughts = standing.without_thoughts;
-        self.cache = standing.cache;
-        self.instructions = standing.instructions;
+    /// Goes back to an earlier state.
+    pub(crate) fn restore(&mut self, snapshot: Snapshot) {
+        self.choice = snapshot.choice;
+        self.tool_list = snapshot.tool_list;
+        self.messages = snapshot.messages;
+        self.bound_thinking = snapshot.bound_thinking;
+        self.without_thinking = snapshot.without_thinking;
+        self.cache = snapshot.cache;
+        self.instructions = snapshot.instructions;
     }
 }
 

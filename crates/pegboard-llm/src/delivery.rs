@@ -1,4 +1,4 @@
-//! How a provider is told of tools that were found.
+//! Deliveries: the ways in which found tools reach a model.
 
 use std::{fmt, sync::Arc};
 
@@ -6,24 +6,23 @@ use pegboard_discovery::{Answer, DialectName, Reply, Session, ToolDefinition};
 use serde_json::Value;
 
 use crate::{
-    model::{Model, Provider, Support},
-    wire::Wire,
+    model::{Model, Provider},
+    wire::profile::Support,
 };
 
-/// How a provider is told of tools.
+/// A way in which found tools reach a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
-    /// Only visible tools are sent; found ones are put at the end.
+    /// Only visible tools are sent; found ones are added at the end.
     Inject,
-    /// Found tools are put at the end as deferred ones, and the search is answered with
-    /// references to them: what the provider has cached stays.
+    /// Found tools are added at the end as deferred ones, and the result of the search refers to
+    /// them, so that the prompt cache stays valid.
     Reference,
-    /// All tools are sent, and the provider searches them itself.
+    /// All tools are sent, and the provider searches them.
     Native,
-    /// The provider has a search of its own that we carry out; definitions go back with the
-    /// answer.
+    /// The provider's own search is executed by the client; its result holds the definitions.
     ClientNative,
-    /// The list never changes.
+    /// The tool list never changes.
     Constant,
 }
 
@@ -31,7 +30,7 @@ impl Delivery {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Inject, Self::Reference, Self::Native, Self::ClientNative, Self::Constant];
 
-    /// The name that people use.
+    /// Returns its name in configurations and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Inject => "inject",
@@ -49,34 +48,34 @@ impl fmt::Display for Delivery {
     }
 }
 
-/// A delivery, and why it was chosen.
+/// A delivery, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The delivery.
     pub delivery: Delivery,
     /// The reason, for logs and for people.
     pub reason: String,
-    /// What may go wrong with a delivery that was asked for.
+    /// What may go wrong with a requested delivery.
     pub warning: Option<String>,
-    /// Whether the model may turn out not to understand it; not any more once it has answered.
+    /// Whether the model may not support it; `false` once it has answered.
     pub(crate) is_tentative: bool,
 }
 
-/// A delivery that cannot be had.
+/// A requested delivery is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("delivery `{delivery}` is not possible with `{model}` and the dialect `{dialect}`: {reason}")]
 pub struct DeliveryError {
-    /// What was asked for.
+    /// The requested delivery.
     pub delivery: Delivery,
-    /// Of which model.
+    /// The model.
     pub model: String,
-    /// In which dialect.
+    /// The dialect.
     pub dialect: &'static str,
-    /// Why not.
+    /// The reason.
     pub reason: &'static str,
 }
 
-/// Whether a dialect's search alone makes tools known, so that its answer can carry them.
+/// Whether a search of this dialect loads tools, so that its result can hold them.
 fn loads_by_search(dialect: DialectName) -> bool {
     matches!(dialect, DialectName::Select | DialectName::Schema | DialectName::Gateway)
 }
@@ -86,7 +85,7 @@ fn is_constant(dialect: DialectName) -> bool {
     matches!(dialect, DialectName::Bridge | DialectName::Ranked | DialectName::Code)
 }
 
-/// What speaks against a delivery.
+/// A reason against a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
     /// The wire or the dialect cannot express it.
@@ -95,23 +94,22 @@ enum Obstacle {
     Unverified(&'static str),
 }
 
-/// What speaks against a delivery, if anything does.
+/// Returns the reason against a delivery, if there is one.
 fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<Obstacle> {
     use Obstacle::{Impossible, Unverified};
-    let wire = model.provider.wire();
+    let is_expressible = model.provider.wire().format().deliveries().contains(&delivery);
+    let capabilities = model.capabilities();
     let is_unknown = |support: Support| support == Support::Unknown;
     match delivery {
         Delivery::Inject => None,
         Delivery::Constant => (!is_constant(dialect)).then_some(Impossible("the tool list of this dialect changes")),
-        Delivery::Reference if wire != Wire::Anthropic => {
-            Some(Impossible("only the Anthropic API has tool references"))
-        }
+        Delivery::Reference if !is_expressible => Some(Impossible("only the Anthropic API has tool references")),
         Delivery::Reference if is_constant(dialect) => Some(Impossible("this dialect does not load tools")),
         Delivery::Reference => {
             let reason = "the model is not known to support tool references";
-            is_unknown(model.knows_references()).then_some(Unverified(reason))
+            is_unknown(capabilities.references).then_some(Unverified(reason))
         }
-        Delivery::ClientNative if wire != Wire::Responses => {
+        Delivery::ClientNative if !is_expressible => {
             Some(Impossible("only the OpenAI Responses API has client-executed tool search"))
         }
         Delivery::ClientNative if !loads_by_search(dialect) => {
@@ -119,30 +117,28 @@ fn obstacle(delivery: Delivery, model: &Model, dialect: DialectName) -> Option<O
         }
         Delivery::ClientNative => {
             let reason = "the model is not known to support client-executed tool search";
-            is_unknown(model.knows_client_search()).then_some(Unverified(reason))
+            is_unknown(capabilities.client_search).then_some(Unverified(reason))
         }
-        Delivery::Native if !matches!(wire, Wire::Anthropic | Wire::Responses) => {
-            Some(Impossible("the provider does not have its own tool search"))
-        }
+        Delivery::Native if !is_expressible => Some(Impossible("the provider does not have its own tool search")),
         Delivery::Native if dialect == DialectName::Code => {
             Some(Impossible("in this dialect, programs call the tools, not the model"))
         }
         Delivery::Native => {
             let reason = "the model is not known to support the provider's tool search";
-            let is_unverified = is_unknown(model.knows_references()) && is_unknown(model.knows_client_search());
+            let is_unverified = is_unknown(capabilities.references) && is_unknown(capabilities.client_search);
             is_unverified.then_some(Unverified(reason))
         }
     }
 }
 
-/// Chooses the delivery of found tools to `model`. A `wish` is kept wherever the wire and the dialect can
-/// express it, with a warning if the model is not known to understand it. `native` sends every
-/// definition with every request, and so is never chosen without being wished for.
+/// Chooses the delivery of found tools to `model`. A `requested` delivery is used wherever the wire
+/// and the dialect can express it, with a warning if the model is not known to support it.
+/// `native` sends every definition with every request, and is only used on request.
 ///
 /// # Errors
-/// When the wish cannot be expressed.
-pub fn choose(model: &Model, dialect: DialectName, wish: Option<Delivery>) -> Result<Choice, DeliveryError> {
-    if let Some(delivery) = wish {
+/// When the wire or the dialect cannot express the requested delivery.
+pub fn choose(model: &Model, dialect: DialectName, requested: Option<Delivery>) -> Result<Choice, DeliveryError> {
+    if let Some(delivery) = requested {
         let asked_for = Choice { delivery, reason: "requested".to_owned(), warning: None, is_tentative: false };
         return match obstacle(delivery, model, dialect) {
             None => Ok(asked_for),
@@ -160,7 +156,7 @@ pub fn choose(model: &Model, dialect: DialectName, wish: Option<Delivery>) -> Re
     let order = [Delivery::Constant, Delivery::Reference, Delivery::ClientNative, Delivery::Inject];
     let possible = order.into_iter().find(|delivery| obstacle(*delivery, model, dialect).is_none());
     let delivery = possible.unwrap_or(Delivery::Inject);
-    let is_tentative = delivery == Delivery::Reference && model.knows_references() == Support::Likely;
+    let is_tentative = delivery == Delivery::Reference && model.capabilities().references == Support::Likely;
     let reason = match delivery {
         Delivery::Constant => format!("the tool list of `{}` never changes", dialect.as_str()),
         Delivery::Reference if is_tentative => {
@@ -173,18 +169,22 @@ pub fn choose(model: &Model, dialect: DialectName, wish: Option<Delivery>) -> Re
     Ok(Choice { delivery, reason, warning: None, is_tentative })
 }
 
-/// [`choose`] for the dialect of a session, whose options may keep a list constant that changes
-/// otherwise.
-pub(crate) fn choose_for(model: &Model, session: &Session, wish: Option<Delivery>) -> Result<Choice, DeliveryError> {
+/// Chooses the delivery for a session like [`choose`]. Options of the session may keep a list
+/// constant that changes otherwise.
+pub(crate) fn choose_for(
+    model: &Model,
+    session: &Session,
+    requested: Option<Delivery>,
+) -> Result<Choice, DeliveryError> {
     let dialect = session.dialect_name();
-    if session.is_constant() && wish.unwrap_or(Delivery::Constant) == Delivery::Constant {
+    if session.is_constant() && requested.unwrap_or(Delivery::Constant) == Delivery::Constant {
         let reason = format!("the tool list of `{}` never changes", dialect.as_str());
         return Ok(Choice { delivery: Delivery::Constant, reason, warning: None, is_tentative: false });
     }
-    choose(model, dialect, wish)
+    choose(model, dialect, requested)
 }
 
-/// What to try after a provider has refused a delivery.
+/// Returns the delivery to use after a provider has refused another one.
 pub(crate) fn fallback(delivery: Delivery, provider: Provider) -> Option<Choice> {
     match delivery {
         Delivery::Inject | Delivery::Constant => None,
@@ -195,8 +195,8 @@ pub(crate) fn fallback(delivery: Delivery, provider: Provider) -> Option<Choice>
     }
 }
 
-/// What an answer says beside the definitions of `found`, which reach the model in the wire's
-/// own way; `None` where that is everything. Definitions are not said twice.
+/// Returns what an answer says beside the definitions of `found`, which reach the model in the
+/// API's own way; `None` if it says nothing else.
 pub(crate) fn note(answer: &Answer, found: &[Arc<ToolDefinition>]) -> Option<String> {
     let Reply::Json(reply) = &answer.reply else { return Some(answer.reply.to_text()) };
     let mut reply = reply.clone();
@@ -238,12 +238,15 @@ mod tests {
     }
 
     #[test]
-    fn wishes_that_cannot_be_had() {
-        let check = |model: &str, dialect: DialectName, wish: Delivery, is_possible: bool| {
+    fn requests_that_are_not_possible() {
+        let check = |model: &str, dialect: DialectName, requested: Delivery, is_possible: bool| {
             let model = Model::parse(model).expect("a model");
-            let choice = choose(&model, dialect, Some(wish));
-            assert_eq!(choice.is_ok(), is_possible, "{model} {dialect:?} {wish}");
-            assert!(choice.is_ok_and(|choice| choice.warning.is_none()) == is_possible, "{model} {dialect:?} {wish}");
+            let choice = choose(&model, dialect, Some(requested));
+            assert_eq!(choice.is_ok(), is_possible, "{model} {dialect:?} {requested}");
+            assert!(
+                choice.is_ok_and(|choice| choice.warning.is_none()) == is_possible,
+                "{model} {dialect:?} {requested}"
+            );
         };
         check("anthropic/claude-opus-4-8", DialectName::Select, Delivery::Native, true);
         check("openai-responses/gpt-5.4", DialectName::Select, Delivery::Native, true);
@@ -255,12 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn wishes_of_unknown_models_come_with_a_warning() {
-        let check = |model: &str, wish: Delivery| {
+    fn requests_for_unknown_models_come_with_a_warning() {
+        let check = |model: &str, requested: Delivery| {
             let model = Model::parse(model).expect("a model");
-            let choice = choose(&model, DialectName::Select, Some(wish)).expect("a choice");
-            assert_eq!(choice.delivery, wish, "{model}");
-            assert!(choice.is_tentative && choice.warning.is_some(), "{model} {wish}: {choice:?}");
+            let choice = choose(&model, DialectName::Select, Some(requested)).expect("a choice");
+            assert_eq!(choice.delivery, requested, "{model}");
+            assert!(choice.is_tentative && choice.warning.is_some(), "{model} {requested}: {choice:?}");
         };
         check("anthropic/claude-opus-4-1", Delivery::Reference);
         check("anthropic/claude-opus-4-1", Delivery::Native);

@@ -10,7 +10,7 @@ use crate::wire::{Delta, Wire, WireError};
 /// # Errors
 /// When they make none.
 pub fn collect(wire: Wire, events: &[(String, Value)]) -> Result<(Value, Vec<Delta>), WireError> {
-    let mut collector = wire.collector();
+    let mut collector = wire.format().collector();
     let mut deltas = Vec::new();
     for (kind, data) in events {
         deltas.extend(collector.event(kind, data)?);

@@ -37,14 +37,14 @@ use pegboard_core::{Catalog, Vectors, vectors::Soon};
 use pegboard_discovery::{Answer, Session, ToolDefinition, transcript::Transcript};
 use serde_json::Value;
 
-/// What a model should be shown.
+/// The tools and instructions for a model call.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// The tools to send, in their order.
     pub visible: Vec<Arc<ToolDefinition>>,
-    /// The names of those that are not sent and can be found.
+    /// The names of tools that are not sent and can be found.
     pub deferred: Vec<String>,
-    /// What the system prompt should say about finding tools.
+    /// The section of the system prompt about finding tools.
     pub instructions: String,
 }
 
@@ -55,18 +55,18 @@ pub struct ToolSearch {
 }
 
 impl ToolSearch {
-    /// Tool search with this session.
+    /// Creates tool search with this session.
     pub fn new(session: Session) -> Self {
         Self { session }
     }
 
-    /// Before a run: the tools that there are now.
+    /// Sets the current tools, before a run.
     pub fn before_run(&mut self, tools: Catalog) {
         self.session.update(tools);
     }
 
-    /// Before each model call: reads what the conversation has loaded, marks it where the
-    /// dialect does, and says what the model should be shown.
+    /// Returns the tools and instructions for the next model call. It reads what the history has
+    /// loaded, and adds the reminder where the dialect has one.
     pub fn before_model(&mut self, messages: &mut impl Transcript) -> Prepared {
         self.session.follow(messages);
         let visible = self.session.visible();
@@ -75,17 +75,18 @@ impl ToolSearch {
         Prepared { deferred, instructions: self.session.prompt(), visible }
     }
 
-    /// Answers a call of any name, or says which tool to call for it.
+    /// Answers a call of a meta-tool, or returns which tool of the catalog to call.
     pub fn call(&mut self, name: &str, arguments: &Value) -> Answer {
         self.session.call(name, arguments)
     }
 
-    /// Asks for the vectors of what a call would search for, if somebody makes vectors.
+    /// Requests the vectors of the queries in a call; `None` where the ranker has no source of
+    /// vectors.
     pub fn vectors_for(&self, name: &str, arguments: &Value) -> Option<Soon<Vectors>> {
         self.session.vectors_for(name, arguments)
     }
 
-    /// [`call`](Self::call) with the vectors that [`vectors_for`](Self::vectors_for) brought.
+    /// Answers a call like [`call`](Self::call), with vectors of [`vectors_for`](Self::vectors_for).
     pub fn call_with(&mut self, name: &str, arguments: &Value, vectors: &Vectors) -> Answer {
         self.session.call_with(name, arguments, vectors)
     }

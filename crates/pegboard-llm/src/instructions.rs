@@ -1,37 +1,34 @@
-//! What the system prompt says about finding tools: what holds for the request that carries it.
+//! The section of the system prompt about finding tools.
 
 use pegboard_discovery::Session;
 
-use crate::{delivery::Delivery, shelf::ANTHROPIC_SEARCH, wire::Wire};
-
-/// What Responses calls a search; its tool has no name of its own.
-const RESPONSES_SEARCH: &str = "tool_search";
+use crate::{delivery::Delivery, wire::Wire};
 
 /// Returns the section of the system prompt about finding tools.
 pub(crate) fn instructions(session: &Session, wire: Wire, delivery: Delivery) -> String {
+    let search = wire.format().search_name();
     match delivery {
-        Delivery::Native => native(session, wire),
+        Delivery::Native => native(session, search),
         Delivery::ClientNative => {
-            let own = session.search_name().filter(|own| *own != RESPONSES_SEARCH);
-            own.map_or_else(|| session.prompt(), |own| renamed(&session.prompt(), own, RESPONSES_SEARCH))
+            let own = session.search_name().filter(|own| *own != search);
+            own.map_or_else(|| session.prompt(), |own| renamed(&session.prompt(), own, search))
         }
         Delivery::Inject | Delivery::Reference | Delivery::Constant => session.prompt(),
     }
 }
 
-/// The meta-tools of the dialect are not in the request; the search of the provider is.
-fn native(session: &Session, wire: Wire) -> String {
+/// Returns the section for a request with the provider's search in place of the dialect's tools.
+fn native(session: &Session, search: &str) -> String {
     if session.native().deferred.is_empty() {
         return String::new();
     }
-    let search = if wire == Wire::Anthropic { ANTHROPIC_SEARCH } else { RESPONSES_SEARCH };
     session.native_prompt(&format!(
         "Most tools are not loaded. Find them with {search}, and call what it has found; found tools stay. Search \
          again, with other words, before you say that there is no tool for something."
     ))
 }
 
-/// `text` with another name for the search. Lists of tools and categories stay as they are.
+/// Returns `text` with another name for the search. Lists of tools and categories stay.
 fn renamed(text: &str, own: &str, other: &str) -> String {
     let is_word = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
     let mut lines = Vec::new();
@@ -44,9 +41,9 @@ fn renamed(text: &str, own: &str, other: &str) -> String {
         while let Some(at) = rest.find(own) {
             let (before, behind) = (&rest[..at], &rest[at + own.len()..]);
             let last = before.chars().last().or_else(|| new.chars().last());
-            let is_name = !is_word(last) && !is_word(behind.chars().next());
+            let is_valid_name = !is_word(last) && !is_word(behind.chars().next());
             new.push_str(before);
-            new.push_str(if is_name { other } else { own });
+            new.push_str(if is_valid_name { other } else { own });
             rest = behind;
         }
         new.push_str(rest);

@@ -1,14 +1,16 @@
-//! LLM providers: five wires, and no tool schema before its time.
+//! LLM providers with tool search: tools reach the model when a search has found them.
 //!
-//! A [`Conversation`] holds what was said and what the model was shown. It makes the next
+//! A [`Conversation`] holds the history and the tool list. It makes the next
 //! [`Request`](wire::Request), takes in the [`Turn`](wire::Turn) that came back, and answers
-//! calls of meta-tools; calls of real tools it hands to the program. A [`Client`] carries
-//! requests to the provider. How found tools get to the model is a
-//! [`Delivery`], chosen for the model and reported with its reason.
+//! calls of meta-tools; calls of other tools are returned to the program. A [`Client`] sends
+//! requests to the provider. The way in which found tools reach the model is a [`Delivery`], chosen
+//! for the model and reported with its reason.
 //!
-//! Programs that keep their own loop and their own client use [`hooks`] alone.
+//! Everything that is specific to an API or a provider is under [`wire`], one file or folder each.
+//!
+//! Programs with their own loop and their own client use [`hooks`] alone.
 
-mod bonds;
+mod bound_thinking;
 mod causes;
 pub mod client;
 pub mod conversation;
@@ -19,13 +21,12 @@ pub mod embeddings;
 pub mod fuzzing;
 pub mod hooks;
 mod instructions;
-mod mend;
 pub mod model;
 mod page;
 mod refusal;
 pub mod rules;
 pub mod schemas;
-mod shelf;
+mod tool_list;
 pub mod transcript;
 pub mod wire;
 

@@ -2,14 +2,14 @@
 
 use pegboard_core::text::excerpt;
 
-/// So much of a text is looked at.
+/// How many bytes of a text are searched.
 const HEAD: usize = 4096;
 
 /// The longest title that is reported, in characters.
 const MAX_TITLE: usize = 120;
 
 /// Returns the title of an HTML page, or `untitled`; `None` where the text is something else.
-pub(crate) fn title(text: &str) -> Option<String> {
+pub(crate) fn html_title(text: &str) -> Option<String> {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let head = text[..text.floor_char_boundary(HEAD)].to_ascii_lowercase();
     let is_page = head.starts_with("<!doctype html") || (head.starts_with('<') && head.contains("<html"));
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn titles() {
-        let check = |text: &str, expected: Option<&str>| assert_eq!(title(text).as_deref(), expected, "{text}");
+        let check = |text: &str, expected: Option<&str>| assert_eq!(html_title(text).as_deref(), expected, "{text}");
         check("<!DOCTYPE html><html><head><title>502 Bad\n Gateway</title></head>", Some("502 Bad Gateway"));
         check("\u{feff} <HTML lang=\"de\"><Title>Für Sie</Title>", Some("Für Sie"));
         check("<html><body>hello</body></html>", Some("untitled"));

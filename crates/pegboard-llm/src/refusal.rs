@@ -1,58 +1,26 @@
-//! What a refusal speaks of, as far as something else can be tried after it.
+//! Causes of refusals after which a simpler request may be accepted.
 
 use crate::model::Provider;
-
-/// Words about tools that are made known later. A refusal without any of them has another
-/// cause, and a simpler request would meet it again.
-fn delivery_words(provider: Provider) -> &'static [&'static str] {
-    match provider {
-        Provider::Anthropic | Provider::MiniMax => &[
-            "defer_loading",
-            "deferred",
-            "tool_reference",
-            "tool reference",
-            "tool_search",
-            "tool search",
-            "tool type",
-        ],
-        Provider::OpenAi | Provider::OpenAiResponses | Provider::MiniMaxChat => {
-            &["defer_loading", "deferred", "tool_search", "tool search", "namespace", "tool type"]
-        }
-        Provider::Gemini => &["defer_loading", "deferred"],
-    }
-}
-
-/// Words about thoughts in the history that are not those which the model had.
-fn thought_words(provider: Provider) -> &'static [&'static str] {
-    match provider {
-        Provider::Anthropic | Provider::MiniMax => {
-            &["`signature`", "bound to a different conversation", "redacted_thinking", "blocks cannot be modified"]
-        }
-        Provider::OpenAi | Provider::MiniMaxChat => &["reasoning_content"],
-        Provider::OpenAiResponses => &["encrypted", "'reasoning' item", "of type 'reasoning'"],
-        Provider::Gemini => &["thought_signature", "thought signature"],
-    }
-}
 
 fn has_any(message: &str, words: &[&str]) -> bool {
     let message = message.to_lowercase();
     words.iter().any(|word| message.contains(word))
 }
 
-/// Whether a refusal is about how the model is told of tools.
-pub(crate) fn blames_delivery(provider: Provider, message: &str) -> bool {
-    has_any(message, delivery_words(provider))
+/// Whether a refusal is about deferred tools or tool search.
+pub(crate) fn is_about_delivery(provider: Provider, message: &str) -> bool {
+    has_any(message, provider.wire().format().delivery_terms())
 }
 
 /// Whether a refusal is about the breakpoints of the prompt cache, which a compatible endpoint
-/// need not know.
-pub(crate) fn blames_cache(_: Provider, message: &str) -> bool {
+/// may not support.
+pub(crate) fn is_about_cache(_: Provider, message: &str) -> bool {
     has_any(message, &["cache_control"])
 }
 
-/// Whether a refusal is about thoughts in the history.
-pub(crate) fn blames_thoughts(provider: Provider, message: &str) -> bool {
-    has_any(message, thought_words(provider))
+/// Whether a refusal is about thinking in the history.
+pub(crate) fn is_about_thinking(provider: Provider, message: &str) -> bool {
+    has_any(message, provider.wire().format().thinking_terms())
 }
 
 #[cfg(test)]
@@ -61,9 +29,9 @@ mod tests {
 
     #[test]
     fn what_refusals_speak_of() {
-        let check = |provider: Provider, message: &str, delivery: bool, thoughts: bool| {
-            assert_eq!(blames_delivery(provider, message), delivery, "{message}");
-            assert_eq!(blames_thoughts(provider, message), thoughts, "{message}");
+        let check = |provider: Provider, message: &str, delivery: bool, thinking: bool| {
+            assert_eq!(is_about_delivery(provider, message), delivery, "{message}");
+            assert_eq!(is_about_thinking(provider, message), thinking, "{message}");
         };
         check(Provider::Anthropic, "Your credit balance is too low", false, false);
         check(Provider::Anthropic, "max_tokens: 99999 > 8192", false, false);

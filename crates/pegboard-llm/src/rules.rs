@@ -1,4 +1,5 @@
-//! What makes providers refuse a request, checked before it is sent.
+//! Rules of providers for requests, checked before a request is sent. Those of one API are in
+//! its file under `wire/`.
 
 use std::collections::HashSet;
 
@@ -9,11 +10,11 @@ use crate::{
     wire::{Request, ToolChoice, Wire},
 };
 
-/// A request that its provider would refuse.
+/// A request breaks a rule of its provider.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// Nothing is left that the model could see.
+    /// All tools are deferred.
     #[error("all tools are deferred; at least one must not be")]
     AllDeferred,
     /// A reference to a tool that is not in the list.
@@ -22,28 +23,28 @@ pub enum RuleError {
         /// The tool.
         name: String,
     },
-    /// A deferred tool cannot be a point of the cache.
+    /// A deferred tool has a cache breakpoint.
     #[error("the deferred tool `{name}` has a `cache_control`")]
     CachedDeferred {
         /// The tool.
         name: String,
     },
-    /// A search with nothing to find.
+    /// The provider's search without a deferred tool.
     #[error("the provider's tool search needs a deferred tool")]
     SearchWithoutDeferred,
-    /// An answer to a call that the provider made itself.
+    /// A result for a call that the provider answers itself.
     #[error("the result of call `{id}` was sent, but the provider answers this call itself")]
     ResultForServerCall {
         /// The call.
         id: String,
     },
-    /// A call that lost the group it belongs to.
+    /// A call without the group of its tool.
     #[error("the call of `{name}` has no `namespace`")]
     MissingNamespace {
         /// The tool.
         name: String,
     },
-    /// A model that chooses for itself.
+    /// A forced tool choice that the model does not support.
     #[error("`{model}` does not support a forced tool choice")]
     ForcedChoice {
         /// The model.
@@ -55,12 +56,12 @@ pub enum RuleError {
         /// The name.
         name: String,
     },
-    /// More tools than the provider takes.
+    /// More tools than the provider accepts.
     #[error("{tools} tools, over the provider's limit of {most}")]
     TooManyTools {
-        /// How many there are.
+        /// The number of tools.
         tools: usize,
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
 }
@@ -73,32 +74,15 @@ pub(crate) fn is_deferred(tool: &Value) -> bool {
     tool.get("defer_loading") == Some(&Value::Bool(true))
 }
 
-/// The tools that can be called, groups taken apart.
-pub(crate) fn flat(tools: &[Value]) -> Vec<(&Value, Option<&str>)> {
-    let mut flat = Vec::with_capacity(tools.len());
-    for tool in tools {
-        match tool.get("tools").and_then(Value::as_array).filter(|_| text(tool, "type") == "namespace") {
-            Some(inner) => flat.extend(inner.iter().map(|inner| (inner, Some(text(tool, "name"))))),
-            None => flat.push((tool, None)),
-        }
-    }
-    flat
-}
-
-/// The name that a definition of any wire has.
-pub(crate) fn name_of(tool: &Value) -> &str {
-    let function = tool.get("function").unwrap_or(tool);
-    text(function, "name")
-}
-
 /// Checks a request of `wire` to `model`.
 ///
 /// # Errors
 /// The first rule that it breaks.
 pub fn check(model: &Model, wire: Wire, request: &Request) -> Result<(), RuleError> {
-    let tools = flat(&request.tools);
+    let format = wire.format();
+    let tools = format.flatten(&request.tools);
     let mut names = HashSet::new();
-    for name in tools.iter().map(|(tool, _)| name_of(tool)).filter(|name| !name.is_empty()) {
+    for name in tools.iter().map(|(tool, _)| format.tool_name(tool)).filter(|name| !name.is_empty()) {
         if !names.insert(name) {
             return Err(RuleError::DuplicateTool { name: name.to_owned() });
         }
@@ -111,58 +95,19 @@ pub fn check(model: &Model, wire: Wire, request: &Request) -> Result<(), RuleErr
         return Err(RuleError::AllDeferred);
     }
     if let Some((tool, _)) = tools.iter().find(|(tool, _)| is_deferred(tool) && tool.get("cache_control").is_some()) {
-        return Err(RuleError::CachedDeferred { name: name_of(tool).to_owned() });
+        return Err(RuleError::CachedDeferred { name: format.tool_name(tool).to_owned() });
     }
     let searches =
         tools.iter().any(|(tool, _)| text(tool, "type") == "tool_search" && text(tool, "execution") != "client");
     if searches && !tools.iter().any(|(tool, _)| is_deferred(tool)) {
         return Err(RuleError::SearchWithoutDeferred);
     }
-    if matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_)) && model.refuses_forced_choice() {
+    if matches!(request.tool_choice, ToolChoice::Any | ToolChoice::Tool(_))
+        && model.capabilities().refuses_forced_choice
+    {
         return Err(RuleError::ForcedChoice { model: model.name.clone() });
     }
-    match wire {
-        Wire::Anthropic => check_blocks(request, &names),
-        Wire::Responses => check_items(request, &tools),
-        Wire::Chat | Wire::Gemini => Ok(()),
-    }
-}
-
-/// The blocks of a message or of a result.
-fn content(value: &Value) -> impl Iterator<Item = &Value> {
-    value.get("content").and_then(Value::as_array).into_iter().flatten()
-}
-
-/// All blocks of all messages, results' own blocks included.
-fn blocks(messages: &[Value]) -> impl Iterator<Item = &Value> {
-    messages.iter().flat_map(content).flat_map(|block| std::iter::once(block).chain(content(block)))
-}
-
-fn check_blocks(request: &Request, names: &HashSet<&str>) -> Result<(), RuleError> {
-    for block in blocks(&request.messages) {
-        match text(block, "type") {
-            "tool_reference" if !names.contains(text(block, "tool_name")) => {
-                return Err(RuleError::UnresolvedReference { name: text(block, "tool_name").to_owned() });
-            }
-            "tool_result" if text(block, "tool_use_id").starts_with("srvtoolu_") => {
-                return Err(RuleError::ResultForServerCall { id: text(block, "tool_use_id").to_owned() });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn check_items(request: &Request, tools: &[(&Value, Option<&str>)]) -> Result<(), RuleError> {
-    for item in request.messages.iter().filter(|item| text(item, "type") == "function_call") {
-        let name = text(item, "name");
-        let is_grouped =
-            tools.iter().any(|(tool, group)| name_of(tool) == name && (group.is_some() || is_deferred(tool)));
-        if is_grouped && item.get("namespace").is_none() {
-            return Err(RuleError::MissingNamespace { name: name.to_owned() });
-        }
-    }
-    Ok(())
+    format.check_history(request, &tools)
 }
 
 #[cfg(test)]

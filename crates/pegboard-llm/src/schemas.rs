@@ -1,47 +1,73 @@
-//! What providers refuse in the schema of a tool's input.
+//! Rules of providers for the input schemas of tools.
 //!
-//! Nothing here is changed on the way to a provider: a dialect that shows schemas as text needs
-//! no such rule, and a client that hands them on is better told than surprised. One schema that
-//! is refused costs the whole request.
+//! Schemas are passed on unchanged; the rules only report. One schema that a provider rejects
+//! fails the whole request.
 
 use serde_json::{Map, Value};
 
 use crate::model::Provider;
 
-/// Something in a schema that providers refuse.
+/// A part of a schema that providers reject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaRefusal {
-    /// Who refuses it.
-    pub providers: &'static [Provider],
-    /// Where in the schema, such as `properties.tags`; empty for the schema itself.
+    /// The providers that reject it.
+    pub providers: Vec<Provider>,
+    /// The place in the schema, such as `properties.tags`; empty for the schema itself.
     pub place: String,
-    /// What is wrong there, as a sentence whose subject is the place.
+    /// The reason, as a sentence whose subject is the place.
     pub reason: String,
 }
 
-/// Refusals of one schema that are told.
+/// A rule for the input schema of a tool. Which of them a provider enforces is in its
+/// [`Profile`](crate::wire::profile::Profile).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SchemaRule {
+    /// The schema is a JSON object.
+    IsObject,
+    /// The schema has the type `object`.
+    HasObjectType,
+    /// The top level has no `oneOf`, `anyOf` or `allOf`.
+    NoTopLevelCombination,
+    /// The top level has no `enum` or `not`.
+    NoTopLevelRestriction,
+    /// Names of properties are short and plain.
+    PlainPropertyNames,
+    /// Every part is a schema.
+    PartsAreSchemas,
+    /// `items` is one schema.
+    OneItemsSchema,
+    /// Every `type` is one of JSON Schema.
+    KnownTypes,
+    /// Every array has `items`.
+    ArraysHaveItems,
+    /// An `enum` holds strings.
+    StringEnums,
+    /// Required properties are defined.
+    RequiredAreDefined,
+    /// `required` is a list.
+    RequiredIsList,
+    /// `exclusiveMinimum` and `exclusiveMaximum` are numbers.
+    NumericBounds,
+    /// Every `$ref` leads to a part of the schema.
+    InnerReferences,
+}
+
+/// How many refusals of one schema are reported.
 const MOST: usize = 8;
 
-/// How deep a schema is looked at.
+/// The depth to which a schema is read.
 const DEEPEST: usize = 64;
 
-/// Schemas that a schema may have in all before the rest is left alone.
+/// The number of parts of a schema that are read.
 const MOST_PARTS: usize = 20_000;
-
-const ANTHROPIC: &[Provider] = &[Provider::Anthropic];
-const OPENAI: &[Provider] = &[Provider::OpenAi, Provider::OpenAiResponses];
-const GEMINI: &[Provider] = &[Provider::Gemini];
-const ANTHROPIC_AND_OPENAI: &[Provider] = &[Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses];
-const OPENAI_AND_GEMINI: &[Provider] = &[Provider::OpenAi, Provider::OpenAiResponses, Provider::Gemini];
-const ALL: &[Provider] = &[Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses, Provider::Gemini];
 
 /// The types that JSON Schema has.
 const TYPES: &[&str] = &["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// Letters of a property's name.
+/// The longest name of a property.
 const LONGEST_NAME: usize = 64;
 
-/// What providers refuse in the schema of a tool's input, as far as is known of them.
+/// Returns what providers reject in the input schema of a tool, as far as their rules are known.
 ///
 /// ```
 /// use pegboard_llm::schemas::refusals;
@@ -66,25 +92,27 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn refuse(&mut self, providers: &'static [Provider], place: &str, reason: impl Into<String>) {
-        if self.found.len() < MOST {
+    fn refuse(&mut self, rule: SchemaRule, place: &str, reason: impl Into<String>) {
+        let enforces = |provider: &Provider| provider.profile().schema_rules.contains(&rule);
+        let providers: Vec<Provider> = Provider::ALL.into_iter().filter(enforces).collect();
+        if self.found.len() < MOST && !providers.is_empty() {
             self.found.push(SchemaRefusal { providers, place: place.to_owned(), reason: reason.into() });
         }
     }
 
-    /// What holds for the schema itself and not for its parts.
+    /// Checks the top level.
     fn root(&mut self) {
         let Some(schema) = self.root.as_object() else {
-            return self.refuse(ALL, "", "is not an object");
+            return self.refuse(SchemaRule::IsObject, "", "is not an object");
         };
         if schema.get("type").and_then(Value::as_str) != Some("object") {
-            self.refuse(ANTHROPIC_AND_OPENAI, "", "is not of the type `object`");
+            self.refuse(SchemaRule::HasObjectType, "", "is not of the type `object`");
         }
         for key in ["oneOf", "anyOf", "allOf"].into_iter().filter(|key| schema.contains_key(*key)) {
-            self.refuse(ANTHROPIC_AND_OPENAI, "", format!("has `{key}` at its top level"));
+            self.refuse(SchemaRule::NoTopLevelCombination, "", format!("has `{key}` at its top level"));
         }
         for key in ["enum", "not"].into_iter().filter(|key| schema.contains_key(*key)) {
-            self.refuse(OPENAI, "", format!("has `{key}` at its top level"));
+            self.refuse(SchemaRule::NoTopLevelRestriction, "", format!("has `{key}` at its top level"));
         }
         let names = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
         let is_letter = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
@@ -92,16 +120,16 @@ impl Reader<'_> {
         let odd: Vec<&String> = names.filter(|name| !is_fine(name)).collect();
         for name in odd {
             let reason = "has a name that is not 1 to 64 letters, digits, `_`, `.` or `-`";
-            self.refuse(ANTHROPIC, &under("properties", name), reason);
+            self.refuse(SchemaRule::PlainPropertyNames, &under("properties", name), reason);
         }
     }
 
-    /// What holds for every part of a schema.
+    /// Checks a part and the parts within it.
     fn part(&mut self, part: &Value, place: &str, depth: usize) {
         self.parts += 1;
         let Some(schema) = part.as_object() else {
             if !part.is_boolean() {
-                self.refuse(ANTHROPIC_AND_OPENAI, place, "is not a schema");
+                self.refuse(SchemaRule::PartsAreSchemas, place, "is not a schema");
             }
             return;
         };
@@ -126,7 +154,7 @@ impl Reader<'_> {
                     each.for_each(|(at, inner)| self.part(inner, &format!("{place}[{at}]"), depth + 1));
                 }
                 ("items", Value::Array(_)) => {
-                    self.refuse(ANTHROPIC_AND_OPENAI, place, "has a list as its `items`");
+                    self.refuse(SchemaRule::OneItemsSchema, place, "has a list as its `items`");
                 }
                 (
                     "items" | "additionalProperties" | "not" | "if" | "then" | "else" | "contains" | "propertyNames",
@@ -146,18 +174,18 @@ impl Reader<'_> {
             None => Vec::new(),
         };
         if types.iter().any(|name| !name.is_some_and(|name| TYPES.contains(&name))) {
-            self.refuse(ALL, place, "has a `type` that JSON Schema does not define");
+            self.refuse(SchemaRule::KnownTypes, place, "has a `type` that JSON Schema does not define");
         }
         if types.contains(&Some("array")) && !schema.contains_key("items") {
-            self.refuse(OPENAI_AND_GEMINI, place, "is an array without `items`");
+            self.refuse(SchemaRule::ArraysHaveItems, place, "is an array without `items`");
         }
         let has_others = |list: &Vec<Value>| list.iter().any(|value| !value.is_string() && !value.is_null());
         if schema.get("enum").and_then(Value::as_array).is_some_and(has_others) {
-            self.refuse(GEMINI, place, "has an `enum` with values that are not strings");
+            self.refuse(SchemaRule::StringEnums, place, "has an `enum` with values that are not strings");
         }
     }
 
-    /// Keywords as older drafts write them.
+    /// Checks keywords that older drafts write differently.
     fn keywords(&mut self, schema: &Map<String, Value>, place: &str) {
         match schema.get("required") {
             Some(Value::Array(names)) => {
@@ -167,15 +195,15 @@ impl Reader<'_> {
                     name.as_str().is_none_or(|name| !known.contains_key(name))
                 };
                 if known.is_some_and(|known| names.iter().any(|name| lacks(known, name))) {
-                    self.refuse(GEMINI, place, "requires a property that it does not define");
+                    self.refuse(SchemaRule::RequiredAreDefined, place, "requires a property that it does not define");
                 }
             }
-            Some(_) => self.refuse(ANTHROPIC_AND_OPENAI, place, "has a `required` that is not a list"),
+            Some(_) => self.refuse(SchemaRule::RequiredIsList, place, "has a `required` that is not a list"),
             None => {}
         }
         for key in ["exclusiveMinimum", "exclusiveMaximum"] {
             if schema.get(key).is_some_and(Value::is_boolean) {
-                self.refuse(ANTHROPIC_AND_OPENAI, place, format!("has an `{key}` that is not a number"));
+                self.refuse(SchemaRule::NumericBounds, place, format!("has an `{key}` that is not a number"));
             }
         }
     }
@@ -184,12 +212,12 @@ impl Reader<'_> {
         let Some(target) = schema.get("$ref").and_then(Value::as_str) else { return };
         let is_found = match target.strip_prefix('#') {
             Some(pointer) if pointer.is_empty() || pointer.starts_with('/') => self.root.pointer(pointer).is_some(),
-            // A name; where it is given is not looked for.
+            // An anchor; its target is not searched.
             Some(_) => true,
             None => false,
         };
         if !is_found {
-            self.refuse(ALL, place, "has a `$ref` to a schema that it does not contain");
+            self.refuse(SchemaRule::InnerReferences, place, "has a `$ref` to a schema that it does not contain");
         }
     }
 }

@@ -1,28 +1,26 @@
-//! Conversations of every wire, as far as a session needs to read and mark them.
+//! Histories as sessions read and mark them, the same for every wire.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-
-use pegboard_discovery::transcript::{OpenAiChat, ToolResult, Transcript};
+use pegboard_discovery::transcript::{ToolResult, Transcript};
 use serde_json::Value;
 
-use crate::{mend, wire::Wire};
+use crate::wire::Wire;
 
-/// Our own messages are known by their place at the head of a conversation and by their form;
-/// most wires leave no room for a mark. What a user says may look the same anywhere else.
+/// Reminders are recognised by their place at the head of a history and by their form, since most
+/// APIs have no field for a mark. Messages of the user may look the same anywhere else.
 const REMINDER_START: &str = "<available-deferred-tools>\n";
 const REMINDER_END: &str = "\n</available-deferred-tools>";
 const LOADED_START: &str = "<loaded-tools>\n";
 const LOADED_END: &str = "\n</loaded-tools>";
 
-/// The messages of one wire.
+/// The history of a conversation in the form of a wire.
 #[derive(Clone, Debug)]
 pub struct Messages {
-    /// Whose form they have.
+    /// The wire.
     pub wire: Wire,
     /// The messages, as they came.
     pub messages: Vec<Value>,
-    /// Whether the names of loaded tools are written into the conversation. Only worth its
-    /// price where results are about to be dropped: it changes what was said before.
+    /// Whether the names of loaded tools are written into the history. This invalidates the prompt
+    /// cache, so it is only worth it before results are dropped.
     pub keeps_loaded: bool,
 }
 
@@ -30,137 +28,29 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn items<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// The text of content that is a text or a list of parts.
-fn content_text(content: Option<&Value>) -> String {
-    match content {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => parts.iter().map(|part| text(part, "text")).collect(),
-        _ => String::new(),
-    }
-}
-
-/// A call that was made: its name and arguments.
-type Calls<'a> = HashMap<String, (&'a str, Value)>;
-
 impl Messages {
-    /// The messages of a wire.
+    /// Creates a history that is not marked with loaded tools.
     pub fn new(wire: Wire, messages: Vec<Value>) -> Self {
         Self { wire, messages, keeps_loaded: false }
     }
 
-    fn anthropic_results(&self) -> Vec<ToolResult> {
-        let mut calls: Calls<'_> = HashMap::new();
-        let mut results = Vec::new();
-        for block in self.messages.iter().flat_map(|message| items(message, "content")) {
-            match text(block, "type") {
-                "tool_use" | "server_tool_use" => {
-                    let arguments = block.get("input").cloned().unwrap_or_default();
-                    calls.insert(text(block, "id").to_owned(), (text(block, "name"), arguments));
-                }
-                "tool_result" | "tool_search_tool_result" => {
-                    let Some((name, arguments)) = calls.get(text(block, "tool_use_id")) else { continue };
-                    let parts = items(block, "content").chain(
-                        block.get("content").map(|content| items(content, "tool_references")).into_iter().flatten(),
-                    );
-                    let references = parts.filter(|part| text(part, "type") == "tool_reference");
-                    results.push(ToolResult {
-                        name: (*name).to_owned(),
-                        arguments: arguments.clone(),
-                        text: content_text(block.get("content")),
-                        references: references.map(|part| text(part, "tool_name").to_owned()).collect(),
-                    });
-                }
-                _ => {}
-            }
-        }
-        results
-    }
-
-    fn responses_results(&self) -> Vec<ToolResult> {
-        let mut calls: Calls<'_> = HashMap::new();
-        let mut results = Vec::new();
-        for item in &self.messages {
-            let id = text(item, "call_id").to_owned();
-            match text(item, "type") {
-                "function_call" => {
-                    let arguments = serde_json::from_str(text(item, "arguments")).unwrap_or_default();
-                    calls.insert(id, (text(item, "name"), arguments));
-                }
-                "tool_search_call" => {
-                    calls.insert(id, ("tool_search", item.get("arguments").cloned().unwrap_or_default()));
-                }
-                "function_call_output" | "tool_search_output" => {
-                    let Some((name, arguments)) = calls.get(&id) else { continue };
-                    let found = items(item, "tools").flat_map(|tool| {
-                        let inner: Vec<&Value> = items(tool, "tools").collect();
-                        if inner.is_empty() { vec![tool] } else { inner }
-                    });
-                    results.push(ToolResult {
-                        name: (*name).to_owned(),
-                        arguments: arguments.clone(),
-                        text: content_text(item.get("output")),
-                        references: found.map(|tool| text(tool, "name").to_owned()).collect(),
-                    });
-                }
-                _ => {}
-            }
-        }
-        results
-    }
-
-    fn gemini_results(&self) -> Vec<ToolResult> {
-        let mut calls: Vec<(&str, &str, Value)> = Vec::new();
-        let mut results = Vec::new();
-        for part in self.messages.iter().flat_map(|message| items(message, "parts")) {
-            if let Some(call) = part.get("functionCall") {
-                let arguments = call.get("args").cloned().unwrap_or_default();
-                calls.push((text(call, "id"), text(call, "name"), arguments));
-            }
-            let Some(response) = part.get("functionResponse") else { continue };
-            // Calls without a number are answered in their order.
-            let (id, name) = (text(response, "id"), text(response, "name"));
-            let at = calls.iter().position(|(call_id, call_name, _)| *call_id == id && *call_name == name);
-            let arguments = at.map(|at| calls.remove(at).2).unwrap_or_default();
-            let output = response.get("response").and_then(|value| value.get("output").or(value.get("error")));
-            let text = output.map(|output| output.as_str().map_or_else(|| output.to_string(), str::to_owned));
-            let text = text.unwrap_or_default();
-            results.push(ToolResult { name: name.to_owned(), arguments, text, references: Vec::new() });
-        }
-        results
-    }
-
-    /// Whether the message at `place` is nothing but text of a user.
+    /// Whether the message at `place` is the user's and holds only text.
     pub(crate) fn is_user_text(&self, place: usize) -> bool {
         self.text_at(place).is_some()
     }
 
-    /// Whether the message at `place` has the place and the form of one of our own.
-    pub(crate) fn is_ours(&self, place: usize) -> bool {
+    /// Whether the message at `place` is a reminder or the list of loaded tools.
+    pub(crate) fn is_marker(&self, place: usize) -> bool {
         let head = self.head();
         let is_reminder = place == head && self.has_form(place, REMINDER_START, REMINDER_END);
         is_reminder || Some(place) == self.loaded_place()
     }
 
-    /// The whole text of a message of a user, if it is nothing but text.
-    fn user_text(&self, message: &Value) -> Option<String> {
-        if text(message, "role") != "user" {
-            return None;
-        }
-        let parts = message.get("content").or_else(|| message.get("parts"))?;
-        let is_text = |part: &Value| part.get("text").is_some();
-        let is_only_text = parts.is_string() || parts.as_array().is_some_and(|parts| parts.iter().all(is_text));
-        is_only_text.then(|| content_text(Some(parts)))
-    }
-
     fn text_at(&self, place: usize) -> Option<String> {
-        self.user_text(self.messages.get(place)?)
+        self.wire.format().user_text(self.messages.get(place)?)
     }
 
-    /// The place of the first message that is not a system message.
+    /// Returns the place of the first message that is not a system message.
     fn head(&self) -> usize {
         let is_system = |message: &Value| ["system", "developer"].contains(&text(message, "role"));
         self.messages.iter().position(|message| !is_system(message)).unwrap_or(self.messages.len())
@@ -170,8 +60,8 @@ impl Messages {
         self.text_at(place).is_some_and(|text| text.starts_with(start) && text.ends_with(end))
     }
 
-    /// The place of the reminder: the head, in front of what the user has said. A message that
-    /// only looks like it is followed by what the model has said.
+    /// Returns the place of the reminder: the head, before a message of the user. A message of the
+    /// user that only looks like a reminder is followed by a turn of the model.
     fn reminder_place(&self, is_reminder: impl Fn(&str) -> bool) -> Option<usize> {
         let head = self.head();
         let is_ours = self.text_at(head).is_some_and(|text| is_reminder(&text)) && self.is_user_text(head + 1);
@@ -182,7 +72,7 @@ impl Messages {
         self.reminder_place(|text| text.starts_with(REMINDER_START) && text.ends_with(REMINDER_END))
     }
 
-    /// The place of the message that keeps what is loaded: behind the reminder, or at the head.
+    /// Returns the place of the list of loaded tools: after the reminder, or at the head.
     fn loaded_place(&self) -> Option<usize> {
         let head = self.head();
         [head, head + 1].into_iter().find(|place| {
@@ -194,12 +84,7 @@ impl Messages {
 
 impl Transcript for Messages {
     fn results(&self) -> Vec<ToolResult> {
-        match self.wire {
-            Wire::Anthropic => self.anthropic_results(),
-            Wire::Chat => OpenAiChat { messages: self.messages.clone() }.results(),
-            Wire::Responses => self.responses_results(),
-            Wire::Gemini => self.gemini_results(),
-        }
+        self.wire.format().tool_results(&self.messages)
     }
 
     fn remind(&mut self, reminder: &str) {
@@ -207,7 +92,7 @@ impl Transcript for Messages {
         if reminder.is_empty() || self.text_at(head).is_some_and(|text| text == reminder) {
             return;
         }
-        // A wording of its own is recognised by its first line.
+        // A custom reminder is recognised by its first line.
         let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         let place = match reminder.starts_with(REMINDER_START) {
             true => self.usual_reminder_place(),
@@ -245,28 +130,7 @@ impl Transcript for Messages {
     }
 }
 
-/// Tools that were called without anything before having made them known in the wire's own
-/// way. A provider that keeps track of that must be shown them at once.
-pub(crate) fn called_without_reference<'a>(wire: Wire, messages: impl Iterator<Item = &'a Value>) -> BTreeSet<String> {
-    let mut known: HashSet<&str> = HashSet::new();
-    let mut called = BTreeSet::new();
-    let mut see = |block: &'a Value| match text(block, "type") {
-        "tool_use" | "function_call" if !known.contains(text(block, "name")) => {
-            called.insert(text(block, "name").to_owned());
-        }
-        _ => known.extend(mend::referenced(wire, block)),
-    };
-    for message in messages {
-        match wire {
-            Wire::Anthropic => items(message, "content").for_each(&mut see),
-            Wire::Responses => see(message),
-            Wire::Chat | Wire::Gemini => {}
-        }
-    }
-    called
-}
-
-/// What a compaction must leave of a conversation for what is loaded to be found again.
+/// Returns the messages that a compaction must keep, so that loaded tools stay loaded.
 pub fn marked_messages(wire: Wire, messages: &[Value]) -> Vec<Value> {
     let all = Messages::new(wire, messages.to_vec());
     let places = [all.usual_reminder_place(), all.loaded_place()];
@@ -278,6 +142,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::delivery::Delivery;
 
     fn searched(wire: Wire) -> Vec<Value> {
         match wire {
@@ -321,7 +186,7 @@ mod tests {
             ] {
                 messages.remind(text);
                 assert_eq!(messages.messages.len(), 2, "{wire:?}");
-                assert_eq!(messages.user_text(&messages.messages[0]).as_deref(), Some(text));
+                assert_eq!(wire.format().user_text(&messages.messages[0]).as_deref(), Some(text));
             }
             messages.keep_loaded(&["a".into()]);
             assert_eq!(messages.messages.len(), 2, "only where it is wanted");
@@ -369,7 +234,8 @@ mod tests {
         ];
         let messages = Messages::new(Wire::Anthropic, messages);
         assert_eq!(messages.results()[0].references, ["a"]);
-        let eager = called_without_reference(Wire::Anthropic, messages.messages.iter());
+        let called: Vec<&Value> = messages.messages.iter().collect();
+        let eager = Wire::Anthropic.format().undefined_calls(Delivery::Reference, &called);
         assert!(eager.contains("b") && !eager.contains("a"), "{eager:?}");
     }
 }

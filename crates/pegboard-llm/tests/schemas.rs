@@ -225,7 +225,7 @@ fn call(pairing: Pairing, wire: Wire, tools: &[Value]) -> Value {
 /// Takes in a turn and answers its one call.
 fn take_in(about: &str, conversation: &mut Conversation, answer: &Value) {
     let turn: Turn = conversation.wire().turn(answer).expect("a turn");
-    conversation.heard(&turn);
+    conversation.record_turn(&turn);
     let [call] = &turn.calls[..] else { panic!("{about}: not one call in {turn:?}") };
     let result = match conversation.call(call) {
         Called::Answered(result) => result,
@@ -235,7 +235,7 @@ fn take_in(about: &str, conversation: &mut Conversation, answer: &Value) {
         }
     };
     assert!(!result.is_error, "{about}: {result:?}");
-    conversation.answer(&[result]);
+    conversation.add_results(&[result]);
 }
 
 fn converse(schemas: &Schemas, pairing: Pairing, is_streamed: bool) {

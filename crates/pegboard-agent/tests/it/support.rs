@@ -49,7 +49,7 @@ pub(crate) fn client(model: &Model, url: &str) -> Client {
     };
     let settings = client::Settings {
         timeout: Duration::from_secs(60),
-        first_pause: Duration::from_millis(1),
+        initial_backoff: Duration::from_millis(1),
         max_retries: 1,
         ..client::Settings::default()
     };

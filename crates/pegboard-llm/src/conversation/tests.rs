@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pegboard_core::{Catalog, RawTool, Selection};
 use pegboard_discovery::{DialectName, Settings};
 use pegboard_engine::Keyword;
+use serde_json::json;
 
 use super::*;
 use crate::wire::{Stop, Usage};
@@ -33,9 +34,9 @@ fn session(dialect: DialectName) -> Session {
     Session::new(dialect, Settings::default(), catalog, Selection::everything(), ranker).expect("a session")
 }
 
-fn conversation(model: &str, dialect: DialectName, wish: Option<Delivery>) -> Conversation {
+fn conversation(model: &str, dialect: DialectName, requested: Option<Delivery>) -> Conversation {
     let model = Model::parse(model).expect("a model");
-    Conversation::new(model, session(dialect), wish).expect("a conversation").with_system("Be brief.")
+    Conversation::new(model, session(dialect), requested).expect("a conversation").with_system("Be brief.")
 }
 
 /// What a model of this wire says when it wants a tool called.
@@ -82,9 +83,9 @@ fn search_arguments(dialect: DialectName) -> (&'static str, Value) {
     }
 }
 
-fn check(model: &str, dialect: DialectName, wish: Option<Delivery>, expected: Delivery) {
-    let about = format!("{model} {dialect:?} {wish:?}");
-    let mut conversation = conversation(model, dialect, wish);
+fn check(model: &str, dialect: DialectName, requested: Option<Delivery>, expected: Delivery) {
+    let about = format!("{model} {dialect:?} {requested:?}");
+    let mut conversation = conversation(model, dialect, requested);
     assert_eq!(conversation.choice().delivery, expected, "{about}");
     let wire = conversation.wire();
     conversation.say("What is the weather in Rome?");
@@ -97,10 +98,10 @@ fn check(model: &str, dialect: DialectName, wish: Option<Delivery>, expected: De
     let (name, arguments) = search_arguments(dialect);
     let is_search = expected == Delivery::ClientNative;
     let search = ToolCall { id: "call-1".into(), name: name.into(), arguments, is_search };
-    conversation.heard(&turn(wire, &search));
+    conversation.record_turn(&turn(wire, &search));
     let Called::Answered(result) = conversation.call(&search) else { panic!("{about}: a search is answered") };
     assert!(!result.is_error, "{about}: {result:?}");
-    conversation.answer(&[result]);
+    conversation.add_results(&[result]);
     let second = conversation.request(false).unwrap_or_else(|error| panic!("{about}: {error}"));
     let body = wire.body(&second).to_string();
     let is_sent = |name: &str| body.contains(&format!("{SECRET_PARAMETER}_of_{name}"));
@@ -119,16 +120,16 @@ fn check(model: &str, dialect: DialectName, wish: Option<Delivery>, expected: De
         },
         _ => ToolCall { name: "get_weather".into(), arguments: json!({}), id: "call-2".into(), is_search: false },
     };
-    conversation.heard(&turn(wire, &call));
+    conversation.record_turn(&turn(wire, &call));
     let Called::Invoke(target) = conversation.call(&call) else { panic!("{about}: a tool is to be called") };
     assert_eq!((target.server.as_deref(), target.name.as_str()), (Some("weather"), "get_weather"));
     let result = CallResult::text(call, "sunny");
-    conversation.answer(&[result]);
+    conversation.add_results(&[result]);
     let third = conversation.request(false).unwrap_or_else(|error| panic!("{about}: {error}"));
     let (before, after) = (prefix(&second), prefix(&third));
     assert_eq!(after[..before.len()], before, "{about}: nothing was loaded");
     // The same history in another conversation shows the model the same tools.
-    let mut resumed = self::conversation(model, dialect, wish);
+    let mut resumed = self::conversation(model, dialect, requested);
     resumed.resume(conversation.messages().to_vec());
     let again = resumed.request(false).unwrap_or_else(|error| panic!("{about}: {error}"));
     assert!(wire.body(&again).to_string().contains(&format!("{SECRET_PARAMETER}_of_get_weather")), "{about}");
@@ -181,9 +182,9 @@ fn what_was_sent_stays_until_a_compaction() {
         arguments: json!({"query": "weather"}),
         is_search: false,
     };
-    conversation.heard(&turn(Wire::Chat, &search));
+    conversation.record_turn(&turn(Wire::Chat, &search));
     let Called::Answered(result) = conversation.call(&search) else { panic!("answered") };
-    conversation.answer(&[result]);
+    conversation.add_results(&[result]);
     let tools = conversation.request(false).expect("a request").tools;
     assert_eq!(tools.len(), 2);
     let (empty, _) = Catalog::from_tools(Vec::new());
@@ -206,9 +207,9 @@ fn compacted_conversations_keep_what_is_loaded() {
             arguments: json!({"query": "weather"}),
             is_search: false,
         };
-        conversation.heard(&turn(wire, &search));
+        conversation.record_turn(&turn(wire, &search));
         let Called::Answered(result) = conversation.call(&search) else { panic!("answered") };
-        conversation.answer(&[result]);
+        conversation.add_results(&[result]);
         let mut kept = crate::transcript::marked_messages(wire, &conversation.marked_history());
         assert_eq!(kept.len(), 2, "{model}: the reminder and what is loaded");
         kept.push(wire.user("a summary of what was said"));
@@ -226,8 +227,8 @@ fn conversations_that_cannot_begin() {
     let empty =
         Session::expecting(DialectName::Bridge, Settings::default(), Catalog::empty(), Selection::everything(), ranker);
     assert_eq!(Conversation::new(model(), empty, None).err(), Some(ConversationError::NoTools));
-    let wish = Conversation::new(model(), session(DialectName::Select), Some(Delivery::Reference));
-    assert!(matches!(wish, Err(ConversationError::Delivery(_))));
+    let requested = Conversation::new(model(), session(DialectName::Select), Some(Delivery::Reference));
+    assert!(matches!(requested, Err(ConversationError::Delivery(_))));
 }
 
 #[test]
@@ -294,14 +295,14 @@ fn a_question_that_looks_like_the_reminder_is_kept() {
         let sent = conversation.request(false).expect("a request").messages;
         assert_eq!(sent.len(), 3, "{model}: the reminder and the question");
         assert_eq!(sent[1..], said, "{model}");
-        conversation.unsay();
-        conversation.unsay();
+        conversation.remove_unanswered();
+        conversation.remove_unanswered();
         assert_eq!(conversation.messages().len(), 1, "{model}: the reminder stays");
-        conversation.unsay();
+        conversation.remove_unanswered();
         assert_eq!(conversation.messages(), &sent[..1], "{model}");
         let mut fresh = self::conversation(model, DialectName::Select, None);
         fresh.say(QUESTION);
-        fresh.unsay();
+        fresh.remove_unanswered();
         assert_eq!(fresh.messages().len(), 0, "{model}");
     }
 }

@@ -3,7 +3,7 @@
 //! A folder of sealed files, each with the vectors of one batch or of several that were put
 //! together. An entry is named by what it depends on and by nothing else, so that a text that
 //! changed, or another model, is simply not there. The folder's key goes into its name, so that
-//! nobody can try texts on a folder without it. Files are written whole under another name
+//! texts cannot be guessed without it. Files are written whole under another name
 //! and then renamed; one that is damaged, cut or not ours is passed over. Beyond a bound on
 //! their size the files that were used longest ago go.
 //!
@@ -173,7 +173,7 @@ impl Cache {
         self.join(&names)
     }
 
-    /// Puts files together. Whoever is killed here leaves some vectors twice, and none less.
+    /// Merges files. A crash here leaves some vectors twice, and loses none.
     fn join(&self, names: &[&String]) -> io::Result<()> {
         let entries: HashMap<EntryName, Direction> =
             names.iter().filter_map(|name| self.read(name)).flatten().collect();

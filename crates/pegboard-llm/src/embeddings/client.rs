@@ -11,7 +11,7 @@ use super::{
     refusal::{self, HIDDEN},
 };
 
-/// Texts in one request. Some endpoints take no more unless they are told to.
+/// Texts in one request. Some endpoints accept no more by default.
 pub(super) const BATCH: usize = 32;
 
 /// Bytes of the texts in one request.
@@ -26,7 +26,8 @@ const HALVINGS: usize = 3;
 /// It is not cut to less: nothing is too long then, and what is left would mean something else.
 const SHORTEST: usize = 64;
 
-/// What no endpoint has a reason to refuse. Whoever takes it and not a text means that text.
+/// A text that no endpoint has a reason to reject. An endpoint that accepts it and rejects another
+/// text means that text.
 const PROBE: &str = "tool";
 
 /// So many requests may fail in a row before it is asked for the probe again.
@@ -38,14 +39,14 @@ const FRAME: usize = 64 << 10;
 /// Bytes of a number in an answer, with what is around it. A larger answer is refused.
 const NUMBER: usize = 32;
 
-/// So much of a refusal is told.
+/// The longest message of a refusal that is reported, in characters.
 const MAX_REFUSAL: usize = 300;
 
 /// How long to wait before a request is made again, unless the endpoint names a time.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// If the endpoint names a longer time than this, it is not waited for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// An endpoint that turns texts into vectors.
 #[derive(Debug)]
@@ -136,7 +137,7 @@ impl Embeddings {
                     (batch.has_answered, patience) = (true, PATIENCE);
                     batch.vectors[range].iter_mut().zip(found).for_each(|(place, vector)| *place = Some(vector));
                 }
-                Err(error) if error.may_be_a_text() => {
+                Err(error) if error.may_concern_text() => {
                     // An endpoint that refuses everything is not asked for each text.
                     if patience == 0 {
                         if self.request(&[PROBE]).await.is_err() {
@@ -177,7 +178,7 @@ impl Embeddings {
             }
             match self.request(&[shorter]).await {
                 Ok(vectors) => return Ok(vectors.into_iter().next()),
-                Err(error) if error.may_be_a_text() => {}
+                Err(error) if error.may_concern_text() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -256,7 +257,7 @@ fn pause(response: &Response) -> Option<Duration> {
     }
     let Some(named) = response.headers().get(RETRY_AFTER) else { return Some(PAUSE) };
     let seconds: u64 = named.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds)).filter(|pause| *pause <= LONGEST_PAUSE)
+    Some(Duration::from_secs(seconds)).filter(|pause| *pause <= MAX_BACKOFF)
 }
 
 /// How many of the first texts go into one request.

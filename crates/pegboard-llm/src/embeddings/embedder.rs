@@ -1,4 +1,4 @@
-//! What a search stands on: an endpoint, what it sent before, and how it is doing.
+//! Embeddings for searches: an endpoint, its cache and its state.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,17 +23,17 @@ use tokio::{
 use super::{Cache, EmbeddingError, Embeddings, EndpointSettings, Fingerprint, recent::Recent};
 use crate::causes::with_causes;
 
-/// A search waits for a dead endpoint twice; for half a minute the next ones go without.
+/// After two failures within a minute, searches skip the endpoint for half a minute.
 const BREAKER: BreakerSettings =
     BreakerSettings { failures: 2, window: Duration::from_secs(60), pause: Duration::from_secs(30) };
 
-/// Requests for queries at the same time.
-pub(super) const TURNS: usize = 8;
+/// How many requests for queries run at the same time.
+pub(super) const MAX_CONCURRENT_QUERIES: usize = 8;
 
-/// How often it is said that the endpoint fails.
-const SAID_EVERY: Duration = Duration::from_secs(60);
+/// How often a failing endpoint is logged.
+const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// An endpoint, its cache, and how it is doing.
+/// An embeddings endpoint with its cache, circuit breakers and counters.
 #[derive(Debug)]
 pub struct Embedder {
     pub(super) endpoint: Embeddings,
@@ -45,12 +45,12 @@ pub struct Embedder {
     /// For single requests within queries: what is too slow for many texts may be fast enough for
     /// one.
     pub(super) requests_breaker: Breaker,
-    /// Whoever searches may cause requests that cost something, but not any number at once.
-    pub(super) turns: Semaphore,
-    /// Of the tools' vectors; 0 while there are none.
+    /// Limits how many requests, which may cost money, searches cause at the same time.
+    pub(super) query_permits: Semaphore,
+    /// The dimensions of the tools' vectors; 0 while there are none.
     pub(super) dimensions: AtomicUsize,
-    /// Told when a query's vector has another length than those of the tools.
-    pub(super) doubt: Notify,
+    /// Notified when a query's vector has other dimensions than those of the tools.
+    pub(super) dimension_change: Notify,
     pub(super) fetched: AtomicU64,
     pub(super) known: AtomicU64,
     pub(super) failed: AtomicU64,
@@ -64,22 +64,22 @@ struct State {
     tools: usize,
     refused: usize,
     problem: Option<String>,
-    /// When the log was last told of a problem.
+    /// When a problem was last logged.
     said: Option<Instant>,
 }
 
 impl Embedder {
-    /// An endpoint whose vectors of tools are kept in `folder`.
+    /// Creates an embedder that caches the vectors of tools in `folder`.
     ///
     /// # Errors
-    /// When HTTP cannot be set up. A folder that cannot be used is said in the log, and nothing
-    /// is kept then.
+    /// When the HTTP client cannot be created. A folder that cannot be used is logged, and nothing
+    /// is cached.
     pub fn new(settings: EndpointSettings, folder: Option<&Path>) -> Result<Self, EmbeddingError> {
         let open = |folder: &Path| {
-            let told = |error: &std::io::Error| {
+            let log = |error: &std::io::Error| {
                 tracing::warn!(folder = %folder.display(), %error, "cannot open the embeddings cache");
             };
-            Cache::open(folder).inspect_err(told).ok().map(Arc::new)
+            Cache::open(folder).inspect_err(log).ok().map(Arc::new)
         };
         Ok(Self {
             endpoint: Embeddings::new(settings)?,
@@ -88,9 +88,9 @@ impl Embedder {
             recent: Mutex::default(),
             breaker: Breaker::new(BREAKER),
             requests_breaker: Breaker::new(BREAKER),
-            turns: Semaphore::new(TURNS),
+            query_permits: Semaphore::new(MAX_CONCURRENT_QUERIES),
             dimensions: AtomicUsize::new(0),
-            doubt: Notify::new(),
+            dimension_change: Notify::new(),
             fetched: AtomicU64::new(0),
             known: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -99,19 +99,19 @@ impl Embedder {
         })
     }
 
-    /// One that embeds only the tools of `selection`: texts of others are not sent anywhere.
+    /// Restricts the embedder to the tools of `selection`: texts of others are not sent.
     #[must_use]
-    pub fn seeing(self, selection: Selection) -> Self {
+    pub fn with_selection(self, selection: Selection) -> Self {
         Self { selection, ..self }
     }
 
-    /// How it is asked.
+    /// The settings of the endpoint.
     pub fn settings(&self) -> &EndpointSettings {
         self.endpoint.settings()
     }
 
-    /// The direction of a query's vector, if it can be compared with those of the tools.
-    pub(super) fn comparable(&self, vector: Option<&[f32]>) -> Result<Option<Arc<Direction>>, EmbeddingError> {
+    /// Returns the direction of a query's vector, if its dimensions are those of the tools.
+    pub(super) fn check_dimensions(&self, vector: Option<&[f32]>) -> Result<Option<Arc<Direction>>, EmbeddingError> {
         let Some(row) = vector.map(direction).transpose()? else { return Ok(None) };
         match (self.dimensions.load(Ordering::Relaxed), row.dimensions()) {
             (expected, found) if expected != 0 && expected != found => {
@@ -121,8 +121,8 @@ impl Embedder {
         }
     }
 
-    /// What the disk knows of these.
-    pub(super) async fn on_disk(
+    /// Returns the cached vectors of these.
+    pub(super) async fn load_cached(
         &self,
         wanted: impl Iterator<Item = Fingerprint>,
     ) -> HashMap<Fingerprint, Arc<Direction>> {
@@ -132,8 +132,8 @@ impl Embedder {
         found.into_iter().map(|(name, row)| (name, Arc::new(row))).collect()
     }
 
-    /// Keeps vectors, if they can be kept.
-    pub(super) async fn to_disk(&self, rows: Vec<(Fingerprint, Arc<Direction>)>) {
+    /// Adds vectors to the cache, if there is one.
+    pub(super) async fn store_cached(&self, rows: Vec<(Fingerprint, Arc<Direction>)>) {
         let Some(cache) = self.cache.clone().filter(|_| !rows.is_empty()) else { return };
         let kept = tokio::task::spawn_blocking(move || {
             let rows: Vec<(Fingerprint, &Direction)> = rows.iter().map(|(name, row)| (*name, &**row)).collect();
@@ -144,7 +144,7 @@ impl Embedder {
         }
     }
 
-    /// Removes vectors from the disk.
+    /// Removes vectors from the cache.
     pub(super) async fn forget(&self, names: impl Iterator<Item = Fingerprint>) {
         let names: HashSet<Fingerprint> = names.collect();
         let Some(cache) = self.cache.clone().filter(|_| !names.is_empty()) else { return };
@@ -158,7 +158,7 @@ impl Embedder {
         Arc::clone(&lock(&self.state).table)
     }
 
-    /// Takes note of the vectors of tools, and of how many tools there are.
+    /// Records the vectors of tools, and the number of tools.
     pub(super) fn note_tools(&self, table: &Arc<ToolVectors>, refused: usize, tools: usize) {
         let dimensions = table.dimensions();
         if self.dimensions.swap(dimensions, Ordering::Relaxed) != dimensions {
@@ -169,34 +169,34 @@ impl Embedder {
         (state.table, state.refused, state.tools) = (Arc::clone(table), refused, tools);
     }
 
-    /// Takes note that the endpoint works.
+    /// Records a success of the endpoint.
     pub(super) fn note_success(&self) {
         let mut state = lock(&self.state);
         if state.problem.take().is_some() {
             state.said = None;
-            tracing::info!(endpoint = self.settings().shown(), "embeddings endpoint recovered");
+            tracing::info!(endpoint = self.settings().redacted_url(), "embeddings endpoint recovered");
         }
     }
 
-    /// Takes note that it does not, and tells the log now and then.
+    /// Records a failure of the endpoint, and logs it at intervals.
     pub(super) fn note_failure(&self, error: &EmbeddingError) {
         let mut state = lock(&self.state);
         let text = with_causes(error);
-        let is_due = state.said.is_none_or(|said| said.elapsed() >= SAID_EVERY);
+        let is_due = state.said.is_none_or(|said| said.elapsed() >= WARN_INTERVAL);
         if is_due {
             state.said = Some(Instant::now());
-            let (endpoint, hint) = (self.settings().shown(), error.hint().unwrap_or_default());
+            let (endpoint, hint) = (self.settings().redacted_url(), error.hint().unwrap_or_default());
             tracing::warn!(endpoint, hint, "embeddings endpoint failed, searching without it: {text}");
         }
         state.problem = Some(text);
     }
 
-    /// How it is doing.
+    /// Returns the state and the counters.
     pub fn standing(&self) -> VectorStanding {
         let state = lock(&self.state);
         let number = |count: &AtomicU64| count.load(Ordering::Relaxed);
         VectorStanding {
-            endpoint: self.settings().shown(),
+            endpoint: self.settings().redacted_url(),
             model: self.settings().model.clone(),
             embedded: state.table.len(),
             tools: state.tools,

@@ -71,7 +71,7 @@ impl EmbeddingError {
 
     /// Whether it may be about one of the texts that were sent: others, fewer or shorter ones may
     /// pass. Some endpoints fail as a whole over a text that is too long, or send zeros for it.
-    pub(super) fn may_be_a_text(&self) -> bool {
+    pub(super) fn may_concern_text(&self) -> bool {
         matches!(self, Self::Refused { status: 400 | 413 | 422 | 424 | 500..=599, .. } | Self::Garbled(_))
     }
 }

@@ -10,7 +10,7 @@ pub fn embeddings(body: &[u8], count: usize, dimensions: Option<usize>) -> Resul
     answer::read(body, count, dimensions)
 }
 
-/// What is told of an endpoint's refusal to embed `text`, if it says anything.
+/// Returns the reported message of an endpoint's refusal to embed `text`, if there is one.
 pub fn refusal_without(body: &[u8], text: &str) -> Option<String> {
     Some(refusal::without(&refusal::message(body)?, text))
 }

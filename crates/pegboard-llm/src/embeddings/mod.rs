@@ -1,9 +1,9 @@
-//! Vectors of texts by somebody else's model, from any OpenAI-compatible endpoint.
+//! Vectors of texts from any OpenAI-compatible embeddings endpoint.
 //!
-//! [`Embeddings`] is the client alone. An [`Embedder`] is what a search stands on: it knows
-//! vectors from before (a [`Cache`] on disk for tools, memory for queries), leaves an endpoint
-//! alone that does not answer, and counts. [`Embedded`] puts it under a ranker, embeds the tools
-//! of every catalog that comes by, and is asked for the vectors of queries through
+//! [`Embeddings`] is the client alone. An [`Embedder`] adds what searches need: a
+//! [`Cache`] on disk for tools and memory for queries, circuit breakers and counters.
+//! [`EmbeddingRanker`] wraps a ranker, embeds the tools of every catalog, and is the source of the
+//! vectors of queries through
 //! [`Ranker::vector_source`](pegboard_core::Ranker::vector_source).
 
 mod answer;
@@ -27,7 +27,7 @@ pub use self::{
     client::{Batch, Embeddings},
     embedder::Embedder,
     error::EmbeddingError,
-    ranker::Embedded,
+    ranker::EmbeddingRanker,
     settings::EndpointSettings,
     text::tool_text,
 };

@@ -1,4 +1,4 @@
-//! Vectors of queries for programs that end with them.
+//! Vectors of queries for programs that run one search or a measurement.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,14 +14,14 @@ use super::{EmbeddingError, Fingerprint, embedder::Embedder};
 use crate::causes::with_causes;
 
 impl Embedder {
-    /// [`queries`](Self::queries) for a program that ends with them: with the reason where the
-    /// vector of the whole text cannot be had. Those of its requests may use what that leaves of
-    /// `limit`, and are left out if they do not come. Nothing is written down.
+    /// Returns the vectors of one query, or the reason why the whole text has none. Its single
+    /// requests use the time that is left of `limit`, and are left out on failure. Nothing is
+    /// cached on disk.
     ///
     /// # Errors
     /// When the endpoint fails or does not take the text, or its vector cannot be compared with
     /// those of the tools.
-    pub async fn once(&self, query: &QueryTexts, limit: Duration) -> Result<Vectors, EmbeddingError> {
+    pub async fn embed_query(&self, query: &QueryTexts, limit: Duration) -> Result<Vectors, EmbeddingError> {
         let (began, mut known) = (Instant::now(), HashMap::new());
         let mut named = self.named(iter::once(&query.whole));
         self.add_missing(&named, &mut known, limit, false).await?;
@@ -34,15 +34,19 @@ impl Embedder {
         Ok(vectors(&named, &known))
     }
 
-    /// [`once`](Self::once) for queries that are asked again and again, as those of a
-    /// measurement: known from the disk, and kept there. Each batch may take `limit`.
+    /// Returns the vectors of queries that are repeated, such as those of a measurement, from the
+    /// cache on disk or from the endpoint. Each batch may take `limit`.
     ///
     /// # Errors
     /// When the endpoint fails or takes none of the texts, or its vectors cannot be compared with
     /// those of the tools.
-    pub async fn kept_queries(&self, queries: &[QueryTexts], limit: Duration) -> Result<Vectors, EmbeddingError> {
+    pub async fn embed_cached_queries(
+        &self,
+        queries: &[QueryTexts],
+        limit: Duration,
+    ) -> Result<Vectors, EmbeddingError> {
         let named = self.named(queries.iter().flat_map(|query| iter::once(&query.whole).chain(&query.requests)));
-        let mut known = self.on_disk(named.iter().map(|(name, _)| *name)).await;
+        let mut known = self.load_cached(named.iter().map(|(name, _)| *name)).await;
         let expected = self.dimensions.load(Ordering::Relaxed);
         // The model under this name was another one.
         let old: Vec<Fingerprint> = known
@@ -56,7 +60,7 @@ impl Embedder {
         Ok(vectors(&named, &known))
     }
 
-    /// Texts, each once, with the names of their vectors.
+    /// Returns the texts, each once, with the fingerprints of their vectors.
     fn named<'q>(&self, texts: impl Iterator<Item = &'q String>) -> Vec<(Fingerprint, &'q String)> {
         let wanted: BTreeSet<&String> = texts.filter(|text| !text.trim().is_empty()).collect();
         let (settings, prefix) = (self.settings(), &self.settings().query_prefix);
@@ -81,20 +85,20 @@ impl Embedder {
             let batch = batch.await.map_err(|_| EmbeddingError::Slow(limit))??;
             let mut new = Vec::new();
             for ((name, _), vector) in missing[done..].iter().zip(&batch.vectors) {
-                new.extend(self.comparable(vector.as_deref())?.map(|row| (*name, row)));
+                new.extend(self.check_dimensions(vector.as_deref())?.map(|row| (*name, row)));
             }
             done += batch.vectors.len();
             refusal = batch.refusal.or(refusal);
             known.extend(new.iter().cloned());
             if is_kept {
-                self.to_disk(new).await;
+                self.store_cached(new).await;
             }
         }
         refusal.filter(|_| known.is_empty()).map_or(Ok(()), Err)
     }
 }
 
-/// The vectors of those texts that have one.
+/// Returns the vectors of those texts that have one.
 fn vectors(named: &[(Fingerprint, &String)], known: &HashMap<Fingerprint, Arc<Direction>>) -> Vectors {
     named.iter().filter_map(|(name, text)| Some(((*text).clone(), known.get(name)?.to_vector()))).collect()
 }

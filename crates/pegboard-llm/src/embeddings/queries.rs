@@ -1,4 +1,4 @@
-//! Vectors of queries while a search waits for them.
+//! Vectors of queries, within the time that a search waits.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ const MAX_TEXTS: usize = BATCH;
 /// Vectors by their texts.
 type Rows = HashMap<String, Arc<Direction>>;
 
-/// What is asked for at once.
+/// Which texts of a query are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Wholes,
@@ -33,11 +33,11 @@ enum Part {
 }
 
 impl Embedder {
-    /// The vectors of queries, within [`query_timeout`](super::EndpointSettings::query_timeout):
-    /// whole texts first, and with the time that is left single requests. What cannot be had is
-    /// left out, the log is told, and it is counted. They stay in memory alone: what people look
-    /// for is not written down.
-    pub async fn queries(&self, queries: Vec<QueryTexts>) -> Vectors {
+    /// Returns the vectors of queries, within
+    /// [`query_timeout`](super::EndpointSettings::query_timeout): whole texts first, single requests
+    /// with the time that is left. Failures are logged and counted, and their vectors left out.
+    /// Queries are only kept in memory, never on disk.
+    pub async fn embed_queries(&self, queries: Vec<QueryTexts>) -> Vectors {
         // Without vectors of tools there is nothing to compare with.
         if self.dimensions.load(Ordering::Relaxed) == 0 {
             return Vectors::default();
@@ -54,7 +54,7 @@ impl Embedder {
         rows.into_iter().map(|(text, row)| (text, row.to_vector())).collect()
     }
 
-    /// The vectors of these texts, as far as they are known or can be had.
+    /// Returns the vectors of these texts, from memory or from the endpoint.
     async fn rows_of(&self, texts: Vec<String>, part: Part, deadline: Instant) -> Rows {
         let dimensions = self.dimensions.load(Ordering::Relaxed);
         let (mut rows, mut missing) = (Rows::new(), Vec::new());
@@ -71,23 +71,24 @@ impl Embedder {
         }
         self.known.fetch_add(rows.len() as u64, Ordering::Relaxed);
         if !missing.is_empty() {
-            rows.extend(self.asked(missing, part, deadline).await);
+            rows.extend(self.fetch_unless_failing(missing, part, deadline).await);
         }
         rows
     }
 
-    /// The vectors of texts that are not known, unless the endpoint is better left alone.
-    async fn asked(&self, texts: Vec<String>, part: Part, deadline: Instant) -> Rows {
+    /// Fetches the vectors of texts, unless a circuit breaker is open or no permit comes in time.
+    async fn fetch_unless_failing(&self, texts: Vec<String>, part: Part, deadline: Instant) -> Rows {
         let (count, now) = (texts.len(), Instant::now());
-        // Whoever waits for a turn leaves at least half of the time for the answer, so that many
-        // searches at once do not look like a slow endpoint.
-        let turn = tokio::time::timeout_at(now + deadline.duration_since(now) / 2, self.turns.acquire()).await;
-        let pass = turn.is_ok().then(|| self.breaker_of(part).admit(Instant::now().into_std()).ok()).flatten();
+        // At least half of the time is left for the answer, so that many searches at once do not
+        // look like a slow endpoint.
+        let permit =
+            tokio::time::timeout_at(now + deadline.duration_since(now) / 2, self.query_permits.acquire()).await;
+        let pass = permit.is_ok().then(|| self.breaker_of(part).admit(Instant::now().into_std()).ok()).flatten();
         let Some(pass) = pass else {
             self.skip(count);
             return Rows::new();
         };
-        let outcome = self.fetched(&texts, deadline).await;
+        let outcome = self.fetch_batch(&texts, deadline).await;
         let failure = outcome.as_ref().err().map(|error| with_causes(error).into());
         if pass.record(failure, Instant::now().into_std()) == Transition::Opened {
             tracing::debug!(?part, "embeddings circuit breaker opened");
@@ -120,14 +121,14 @@ impl Embedder {
         }
     }
 
-    /// Counts texts that the endpoint is not asked for.
+    /// Counts texts that are not sent to the endpoint.
     fn skip(&self, count: usize) {
         self.skipped.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// Fetches the vectors of texts in one request. One that the endpoint does not take has
-    /// none, and is nobody else's concern.
-    async fn fetched(
+    /// Fetches the vectors of texts in one request. A text that the endpoint rejects has none; the
+    /// others are not affected.
+    async fn fetch_batch(
         &self,
         texts: &[String],
         deadline: Instant,
@@ -137,13 +138,13 @@ impl Embedder {
         let mut batch = Batch::default();
         match tokio::time::timeout_at(deadline, self.endpoint.embed_into(&texts, &mut batch)).await {
             Ok(done) => done?,
-            // Then it was the texts that took long.
+            // Some texts were answered, so the endpoint itself works.
             Err(_) if batch.has_answered => {}
             Err(_) => return Err(EmbeddingError::Slow(self.settings().query_timeout)),
         }
-        let rows = batch.vectors.iter().map(|vector| self.comparable(vector.as_deref())).collect();
+        let rows = batch.vectors.iter().map(|vector| self.check_dimensions(vector.as_deref())).collect();
         if matches!(rows, Err(EmbeddingError::Dimensions { .. })) {
-            self.doubt.notify_one();
+            self.dimension_change.notify_one();
         }
         rows
     }

@@ -1,4 +1,4 @@
-//! A ranker with somebody else's vectors under it.
+//! A ranker that uses vectors of an external endpoint.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use super::{embedder::Embedder, upkeep};
 /// It ranks as the ranker inside does, with the vectors that there are by then. Dropped, it
 /// stops asking the endpoint.
 #[derive(Debug)]
-pub struct Embedded {
+pub struct EmbeddingRanker {
     inner: Arc<dyn Ranker>,
     source: Arc<dyn VectorSource>,
     catalogs: watch::Sender<Option<Catalog>>,
 }
 
-/// An embedder as others see it.
+/// The embedder as a source of vectors.
 #[derive(Debug)]
 struct Source(Arc<Embedder>);
 
 impl VectorSource for Source {
     fn ask(&self, queries: Vec<QueryTexts>) -> Soon<Vectors> {
         let embedder = Arc::clone(&self.0);
-        Box::pin(async move { embedder.queries(queries).await })
+        Box::pin(async move { embedder.embed_queries(queries).await })
     }
 
     fn standing(&self) -> VectorStanding {
@@ -36,28 +36,28 @@ impl VectorSource for Source {
     }
 }
 
-impl Embedded {
-    /// Puts `embedder` under `inner`, if that has a use for vectors; its work is done on
-    /// `runtime`.
-    pub fn under(inner: Arc<dyn Ranker>, embedder: &Arc<Embedder>, runtime: &Handle) -> Arc<dyn Ranker> {
+impl EmbeddingRanker {
+    /// Wraps `inner` so that it gets vectors of `embedder`, which works on `runtime`. Returns `inner`
+    /// itself if it does not use vectors.
+    pub fn wrap(inner: Arc<dyn Ranker>, embedder: &Arc<Embedder>, runtime: &Handle) -> Arc<dyn Ranker> {
         if !inner.use_vectors(&Arc::new(ToolVectors::default())) {
             return inner;
         }
         let (catalogs, news) = watch::channel(None);
-        runtime.spawn(upkeep::follow(Arc::clone(embedder), Arc::clone(&inner), news));
+        runtime.spawn(upkeep::keep_current(Arc::clone(embedder), Arc::clone(&inner), news));
         Arc::new(Self { inner, source: Arc::new(Source(Arc::clone(embedder))), catalogs })
     }
 
-    /// [`under`](Self::under) for programs that embed their tools themselves
-    /// ([`Embedder::tools`]): nothing happens in the background.
-    pub fn fixed(inner: Arc<dyn Ranker>, embedder: &Arc<Embedder>) -> Arc<dyn Ranker> {
+    /// Wraps `inner` like [`wrap`](Self::wrap) without background work, for programs that call
+    /// [`Embedder::embed_tools`] themselves.
+    pub fn wrap_static(inner: Arc<dyn Ranker>, embedder: &Arc<Embedder>) -> Arc<dyn Ranker> {
         let (catalogs, _) = watch::channel(None);
         Arc::new(Self { inner, source: Arc::new(Source(Arc::clone(embedder))), catalogs })
     }
 
-    /// Takes note of a catalog. One that is `older` along the same line is somebody's who has
-    /// not gone over to the next yet.
-    fn saw(&self, catalog: &Catalog, is_current: bool) {
+    /// Passes a catalog to the background work, unless it is an older version that a session still
+    /// uses.
+    fn note_catalog(&self, catalog: &Catalog, is_current: bool) {
         let is_news = |seen: &Option<Catalog>| match seen {
             Some(seen) => !seen.same_snapshot(catalog) && (is_current || catalog.version() >= seen.version()),
             None => true,
@@ -74,7 +74,7 @@ impl Embedded {
     }
 }
 
-impl Ranker for Embedded {
+impl Ranker for EmbeddingRanker {
     fn name(&self) -> &'static str {
         self.inner.name()
     }
@@ -88,12 +88,12 @@ impl Ranker for Embedded {
     }
 
     fn rank(&self, query: &Query<'_>, catalog: &Catalog, selection: &Selection) -> Result<Ranking, QueryError> {
-        self.saw(catalog, false);
+        self.note_catalog(catalog, false);
         self.inner.rank(query, catalog, selection)
     }
 
     fn prepare(&self, catalog: &Catalog) {
-        self.saw(catalog, true);
+        self.note_catalog(catalog, true);
         self.inner.prepare(catalog);
     }
 

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-/// Stands for what is not told.
+/// The replacement for text that is not repeated.
 pub(super) const HIDDEN: &str = "[hidden]";
 
 /// So many bytes of a text are enough to know it by; messages often repeat a part.
 const KNOWN_BY: usize = 16;
 
-/// The message of a refusal. What is no message is not told: it may be anything, and hold
-/// anything.
+/// Returns the message of a refusal, if it has a known form. Other bodies are not reported, since
+/// they may hold anything.
 pub(super) fn message(body: &[u8]) -> Option<String> {
     let json: Value = serde_json::from_slice(body).ok()?;
     let places = ["/error/message", "/error", "/message", "/detail"];

@@ -52,7 +52,7 @@ impl EndpointSettings {
     }
 
     /// The address for people: without a name, a password or a query, which may be secret.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn redacted_url(&self) -> String {
         let endpoint = self.endpoint();
         let Some((scheme, rest)) = endpoint.split_once("://") else { return "…".to_owned() };
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
@@ -65,7 +65,7 @@ impl EndpointSettings {
 impl fmt::Debug for EndpointSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("EndpointSettings");
-        shown.field("url", &self.shown()).field("model", &self.model).field("dimensions", &self.dimensions);
+        shown.field("url", &self.redacted_url()).field("model", &self.model).field("dimensions", &self.dimensions);
         shown.field("timeout", &self.timeout).field("query_timeout", &self.query_timeout).finish_non_exhaustive()
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     fn addresses() {
         let check = |url: &str, endpoint: &str, shown: &str| {
             let settings = EndpointSettings::new(url, "m");
-            assert_eq!((settings.endpoint().as_str(), settings.shown().as_str()), (endpoint, shown));
+            assert_eq!((settings.endpoint().as_str(), settings.redacted_url().as_str()), (endpoint, shown));
         };
         check("http://h/v1", "http://h/v1/embeddings", "http://h/v1/embeddings");
         check("http://h:1/v1/embeddings/", "http://h:1/v1/embeddings", "http://h:1/v1/embeddings");

@@ -1,4 +1,4 @@
-//! Vectors for the tools of a catalog, and of the next one.
+//! Keeps the vectors of tools current while catalogs change.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -11,14 +11,14 @@ use super::{
     text::tool_text,
 };
 
-/// How long to wait after a failure before the rest is tried; it doubles.
-const FIRST_PAUSE: Duration = Duration::from_secs(15);
+/// The delay after a failure; it doubles.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(15);
 
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// The longest delay.
+const MAX_BACKOFF: Duration = Duration::from_secs(600);
 
-/// How often it is looked into whether the model behind the endpoint has become another one.
-const DOUBT_EVERY: Duration = Duration::from_secs(60);
+/// How often the dimensions are checked, which tell whether the model behind the endpoint changed.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// So many batches in a row of which the endpoint takes no text are one too many.
 const MOST_FRUITLESS: usize = 2;
@@ -26,7 +26,7 @@ const MOST_FRUITLESS: usize = 2;
 /// Bytes of all vectors of a table. Tools beyond it have none, and are ranked without.
 const TABLE_BYTES: usize = 1 << 30;
 
-/// Who is told of every table that is more complete than the one before.
+/// Receives every table that is more complete than the one before.
 pub(super) type Publish<'a> = &'a mut (dyn FnMut(&Arc<ToolVectors>) + Send);
 
 /// The tools that share a text, and so a vector.
@@ -38,13 +38,13 @@ struct Wanted {
 }
 
 impl Embedder {
-    /// Gives every tool of `catalog` that may be seen a vector: those of `before` are taken over, others are
-    /// known from the disk or fetched. `publish` is told of each table on the way, so that
-    /// searches need not wait for the last tool.
+    /// Embeds every selected tool of `catalog`. Vectors of `before` and of the cache are reused, the
+    /// others are fetched. `publish` receives each table on the way, so that searches need not wait
+    /// for the last tool.
     ///
     /// # Errors
-    /// When the endpoint fails. What it sent until then was published and kept.
-    pub async fn tools(
+    /// When the endpoint fails. Vectors that came before were published and cached.
+    pub async fn embed_tools(
         &self,
         catalog: &Catalog,
         before: &ToolVectors,
@@ -52,14 +52,14 @@ impl Embedder {
     ) -> Result<(), EmbeddingError> {
         let mut rows: Vec<(Arc<Tool>, Arc<Direction>)> = Vec::with_capacity(catalog.len());
         let mut new: Vec<Arc<Tool>> = Vec::new();
-        for tool in self.seen(catalog) {
+        for tool in self.visible_tools(catalog) {
             match before.row(tool) {
                 Some(row) => rows.push((Arc::clone(tool), Arc::clone(row))),
                 None => new.push(Arc::clone(tool)),
             }
         }
-        let wanted = self.wanted(new).await;
-        let known = self.on_disk(wanted.iter().map(|one| one.name)).await;
+        let wanted = self.unique_texts(new).await;
+        let known = self.load_cached(wanted.iter().map(|one| one.name)).await;
         let mut missing = Vec::new();
         for one in wanted {
             match known.get(&one.name) {
@@ -70,26 +70,26 @@ impl Embedder {
         }
         let is_mixed = rows.windows(2).any(|pair| pair[0].1.dimensions() != pair[1].1.dimensions());
         if is_mixed {
-            return self.all_anew(catalog, publish).await;
+            return self.refetch_all(catalog, publish).await;
         }
         match self.fetch(catalog, rows, missing, publish).await {
-            Err(EmbeddingError::Dimensions { .. }) => self.all_anew(catalog, publish).await,
+            Err(EmbeddingError::Dimensions { .. }) => self.refetch_all(catalog, publish).await,
             done => done,
         }
     }
 
-    /// Fetches everything, whatever is known: the model behind the name has changed, and what
-    /// the old one made cannot be compared with what the new one makes.
-    async fn all_anew(&self, catalog: &Catalog, publish: Publish<'_>) -> Result<(), EmbeddingError> {
+    /// Fetches all vectors again, because the model behind the name has changed and its vectors
+    /// cannot be compared with the old ones.
+    async fn refetch_all(&self, catalog: &Catalog, publish: Publish<'_>) -> Result<(), EmbeddingError> {
         tracing::info!("embedding model changed, embedding all tools again");
-        let wanted = self.wanted(self.seen(catalog).cloned().collect()).await;
+        let wanted = self.unique_texts(self.visible_tools(catalog).cloned().collect()).await;
         self.forget(wanted.iter().map(|one| one.name)).await;
         self.fetch(catalog, Vec::new(), wanted, publish).await
     }
 
-    /// [`tools`](Self::tools) for somebody who doubts whether the model is still the same: if the
+    /// Embeds tools like [`embed_tools`](Self::embed_tools), after a check of the dimensions: if the
     /// endpoint now sends vectors of another length, all of them are fetched again.
-    pub(super) async fn look_again(
+    pub(super) async fn refresh_if_dimensions_changed(
         &self,
         catalog: &Catalog,
         before: &ToolVectors,
@@ -99,19 +99,19 @@ impl Embedder {
             let found = self.endpoint.dimensions().await?;
             self.note_success();
             if found != before.dimensions() {
-                return self.all_anew(catalog, publish).await;
+                return self.refetch_all(catalog, publish).await;
             }
         }
-        self.tools(catalog, before, publish).await
+        self.embed_tools(catalog, before, publish).await
     }
 
-    /// The tools that somebody may see. The others are nobody's business, and not the endpoint's.
-    fn seen<'c>(&self, catalog: &'c Catalog) -> impl Iterator<Item = &'c Arc<Tool>> {
+    /// Returns the selected tools. The texts of others are not sent to the endpoint.
+    fn visible_tools<'c>(&self, catalog: &'c Catalog) -> impl Iterator<Item = &'c Arc<Tool>> {
         catalog.iter().filter(|tool| self.selection.allows(tool))
     }
 
-    /// The texts of tools, in the order of the tools, each once.
-    async fn wanted(&self, tools: Vec<Arc<Tool>>) -> Vec<Wanted> {
+    /// Returns the texts of tools in their order, each once.
+    async fn unique_texts(&self, tools: Vec<Arc<Tool>>) -> Vec<Wanted> {
         let settings = self.settings().clone();
         let made = tokio::task::spawn_blocking(move || {
             let mut wanted: Vec<Wanted> = Vec::new();
@@ -140,7 +140,7 @@ impl Embedder {
     ) -> Result<(), EmbeddingError> {
         let prefix = &self.settings().document_prefix;
         let texts: Vec<String> = missing.iter().map(|one| format!("{prefix}{}", one.text)).collect();
-        let mut progress = Progress { rows, refused: 0, published: 0, tools: self.seen(catalog).count() };
+        let mut progress = Progress { rows, refused: 0, published: 0, tools: self.visible_tools(catalog).count() };
         progress.publish(self, publish);
         let (mut done, mut fruitless) = (0, 0);
         let outcome = loop {
@@ -155,7 +155,7 @@ impl Embedder {
             match progress.take(&missing[done..], &batch.vectors) {
                 Ok(new) => {
                     fruitless = if new.is_empty() { fruitless + 1 } else { 0 };
-                    self.to_disk(new).await;
+                    self.store_cached(new).await;
                 }
                 Err(error) => break Err(error),
             }
@@ -232,8 +232,8 @@ fn is_full(rows: &[(Arc<Tool>, Arc<Direction>)]) -> bool {
     rows.len().saturating_mul(dimensions) > TABLE_BYTES
 }
 
-/// Keeps the vectors of `ranker` up to the catalogs that come by, until nobody sends any.
-pub(super) async fn follow(
+/// Keeps the vectors of `ranker` current with the catalogs, until their sender is dropped.
+pub(super) async fn keep_current(
     embedder: Arc<Embedder>,
     ranker: Arc<dyn Ranker>,
     mut catalogs: watch::Receiver<Option<Catalog>>,
@@ -244,7 +244,7 @@ pub(super) async fn follow(
             return;
         }
         let mut table = embedder.table();
-        let (mut pause, mut look_at) = (FIRST_PAUSE, None);
+        let (mut pause, mut check_at) = (INITIAL_BACKOFF, None);
         loop {
             let catalog = catalogs.borrow_and_update().clone().unwrap_or_else(Catalog::empty);
             let before = Arc::clone(&table);
@@ -252,15 +252,15 @@ pub(super) async fn follow(
                 ranker.use_vectors(new);
                 table = Arc::clone(new);
             };
-            let done = if look_at.take_if(|at| *at <= Instant::now()).is_some() {
-                embedder.look_again(&catalog, &before, &mut publish).await
+            let done = if check_at.take_if(|at| *at <= Instant::now()).is_some() {
+                embedder.refresh_if_dimensions_changed(&catalog, &before, &mut publish).await
             } else {
-                embedder.tools(&catalog, &before, &mut publish).await
+                embedder.embed_tools(&catalog, &before, &mut publish).await
             };
             match done {
                 Ok(()) => {
-                    pause = FIRST_PAUSE;
-                    if !is_next(&embedder, &mut catalogs, &mut look_at).await {
+                    pause = INITIAL_BACKOFF;
+                    if !wait_for_change(&embedder, &mut catalogs, &mut check_at).await {
                         return;
                     }
                 }
@@ -271,41 +271,41 @@ pub(super) async fn follow(
                         () = tokio::time::sleep(pause) => {}
                         changed = catalogs.changed() => if changed.is_err() { return },
                     }
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_BACKOFF);
                 }
             }
         }
     };
-    // A request that is under way ends as well when nobody is there to use what it brings.
+    // A running request ends as well when the sender is dropped.
     tokio::select! {
         () = kept => {}
         () = async { while gone.changed().await.is_ok() {} } => {}
     }
 }
 
-/// Waits for another catalog, or until a doubt is to be looked into, which `look_at` keeps over
-/// catalogs; not if there will be none.
-async fn is_next(
+/// Waits for another catalog or for the next check of the dimensions, whose time `check_at` keeps
+/// across catalogs; `false` if the sender was dropped.
+async fn wait_for_change(
     embedder: &Embedder,
     catalogs: &mut watch::Receiver<Option<Catalog>>,
-    look_at: &mut Option<Instant>,
+    check_at: &mut Option<Instant>,
 ) -> bool {
     let looked = Instant::now();
     loop {
-        let doubt = async {
-            match *look_at {
+        let dimension_change = async {
+            match *check_at {
                 Some(at) => tokio::time::sleep_until(at).await,
-                None => embedder.doubt.notified().await,
+                None => embedder.dimension_change.notified().await,
             }
         };
         tokio::select! {
             changed = catalogs.changed() => return changed.is_ok(),
-            () = doubt => {}
+            () = dimension_change => {}
         }
-        if look_at.is_some() {
+        if check_at.is_some() {
             return true;
         }
-        *look_at = Some(looked + DOUBT_EVERY);
+        *check_at = Some(looked + CHECK_INTERVAL);
     }
 }
 
@@ -318,19 +318,23 @@ mod tests {
     async fn a_doubt_does_not_hide_another_catalog() {
         let embedder = Embedder::new(EndpointSettings::new("http://127.0.0.1:1", "m"), None).expect("an embedder");
         let (sender, mut catalogs) = watch::channel(None);
-        let (start, mut look_at) = (Instant::now(), None);
-        embedder.doubt.notify_one();
+        let (start, mut check_at) = (Instant::now(), None);
+        embedder.dimension_change.notify_one();
         // The doubt is noted first, and the catalog comes while it waits for its time.
         let other = async {
-            tokio::time::sleep(DOUBT_EVERY / 2).await;
+            tokio::time::sleep(CHECK_INTERVAL / 2).await;
             sender.send_replace(Some(Catalog::empty()));
         };
-        let (is_next_one, ()) = tokio::join!(is_next(&embedder, &mut catalogs, &mut look_at), other);
+        let (is_next_one, ()) = tokio::join!(wait_for_change(&embedder, &mut catalogs, &mut check_at), other);
         assert!(is_next_one && catalogs.borrow_and_update().is_some());
-        assert_eq!((start.elapsed(), look_at), (DOUBT_EVERY / 2, Some(start + DOUBT_EVERY)), "the doubt is kept");
-        assert!(is_next(&embedder, &mut catalogs, &mut look_at).await);
-        assert_eq!(start.elapsed(), DOUBT_EVERY);
+        assert_eq!(
+            (start.elapsed(), check_at),
+            (CHECK_INTERVAL / 2, Some(start + CHECK_INTERVAL)),
+            "the dimension_change is kept"
+        );
+        assert!(wait_for_change(&embedder, &mut catalogs, &mut check_at).await);
+        assert_eq!(start.elapsed(), CHECK_INTERVAL);
         drop(sender);
-        assert!(!is_next(&embedder, &mut catalogs, &mut None).await);
+        assert!(!wait_for_change(&embedder, &mut catalogs, &mut None).await);
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// The fields of a body, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Body<'a>(Vec<(Cow<'a, str>, Field<'a>)>);
+pub(crate) struct Body<'a>(Vec<(Cow<'a, str>, Field<'a>)>);
 
 #[derive(Debug)]
 enum Field<'a> {

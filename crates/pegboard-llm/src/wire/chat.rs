@@ -2,99 +2,181 @@
 
 use std::collections::HashMap;
 
-use pegboard_discovery::ToolDefinition;
+use pegboard_discovery::{
+    ToolDefinition,
+    transcript::{OpenAiChat, ToolResult, Transcript},
+};
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallResult, Collector, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, WireError, append, arguments,
-    body::Body, forget_cut, items, number, text, told,
+    CallResult, Delta, Request, Stop, ToolCall, ToolChoice, Turn, Usage, Wire, WireError, append, arguments,
+    body::Body,
+    clear_truncated_arguments,
+    format::{Collector, WireFormat},
+    items, number,
+    profile::{Profile, Variables},
+    repair::{NO_OUTPUT, NO_TEXT, RepairContext, ensure_object_text, ensure_valid_name, is_blank, repair_each},
+    result_text, text,
+};
+use crate::schemas::SchemaRule;
+
+/// The Chat Completions API of OpenAI.
+pub(super) static PROVIDER: Profile = Profile {
+    name: "openai",
+    vendor: "OpenAI",
+    wire: Wire::Chat,
+    base_url: "https://api.openai.com/v1",
+    variables: Variables { keys: &["OPENAI_API_KEY"], base_urls: &["OPENAI_BASE_URL"] },
+    adapt_base_url: Profile::same_base_url,
+    is_key_optional: true,
+    max_tools: 128,
+    schema_rules: SCHEMA_RULES,
+    capabilities: Profile::no_capabilities,
 };
 
-pub(super) fn body(request: &Request, is_streamed: bool) -> Body<'_> {
-    let mut body = Body::new();
-    body.insert("model", request.model.clone());
-    let system = request.system.as_ref().map(|system| json!({"role": "system", "content": system}));
-    body.list_behind("messages", system, &request.messages);
-    if !request.tools.is_empty() {
-        body.list("tools", &request.tools);
-        match &request.tool_choice {
-            ToolChoice::Auto => {}
-            ToolChoice::None => body.insert("tool_choice", "none"),
-            ToolChoice::Any => body.insert("tool_choice", "required"),
-            ToolChoice::Tool(name) => {
-                body.insert("tool_choice", json!({"type": "function", "function": {"name": name}}));
+/// What OpenAI enforces of schemas, in both of its APIs.
+pub(super) const SCHEMA_RULES: &[SchemaRule] = &[
+    SchemaRule::IsObject,
+    SchemaRule::HasObjectType,
+    SchemaRule::NoTopLevelCombination,
+    SchemaRule::NoTopLevelRestriction,
+    SchemaRule::PartsAreSchemas,
+    SchemaRule::OneItemsSchema,
+    SchemaRule::KnownTypes,
+    SchemaRule::ArraysHaveItems,
+    SchemaRule::RequiredIsList,
+    SchemaRule::NumericBounds,
+    SchemaRule::InnerReferences,
+];
+
+/// Words of OpenAI's errors about deferred tools and tool search, in both of its APIs.
+pub(super) const DELIVERY_TERMS: &[&str] =
+    &["defer_loading", "deferred", "tool_search", "tool search", "namespace", "tool type"];
+
+/// The Chat Completions API.
+#[derive(Debug)]
+pub(super) struct Chat;
+
+impl WireFormat for Chat {
+    fn path(&self, _model: &str, _is_streamed: bool) -> String {
+        "/chat/completions".to_owned()
+    }
+
+    fn body<'a>(&self, request: &'a Request, is_streamed: bool) -> Body<'a> {
+        let mut body = Body::new();
+        body.insert("model", request.model.clone());
+        let system = request.system.as_ref().map(|system| json!({"role": "system", "content": system}));
+        body.list_behind("messages", system, &request.messages);
+        if !request.tools.is_empty() {
+            body.list("tools", &request.tools);
+            match &request.tool_choice {
+                ToolChoice::Auto => {}
+                ToolChoice::None => body.insert("tool_choice", "none"),
+                ToolChoice::Any => body.insert("tool_choice", "required"),
+                ToolChoice::Tool(name) => {
+                    body.insert("tool_choice", json!({"type": "function", "function": {"name": name}}));
+                }
             }
         }
+        if let Some(most) = request.max_tokens {
+            body.insert("max_completion_tokens", most);
+        }
+        if is_streamed {
+            body.insert("stream", true);
+            body.insert("stream_options", json!({"include_usage": true}));
+        }
+        body
     }
-    if let Some(most) = request.max_tokens {
-        body.insert("max_completion_tokens", most);
+
+    fn tool(&self, definition: &ToolDefinition) -> Value {
+        json!({"type": "function", "function": {
+            "name": definition.name,
+            "description": definition.description,
+            "parameters": definition.input_schema,
+        }})
     }
-    if is_streamed {
-        body.insert("stream", true);
-        body.insert("stream_options", json!({"include_usage": true}));
+
+    fn user(&self, text: &str) -> Value {
+        json!({"role": "user", "content": text})
     }
-    body
+
+    fn results(&self, results: &[CallResult]) -> Vec<Value> {
+        let message = |result: &CallResult| json!({"role": "tool", "tool_call_id": result.call.id, "content": result_text(result)});
+        results.iter().map(message).collect()
+    }
+
+    fn read(&self, answer: &Value) -> Result<Turn, WireError> {
+        let choice = items(answer, "choices").next().ok_or(WireError::Missing { field: "choices" })?;
+        let message = choice.get("message").ok_or(WireError::Missing { field: "message" })?;
+        let call = |call: &Value| ToolCall {
+            id: text(call, "id").to_owned(),
+            name: call.pointer("/function/name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            arguments: arguments(call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default()),
+            is_search: false,
+        };
+        let said = answerable_calls(message, text(choice, "finish_reason") == "length");
+        let mut calls: Vec<ToolCall> = said.iter().map(call).collect();
+        let stop = match text(choice, "finish_reason") {
+            "stop" => Stop::End,
+            "tool_calls" | "function_call" => Stop::Tools,
+            "length" => Stop::Length,
+            "content_filter" => Stop::Refusal,
+            other => Stop::Other(other.to_owned()),
+        };
+        // Some compatible endpoints say `stop` although they want tools.
+        let stop = if calls.is_empty() || stop == Stop::Length { stop } else { Stop::Tools };
+        if stop == Stop::Length {
+            clear_truncated_arguments(&mut calls, true);
+        }
+        let mut echo = message.clone();
+        if let Some(Value::Array(calls)) = echo.get_mut("tool_calls") {
+            *calls = said;
+        }
+        if let Some(fields) = echo.as_object_mut() {
+            // Fields of answers that the API refuses in requests.
+            fields.retain(|key, value| {
+                let is_empty_refusal = key == "refusal" && value.is_null();
+                !is_empty_refusal && !matches!(key.as_str(), "annotations" | "audio")
+            });
+            fields.entry("role").or_insert_with(|| "assistant".into());
+        }
+        Ok(Turn { text: text(message, "content").to_owned(), calls, stop, usage: usage(answer), echo: vec![echo] })
+    }
+
+    fn tool_name<'a>(&self, tool: &'a Value) -> &'a str {
+        text(tool.get("function").unwrap_or(tool), "name")
+    }
+
+    fn tool_results(&self, messages: &[Value]) -> Vec<ToolResult> {
+        OpenAiChat { messages: messages.to_vec() }.results()
+    }
+
+    fn collector(&self) -> Box<dyn Collector> {
+        Box::new(Streamed::default())
+    }
+
+    fn repair(&self, context: &RepairContext<'_>, messages: &[Value]) -> Vec<(usize, Value)> {
+        repair_each(self, context, messages, |_, message| repair_message(message))
+    }
+
+    fn for_other_model(&self, message: &Value, _signs_calls: bool) -> Option<Value> {
+        let mut message = message.clone();
+        keep_standard_fields(&mut message);
+        Some(message)
+    }
+
+    fn delivery_terms(&self) -> &'static [&'static str] {
+        DELIVERY_TERMS
+    }
+
+    fn thinking_terms(&self) -> &'static [&'static str] {
+        &["reasoning_content"]
+    }
 }
 
-pub(super) fn tool(definition: &ToolDefinition) -> Value {
-    json!({"type": "function", "function": {
-        "name": definition.name,
-        "description": definition.description,
-        "parameters": definition.input_schema,
-    }})
-}
-
-pub(super) fn user(text: &str) -> Value {
-    json!({"role": "user", "content": text})
-}
-
-pub(super) fn results(results: &[CallResult]) -> Vec<Value> {
-    let message =
-        |result: &CallResult| json!({"role": "tool", "tool_call_id": result.call.id, "content": told(result)});
-    results.iter().map(message).collect()
-}
-
-pub(super) fn turn(answer: &Value) -> Result<Turn, WireError> {
-    let choice = items(answer, "choices").next().ok_or(WireError::Missing { field: "choices" })?;
-    let message = choice.get("message").ok_or(WireError::Missing { field: "message" })?;
-    let call = |call: &Value| ToolCall {
-        id: text(call, "id").to_owned(),
-        name: call.pointer("/function/name").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        arguments: arguments(call.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default()),
-        is_search: false,
-    };
-    let said = said_calls(message, text(choice, "finish_reason") == "length");
-    let mut calls: Vec<ToolCall> = said.iter().map(call).collect();
-    let stop = match text(choice, "finish_reason") {
-        "stop" => Stop::End,
-        "tool_calls" | "function_call" => Stop::Tools,
-        "length" => Stop::Length,
-        "content_filter" => Stop::Refusal,
-        other => Stop::Other(other.to_owned()),
-    };
-    // Some compatible endpoints say `stop` although they want tools.
-    let stop = if calls.is_empty() || stop == Stop::Length { stop } else { Stop::Tools };
-    if stop == Stop::Length {
-        forget_cut(&mut calls, true);
-    }
-    let mut echo = message.clone();
-    if let Some(Value::Array(calls)) = echo.get_mut("tool_calls") {
-        *calls = said;
-    }
-    if let Some(fields) = echo.as_object_mut() {
-        // Said to us, and refused when said back.
-        fields.retain(|key, value| {
-            let is_empty_refusal = key == "refusal" && value.is_null();
-            !is_empty_refusal && !matches!(key.as_str(), "annotations" | "audio")
-        });
-        fields.entry("role").or_insert_with(|| "assistant".into());
-    }
-    Ok(Turn { text: text(message, "content").to_owned(), calls, stop, usage: usage(answer), echo: vec![echo] })
-}
-
-/// The calls of a message that can be answered. One without a name is, so that the model learns
-/// of it, unless it has no number either or was cut before its name.
-fn said_calls(message: &Value, is_cut: bool) -> Vec<Value> {
+/// Returns the calls of a message that can be answered. A call without a name is, with an error,
+/// unless it has no id either or was cut before its name.
+fn answerable_calls(message: &Value, is_cut: bool) -> Vec<Value> {
     let is_named =
         |call: &Value| call.pointer("/function/name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     let can_be_answered = |call: &&Value| is_named(call) || !text(call, "id").is_empty();
@@ -114,7 +196,7 @@ fn usage(answer: &Value) -> Usage {
     }
 }
 
-/// A message that arrives in pieces.
+/// The message that pieces have made so far.
 #[derive(Debug, Default)]
 pub(super) struct Streamed {
     answer: Value,
@@ -157,7 +239,7 @@ impl Streamed {
         deltas
     }
 
-    /// Takes in a piece of a call; its name when it is a new one.
+    /// Takes in a piece of a call; returns the name when the piece holds it.
     fn call(&mut self, piece: &Value) -> Option<String> {
         /// More calls in one turn than any model makes.
         const MOST: usize = 1024;
@@ -189,7 +271,7 @@ impl Streamed {
                 }
             }
         }
-        // What else a compatible endpoint says about a call must be said back.
+        // Other fields of a compatible endpoint must be sent back.
         for (key, value) in piece.as_object().into_iter().flatten() {
             if !matches!(key.as_str(), "index" | "id" | "type" | "function") {
                 call[key.as_str()] = value.clone();
@@ -220,7 +302,7 @@ impl Collector for Streamed {
 
     fn finish(mut self: Box<Self>) -> Result<Value, WireError> {
         if self.finish_reason.is_null() || !self.answer.is_object() {
-            return Err(WireError::Cut);
+            return Err(WireError::Incomplete);
         }
         if !self.calls.is_empty() {
             self.message.insert("tool_calls".into(), self.calls.into());
@@ -229,5 +311,63 @@ impl Collector for Streamed {
         self.answer["object"] = "chat.completion".into();
         self.answer["choices"] = json!([choice]);
         Ok(self.answer)
+    }
+}
+
+/// Repairs a message; `None` if nothing is left of it.
+fn repair_message(message: &Value) -> Option<Value> {
+    let mut message = message.clone();
+    let is_empty = is_blank(message.get("content"));
+    match text(&message, "role") {
+        "assistant" => repair_assistant(&mut message, is_empty).then_some(message),
+        "tool" => {
+            if is_empty {
+                message["content"] = NO_OUTPUT.into();
+            }
+            Some(message)
+        }
+        _ => {
+            if is_empty {
+                message["content"] = NO_TEXT.into();
+            }
+            Some(message)
+        }
+    }
+}
+
+/// Repairs a message of the model; `false` if nothing is left of it.
+fn repair_assistant(message: &mut Value, is_empty: bool) -> bool {
+    let Some(fields) = message.as_object_mut() else { return false };
+    if let Some(Value::Array(calls)) = fields.get_mut("tool_calls") {
+        calls.iter_mut().filter_map(|call| call.get_mut("function")).for_each(|function| {
+            ensure_object_text(function, "arguments");
+            ensure_valid_name(function, "name");
+        });
+    }
+    let calls = fields.get("tool_calls").and_then(Value::as_array);
+    if calls.is_some_and(|calls| !calls.is_empty()) || fields.get("function_call").is_some_and(Value::is_object) {
+        return true;
+    }
+    // An empty list is refused.
+    fields.shift_remove("tool_calls");
+    if !is_empty {
+        return true;
+    }
+    // A refusal alone is not content.
+    let refusal = fields.shift_remove("refusal").filter(|refusal| !is_blank(Some(refusal)));
+    refusal.map(|refusal| fields.insert("content".into(), refusal)).is_some()
+}
+
+/// Removes the fields of an assistant message that not every endpoint knows.
+fn keep_standard_fields(message: &mut Value) {
+    if text(message, "role") != "assistant" {
+        return;
+    }
+    let keep = |fields: &mut Map<String, Value>, known: &[&str]| fields.retain(|key, _| known.contains(&key.as_str()));
+    let Some(fields) = message.as_object_mut() else { return };
+    keep(fields, &["role", "content", "tool_calls", "refusal", "name"]);
+    let calls = fields.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for call in calls.into_iter().flatten().filter_map(Value::as_object_mut) {
+        keep(call, &["id", "type", "function"]);
     }
 }

@@ -1,83 +1,74 @@
-//! How each provider writes a conversation.
+//! How each API writes a conversation, and what is known about each provider.
 //!
-//! The truth of a wire is JSON with its keys in order: what a model said is echoed as it came,
+//! Messages are JSON with their keys in order: the output of a model is sent back as it came,
 //! unknown blocks and fields included, since providers check and cache what they have seen.
-//! What is looked at is read through thin views.
+//! What the crate needs of them is read through thin views.
+//!
+//! `format.rs` has the trait that every API implements, `profile.rs` the facts about a provider,
+//! and `providers.rs` the list of both. Each API has a file or folder of its own.
 
 mod anthropic;
 mod body;
-mod cache;
 mod chat;
+pub(crate) mod format;
 mod gemini;
+mod minimax;
+pub(crate) mod profile;
+pub(crate) mod providers;
+pub(crate) mod repair;
 mod responses;
-
-use std::fmt;
 
 use pegboard_discovery::ToolDefinition;
 use serde_json::{Map, Value};
 
 use self::body::Body;
-
-use crate::mend;
-
-/// A form of conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wire {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Chat Completions, and everything compatible with it.
-    Chat,
-    /// OpenAI Responses.
-    Responses,
-    /// Gemini `generateContent`.
-    Gemini,
-}
+pub use self::providers::Wire;
 
 /// A call of a tool that a model asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// The provider's number of it.
+    /// The id that the provider gave it.
     pub id: String,
     /// The tool.
     pub name: String,
-    /// Its arguments; `null` when the model wrote something that is no JSON, or was cut off
-    /// while it wrote them. Such a call must not be carried out.
+    /// The arguments; `null` when they are not JSON, or the answer was cut within them. Such a call
+    /// must not be executed.
     pub arguments: Value,
-    /// Whether it is the provider's own search, which the client is to carry out.
+    /// Whether it is the provider's own search, which the client executes.
     pub is_search: bool,
 }
 
 /// Why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It has said what it had to say.
+    /// The turn is complete.
     End,
-    /// It waits for tools.
+    /// It waits for the results of tools.
     Tools,
-    /// It ran out of tokens.
+    /// The limit on output tokens was reached.
     Length,
-    /// It refuses.
+    /// The model or a filter refused.
     Refusal,
-    /// It will go on when it is asked to.
+    /// The turn is paused and continues with the next request.
     Pause,
-    /// Something that this build does not know.
+    /// Another reason.
     Other(String),
 }
 
-/// What a turn cost, as the provider counts.
+/// The tokens of a turn, as the provider counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens that were read.
+    /// Input tokens.
     pub input: u64,
-    /// Of those, tokens that came from a cache.
+    /// Input tokens that were read from a cache.
     pub cached: u64,
-    /// Of those, tokens that were written to a cache, where the provider counts them.
+    /// Input tokens that were written to a cache, where the provider counts them.
     pub cache_written: u64,
-    /// Tokens that were written.
+    /// Output tokens.
     pub output: u64,
 }
 
-/// What a model said in one turn.
+/// One turn of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     /// Its text.
@@ -86,10 +77,10 @@ pub struct Turn {
     pub calls: Vec<ToolCall>,
     /// Why it stopped.
     pub stop: Stop,
-    /// What it cost.
+    /// Its tokens.
     pub usage: Usage,
-    /// The messages to put at the end of the conversation, exactly as the provider wants to
-    /// see them again; none where the model has said nothing.
+    /// The messages to add to the history, in the form that the provider accepts; none if the turn
+    /// is empty.
     pub echo: Vec<Value>,
 }
 
@@ -98,37 +89,37 @@ pub struct Turn {
 pub enum Delta {
     /// More text.
     Text(String),
-    /// More of what the model thinks.
+    /// More thinking.
     Thinking(String),
     /// A call of this tool has begun.
     Call(String),
 }
 
-/// What a tool answered, on its way to the model.
+/// The result of a call, for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallResult {
     /// The call.
     pub call: ToolCall,
-    /// What the model gets to read.
+    /// The text that the model reads.
     pub text: String,
     /// Whether it failed.
     pub is_error: bool,
-    /// Tools that the answer makes known, where the wire can say so.
+    /// Found tools, where the wire has a form for them.
     pub references: Vec<Value>,
-    /// What the model must read beside the references: hits that it knows already, what is
-    /// missing, an error. `None` where the references say everything.
+    /// Text beside the references: known hits, missing tools, an error. `None` where the references
+    /// are the whole result.
     pub note: Option<String>,
     /// What a search found, for user interfaces. It is not sent.
     pub metadata: Option<Value>,
 }
 
 impl CallResult {
-    /// A result that is nothing but text.
+    /// Creates a result that is only text.
     pub fn text(call: ToolCall, text: impl Into<String>) -> Self {
         Self { call, text: text.into(), is_error: false, references: Vec::new(), note: None, metadata: None }
     }
 
-    /// A failure.
+    /// Creates a failed result.
     pub fn error(call: ToolCall, text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(call, text) }
     }
@@ -159,12 +150,12 @@ pub enum PromptCache {
     Off,
 }
 
-/// Everything that a request says.
+/// The content of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The model.
     pub model: String,
-    /// What the model is told to be.
+    /// The system prompt.
     pub system: Option<String>,
     /// The conversation, in the wire's own form.
     pub messages: Vec<Value>,
@@ -182,126 +173,74 @@ pub struct Request {
     pub extra: Map<String, Value>,
 }
 
-/// Why what a provider sent is no turn.
+/// The answer of a provider is not a turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// Something is missing that every answer has.
+    /// A required field is missing.
     #[error("the response has no `{field}`")]
     Missing {
-        /// What.
+        /// The field.
         field: &'static str,
     },
-    /// The provider reports a failure inside an answer that began well.
+    /// The provider reports an error within the answer.
     #[error("the provider reports `{kind}`: {message}")]
     Reported {
-        /// The provider's name for it.
+        /// The provider's name of the error.
         kind: String,
-        /// What it says.
+        /// The message.
         message: String,
     },
     /// The answer ended before it was complete.
     #[error("the response ended before it was complete")]
-    Cut,
-}
-
-/// Puts a streamed answer together.
-pub(crate) trait Collector: Send + fmt::Debug {
-    /// Takes in one event.
-    fn event(&mut self, kind: &str, data: &Value) -> Result<Vec<Delta>, WireError>;
-
-    /// The whole answer, in the form of one that was not streamed.
-    fn finish(self: Box<Self>) -> Result<Value, WireError>;
+    Incomplete,
 }
 
 impl Wire {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Chat, Self::Responses, Self::Gemini];
-
-    /// The body of a request.
+    /// Returns the body of a request.
     pub fn body(self, request: &Request) -> Value {
         serde_json::to_value(self.fields(request, request.is_streamed)).unwrap_or_default()
     }
 
-    /// The body of a request as text, written without a copy of what the request holds.
+    /// Returns the body of a request as text, without copying the content.
     pub(crate) fn encode(self, request: &Request, is_streamed: bool) -> String {
         serde_json::to_string(&self.fields(request, is_streamed)).unwrap_or_default()
     }
 
     fn fields(self, request: &Request, is_streamed: bool) -> Body<'_> {
-        let mut body = match self {
-            Self::Anthropic => anthropic::body(request, is_streamed),
-            Self::Chat => chat::body(request, is_streamed),
-            Self::Responses => responses::body(request, is_streamed),
-            Self::Gemini => gemini::body(request),
-        };
+        let mut body = self.format().body(request, is_streamed);
         body.extend(&request.extra);
         body
     }
 
-    /// Where the request goes, behind the provider's base address.
+    /// Returns the path of a request behind the base URL.
     pub fn path(self, model: &str, is_streamed: bool) -> String {
-        match self {
-            Self::Anthropic => "/v1/messages".to_owned(),
-            Self::Chat => "/chat/completions".to_owned(),
-            Self::Responses => "/responses".to_owned(),
-            Self::Gemini if is_streamed => format!("/models/{model}:streamGenerateContent?alt=sse"),
-            Self::Gemini => format!("/models/{model}:generateContent"),
-        }
+        self.format().path(model, is_streamed)
     }
 
-    /// What a model said, out of a whole answer.
+    /// Reads the turn of a whole answer.
     ///
     /// # Errors
-    /// When it lacks what every answer has.
+    /// When a required field is missing, or the provider reports an error.
     pub fn turn(self, answer: &Value) -> Result<Turn, WireError> {
-        let mut turn = match self {
-            Self::Anthropic => anthropic::turn(answer),
-            Self::Chat => chat::turn(answer),
-            Self::Responses => responses::turn(answer),
-            Self::Gemini => gemini::turn(answer),
-        }?;
-        turn.echo = mend::echo(self, &turn.echo);
+        let mut turn = self.format().read(answer)?;
+        turn.echo = repair::repaired_echo(self, &turn.echo);
         Ok(turn)
     }
 
-    pub(crate) fn collector(self) -> Box<dyn Collector> {
-        match self {
-            Self::Anthropic => Box::new(anthropic::Streamed::default()),
-            Self::Chat => Box::new(chat::Streamed::default()),
-            Self::Responses => Box::new(responses::Streamed::default()),
-            Self::Gemini => Box::new(gemini::Streamed::default()),
-        }
-    }
-
-    /// A tool as the wire defines it.
+    /// Returns the definition of a tool.
     pub fn tool(self, definition: &ToolDefinition) -> Value {
-        match self {
-            Self::Anthropic => anthropic::tool(definition),
-            Self::Chat => chat::tool(definition),
-            Self::Responses => responses::tool(definition),
-            Self::Gemini => gemini::tool(definition),
-        }
+        self.format().tool(definition)
     }
 
-    /// What a user says.
+    /// Returns a message of the user.
     pub fn user(self, text: &str) -> Value {
-        match self {
-            Self::Anthropic => anthropic::user(text),
-            Self::Chat => chat::user(text),
-            Self::Responses => responses::user(text),
-            Self::Gemini => gemini::user(text),
-        }
+        self.format().user(text)
     }
 
-    /// The messages that answer the calls of one turn. An empty answer is said to be one.
+    /// Returns the messages with the results of all calls of one turn. An empty result gets a text.
     pub fn results(self, results: &[CallResult]) -> Vec<Value> {
-        match self {
-            Self::Anthropic => anthropic::results(results),
-            Self::Chat => chat::results(results),
-            Self::Responses => responses::results(results),
-            Self::Gemini => gemini::results(results),
-        }
+        self.format().results(results)
     }
 }
 
@@ -315,8 +254,17 @@ fn number(value: &Value, pointer: &str) -> u64 {
 }
 
 /// The items of a list under `key`.
-fn items<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+fn items<'a>(value: &'a Value, key: &str) -> impl DoubleEndedIterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The text of content that is a text or a list of parts.
+fn content_text(content: Option<&Value>) -> String {
+    match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => parts.iter().map(|part| text(part, "text")).collect(),
+        _ => String::new(),
+    }
 }
 
 /// Puts `more` behind the text under `key` of an object, in its place: pieces are many, and
@@ -332,7 +280,7 @@ fn append(object: &mut Value, key: &str, more: &str) {
     }
 }
 
-/// Arguments that a wire carries as text. None at all means none are needed.
+/// Parses arguments that an API carries as text; an empty text is an empty object.
 fn arguments(text: &str) -> Value {
     if text.trim().is_empty() {
         return Value::Object(Map::new());
@@ -340,15 +288,16 @@ fn arguments(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// What the model reads of a result.
-fn told(result: &CallResult) -> &str {
-    if result.text.trim().is_empty() { mend::NO_OUTPUT } else { &result.text }
+/// Returns the text of a result as the model reads it; an empty one is replaced, since providers
+/// refuse it.
+fn result_text(result: &CallResult) -> &str {
+    if result.text.trim().is_empty() { repair::NO_OUTPUT } else { &result.text }
 }
 
-/// Takes away the arguments of a last call that may have been cut off. Where arguments come as
-/// text (`is_text`), what reads as a filled object is whole; objects may be what a provider has
-/// made of the beginning of one.
-fn forget_cut(calls: &mut [ToolCall], is_text: bool) {
+/// Removes the arguments of the last call if they may have been cut. Where arguments come as text
+/// (`is_text`), an object that can be parsed is complete; other APIs may have closed the object
+/// themselves.
+fn clear_truncated_arguments(calls: &mut [ToolCall], is_text: bool) {
     let is_whole = |arguments: &Value| arguments.as_object().is_some_and(|object| !object.is_empty());
     if let Some(call) = calls.last_mut().filter(|call| !is_text || !is_whole(&call.arguments)) {
         call.arguments = Value::Null;

@@ -5,7 +5,7 @@ use super::*;
 /// What these events make: the text and the usage of a turn, or why there is none.
 #[track_caller]
 fn check(wire: Wire, events: &[Value], expected: &str) {
-    let mut collector = wire.collector();
+    let mut collector = wire.format().collector();
     let mut collected = || {
         for data in events {
             collector.event(text(data, "type"), data)?;
@@ -66,7 +66,7 @@ fn counts_have_an_end() {
 #[test]
 fn calls_are_told_apart_by_index_and_by_number() {
     let check = |pieces: &[Value], finish: &str, expected: &[(&str, Value)]| {
-        let mut collector = Wire::Chat.collector();
+        let mut collector = Wire::Chat.format().collector();
         let end = json!({"choices": [{"delta": {}, "finish_reason": finish}]});
         for piece in pieces {
             let data = json!({"choices": [{"delta": {"tool_calls": [piece]}}]});

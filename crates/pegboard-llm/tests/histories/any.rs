@@ -191,8 +191,8 @@ impl Run {
             }
             Step::Unsay => {
                 self.say();
-                self.talk.conversation.unsay();
-                self.talk.conversation.unsay();
+                self.talk.conversation.remove_unanswered();
+                self.talk.conversation.remove_unanswered();
                 self.mark = None;
             }
             Step::Force(at) => {

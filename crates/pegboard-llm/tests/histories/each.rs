@@ -337,7 +337,7 @@ async fn only_a_refusal_of_the_delivery_changes_it() {
     let (mut talk, turn) = refused(&["defer_loading: not for you", "and neither is this"]).await;
     assert!(turn.expect_err("a refusal").to_string().contains("not for you"), "the first one is told");
     assert_eq!(talk.conversation.choice().delivery, Delivery::Reference);
-    talk.conversation.unsay();
+    talk.conversation.remove_unanswered();
     talk.conversation.say("Once more.");
     talk.end().await;
     assert!(is_deferred(&talk, "get_weather"), "all is as it was");
@@ -381,15 +381,15 @@ async fn what_can_be_taken_back() {
         talk.conversation.say("hi");
         talk.end().await;
         let before = length(&talk);
-        talk.conversation.unsay();
+        talk.conversation.remove_unanswered();
         assert_eq!(length(&talk), before, "{text}: an answer is not taken back");
         talk.conversation.say("and?");
-        talk.conversation.unsay();
-        talk.conversation.unsay();
+        talk.conversation.remove_unanswered();
+        talk.conversation.remove_unanswered();
         assert_eq!(length(&talk), before, "{text}: only what was said");
         talk.conversation.say("and?");
         talk.load("get_weather").await;
-        talk.conversation.unsay();
+        talk.conversation.remove_unanswered();
         assert!(length(&talk) > before + 1, "{text}: a result is not taken back");
         talk.conversation.rewind(before);
         assert_eq!(length(&talk), before);
@@ -400,7 +400,7 @@ async fn what_can_be_taken_back() {
         talk.conversation.say("and?");
         talk.hear(Vec::new(), None).await;
         let before = length(&talk);
-        talk.conversation.unsay();
+        talk.conversation.remove_unanswered();
         assert_eq!(length(&talk), before, "{text}: it was heard, if without a word");
         talk.conversation.rewind(0);
         assert_eq!(length(&talk), 0);

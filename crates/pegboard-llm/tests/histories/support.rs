@@ -108,7 +108,7 @@ impl Talk {
             },
         };
         let results: Vec<CallResult> = turn.calls.iter().map(answer).collect();
-        self.conversation.answer(&results);
+        self.conversation.add_results(&results);
     }
 
     /// The model calls something, and is answered.

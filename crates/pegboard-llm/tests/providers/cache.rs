@@ -21,7 +21,7 @@ async fn usages(model: &str, dialect: DialectName, delivery: Delivery, cache: Pr
             return usages;
         }
         let results: Vec<CallResult> = turn.calls.iter().map(|call| carry_out(&mut conversation, call)).collect();
-        conversation.answer(&results);
+        conversation.add_results(&results);
     }
 }
 

@@ -50,7 +50,7 @@ fn client(model: &Model, url: &str) -> Client {
     };
     let settings = client::Settings {
         timeout: Duration::from_secs(60),
-        first_pause: Duration::from_millis(1),
+        initial_backoff: Duration::from_millis(1),
         ..client::Settings::default()
     };
     let client = Client::new(model.provider, Secret::new("a-key")).expect("a client");
@@ -114,12 +114,12 @@ async fn converse(conversation: &mut Conversation, client: &Client, is_streamed:
             client.send(&request).await
         };
         let turn = turn.unwrap_or_else(|error| panic!("{}: {error}", conversation.model()));
-        conversation.heard(&turn);
+        conversation.record_turn(&turn);
         if turn.stop != Stop::Tools {
             return (turn, told);
         }
         let results: Vec<CallResult> = turn.calls.iter().map(|call| carry_out(conversation, call)).collect();
-        conversation.answer(&results);
+        conversation.add_results(&results);
     }
 }
 
@@ -243,7 +243,7 @@ async fn streams_that_are_cut_are_no_turns() {
             let error = one_turn(script, model, true).await.expect_err("a cut stream");
             let is_cut = matches!(
                 &error,
-                SendError::Wire(WireError::Cut) | SendError::Unreachable { .. } | SendError::Garbled(_)
+                SendError::Wire(WireError::Incomplete) | SendError::Unreachable { .. } | SendError::Invalid(_)
             );
             assert!(is_cut, "{model} {bytes}: {error}");
         }
@@ -291,7 +291,7 @@ async fn a_refused_delivery_gives_way_to_a_simpler_one() {
             Called::Invoke(_) => None,
         })
         .collect();
-    conversation.answer(&answers);
+    conversation.add_results(&answers);
     let (turn, _) = converse(&mut conversation, &client, false).await;
     assert!(turn.text.contains("sunny"), "{turn:?}");
     provider.assert_clean();
@@ -343,7 +343,7 @@ async fn silence_ends_and_dropping_cancels() {
         conversation.say("hi");
         let request = conversation.request(true).expect("a request");
         let error = client.stream(&request, |_| {}).await.expect_err("silence");
-        assert!(matches!(error, SendError::Silent(_)), "{error}");
+        assert!(matches!(error, SendError::TimedOut(_)), "{error}");
         let is_gone = |requests: &[provider::Recorded]| requests.iter().all(|one| one.ending == provider::Ending::Gone);
         assert!(provider.wait_until(Duration::from_secs(60), is_gone), "the provider was not left");
     }

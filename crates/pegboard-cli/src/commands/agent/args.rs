@@ -39,9 +39,8 @@ pub(crate) struct AgentArgs {
     #[arg(long)]
     pub(crate) demo: bool,
 
-    /// Provider and model, such as `anthropic/claude-haiku-4-5`; providers are anthropic, openai,
-    /// openai-responses, gemini, minimax and minimax-chat
-    #[arg(long, value_name = "PROVIDER/MODEL", env = "PEGBOARD_MODEL")]
+    /// Provider and model; the help lists the providers
+    #[arg(long, value_name = "PROVIDER/MODEL", env = "PEGBOARD_MODEL", help = model_help())]
     pub(crate) model: Option<String>,
 
     /// How the model accesses its tools [default: auto; tool-search with `--dialect`]
@@ -263,6 +262,13 @@ impl ValueEnum for DeliveryName {
 /// The names of the providers, for people.
 pub(super) fn providers() -> String {
     Provider::ALL.map(Provider::as_str).join(", ")
+}
+
+/// The help of `--model`.
+fn model_help() -> String {
+    let names = Provider::ALL.map(Provider::as_str);
+    let (last, others) = names.split_last().unwrap_or((&"", &[]));
+    format!("Provider and model, such as `anthropic/claude-haiku-4-5`; providers are {} and {last}", others.join(", "))
 }
 
 /// A pattern names its server, so that it does not cover tools that nobody thought of.

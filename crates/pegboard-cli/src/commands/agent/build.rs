@@ -12,7 +12,7 @@ use pegboard_agent::{
 use pegboard_core::{Ranker, Selection};
 use pegboard_discovery::HostTool;
 use pegboard_gateway::Profile;
-use pegboard_llm::{Model, client::ClientError, embeddings::Embedded, wire::PromptCache};
+use pegboard_llm::{Model, client::ClientError, embeddings::EmbeddingRanker, wire::PromptCache};
 use tokio::runtime::Handle;
 
 use super::{
@@ -170,7 +170,7 @@ fn tool_search(
     let shown = shown.deny(&args.shown.deny);
     let chosen = embeddings::chosen(config).map(|(settings, most)| (settings, most.narrowed_to(shown)));
     if let Some(embedder) = embeddings::embedder(chosen, state) {
-        ranker = Embedded::under(ranker, &embedder, runtime);
+        ranker = EmbeddingRanker::wrap(ranker, &embedder, runtime);
     }
     Ok(ToolSearch {
         dialect,

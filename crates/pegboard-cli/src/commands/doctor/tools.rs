@@ -84,7 +84,7 @@ fn refused(tools: &[Item], are_texts: bool) -> Option<Finding> {
         }
         for SchemaRefusal { providers: refusing, place, reason } in refusals {
             let place = if place.is_empty() { "its schema".to_owned() } else { format!("`{place}`") };
-            reasons.push(format!("{}: {place} {reason} ({})", tool.key, providers(refusing)));
+            reasons.push(format!("{}: {place} {reason} ({})", tool.key, providers(&refusing)));
         }
     }
     if names.is_empty() {
@@ -104,18 +104,10 @@ fn refused(tools: &[Item], are_texts: bool) -> Option<Finding> {
     Some(finding.details(shortened(reasons)))
 }
 
-/// `Anthropic, OpenAI`; two doors of one provider are one.
+/// `Anthropic, OpenAI`: the names of their vendors, each once.
 fn providers(providers: &[Provider]) -> String {
-    let names: Vec<&str> = providers
-        .iter()
-        .filter(|provider| **provider != Provider::OpenAiResponses)
-        .map(|provider| match provider {
-            Provider::Anthropic => "Anthropic",
-            Provider::Gemini => "Gemini",
-            Provider::OpenAi | Provider::OpenAiResponses => "OpenAI",
-            Provider::MiniMax | Provider::MiniMaxChat => "MiniMax",
-        })
-        .collect();
+    let mut names: Vec<&str> = providers.iter().map(|provider| provider.vendor()).collect();
+    names.dedup();
     names.join(", ")
 }
 

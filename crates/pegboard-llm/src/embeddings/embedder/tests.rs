@@ -6,7 +6,7 @@ use pegboard_testkit::embedder::{Conduct, Endpoint, Limits};
 use tokio::runtime::Handle;
 
 use super::*;
-use crate::embeddings::Embedded;
+use crate::embeddings::EmbeddingRanker;
 
 /// Nothing that is answered takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,12 +60,12 @@ fn impatient(endpoint: &Endpoint) -> Arc<Embedder> {
 /// The last table, and what became of it.
 async fn tools(embedder: &Embedder, catalog: &Catalog) -> (Arc<ToolVectors>, Result<(), EmbeddingError>) {
     let mut last = Arc::default();
-    let done = embedder.tools(catalog, &ToolVectors::default(), &mut |table| last = Arc::clone(table)).await;
+    let done = embedder.embed_tools(catalog, &ToolVectors::default(), &mut |table| last = Arc::clone(table)).await;
     (last, done)
 }
 
 async fn asked(embedder: &Embedder, query: &str) -> bool {
-    embedder.queries(vec![query.into()]).await.get(query).is_some()
+    embedder.embed_queries(vec![query.into()]).await.get(query).is_some()
 }
 
 #[tokio::test]
@@ -135,21 +135,24 @@ async fn a_doubt_is_looked_into() {
     let (mut table, _) = tools(&embedder, &catalog).await;
     let before = endpoint.requests().len();
     let old = Arc::clone(&table);
-    embedder.look_again(&catalog, &old, &mut |new| table = Arc::clone(new)).await.expect("an answer");
+    embedder
+        .refresh_if_dimensions_changed(&catalog, &old, &mut |new| table = Arc::clone(new))
+        .await
+        .expect("an answer");
     assert_eq!(endpoint.requests().len(), before + 1, "one text tells");
     assert!(catalog.iter().all(|tool| table.row(tool) == old.row(tool)), "all is as it was");
     // What is new meanwhile is not forgotten over it.
     let larger = catalog.with_server(Server { name: "s".into(), ..Server::default() }, raw(41)).0;
-    embedder.look_again(&larger, &old, &mut |new| table = Arc::clone(new)).await.expect("vectors");
+    embedder.refresh_if_dimensions_changed(&larger, &old, &mut |new| table = Arc::clone(new)).await.expect("vectors");
     assert_eq!((table.len(), endpoint.requests().len()), (41, before + 3));
     // Without a table there is nothing to doubt.
     let none = ToolVectors::default();
-    embedder.look_again(&catalog, &none, &mut |new| table = Arc::clone(new)).await.expect("vectors");
+    embedder.refresh_if_dimensions_changed(&catalog, &none, &mut |new| table = Arc::clone(new)).await.expect("vectors");
     assert_eq!((table.len(), endpoint.requests().len()), (40, before + 5));
     endpoint.conduct(Conduct::Dimensions(32));
     assert!(!asked(&embedder, "a").await);
     let old = Arc::clone(&table);
-    embedder.look_again(&catalog, &old, &mut |new| table = Arc::clone(new)).await.expect("vectors");
+    embedder.refresh_if_dimensions_changed(&catalog, &old, &mut |new| table = Arc::clone(new)).await.expect("vectors");
     assert_eq!((table.dimensions(), table.len()), (32, 40));
     assert!(asked(&embedder, "a").await);
 }
@@ -163,7 +166,7 @@ async fn queries_are_remembered_and_asked_for_together() {
     assert!(!asked(&embedder, "a").await, "there is nothing to compare with yet");
     assert!(endpoint.requests().is_empty());
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
-    let vectors = embedder.queries(vec!["a".into(), "b".into(), " ".into(), "a".into()]).await;
+    let vectors = embedder.embed_queries(vec!["a".into(), "b".into(), " ".into(), "a".into()]).await;
     assert!(vectors.get("a").is_some() && vectors.get("b").is_some() && vectors.get(" ").is_none());
     assert_eq!(endpoint.requests().last(), Some(&vec!["query: a".to_owned(), "query: b".to_owned()]));
     let before = endpoint.requests().len();
@@ -177,7 +180,7 @@ async fn queries_are_remembered_and_asked_for_together() {
 async fn what_nobody_may_see_is_not_sent() {
     let endpoint = Endpoint::start(Limits::default());
     let embedder = Embedder::new(EndpointSettings::new(endpoint.url(), "test-model"), None).expect("an embedder");
-    let embedder = embedder.seeing(Selection::everything().deny(["s:tool_1"]));
+    let embedder = embedder.with_selection(Selection::everything().deny(["s:tool_1"]));
     let (table, done) = tools(&embedder, &catalog(3)).await;
     assert!(done.is_ok());
     assert_eq!((table.len(), embedder.standing().tools), (2, 2));
@@ -207,7 +210,7 @@ async fn one_query_that_is_refused_is_nobody_elses_concern() {
     endpoint.conduct(Conduct::RefusesWord("poison", 400));
     for at in 0..5 {
         let bad = format!("poison poison poison poison {at}");
-        let vectors = embedder.queries(vec![bad.clone().into(), "good".into()]).await;
+        let vectors = embedder.embed_queries(vec![bad.clone().into(), "good".into()]).await;
         assert!(vectors.get(&bad).is_none() && vectors.get("good").is_some());
         assert!(!asked(&embedder, &format!("poison poison poison poison alone {at}")).await);
     }
@@ -229,7 +232,7 @@ async fn requests_that_take_too_long_cost_the_query_nothing() {
     let before = endpoint.requests().len();
     for at in 0..4 {
         let whole = format!("slow and fast {at}");
-        let vectors = embedder.queries(vec![several(&whole, &["slow", "fast"])]).await;
+        let vectors = embedder.embed_queries(vec![several(&whole, &["slow", "fast"])]).await;
         assert!(vectors.get(&whole).is_some() && vectors.get("fast").is_none());
     }
     let standing = embedder.standing();
@@ -237,7 +240,7 @@ async fn requests_that_take_too_long_cost_the_query_nothing() {
     assert_eq!((standing.problem, endpoint.requests().len() - before), (None, 6));
     // Without the whole they are of no use.
     endpoint.conduct(Conduct::RefusesWord("poison", 400));
-    embedder.queries(vec![several("poison", &["one", "two"])]).await;
+    embedder.embed_queries(vec![several("poison", &["one", "two"])]).await;
     let standing = embedder.standing();
     assert_eq!((standing.failed, standing.skipped), (5, 6));
 }
@@ -250,12 +253,12 @@ async fn the_same_call_has_the_same_vectors_again() {
     let requests = |name: &str| -> Vec<String> { (0..12).map(|at| format!("{name}{at}")).collect() };
     let query = |name: &str| QueryTexts { whole: name.into(), requests: requests(name) };
     let queries = vec![query("a"), query("b"), query("c")];
-    let vectors = embedder.queries(queries.clone()).await;
+    let vectors = embedder.embed_queries(queries.clone()).await;
     let has_all = |name: &str| requests(name).iter().all(|text| vectors.get(text).is_some());
     assert!(has_all("a") && has_all("b") && vectors.get("c").is_some() && vectors.get("c0").is_none());
     assert_eq!(endpoint.requests().last().map(Vec::len), Some(24), "nothing is paid for in vain");
     let before = endpoint.requests().len();
-    assert_eq!(embedder.queries(queries).await, vectors);
+    assert_eq!(embedder.embed_queries(queries).await, vectors);
     assert_eq!((endpoint.requests().len(), embedder.standing().skipped), (before, 24));
 }
 
@@ -266,7 +269,7 @@ async fn many_searches_are_few_requests_at_once() {
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     let before = endpoint.requests().len();
     endpoint.conduct(Conduct::Hangs);
-    let many: Vec<_> = (0..TURNS + 20)
+    let many: Vec<_> = (0..MAX_CONCURRENT_QUERIES + 20)
         .map(|at| {
             let embedder = Arc::clone(&embedder);
             tokio::spawn(async move { asked(&embedder, &at.to_string()).await })
@@ -275,7 +278,7 @@ async fn many_searches_are_few_requests_at_once() {
     for one in many {
         assert!(!one.await.expect("an answer"));
     }
-    assert_eq!(endpoint.requests().len() - before, TURNS);
+    assert_eq!(endpoint.requests().len() - before, MAX_CONCURRENT_QUERIES);
     assert_eq!(embedder.standing().skipped, 20);
 }
 
@@ -313,13 +316,13 @@ async fn a_vector_of_another_length_is_not_used() {
 async fn kept_queries_are_known_after_a_restart() {
     let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("queries"));
     let (queries, limit) = (["a".into(), "b".into()], PATIENCE);
-    let first = embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
-    let again = embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
+    let first = embedder(&endpoint, Some(&place)).embed_cached_queries(&queries, limit).await.expect("vectors");
+    let again = embedder(&endpoint, Some(&place)).embed_cached_queries(&queries, limit).await.expect("vectors");
     assert_eq!(first, again);
     assert_eq!(endpoint.requests().len(), 1);
     // Others are not written down.
     for at in 2..4 {
-        embedder(&endpoint, Some(&place)).once(&"c".into(), limit).await.expect("vectors");
+        embedder(&endpoint, Some(&place)).embed_query(&"c".into(), limit).await.expect("vectors");
         assert_eq!(endpoint.requests().len(), at);
     }
 }
@@ -329,19 +332,19 @@ async fn kept_queries_of_another_model_are_fetched_again() {
     let (endpoint, place) = (Endpoint::start(Limits::default()), Place::new("old-queries"));
     let (queries, limit) = (["a".into()], PATIENCE);
     let length = |vectors: Vectors| vectors.get("a").map(<[f32]>::len);
-    embedder(&endpoint, Some(&place)).kept_queries(&queries, limit).await.expect("vectors");
+    embedder(&endpoint, Some(&place)).embed_cached_queries(&queries, limit).await.expect("vectors");
     endpoint.conduct(Conduct::Dimensions(32));
     for _ in 0..2 {
         let embedder = embedder(&endpoint, Some(&place));
         tools(&embedder, &catalog(2)).await.1.expect("vectors");
-        assert_eq!(length(embedder.kept_queries(&queries, limit).await.expect("vectors")), Some(32));
+        assert_eq!(length(embedder.embed_cached_queries(&queries, limit).await.expect("vectors")), Some(32));
     }
     assert_eq!(endpoint.requests().len(), 3, "once each");
     // Here the tools are the ones that are known.
     endpoint.conduct(Conduct::Answers);
     let embedder = embedder(&endpoint, Some(&place));
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
-    let error = embedder.once(&"b".into(), limit).await.expect_err("not to be compared");
+    let error = embedder.embed_query(&"b".into(), limit).await.expect_err("not to be compared");
     assert!(error.hint().is_some_and(|hint| hint.contains("behind this name has changed")), "{error}");
 }
 
@@ -351,7 +354,7 @@ async fn a_late_vector_of_the_old_model_is_not_used() {
     let embedder = embedder(&endpoint, None);
     tools(&embedder, &catalog(2)).await.1.expect("vectors");
     lock(&embedder.recent).put("a", direction(&[1.0, 2.0]).expect("a direction"));
-    assert_eq!(embedder.queries(vec!["a".into()]).await.get("a").map(<[f32]>::len), Some(64));
+    assert_eq!(embedder.embed_queries(vec!["a".into()]).await.get("a").map(<[f32]>::len), Some(64));
 }
 
 /// Waits until as many tools have a vector.
@@ -370,7 +373,7 @@ async fn tools_are_embedded_in_the_background_as_catalogs_come_by() {
     let endpoint = Endpoint::start(Limits::default());
     endpoint.means(&["航班"], "thing");
     let embedder = embedder(&endpoint, None);
-    let ranker = Embedded::under(Arc::new(Hybrid::default()), &embedder, &Handle::current());
+    let ranker = EmbeddingRanker::wrap(Arc::new(Hybrid::default()), &embedder, &Handle::current());
     let first = catalog(3);
     ranker.prepare(&first);
     embedded(&embedder, 3).await;
@@ -395,7 +398,7 @@ async fn tools_are_embedded_in_the_background_as_catalogs_come_by() {
 async fn another_ranker_takes_over_what_is_known() {
     let endpoint = Endpoint::start(Limits::default());
     let (embedder, catalog) = (embedder(&endpoint, None), catalog(3));
-    let make = || Embedded::under(Arc::new(Hybrid::default()), &embedder, &Handle::current());
+    let make = || EmbeddingRanker::wrap(Arc::new(Hybrid::default()), &embedder, &Handle::current());
     let first = make();
     first.prepare(&catalog);
     embedded(&embedder, 3).await;
@@ -406,7 +409,7 @@ async fn another_ranker_takes_over_what_is_known() {
     assert_eq!(second.requests("航班预订，播放歌曲"), ["航班预订", "播放歌曲"]);
     second.prepare(&catalog);
     // It has them when it ranks with them.
-    let vectors = embedder.queries(vec!["thing 2".into(), "a".into()]).await;
+    let vectors = embedder.embed_queries(vec!["thing 2".into(), "a".into()]).await;
     let query = Query::new("thing 2").vectors(Some(&vectors)).explain(true);
     let wait = async {
         while !format!("{:?}", second.rank(&query, &catalog, &Selection::everything())).contains("(embeddings)") {
@@ -425,7 +428,7 @@ async fn another_catalog_is_not_kept_waiting_by_a_failure() {
     tools(&embedder(&endpoint, Some(&place)), &known).await.1.expect("vectors");
     endpoint.conduct(Conduct::Refuses(401, None));
     let embedder = embedder(&endpoint, Some(&place));
-    let ranker = Embedded::under(Arc::new(Hybrid::default()), &embedder, &Handle::current());
+    let ranker = EmbeddingRanker::wrap(Arc::new(Hybrid::default()), &embedder, &Handle::current());
     ranker.prepare(&catalog(1).with_server(Server { name: "t".into(), ..Server::default() }, raw(1)).0);
     embedded(&embedder, 1).await;
     while embedder.standing().problem.is_none() {

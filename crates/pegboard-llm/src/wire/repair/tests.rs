@@ -1,21 +1,21 @@
 use super::*;
 
-fn terms(wire: Wire, delivery: Delivery) -> Terms<'static> {
-    Terms { wire, delivery, search: "find_tools", without_thoughts: 0, signs_calls: true }
+fn terms(delivery: Delivery) -> RepairContext<'static> {
+    RepairContext { delivery, search: "find_tools", without_thinking: 0, signs_calls: true }
 }
 
 /// What is sent of a history.
-fn sent(terms: &Terms<'_>, history: Value) -> Value {
+fn sent(wire: Wire, context: &RepairContext<'_>, history: Value) -> Value {
     let Value::Array(messages) = history else { panic!("no list: {history}") };
-    sendable(terms, &messages).into_iter().map(|(_, message)| message).collect()
+    wire.format().repair(context, &messages).into_iter().map(|(_, message)| message).collect()
 }
 
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "cases are literals")]
 fn check(wire: Wire, delivery: Delivery, history: Value, expected: Value) {
-    assert_eq!(sent(&terms(wire, delivery), history), expected, "{wire:?} {delivery}");
-    // Mended once is mended.
-    assert_eq!(sent(&terms(wire, delivery), expected.clone()), expected, "{wire:?} {delivery}, again");
+    assert_eq!(sent(wire, &terms(delivery), history), expected, "{wire:?} {delivery}");
+    // A repaired history is not repaired again.
+    assert_eq!(sent(wire, &terms(delivery), expected.clone()), expected, "{wire:?} {delivery}, again");
 }
 
 fn user(text: &str) -> Value {
@@ -71,9 +71,9 @@ fn empty_turns_and_results() {
         json!([user("hi"), assistant(json!([so]))]),
     );
     let result = |content: Value| json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": content}]}]);
-    let told = result(json!([{"type": "text", "text": NO_OUTPUT}]));
+    let noted = result(json!([{"type": "text", "text": NO_OUTPUT}]));
     for empty in [json!([]), json!(""), json!([blank])] {
-        check(Wire::Anthropic, Delivery::Inject, result(empty), told.clone());
+        check(Wire::Anthropic, Delivery::Inject, result(empty), noted.clone());
     }
     check(
         Wire::Anthropic,
@@ -219,7 +219,7 @@ fn what_was_begun_and_given_up() {
         (json!([thought, so]), Some(json!([thought, so]))),
     ] {
         let mut messages = vec![user("hi"), assistant(said)];
-        close_pause(&mut messages);
+        Wire::Anthropic.format().end_paused_turn(&mut messages);
         assert_eq!(messages.get(1).map(|message| message["content"].clone()), left);
     }
 }
@@ -229,7 +229,7 @@ fn what_another_model_cannot_read() {
     let check = |model: &str, history: Value, expected: Value| {
         let model = Model::parse(model).expect("a model");
         let Value::Array(messages) = history else { panic!("no list: {history}") };
-        assert_eq!(Value::from(for_another(&model, &messages)), expected, "{model}");
+        assert_eq!(Value::from(history_for(&model, &messages)), expected, "{model}");
     };
     let so = json!({"type": "text", "text": "so"});
     let said =
@@ -269,6 +269,6 @@ fn calls_get_the_group_that_their_tool_was_found_in() {
     let grouped =
         json!([found, call("a", Some("g")), call("b", Some("b")), call("c", None), call("d", None), call("e", None)]);
     check(Wire::Responses, Delivery::ClientNative, bare, grouped.clone());
-    let left = sent(&terms(Wire::Responses, Delivery::Inject), grouped);
+    let left = sent(Wire::Responses, &terms(Delivery::Inject), grouped);
     assert!(!left.to_string().contains("namespace"), "{left}");
 }

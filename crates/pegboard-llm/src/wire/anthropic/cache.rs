@@ -7,8 +7,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{PromptCache, Request, items, text};
-use crate::rules;
+use crate::{
+    rules,
+    wire::{PromptCache, Request, items, text},
+};
 
 /// The most breakpoints that a request may have, those of the program included.
 const MAX_BREAKPOINTS: usize = 4;
