@@ -10,7 +10,7 @@ use pegboard_core::{
     Catalog, Origin, RawTool, Selection, Server,
     naming::{Prefixes, ShownNames, Style},
 };
-use pegboard_discovery::{HostTool, host::people::Kept};
+use pegboard_discovery::{HostTool, host::offers::Kept};
 use pegboard_mcp::json::Fields;
 use pegboard_upstream::{Fleet, Item, ListKind, Upstream};
 use tokio::sync::watch;

@@ -1,7 +1,7 @@
 //! Spellings of names. One place, so that every look-up by name agrees.
 
 mod lookalike;
-mod shown;
+mod provider_names;
 mod spelling;
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 pub use self::{
     lookalike::{Likeness, lookalikes},
-    shown::{Prefixes, ShownNames, Style, fnv1a, mend},
+    provider_names::{Prefixes, ShownNames, Style, fnv1a, mend},
     spelling::Spelling,
 };
 

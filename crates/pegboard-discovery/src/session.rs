@@ -5,11 +5,11 @@ mod calls;
 mod error;
 mod follow;
 mod loaded;
+mod prompts;
 mod saved;
-mod shown;
-mod told;
 mod vectors;
 mod view;
+mod visible;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -19,12 +19,12 @@ pub use self::{
     callee::{Callee, arguments_key, is_beside_name, wrapped_arguments},
     calls::{Answer, Target},
     error::SessionError,
-    shown::Listed,
-    told::Native,
+    prompts::Native,
+    visible::Listed,
 };
 use self::{
     loaded::Loaded,
-    shown::{Fixed, Shown},
+    visible::{Fixed, Shown},
 };
 use crate::{
     dialects::{Dialect, DialectName},

@@ -1,12 +1,12 @@
 //! Where requests come in, and their answers go out.
 //!
 //! Only a door knows in which protocol version a client speaks: it reads a request into its one
-//! form ([`incoming`]) and writes the reply in the client's ([`dress`]).
+//! form ([`incoming`]) and writes the reply in the client's ([`reply_format`]).
 
-pub(crate) mod dress;
 pub(crate) mod http;
 pub(crate) mod incoming;
 mod legacy_tools;
+pub(crate) mod reply_format;
 pub(crate) mod stdio;
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Sessions of clients: how they begin, are found again, follow changes and end.
 
 mod begin;
-mod kept;
 mod open;
+mod saved;
 mod session;
 
 use std::{
@@ -25,7 +25,7 @@ use pegboard_upstream::{Call, Fleet, State, Upstream};
 use serde_json::value::RawValue;
 
 pub(crate) use self::session::{Beginning, ClientSession};
-use self::{kept::KeptSessions, open::OpenSessions};
+use self::{open::OpenSessions, saved::KeptSessions};
 use crate::{
     caller::Viewer,
     catalog::{CatalogView, directory::Difference},

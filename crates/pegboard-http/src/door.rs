@@ -18,7 +18,7 @@ use crate::{
     connections::{Holder, InProgress, Ticket},
     failures::Failures,
     guard::{Guard, Refusal},
-    held::{HeldBody, RequestSlot},
+    in_progress::{HeldBody, RequestSlot},
     log_budget::LogBudget,
 };
 

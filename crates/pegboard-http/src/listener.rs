@@ -1,6 +1,6 @@
 //! The listener itself.
 
-mod turned_away;
+mod overload;
 
 use std::{
     convert::Infallible,
@@ -21,7 +21,7 @@ use tokio::{
     sync::watch,
 };
 
-use self::turned_away::TurnedAway;
+use self::overload::TurnedAway;
 use crate::{
     ConnectionLimits, PeerAddress,
     connections::Connections,
@@ -30,7 +30,7 @@ use crate::{
     guard::{Guard, Refusal},
     log_budget::LogBudget,
     platform,
-    stalled::Unstalled,
+    write_timeout::Unstalled,
 };
 
 /// Connections that may wait to be accepted.

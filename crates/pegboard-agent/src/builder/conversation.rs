@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pegboard_core::{Ranker, Selection};
-use pegboard_discovery::{DialectName, Hits, Holder, Session, Settings, host::people::kept_section};
+use pegboard_discovery::{DialectName, Hits, Holder, Session, Settings, host::offers::kept_section};
 use pegboard_llm::{Conversation, ConversationError, Delivery};
 use pegboard_upstream::ListKind;
 

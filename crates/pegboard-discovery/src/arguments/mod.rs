@@ -12,7 +12,7 @@ mod cache;
 mod compare;
 mod explain;
 mod kinds;
-mod refusal;
+mod rejection;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -69,11 +69,11 @@ impl Validation {
         // A dialect that takes arguments from whatever a model wrote passes on objects only.
         if !arguments.is_object() && (applies || is_usual) {
             let schema = self.schemas.of(tool);
-            return Some(refusal::write(schema.as_deref(), arguments, &[Mistake::not_an_object()], call));
+            return Some(rejection::write(schema.as_deref(), arguments, &[Mistake::not_an_object()], call));
         }
         let schema = if applies { self.schemas.of(tool)? } else { return None };
         let mistakes = schema.mistakes(arguments);
-        (!mistakes.is_empty()).then(|| refusal::write(Some(&schema), arguments, &mistakes, call))
+        (!mistakes.is_empty()).then(|| rejection::write(Some(&schema), arguments, &mistakes, call))
     }
 }
 

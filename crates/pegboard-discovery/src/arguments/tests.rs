@@ -189,7 +189,7 @@ fn hostile_schemas_are_harmless() {
 fn what_a_model_reads() {
     let read = |rules: &Value, arguments: &Value, is_wrapped| {
         let schema = schema(rules);
-        refusal::write(Some(&schema), arguments, &schema.mistakes(arguments), &CalledAs { name: "make", is_wrapped })
+        rejection::write(Some(&schema), arguments, &schema.mistakes(arguments), &CalledAs { name: "make", is_wrapped })
     };
     let mut text = read(&issue(), &json!({"titel": "a", "labels": ["x"], "state": "opne"}), true);
     text.push_str("\n\n");
@@ -443,6 +443,6 @@ fn an_example_is_bounded_whatever_the_schema() {
         names.iter().map(|name| (name.clone(), json!({"$ref": "#"}))).collect();
     let schema = schema(&json!({"type": "object", "properties": properties, "required": names}));
     let mistakes = schema.mistakes(&json!({}));
-    let text = refusal::write(Some(&schema), &json!({}), &mistakes, &CalledAs { name: "x", is_wrapped: false });
+    let text = rejection::write(Some(&schema), &json!({}), &mistakes, &CalledAs { name: "x", is_wrapped: false });
     assert!(text.len() < 20_000, "{} bytes", text.len());
 }

@@ -3,8 +3,8 @@
 
 pub mod arguments;
 pub mod code;
+pub mod offers;
 pub mod outputs;
-pub mod people;
 
 use pegboard_core::{Annotations, Origin, RawTool, Tool};
 use serde_json::{Value, value::to_raw_value};
@@ -108,9 +108,9 @@ impl HostTool {
             Self::QueryLargeOutput => outputs::query(),
             Self::GetApiSpec => code::api_spec(),
             Self::ExecuteShellCommand => code::shell(),
-            Self::GetPrompt => people::prompt(),
-            Self::GetResource => people::resource(),
-            Self::AskHuman => people::ask(),
+            Self::GetPrompt => offers::prompt(),
+            Self::GetResource => offers::resource(),
+            Self::AskHuman => offers::ask(),
         }
     }
 }

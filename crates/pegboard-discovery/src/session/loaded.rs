@@ -6,7 +6,7 @@ use pegboard_core::{Catalog, Selection, Tool};
 
 use super::{
     Session,
-    shown::{Fixed, Shown, find_allowed},
+    visible::{Fixed, Shown, find_allowed},
 };
 use crate::names::Names;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     Session, SessionError, Shown,
     loaded::{Away, Loaded, LoadedTool},
-    shown::find_allowed,
+    visible::find_allowed,
 };
 
 /// The version of the serialised form.

@@ -20,7 +20,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::{
     caller::Caller,
-    doors::{Entrance, dress, incoming::Incoming},
+    doors::{Entrance, incoming::Incoming, reply_format},
     exchange::Outlet,
     lock,
     request::{Client, Failure, Methods, Reply, Request, SessionRef},
@@ -196,7 +196,7 @@ impl Pipe {
             }
             _ => {}
         }
-        let line = dress::line(era, &id, outcome);
+        let line = reply_format::line(era, &id, outcome);
         trace::sized(line.len());
         Some(line)
     }
@@ -227,7 +227,7 @@ impl Pipe {
 }
 
 async fn refuse(outlet: &Outlet, error: &RpcError) {
-    let _ = outlet.send(dress::refusal_line(None, error)).await;
+    let _ = outlet.send(reply_format::refusal_line(None, error)).await;
 }
 
 async fn write(mut queue: queue::Receiver<String>, mut output: impl AsyncWrite + Unpin) {

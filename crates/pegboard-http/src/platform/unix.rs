@@ -18,7 +18,7 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 
-use crate::{Owner, stalled::Unstalled};
+use crate::{Owner, write_timeout::Unstalled};
 
 /// Connections at a time; more wait.
 const MAX_CONNECTIONS: usize = 32;

@@ -15,13 +15,13 @@ use tracing::Instrument as _;
 
 use super::{
     OUTLET,
+    arrival::{Arrival, Posted},
     body::Answer,
     legacy,
     responses::{Document, json_response, refuse, status},
-    sent::{Arrival, Posted},
 };
 use crate::{
-    doors::{Entrance, dress},
+    doors::{Entrance, reply_format},
     pipeline::Pipeline,
     request::{Failure, Reply, SessionRef},
     shares::{Claim, Party},
@@ -65,7 +65,7 @@ pub(super) async fn post(entrance: &Entrance, arrival: &Arrival, messages: Vec<P
                     return status(StatusCode::UNAUTHORIZED);
                 }
                 let room = outcome.as_mut().ok().and_then(Reply::take_room);
-                let line = dress::line(Era::Legacy, &id, outcome);
+                let line = reply_format::line(Era::Legacy, &id, outcome);
                 if let Some(room) = room {
                     // A server's result is counted from its arrival on.
                     answers.room.push(room);

@@ -28,7 +28,7 @@ use super::{
     responses::{Document, json_response},
 };
 use crate::{
-    doors::dress::{self, refusal_line},
+    doors::reply_format::{self, refusal_line},
     pipeline::Pipeline,
     request::{Failure, Outcome, Reply},
     shares::{Claim, Party},
@@ -59,9 +59,9 @@ impl Answer {
             _ => None,
         };
         let (status, line) = match outcome {
-            Ok(reply) => (StatusCode::OK, dress::line(era, id, Ok(reply))),
+            Ok(reply) => (StatusCode::OK, reply_format::line(era, id, Ok(reply))),
             Err(failure @ (Failure::Rpc(_) | Failure::Resource { .. })) => {
-                let error = dress::refusal(era, failure);
+                let error = reply_format::refusal(era, failure);
                 let status = if era == Era::Modern { status_of(&error) } else { StatusCode::OK };
                 (status, refusal_line(Some(id), &error))
             }
@@ -96,7 +96,7 @@ impl Answer {
             Failure::TooManyStreams | Failure::TooManyBytes => StatusCode::SERVICE_UNAVAILABLE,
             Failure::Rpc(error) | Failure::Resource { error, .. } => status_of(error),
         };
-        let line = refusal_line(id, &dress::refusal(Era::Legacy, failure));
+        let line = refusal_line(id, &reply_format::refusal(Era::Legacy, failure));
         Self { status, line: Some(line.into()), session: None, is_busy: status == StatusCode::SERVICE_UNAVAILABLE }
     }
 

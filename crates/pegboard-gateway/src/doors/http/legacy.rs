@@ -14,9 +14,9 @@ use pegboard_upstream::queue;
 
 use super::{
     Kept, OUTLET, SESSION,
+    arrival::{Arrival, Posted},
     body::{self, Answer, EventBody, event_response},
     responses::{not_allowed, status},
-    sent::{Arrival, Posted},
 };
 use crate::{
     doors::{

@@ -1,12 +1,12 @@
 //! The endpoint: Streamable HTTP of both eras on one path.
 
+mod arrival;
 mod batch;
 mod body;
 mod legacy;
 mod modern;
 mod probes;
 mod responses;
-mod sent;
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use pegboard_mcp::era::Era;
 use tracing::{Instrument as _, Span};
 
 use self::{
+    arrival::{Arrival, Posted, Sent},
     body::Answer,
     responses::status,
-    sent::{Arrival, Posted, Sent},
 };
 use crate::{
     caller::Caller, control::Control, doors::Entrance, metrics::METRICS, shares::Claim, text::shorten, trace::Opening,

@@ -9,8 +9,8 @@ use pegboard_upstream::queue;
 
 use super::{
     Kept, OUTLET, VERSION,
+    arrival::Arrival,
     body::{self, Answer},
-    sent::Arrival,
 };
 use crate::{
     doors::{

@@ -6,7 +6,7 @@ use axum::{
 };
 use pegboard_mcp::rpc::{Id, RpcError};
 
-use crate::{doors::dress::refusal_line, shares::Claim};
+use crate::{doors::reply_format::refusal_line, shares::Claim};
 
 pub(super) fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
