@@ -8,13 +8,13 @@
 
 mod address;
 mod connections;
-mod door;
 mod failures;
 mod guard;
 mod in_progress;
 mod listener;
 mod log_budget;
 mod platform;
+mod service;
 mod write_timeout;
 
 pub use address::{InvalidNetwork, Network, PeerAddress, TrustedProxies};

@@ -25,11 +25,11 @@ use self::overload::TurnedAway;
 use crate::{
     ConnectionLimits, PeerAddress,
     connections::Connections,
-    door::{Door, Visitor},
     failures::Failures,
     guard::{Guard, Refusal},
     log_budget::LogBudget,
     platform,
+    service::{Door, Visitor},
     write_timeout::Unstalled,
 };
 
